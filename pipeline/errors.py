@@ -1,0 +1,97 @@
+"""The error tree. Which base class an error has decides what happens to the work it stopped (see workers/base.py)."""
+
+from __future__ import annotations
+
+
+class PipelineError(Exception):
+    """Anything this project raises on purpose. ``code`` is stable and shown to users; ``str(error)`` is one sentence."""
+
+    code = "internal_error"
+
+
+class Rejected(PipelineError):
+    """The document is at fault: trying again cannot help, so it is parked with the reason."""
+
+    code = "document_rejected"
+
+
+class Unavailable(PipelineError):
+    """Something we depend on is not answering: the same call may succeed later."""
+
+    code = "dependency_unavailable"
+
+    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class Misconfigured(PipelineError):
+    """The installation is at fault: an operator has to change a setting or a schema before this can work."""
+
+    code = "misconfigured"
+
+
+class EmptyDocument(Rejected):
+    """Parsing left no text to index."""
+
+    code = "empty_document"
+
+
+class DocumentTooLarge(Rejected):
+    """The document is larger, or cuts into more chunks, than this installation takes."""
+
+    code = "document_too_large"
+
+
+class UnsupportedMediaType(Rejected):
+    """No parser is registered for what the document says it is."""
+
+    code = "unsupported_media_type"
+
+
+class UndecodableText(Rejected):
+    """The bytes are not text in any encoding that could be recognised."""
+
+    code = "undecodable_text"
+
+
+class MalformedDocument(Rejected):
+    """The document does not follow the format it says it has."""
+
+    code = "malformed_document"
+
+
+class EmbedderUnavailable(Unavailable):
+    """The embedding service did not answer, or asked to be left alone for a while."""
+
+    code = "embedder_unavailable"
+
+
+class EmbedderRefused(Rejected):
+    """The embedding service answered that it will not embed this text."""
+
+    code = "embedder_refused"
+
+
+class RerankerUnavailable(Unavailable):
+    """The reranking model did not give a usable ranking in its time."""
+
+    code = "reranker_unavailable"
+
+
+class StoreUnavailable(Unavailable):
+    """A database or Redis did not answer."""
+
+    code = "store_unavailable"
+
+
+class LeaseLost(PipelineError):
+    """Another worker holds this item now; what we computed for it must not be written."""
+
+    code = "lease_lost"
+
+
+class VectorsMissing(Unavailable):
+    """The vector store does not hold one vector for every chunk of a generation that is about to be published."""
+
+    code = "vectors_missing"

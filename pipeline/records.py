@@ -1,0 +1,196 @@
+"""What the parts hand to each other: frozen records and id types, with no library types in them."""
+
+from __future__ import annotations
+
+import enum
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NewType
+
+TenantId = NewType("TenantId", str)
+Namespace = NewType("Namespace", str)
+DocumentId = NewType("DocumentId", str)
+ChunkId = NewType("ChunkId", str)
+JobId = NewType("JobId", str)
+QueryId = NewType("QueryId", str)
+
+Vector = list[float]
+
+# The namespace of version-5 UUIDs under which every chunk id is derived; changing it would orphan every vector.
+_CHUNK_IDS = uuid.UUID("5f0c3f0e-6d5b-4b0e-9f57-2a4f9c1d7e10")
+
+
+class ChannelName(enum.StrEnum):
+    """One way of recalling chunks; ``fallback`` only labels last-resort hits."""
+
+    KEYWORD = "keyword"
+    SEMANTIC = "semantic"
+    FAQ = "faq"
+    API = "api"
+    FALLBACK = "fallback"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Whose data, and which knowledge base of theirs: the first two columns of every key."""
+
+    tenant_id: TenantId
+    namespace: Namespace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunking:
+    """How a document is cut. ``max_tokens`` bounds a chunk; ``overlap`` is the share of it repeated in the next
+    chunk when a long paragraph has to be cut into windows."""
+
+    strategy: str = "sentences"
+    max_tokens: int = 400
+    overlap: float = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A stretch of a parsed document under one heading. Offsets count characters of ``Parsed.text``; end is exclusive."""
+
+    start: int
+    end: int
+    heading_path: tuple[str, ...] = ()
+    page: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parsed:
+    """A document as text: what a parser makes of bytes. Sections cover the text in order and do not overlap."""
+
+    text: str
+    sections: tuple[Section, ...]
+    title: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """A chunk before it has an id: ``text`` is ``parsed.text[start:end]``."""
+
+    text: str
+    start: int
+    end: int
+    token_count: int
+    heading_path: tuple[str, ...] = ()
+    page: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentFields:
+    """What a document says of itself, besides its text. ``story_time`` is in the unit its namespace chose."""
+
+    title: str | None = None
+    author: str | None = None
+    type: str | None = None
+    tags: tuple[str, ...] = ()
+    published_at: datetime | None = None
+    story_time: int | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upload:
+    """One document on its way in: its fields and its bytes, not yet parsed."""
+
+    document_id: DocumentId
+    fields: DocumentFields
+    body: bytes
+    media_type: str
+    source_uri: str | None = None
+    chunking: Chunking = Chunking()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """One ingestion of one document. Searches see the published generation, whole or not at all."""
+
+    scope: Scope
+    document_id: DocumentId
+    number: int
+
+    def chunk_id(self, ordinal: int) -> ChunkId:
+        """The same every time it is asked, so that running a task again overwrites its own rows."""
+        parts = (self.scope.tenant_id, self.scope.namespace, self.document_id, str(self.number), str(ordinal))
+        return ChunkId(str(uuid.uuid5(_CHUNK_IDS, "\x1f".join(parts))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """A passage of one generation, as both stores know it. ``terms`` are the tokens of the keyword index."""
+
+    chunk_id: ChunkId
+    generation: Generation
+    ordinal: int
+    passage: Passage
+    terms: tuple[str, ...]
+    content_hash: bytes
+    embedding_text: str
+
+
+class ItemState(enum.StrEnum):
+    """Where an entry of a job stands. The last three are final."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Stage(enum.StrEnum):
+    """The last step of ingestion that an item has finished."""
+
+    ACCEPTED = "accepted"
+    PARSED = "parse"
+    CHUNKED = "chunk"
+    EMBEDDED = "embed"
+    PUBLISHED = "publish"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """What a hit's document must be like. Every channel applies the same ones.
+
+    ``tags``: all of them must be present. ``start`` and ``end`` bound ``published_at``, both inclusive.
+    ``metadata``: every pair must be equal. ``story_time``: nothing later than it.
+    """
+
+    type: str | None = None
+    tags: tuple[str, ...] = ()
+    author: str | None = None
+    start: datetime | None = None
+    end: datetime | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    story_time: int | None = None
+
+    def __bool__(self) -> bool:
+        return self != Filters()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """What one channel recalled, best first. ``scores`` are the channel's own, higher is better, never a distance."""
+
+    channel: ChannelName
+    chunk_ids: tuple[ChunkId, ...]
+    scores: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.chunk_ids) != len(self.scores):
+            raise ValueError(f"{len(self.chunk_ids)} chunks but {len(self.scores)} scores")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A hydrated chunk as a reranker sees it."""
+
+    chunk_id: ChunkId
+    title: str | None
+    text: str
+    published_at: datetime | None = None

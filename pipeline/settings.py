@@ -1,0 +1,139 @@
+"""Every environment variable the project reads, typed, validated once at start, and handed down in slices."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from pipeline.errors import Misconfigured
+
+RecallSource = Literal["keyword", "semantic"]
+
+
+class Settings(BaseSettings):
+    """One installation's settings. Field ``x`` is the variable ``CHORDWISE_X``; `.env.example` documents each."""
+
+    model_config = SettingsConfigDict(env_prefix="CHORDWISE_", frozen=True, extra="ignore")
+
+    # Where things are
+    mysql_url: SecretStr = SecretStr("mysql+pymysql://chordwise:chordwise@127.0.0.1:3306/chordwise?charset=utf8mb4")
+    postgres_url: SecretStr = SecretStr("postgresql+psycopg://chordwise:chordwise@127.0.0.1:5432/chordwise")
+    redis_url: SecretStr = SecretStr("redis://127.0.0.1:6379/0")
+    broker_url: SecretStr | None = None
+    table_prefix: Annotated[str, Field(pattern=r"^[a-z0-9_]{0,16}$")] = ""
+    mysql_pool_size: Annotated[int, Field(ge=1, le=100)] = 8
+    postgres_pool_size: Annotated[int, Field(ge=1, le=100)] = 8
+    store_timeout_s: Annotated[float, Field(ge=0.1, le=300)] = 30.0
+
+    # Gateway
+    gateway_host: str = "127.0.0.1"
+    gateway_port: Annotated[int, Field(ge=0, le=65535)] = 8080
+    admin_key: SecretStr | None = None
+    max_body_bytes: Annotated[int, Field(ge=1024)] = 128 * 1024 * 1024
+    max_document_bytes: Annotated[int, Field(ge=1)] = 4 * 1024 * 1024
+    max_documents_per_batch: Annotated[int, Field(ge=1, le=100_000)] = 10_000
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+
+    # Ingestion
+    chunk_max_tokens: Annotated[int, Field(ge=16, le=8192)] = 400
+    chunk_overlap: Annotated[float, Field(ge=0.0, le=0.5)] = 0.2
+    max_chunks_per_document: Annotated[int, Field(ge=1)] = 10_000
+    ingest_batch_documents: Annotated[int, Field(ge=1, le=1024)] = 64
+    ingest_batch_bytes: Annotated[int, Field(ge=1)] = 4 * 1024 * 1024
+    ingest_lease_s: Annotated[float, Field(ge=1)] = 30.0
+    ingest_max_attempts: Annotated[int, Field(ge=1, le=100)] = 12
+    sweep_interval_s: Annotated[float, Field(ge=0.5)] = 5.0
+
+    # Retrieval
+    pgvector_distance: Literal["cosine", "euclidean"] = "cosine"
+    retrieval_topk: Annotated[int, Field(ge=1, le=1000)] = 10
+    rrf_k: Annotated[int, Field(ge=0)] = 60
+    recall_sources: Annotated[tuple[RecallSource, ...], NoDecode] = ("keyword", "semantic")
+    recall_source_weights: Annotated[dict[str, float], NoDecode] = {"keyword": 0.7, "semantic": 0.3, "faq": 0.1}
+    recall_pool: Annotated[int, Field(ge=10, le=2000)] = 100
+    recall_timeout_ms: Annotated[int, Field(ge=100, le=2000)] = 800
+    recall_retry: Annotated[int, Field(ge=0, le=3)] = 1
+    recall_merge_strategy: Literal["rrf", "weighted", "custom"] = "weighted"
+    recall_degrade_threshold: Annotated[float, Field(ge=0, le=1)] = 0.4
+    recall_fallback_enabled: bool = True
+    recall_experiment_enabled: bool = False
+    recall_experiment_platform: Literal["none", "internal", "growthbook"] = "none"
+    query_deadline_ms: Annotated[int, Field(ge=200, le=60_000)] = 3000
+    query_ttl_s: Annotated[int, Field(ge=10)] = 3600
+    rerank_top_n: Annotated[int, Field(ge=1, le=200)] = 30
+
+    # Models
+    embedding_provider: Literal["local", "openai"] = "local"
+    embedding_model: str = "wordllama-l2-supercat-256"
+    embedding_dim: Annotated[int, Field(ge=1, le=4000)] = 256
+    embedding_batch_texts: Annotated[int, Field(ge=1, le=2048)] = 256
+    embedding_batch_tokens: Annotated[int, Field(ge=256)] = 100_000
+    embedding_timeout_s: Annotated[float, Field(gt=0)] = 30.0
+    embedding_retries: Annotated[int, Field(ge=0, le=10)] = 4
+    llm_model: str = ""
+    llm_timeout_s: Annotated[float, Field(gt=0)] = 2.0
+
+    @field_validator("recall_sources", mode="before")
+    @classmethod
+    def _split_sources(cls, value: Any) -> Any:
+        """Take ``keyword,semantic`` as well as a JSON array."""
+        if not isinstance(value, str):
+            return value
+        return json.loads(value) if value.lstrip().startswith("[") else [part.strip() for part in value.split(",") if part.strip()]
+
+    @field_validator("recall_source_weights", mode="before")
+    @classmethod
+    def _split_weights(cls, value: Any) -> Any:
+        """Take ``keyword:0.7,semantic:0.3`` as well as a JSON object."""
+        if not isinstance(value, str):
+            return value
+        if value.lstrip().startswith("{"):
+            return json.loads(value)
+        pairs = [part.partition(":") for part in value.split(",") if part.strip()]
+        return {name.strip(): float(weight) for name, _, weight in pairs}
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        for name, weight in self.recall_source_weights.items():
+            if name not in {"keyword", "semantic", "faq", "api"}:
+                raise ValueError(f"CHORDWISE_RECALL_SOURCE_WEIGHTS names an unknown channel: {name}")
+            if not 0 <= weight <= 100:
+                raise ValueError(f"CHORDWISE_RECALL_SOURCE_WEIGHTS: weight of {name} must be between 0 and 100")
+        if not self.recall_sources:
+            raise ValueError("CHORDWISE_RECALL_SOURCES must name at least one channel")
+        if self.embedding_provider == "local" and self.embedding_dim not in {64, 128, 256}:
+            raise ValueError("CHORDWISE_EMBEDDING_DIM must be 64, 128 or 256 with the local embedder")
+        if self.embedding_provider == "openai" and self.embedding_model.startswith("wordllama"):
+            raise ValueError("CHORDWISE_EMBEDDING_MODEL must name the service's model when CHORDWISE_EMBEDDING_PROVIDER is openai")
+        return self
+
+    @property
+    def broker(self) -> str:
+        """Where messages go: the broker's own URL, or Redis."""
+        return (self.broker_url or self.redis_url).get_secret_value()
+
+
+def load(environment: dict[str, Any] | None = None) -> Settings:
+    """Read the settings from the environment, or from ``environment`` (keys are field names).
+
+    Raises Misconfigured with one sentence that names the variable at fault; it never repeats the value, which may be a secret.
+    """
+    try:
+        return Settings(**(environment or {}))
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        variable = "CHORDWISE_" + str(first["loc"][0]).upper() if first["loc"] else ""
+        message = first["msg"].removeprefix("Value error, ")
+        raise Misconfigured(f"{variable}: {message}" if variable else message) from None
+    except ValueError as error:
+        raise Misconfigured(f"a CHORDWISE_ variable cannot be read: {error}") from None
+
+
+@functools.cache
+def settings() -> Settings:
+    """The settings of this process, read at the first call."""
+    return load()

@@ -1,0 +1,1 @@
+"""Fixtures of the whole suite. What needs the real servers is in the folders' own conftest files."""

@@ -1,0 +1,24 @@
+"""Names that messages carry: the gateway knows these and nothing else of the tasks."""
+
+from __future__ import annotations
+
+import enum
+
+
+class Queue(enum.StrEnum):
+    """Every queue; compose and the local stack must give each at least one worker (tests/test_guards.py)."""
+
+    INGEST = "ingest"      # batches of documents
+    RECALL = "recall"      # the header tasks of a query's chord, one per channel
+    ANSWER = "answer"      # its callback: fuse, rerank, hydrate
+    RERANK = "rerank"      # the same callback when a language model reranks, so that slow models block no other query
+    UPKEEP = "upkeep"      # the sweeper and other periodic work
+
+
+class TaskName(enum.StrEnum):
+    """Every task that can be sent."""
+
+    INGEST = "ingest.batch"
+    RECALL = "recall.channel"
+    ANSWER = "recall.answer"
+    SWEEP = "upkeep.sweep"
