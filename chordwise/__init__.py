@@ -1,0 +1,75 @@
+"""The Python client of Chordwise, over HTTP only.
+
+from chordwise import Chordwise
+
+with Chordwise("http://127.0.0.1:8080", api_key) as client:
+    client.wait(client.ingest([{"document_id": "d1", "text": "…"}], namespace="kb"))
+    for hit in client.query("…", namespace="kb").chunks:
+        print(hit.score, hit.title)
+"""
+
+from chordwise.async_client import AsyncChordwise
+from chordwise.client import Chordwise
+from chordwise.documents import Document
+from chordwise.errors import (
+    ChordwiseError,
+    ConnectionFailed,
+    InvalidInput,
+    NotConfigured,
+    ProblemError,
+    QueryFailed,
+    Timeout,
+    UnexpectedAnswer,
+)
+from chordwise.results import (
+    Alignment,
+    Citation,
+    Context,
+    Dependency,
+    DocumentInfo,
+    Health,
+    Hit,
+    HitSource,
+    Ingestion,
+    Job,
+    JobError,
+    NamespaceAlignment,
+    NamespaceInfo,
+    QueryResult,
+    Rerank,
+    Stats,
+)
+from chordwise.transport import CLIENT_VERSION
+
+__version__ = CLIENT_VERSION
+
+__all__ = [
+    "Alignment",
+    "AsyncChordwise",
+    "Chordwise",
+    "ChordwiseError",
+    "Citation",
+    "ConnectionFailed",
+    "Context",
+    "Dependency",
+    "Document",
+    "DocumentInfo",
+    "Health",
+    "Hit",
+    "HitSource",
+    "Ingestion",
+    "InvalidInput",
+    "Job",
+    "JobError",
+    "NamespaceAlignment",
+    "NamespaceInfo",
+    "NotConfigured",
+    "ProblemError",
+    "QueryFailed",
+    "QueryResult",
+    "Rerank",
+    "Stats",
+    "Timeout",
+    "UnexpectedAnswer",
+    "__version__",
+]

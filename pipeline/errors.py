@@ -68,9 +68,13 @@ class EmbedderUnavailable(Unavailable):
 
 
 class EmbedderRefused(Rejected):
-    """The embedding service answered that it will not embed this text."""
+    """The embedding service answered that it will not embed these texts; ``indexes`` are their places in the call."""
 
     code = "embedder_refused"
+
+    def __init__(self, message: str, *, indexes: tuple[int, ...] = ()) -> None:
+        super().__init__(message)
+        self.indexes = indexes
 
 
 class RerankerUnavailable(Unavailable):

@@ -24,7 +24,6 @@ class Settings(BaseSettings):
     postgres_url: SecretStr = SecretStr("postgresql+psycopg://chordwise:chordwise@127.0.0.1:5432/chordwise")
     redis_url: SecretStr = SecretStr("redis://127.0.0.1:6379/0")
     broker_url: SecretStr | None = None
-    table_prefix: Annotated[str, Field(pattern=r"^[a-z0-9_]{0,16}$")] = ""
     mysql_pool_size: Annotated[int, Field(ge=1, le=100)] = 8
     postgres_pool_size: Annotated[int, Field(ge=1, le=100)] = 8
     store_timeout_s: Annotated[float, Field(ge=0.1, le=300)] = 30.0
@@ -83,7 +82,11 @@ class Settings(BaseSettings):
         """Take ``keyword,semantic`` as well as a JSON array."""
         if not isinstance(value, str):
             return value
-        return json.loads(value) if value.lstrip().startswith("[") else [part.strip() for part in value.split(",") if part.strip()]
+        return (
+            json.loads(value)
+            if value.lstrip().startswith("[")
+            else [part.strip() for part in value.split(",") if part.strip()]
+        )
 
     @field_validator("recall_source_weights", mode="before")
     @classmethod
@@ -108,7 +111,9 @@ class Settings(BaseSettings):
         if self.embedding_provider == "local" and self.embedding_dim not in {64, 128, 256}:
             raise ValueError("CHORDWISE_EMBEDDING_DIM must be 64, 128 or 256 with the local embedder")
         if self.embedding_provider == "openai" and self.embedding_model.startswith("wordllama"):
-            raise ValueError("CHORDWISE_EMBEDDING_MODEL must name the service's model when CHORDWISE_EMBEDDING_PROVIDER is openai")
+            raise ValueError(
+                "CHORDWISE_EMBEDDING_MODEL must name the service's model when CHORDWISE_EMBEDDING_PROVIDER is openai"
+            )
         return self
 
     @property

@@ -8,11 +8,11 @@ import enum
 class Queue(enum.StrEnum):
     """Every queue; compose and the local stack must give each at least one worker (tests/test_guards.py)."""
 
-    INGEST = "ingest"      # batches of documents
-    RECALL = "recall"      # the header tasks of a query's chord, one per channel
-    ANSWER = "answer"      # its callback: fuse, rerank, hydrate
-    RERANK = "rerank"      # the same callback when a language model reranks, so that slow models block no other query
-    UPKEEP = "upkeep"      # the sweeper and other periodic work
+    INGEST = "ingest"  # batches of documents
+    RECALL = "recall"  # the header tasks of a query's chord, one per channel
+    ANSWER = "answer"  # its callback: fuse, rerank, hydrate
+    RERANK = "rerank"  # the same callback when a language model reranks, so that slow models block no other query
+    UPKEEP = "upkeep"  # the sweeper and other periodic work
 
 
 class TaskName(enum.StrEnum):

@@ -30,8 +30,13 @@ class Embedder(Protocol):
         """Embed ``texts``: an array of shape ``(len(texts), dimension)``, each row of length 1.
 
         ``timeout_s`` bounds the whole call, retries included; without it the configured timeout holds per request.
-        Raises EmbedderUnavailable (try later) or EmbedderRefused (trying again cannot help).
+        A blank text has a vector too, and an overlong one is embedded by its beginning. Raises EmbedderUnavailable (try
+        later), EmbedderRefused (``indexes`` are the texts it will never embed; the others it would) or Misconfigured.
         """
+        ...
+
+    def close(self) -> None:
+        """Let go of connections; the embedder cannot be used afterwards."""
         ...
 
 
@@ -48,4 +53,8 @@ class Reranker(Protocol):
 
         Raises RerankerUnavailable when it gave nothing usable within ``timeout_s``.
         """
+        ...
+
+    def close(self) -> None:
+        """Let go of connections; the reranker cannot be used afterwards."""
         ...

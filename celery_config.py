@@ -1,0 +1,72 @@
+"""How Celery is run: queues, routes, acknowledgement, time limits, the beat. Plain names; the comment is the reason.
+
+Every figure is explained in docs/architecture.md. The ledger in MySQL is what guarantees ingestion and the deadline is
+what guarantees a query, so the broker may lose any message here and nothing is lost with it.
+"""
+
+from __future__ import annotations
+
+from kombu import Queue as KombuQueue
+
+from pipeline.settings import settings
+from workers.names import Queue, TaskName
+
+_settings = settings()
+
+broker_url = _settings.broker
+result_backend = _settings.redis_url.get_secret_value()
+
+task_default_queue = Queue.UPKEEP.value
+task_create_missing_queues = False  # a message for a queue without a worker is a mistake, not a new queue
+task_queues = [KombuQueue(queue.value) for queue in Queue]
+task_routes = {
+    TaskName.INGEST.value: {"queue": Queue.INGEST.value},
+    TaskName.RECALL.value: {"queue": Queue.RECALL.value},
+    TaskName.ANSWER.value: {"queue": Queue.ANSWER.value},
+    TaskName.SWEEP.value: {"queue": Queue.UPKEEP.value},
+}
+
+task_serializer = "json"
+result_serializer = "json"
+accept_content = ["json"]
+timezone = "UTC"
+
+task_acks_late = False  # the ledger and the deadline bring lost work back; a redelivered header would only repeat it
+worker_prefetch_multiplier = 1  # a slow task must not hold others that a free worker could take
+worker_cancel_long_running_tasks_on_connection_loss = False
+worker_hijack_root_logger = False
+worker_redirect_stdouts = False
+worker_send_task_events = True  # Flower shows nothing without them; about a fifth of a query's CPU
+task_send_sent_event = False
+broker_connection_retry_on_startup = True
+
+result_expires = 300  # a chord's parts are read within seconds
+result_backend_always_retry = True  # a header that ends while Redis is away would strand its chord otherwise
+result_backend_transport_options = {"retry_policy": {"timeout": 2.0, "max_retries": 1}}
+redis_socket_timeout = 1.0
+redis_socket_connect_timeout = 1.0
+redis_retry_on_timeout = False
+redis_max_connections = 200
+
+# Publishing with the broker down must fail in about a second, not hang for nineteen.
+task_publish_retry = False
+broker_connection_timeout = 1.0
+broker_transport_options = {
+    "socket_timeout": 1.0,
+    "socket_connect_timeout": 1.0,
+    "visibility_timeout": 3600,
+    "priority_steps": [0],  # one list a queue instead of four to look through
+    "queue_order_strategy": "round_robin",
+}
+
+task_time_limit = 1800  # prefork only; every store and model call has its own, shorter, bound
+task_soft_time_limit = 1740
+
+beat_schedule = {
+    "sweep": {
+        "task": TaskName.SWEEP.value,
+        "schedule": _settings.sweep_interval_s,
+        "options": {"expires": max(1.0, _settings.sweep_interval_s)},  # sweeps that could not run do not pile up
+    }
+}
+beat_max_loop_interval = 5

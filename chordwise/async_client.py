@@ -1,0 +1,140 @@
+"""The asynchronous client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Self, TypeVar, Unpack, cast, overload
+
+import httpx
+
+from chordwise.config import from_environment
+from chordwise.documents import IngestOptions
+from chordwise.files import FoundFile
+from chordwise.operations import Ingestible, Operations
+from chordwise.options import FileKeywords, IngestKeywords, QueryKeywords, Told
+from chordwise.queries import query_body
+from chordwise.results import Alignment, DocumentInfo, Health, Ingestion, Job, NamespaceInfo, QueryResult
+from chordwise.retries import RetryPolicy
+from chordwise.transport import Call, Outcome, Pause, Steps, answer, client_arguments, no_answer, request_arguments
+
+T = TypeVar("T")
+
+
+class AsyncChordwise:
+    """``Chordwise`` for asyncio: the same methods, arguments, results and errors, to be awaited.
+
+    For one event loop; use ``async with``, or close it. Files are read while the loop waits, so hand large ones to
+    ``Chordwise`` in a thread. Callbacks such as ``on_progress`` are plain functions.
+    """
+
+    def __init__(
+        self, url: str | None = None, api_key: str | None = None, timeout: float = 30.0, *, retries: int = 4
+    ) -> None:
+        known = from_environment()
+        self._timeout_s = timeout
+        self._http = httpx.AsyncClient(**client_arguments(url or known.url, api_key or known.api_key))
+        self._operations = Operations(RetryPolicy(retries=retries), timeout_s=timeout)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """See ``Chordwise.close``."""
+        await self._http.aclose()
+
+    async def ingest(
+        self,
+        documents: Iterable[Ingestible] | Ingestible,
+        *,
+        on_progress: Told | None = None,
+        **options: Unpack[IngestKeywords],
+    ) -> Ingestion:
+        """See ``Chordwise.ingest``."""
+        return await self._run(self._operations.ingest(documents, IngestOptions(**options), on_progress))
+
+    async def ingest_files(
+        self,
+        paths: Iterable[FoundFile | str | Path],
+        *,
+        on_progress: Told | None = None,
+        **options: Unpack[FileKeywords],
+    ) -> Ingestion:
+        """See ``Chordwise.ingest_files``."""
+        return await self._run(self._operations.ingest_files(paths, IngestOptions(**options), on_progress))
+
+    @overload
+    async def wait(
+        self, job: Ingestion, *, timeout: float | None = None, on_progress: Callable[[Ingestion], None] | None = None
+    ) -> Ingestion: ...
+    @overload
+    async def wait(
+        self, job: Job | str, *, timeout: float | None = None, on_progress: Callable[[Job], None] | None = None
+    ) -> Job: ...
+    async def wait(
+        self, job: Any, *, timeout: float | None = None, on_progress: Callable[[Any], None] | None = None
+    ) -> Any:
+        """See ``Chordwise.wait``."""
+        return await self._run(self._operations.wait(job, timeout_s=timeout, told=on_progress))
+
+    async def job(self, job_id: str) -> Job:
+        """See ``Chordwise.job``."""
+        return await self._run(self._operations.job(job_id))
+
+    async def jobs(self, *, limit: int | None = 100) -> list[Job]:
+        """See ``Chordwise.jobs``."""
+        return await self._run(self._operations.jobs(limit=limit))
+
+    async def query(self, text: str, *, timeout: float | None = None, **options: Unpack[QueryKeywords]) -> QueryResult:
+        """See ``Chordwise.query``."""
+        return await self._run(self._operations.query(query_body(text, **options), timeout_s=timeout))
+
+    async def documents(self, *, namespace: str | None = None, limit: int | None = 100) -> list[DocumentInfo]:
+        """See ``Chordwise.documents``."""
+        return await self._run(self._operations.documents(namespace=namespace, limit=limit))
+
+    async def delete_document(self, document_id: str, *, namespace: str) -> None:
+        """See ``Chordwise.delete_document``."""
+        await self._run(self._operations.delete_document(document_id, namespace=namespace))
+
+    async def namespaces(self) -> list[NamespaceInfo]:
+        """See ``Chordwise.namespaces``."""
+        return await self._run(self._operations.namespaces())
+
+    async def verify(
+        self, namespaces: Iterable[str] | str | None = None, *, repair: bool = False, timeout: float = 600.0
+    ) -> Alignment:
+        """See ``Chordwise.verify``."""
+        chosen = [namespaces] if isinstance(namespaces, str) else namespaces
+        return await self._run(self._operations.verify(chosen, repair=repair, timeout_s=timeout))
+
+    async def health(self) -> Health:
+        """See ``Chordwise.health``."""
+        return await self._run(self._operations.health())
+
+    async def server_version(self) -> str | None:
+        """See ``Chordwise.server_version``."""
+        return await self._run(self._operations.server_version())
+
+    async def _run(self, steps: Steps[T]) -> T:
+        outcome: Outcome | None = None
+        while True:
+            try:
+                step = steps.send(outcome)
+            except StopIteration as end:
+                return cast(T, end.value)
+            if isinstance(step, Pause):
+                await asyncio.sleep(step.seconds)
+                outcome = None
+            else:
+                outcome = await self._send(step)
+
+    async def _send(self, call: Call) -> Outcome:
+        try:
+            return answer(await self._http.request(**request_arguments(call, self._timeout_s)))
+        except httpx.HTTPError as error:
+            return no_answer(error)

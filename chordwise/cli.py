@@ -1,0 +1,82 @@
+"""The command line. Every command reads CHORDWISE_URL and CHORDWISE_API_KEY, or what ``make up`` wrote to .local/env.
+
+Exit status: 0 success, 1 the operation failed, 2 the command was called wrongly. Errors are one sentence on stderr.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from chordwise.commands import screen
+from chordwise.commands.doctor import doctor
+from chordwise.commands.evaluate import evaluate_collection
+from chordwise.commands.ingest import ingest
+from chordwise.commands.jobs import jobs
+from chordwise.commands.query import query
+from chordwise.commands.verify import verify
+from chordwise.errors import ChordwiseError, NotConfigured
+from chordwise.transport import CLIENT_VERSION
+
+SUCCESS, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+
+app = typer.Typer(name="chordwise", add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+app.command()(ingest)
+app.command()(query)
+app.command()(jobs)
+app.command()(verify)
+app.command("eval")(evaluate_collection)
+app.command()(doctor)
+
+
+@app.callback(invoke_without_command=True)
+def chordwise(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """Put documents into Chordwise and find them again.
+
+    The server and the key are taken from CHORDWISE_URL and CHORDWISE_API_KEY; where they are not set, from .local/env
+    below the current directory, which make up writes. Exit status: 0 success, 1 failure, 2 wrong usage.
+    """
+    if version:
+        screen.say(f"chordwise {CLIENT_VERSION}")
+    elif context.invoked_subcommand is None:
+        sys.stdout.write(context.get_help() + "\n")
+        raise typer.Exit(USAGE)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit status."""
+    try:
+        code = app(args=list(arguments), prog_name="chordwise", standalone_mode=False)
+    except typer.TyperException as error:
+        command = getattr(getattr(error, "ctx", None), "command_path", "chordwise")
+        _complain(f"{error.format_message()} (see {command} --help)")
+        return USAGE
+    except NotConfigured as error:
+        _complain(str(error))
+        return USAGE
+    except ChordwiseError as error:
+        _complain(str(error))
+        return FAILED
+    except (KeyboardInterrupt, typer.Abort):
+        _complain("interrupted; what the server has accepted goes on")
+        return INTERRUPTED
+    return code if isinstance(code, int) else SUCCESS
+
+
+def main() -> None:
+    """The entry point of the ``chordwise`` command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a character must not stop the answer
+    sys.exit(run(sys.argv[1:]))
+
+
+def _complain(sentence: str) -> None:
+    sys.stderr.write(f"chordwise: {screen.clean(sentence)}\n")

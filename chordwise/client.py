@@ -1,0 +1,156 @@
+"""The synchronous client."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Self, TypeVar, Unpack, cast, overload
+
+import httpx
+
+from chordwise.config import from_environment
+from chordwise.documents import IngestOptions
+from chordwise.files import FoundFile
+from chordwise.operations import Ingestible, Operations
+from chordwise.options import FileKeywords, IngestKeywords, QueryKeywords, Told
+from chordwise.queries import query_body
+from chordwise.results import Alignment, DocumentInfo, Health, Ingestion, Job, NamespaceInfo, QueryResult
+from chordwise.retries import RetryPolicy
+from chordwise.transport import Call, Outcome, Pause, Steps, answer, client_arguments, no_answer, request_arguments
+
+T = TypeVar("T")
+
+
+class Chordwise:
+    """A connection to one Chordwise server with one API key. Safe to share between threads; close it, or use ``with``.
+
+    ``url`` and ``api_key`` default to CHORDWISE_URL and CHORDWISE_API_KEY. ``timeout`` is in seconds, for one request
+    and, unless told otherwise, for a query with everything it takes. ``retries`` bounds how often a request is repeated
+    after a broken connection, 429 or a server that is briefly away; what must not happen twice is not repeated.
+
+    Every method raises ProblemError if the server refuses, ConnectionFailed or Timeout if it does not answer, and
+    UnexpectedAnswer if something else answers; all are ChordwiseError. Creating the client raises NotConfigured.
+    """
+
+    def __init__(
+        self, url: str | None = None, api_key: str | None = None, timeout: float = 30.0, *, retries: int = 4
+    ) -> None:
+        known = from_environment()
+        self._timeout_s = timeout
+        self._http = httpx.Client(**client_arguments(url or known.url, api_key or known.api_key))
+        self._operations = Operations(RetryPolicy(retries=retries), timeout_s=timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections; the client cannot be used afterwards."""
+        self._http.close()
+
+    def ingest(
+        self,
+        documents: Iterable[Ingestible] | Ingestible,
+        *,
+        on_progress: Told | None = None,
+        **options: Unpack[IngestKeywords],
+    ) -> Ingestion:
+        """Send documents: ``Document`` objects, mappings in the words of the HTTP interface, or paths.
+
+        A path may name a folder, which is searched for files; a JSON Lines file has one document per line. Any number
+        is taken: they travel in requests of up to 1,000 documents or 16 MB, each of which becomes a job. Returns once
+        everything is durable at the server, not once it is searchable: see ``wait``. ``on_progress`` is called after
+        every request. If one fails, the error's ``accepted`` has the jobs before it.
+        """
+        return self._run(self._operations.ingest(documents, IngestOptions(**options), on_progress))
+
+    def ingest_files(
+        self,
+        paths: Iterable[FoundFile | str | Path],
+        *,
+        on_progress: Told | None = None,
+        **options: Unpack[FileKeywords],
+    ) -> Ingestion:
+        """Send files as they are, for the server to parse; folders are searched. Otherwise as ``ingest``."""
+        return self._run(self._operations.ingest_files(paths, IngestOptions(**options), on_progress))
+
+    @overload
+    def wait(
+        self, job: Ingestion, *, timeout: float | None = None, on_progress: Callable[[Ingestion], None] | None = None
+    ) -> Ingestion: ...
+    @overload
+    def wait(
+        self, job: Job | str, *, timeout: float | None = None, on_progress: Callable[[Job], None] | None = None
+    ) -> Job: ...
+    def wait(self, job: Any, *, timeout: float | None = None, on_progress: Callable[[Any], None] | None = None) -> Any:
+        """Until a job, given as such or by id, or everything of an ingestion is final, and return how it ended.
+
+        A job with failures is returned, not raised. Raises Timeout after ``timeout`` seconds; None waits for ever.
+        ``on_progress`` is called about once a second with what is known.
+        """
+        return self._run(self._operations.wait(job, timeout_s=timeout, told=on_progress))
+
+    def job(self, job_id: str) -> Job:
+        """A job as it stands."""
+        return self._run(self._operations.job(job_id))
+
+    def jobs(self, *, limit: int | None = 100) -> list[Job]:
+        """The latest jobs, as many as ``limit``; None for all that the server remembers."""
+        return self._run(self._operations.jobs(limit=limit))
+
+    def query(self, text: str, *, timeout: float | None = None, **options: Unpack[QueryKeywords]) -> QueryResult:
+        """Find the chunks that answer ``text``, in the namespaces that ``options`` name.
+
+        Raises QueryFailed if the query ends without an answer, and Timeout after ``timeout`` seconds (default: the
+        client's).
+        """
+        return self._run(self._operations.query(query_body(text, **options), timeout_s=timeout))
+
+    def documents(self, *, namespace: str | None = None, limit: int | None = 100) -> list[DocumentInfo]:
+        """Documents of a namespace, or of all; ``limit`` None for every one."""
+        return self._run(self._operations.documents(namespace=namespace, limit=limit))
+
+    def delete_document(self, document_id: str, *, namespace: str) -> None:
+        """Remove a document and its chunks; one that is not there raises ProblemError with status 404."""
+        self._run(self._operations.delete_document(document_id, namespace=namespace))
+
+    def namespaces(self) -> list[NamespaceInfo]:
+        """Every namespace of the tenant, with its size."""
+        return self._run(self._operations.namespaces())
+
+    def verify(
+        self, namespaces: Iterable[str] | str | None = None, *, repair: bool = False, timeout: float = 600.0
+    ) -> Alignment:
+        """Compare the two stores chunk by chunk, in the namespaces given or in all; with ``repair`` put them right."""
+        chosen = [namespaces] if isinstance(namespaces, str) else namespaces
+        return self._run(self._operations.verify(chosen, repair=repair, timeout_s=timeout))
+
+    def health(self) -> Health:
+        """Whether the server can work, dependency by dependency."""
+        return self._run(self._operations.health())
+
+    def server_version(self) -> str | None:
+        """The server's version, if it tells."""
+        return self._run(self._operations.server_version())
+
+    def _run(self, steps: Steps[T]) -> T:
+        outcome: Outcome | None = None
+        while True:
+            try:
+                step = steps.send(outcome)
+            except StopIteration as end:
+                return cast(T, end.value)
+            if isinstance(step, Pause):
+                time.sleep(step.seconds)
+                outcome = None
+            else:
+                outcome = self._send(step)
+
+    def _send(self, call: Call) -> Outcome:
+        try:
+            return answer(self._http.request(**request_arguments(call, self._timeout_s)))
+        except httpx.HTTPError as error:
+            return no_answer(error)

@@ -1,0 +1,1 @@
+"""One file per command of ``chordwise``; what they share is in ``screen``."""

@@ -1,0 +1,126 @@
+"""``chordwise doctor``: what is wrong, and what to do about it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from chordwise.client import Chordwise
+from chordwise.commands import screen
+from chordwise.config import Connection
+from chordwise.errors import ChordwiseError, NotConfigured, ProblemError
+from chordwise.transport import CLIENT_VERSION
+
+_STYLES = {"ok": "green", "warning": "yellow", "failed": "red"}
+_ADVICE = {
+    "mysql": "start it, and compare CHORDWISE_MYSQL_URL of the server",
+    "postgres": "start it, and compare CHORDWISE_POSTGRES_URL of the server",
+    "redis": "start it, and compare CHORDWISE_REDIS_URL of the server",
+    "broker": "start it, and compare CHORDWISE_BROKER_URL of the server",
+    "workers": "start a worker for every queue; with the local stack, make up",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing looked at. ``status`` is ok, warning or failed; ``advice`` is what to do unless it is ok."""
+
+    check: str
+    status: str
+    detail: str
+    advice: str = ""
+
+
+def doctor(
+    drift: Annotated[bool, typer.Option("--drift", help="Also compare the two stores; may take a while.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Check the connection, the key, everything the server depends on, and the versions.
+
+    One line for each, with what to do where something is wrong. Exits with 1 if anything failed.
+    """
+    findings = list(_findings(screen.connection(), drift=drift))
+    failed = [finding.check for finding in findings if finding.status == "failed"]
+    if as_json:
+        screen.print_json({"ok": not failed, "findings": [asdict(finding) for finding in findings]})
+    else:
+        console = screen.stdout()
+        width = max(len(finding.check) for finding in findings)
+        for finding in findings:
+            detail = finding.detail + (f" - {finding.advice}" if finding.advice else "")
+            state = (f"{finding.status:<7}  ", _STYLES[finding.status])
+            line = Text.assemble(state, f"{finding.check:<{width}}  ", screen.clean(detail))
+            console.print(line, soft_wrap=True)
+    if failed:
+        raise ChordwiseError(f"{screen.plural(len(failed), 'check')} failed: {', '.join(failed)}")
+
+
+def _findings(known: Connection, *, drift: bool) -> Iterator[Finding]:
+    try:
+        client = Chordwise(known.url, known.api_key, timeout=10.0, retries=1)
+    except NotConfigured as error:
+        advice = "make up writes both for the local stack"
+        yield Finding(check="configuration", status="failed", detail=str(error), advice=advice)
+        return
+    with client:
+        yield Finding(check="configuration", status="ok", detail=f"{known.url}, from {known.origin}")
+        began = time.perf_counter()
+        try:
+            health = client.health()
+        except ChordwiseError as error:
+            advice = "is the server running, and is CHORDWISE_URL right?"
+            yield Finding(check="server", status="failed", detail=str(error), advice=advice)
+            return
+        elapsed_ms = (time.perf_counter() - began) * 1000
+        yield Finding(check="server", status="ok", detail=f"answers in {elapsed_ms:.0f} ms")
+        yield _key(client)
+        for name, dependency in health.dependencies.items():
+            took = f" in {dependency.latency_ms:.1f} ms" if dependency.latency_ms is not None else ""
+            state = "answers" if dependency.ok else dependency.status
+            said = f"{state}{took}" + (f": {dependency.detail}" if dependency.detail else "")
+            advice = "" if dependency.ok else _ADVICE.get(name, "see the server's logs")
+            yield Finding(check=name, status="ok" if dependency.ok else "failed", detail=said, advice=advice)
+        if not health.ready and all(dependency.ok for dependency in health.dependencies.values()):
+            advice = "wait a moment, then see the server's logs"
+            yield Finding(check="readiness", status="failed", detail=health.status, advice=advice)
+        yield _versions(client, health.version)
+        if drift:
+            yield _drift(client)
+
+
+def _key(client: Chordwise) -> Finding:
+    try:
+        namespaces = client.namespaces()
+    except ProblemError as error:
+        refused = error.status in (401, 403)
+        advice = "CHORDWISE_API_KEY is not a valid key of this server" if refused else "see the server's logs"
+        return Finding(check="key", status="failed", detail=str(error), advice=advice)
+    except ChordwiseError as error:
+        return Finding(check="key", status="failed", detail=str(error), advice="see the server's logs")
+    return Finding(check="key", status="ok", detail=f"accepted; {screen.plural(len(namespaces), 'namespace')}")
+
+
+def _versions(client: Chordwise, told: str | None) -> Finding:
+    try:
+        server = told or client.server_version()
+    except ChordwiseError as error:
+        return Finding(check="version", status="warning", detail=str(error), advice="the server's version is unknown")
+    detail = f"client {CLIENT_VERSION}, server {server or 'unknown'}"
+    same = server is None or server.split(".")[:2] == CLIENT_VERSION.split(".")[:2]
+    advice = "" if same else "install the client that belongs to the server"
+    return Finding(check="version", status="ok" if same else "warning", detail=detail, advice=advice)
+
+
+def _drift(client: Chordwise) -> Finding:
+    try:
+        found = client.verify()
+    except ChordwiseError as error:
+        return Finding(check="drift", status="failed", detail=str(error), advice="see the server's logs")
+    detail = f"{found.missing} missing, {found.orphaned} orphaned, {found.stale} stale"
+    advice = "" if found.aligned else "chordwise verify --repair"
+    return Finding(check="drift", status="ok" if found.aligned else "failed", detail=detail, advice=advice)

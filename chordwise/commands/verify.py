@@ -1,0 +1,57 @@
+"""``chordwise verify``: do the two stores hold the same?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from chordwise.commands import screen
+from chordwise.errors import ChordwiseError
+from chordwise.results import Alignment
+
+
+def verify(
+    namespaces: Annotated[
+        list[str] | None, typer.Option("--namespace", "-n", help="Only this one; repeat for more. Default: all.")
+    ] = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Put right what differs, then look again.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Compare the text store with the vector store.
+
+    missing: chunks without a vector. orphaned: vectors without a chunk. stale: vectors of an older text. Exits with 1
+    if there is any; with --repair, if any is left.
+    """
+    with screen.connect() as client:
+        found = client.verify(namespaces or None, repair=repair)
+        left = client.verify(namespaces or None) if repair else found
+    if as_json:
+        screen.print_json({**left.raw, "repaired": found.repaired})
+    else:
+        _show(left)
+        if repair:
+            screen.say(f"repaired {found.repaired}")
+    if not left.aligned:
+        advice = (
+            "what is left needs a closer look at the server's logs" if repair else "chordwise verify --repair mends it"
+        )
+        raise ChordwiseError(f"the stores differ ({_counts(left)}); {advice}")
+    if not as_json:
+        screen.say(f"aligned: {_counts(left)}")
+
+
+def _show(alignment: Alignment) -> None:
+    counts = ("documents", "chunks", "vectors", "missing", "orphaned", "stale")
+    table = screen.table("namespace", *counts, numbers=counts)
+    for row in alignment.namespaces:
+        numbers = [Text(f"{getattr(row, name)}") for name in counts]
+        for number in numbers[3:]:
+            number.stylize("" if number.plain == "0" else "bold red")
+        table.add_row(Text(screen.clean(row.namespace)), *numbers)
+    screen.stdout().print(table if alignment.namespaces else "No namespaces.")
+
+
+def _counts(alignment: Alignment) -> str:
+    return f"{alignment.missing} missing, {alignment.orphaned} orphaned, {alignment.stale} stale"

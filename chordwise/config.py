@@ -1,0 +1,52 @@
+"""Where the server is and with which key: from arguments, the environment, or what the local stack wrote."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+URL = "CHORDWISE_URL"
+API_KEY = "CHORDWISE_API_KEY"
+LOCAL_ENV = Path(".local/env")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """An address and a key, as far as they are known. ``origin`` says in words where the address was found."""
+
+    url: str | None
+    api_key: str | None = field(repr=False)
+    origin: str = "the environment"
+
+
+def from_environment(environment: Mapping[str, str] = os.environ) -> Connection:
+    """What CHORDWISE_URL and CHORDWISE_API_KEY say; empty counts as not set."""
+    return Connection(
+        url=environment.get(URL, "").strip() or None, api_key=environment.get(API_KEY, "").strip() or None
+    )
+
+
+def discover(environment: Mapping[str, str] = os.environ, local_env: Path = LOCAL_ENV) -> Connection:
+    """The environment, completed by the file that ``make up`` writes below the current directory.
+
+    The file's key is used for the file's own address only: it must not be sent to another server.
+    """
+    named = from_environment(environment)
+    if named.url and named.api_key:
+        return named
+    local = read_assignments(local_env)
+    url = named.url or local.get(URL)
+    key = named.api_key or (local.get(API_KEY) if url == local.get(URL) else None)
+    return Connection(url=url, api_key=key, origin="the environment" if named.url else str(local_env))
+
+
+def read_assignments(path: Path) -> dict[str, str]:
+    """``KEY=value`` lines of a file, ``export`` and quotes allowed; empty if the file is not there or not readable."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return {}
+    pairs = (line.strip().removeprefix("export ").partition("=") for line in lines if not line.lstrip().startswith("#"))
+    return {name.strip(): value.strip().strip("'\"") for name, equals, value in pairs if equals}

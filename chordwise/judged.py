@@ -1,0 +1,91 @@
+"""A judged collection in a folder: documents, queries, and which documents answer which query how well."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from chordwise.errors import InvalidInput
+from chordwise.files import read_documents, read_lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedQuery:
+    """A question and the grade of each judged document."""
+
+    query_id: str
+    text: str
+    grades: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collection:
+    """A folder with ``corpus.jsonl``, ``queries.jsonl`` and ``qrels.tsv``, each of which may be gzipped."""
+
+    name: str
+    corpus: Path
+    queries: tuple[JudgedQuery, ...]
+
+    def documents(self) -> Iterator[dict[str, Any]]:
+        """Every document with some text, as the server takes it; a title alone serves as text. Raises InvalidInput."""
+        for document in read_documents(self.corpus):
+            if not is_empty(document):
+                text = document.get("text")
+                blank = not (isinstance(text, str) and text.strip())
+                yield {**document, "text": document["title"]} if blank else document
+
+    def count(self) -> tuple[int, int]:
+        """How many documents have text, and how many are empty and left out. Raises InvalidInput."""
+        empty = [is_empty(document) for document in read_documents(self.corpus)]
+        return len(empty) - sum(empty), sum(empty)
+
+
+def is_empty(document: Mapping[str, Any]) -> bool:
+    """Whether there is neither text nor title to index."""
+    return not any(isinstance(value := document.get(name), str) and value.strip() for name in ("text", "title"))
+
+
+def read_collection(folder: Path) -> Collection:
+    """Read the questions and judgements. Questions without a relevant document are left out: nothing can be said of
+    them. Raises InvalidInput, naming the file and line."""
+    corpus, queries, qrels = (_existing(folder, name) for name in ("corpus.jsonl", "queries.jsonl", "qrels.tsv"))
+    grades = _grades(qrels)
+    asked = (_query(queries, number, line) for number, line in read_lines(queries))
+    judged = tuple(
+        JudgedQuery(query_id=query_id, text=text, grades=grades[query_id])
+        for query_id, text in asked
+        if any(grade > 0 for grade in grades.get(query_id, {}).values())
+    )
+    if not judged:
+        raise InvalidInput(f"{folder} has no query with a relevant document")
+    return Collection(name=folder.resolve().name, corpus=corpus, queries=judged)
+
+
+def _existing(folder: Path, name: str) -> Path:
+    for path in (folder / name, folder / f"{name}.gz"):
+        if path.is_file():
+            return path
+    raise InvalidInput(f"{folder} has no {name} or {name}.gz")
+
+
+def _grades(path: Path) -> dict[str, dict[str, int]]:
+    """Query, document and grade, tab separated, without header."""
+    grades: dict[str, dict[str, int]] = {}
+    for number, line in read_lines(path):
+        try:
+            query_id, document_id, grade = line.split("\t")
+            grades.setdefault(query_id, {})[document_id] = int(grade)
+        except ValueError:
+            raise InvalidInput(f"{path}:{number} is not query, document and grade, separated by tabs") from None
+    return grades
+
+
+def _query(path: Path, number: int, line: str) -> tuple[str, str]:
+    try:
+        entry = json.loads(line)
+        return str(entry["query_id"]), str(entry["text"])
+    except (ValueError, KeyError, TypeError):
+        raise InvalidInput(f"{path}:{number} is not a JSON object with query_id and text") from None

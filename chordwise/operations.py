@@ -1,0 +1,259 @@
+"""What the clients can do, each operation once: which requests it takes, in what order, and what their answers mean."""
+
+from __future__ import annotations
+
+import math
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar, overload
+from urllib.parse import quote
+
+from chordwise.decoding import decode
+from chordwise.documents import Document, IngestOptions, document_batches
+from chordwise.errors import ChordwiseError, InvalidInput, ProblemError, QueryFailed, Timeout, UnexpectedAnswer
+from chordwise.files import FoundFile, file_batches, find_files, read_documents
+from chordwise.options import Told
+from chordwise.results import Alignment, DocumentInfo, Health, Ingestion, Job, NamespaceInfo, QueryResult, together
+from chordwise.retries import PATIENT, RetryPolicy, exchange
+from chordwise.transport import Answer, Call, Pause, Steps, encode
+
+T = TypeVar("T")
+Params = tuple[tuple[str, str], ...]
+Ingestible = Document | Mapping[str, Any] | str | Path
+
+LONGEST_HOLD_S = 10.0  # how long one request asks the server to wait for a job or a query
+WATCHED_HOLD_S = 1.0  # the same when someone watches the progress
+SHORTEST_ROUND_S = 0.25  # between two looks, should the server answer at once instead of waiting
+_UNFINISHED = frozenset({"queued", "running"})
+
+
+class Operations:
+    """Every operation as a generator of calls. Holds no connection; ``transport.Steps`` says how to run one."""
+
+    def __init__(self, policy: RetryPolicy, *, timeout_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._policy = policy
+        self._timeout_s = timeout_s
+        self._clock = clock
+
+    def ingest(
+        self, what: Iterable[Ingestible] | Ingestible, options: IngestOptions, told: Told | None
+    ) -> Steps[Ingestion]:
+        """Send documents, and files by their paths; see ``Chordwise.ingest``."""
+        things = [what] if isinstance(what, Document | Mapping | str | Path) else what
+        paths: list[str | Path] = []
+
+        def documents() -> Iterator[Document | Mapping[str, Any]]:
+            """What is not a path; the paths are put aside on the way, so ``things`` is read once, as it comes."""
+            for thing in things:
+                if isinstance(thing, str | Path):
+                    paths.append(thing)
+                else:
+                    yield thing
+
+        done = yield from self._documents(documents(), options, told, Ingestion())
+        found = find_files(paths).files
+        for lines in (file for file in found if file.is_json_lines):
+            done = yield from self._documents(read_documents(lines.path), options, told, done)
+        return (yield from self._files([file for file in found if not file.is_json_lines], options, told, done))
+
+    def ingest_files(
+        self, files: Iterable[FoundFile | str | Path], options: IngestOptions, told: Told | None
+    ) -> Steps[Ingestion]:
+        """Send files as they are; see ``Chordwise.ingest_files``."""
+        found = [
+            file for each in files for file in ([each] if isinstance(each, FoundFile) else find_files([each]).files)
+        ]
+        return self._files(found, options, told, Ingestion())
+
+    def _documents(
+        self, documents: Iterable[Any], options: IngestOptions, told: Told | None, done: Ingestion
+    ) -> Steps[Ingestion]:
+        calls = (
+            Call(method="POST", path="/v1/documents", content=batch.content, headers=_once(), safe=batch.repeatable)
+            for batch in document_batches(documents, options)
+        )
+        return self._submit(calls, told, done)
+
+    def _files(
+        self, files: Iterable[FoundFile], options: IngestOptions, told: Told | None, done: Ingestion
+    ) -> Steps[Ingestion]:
+        form = options.form()
+        calls = (
+            Call(
+                method="POST",
+                path="/v1/files",
+                files=tuple(file.read() for file in batch),
+                form=form,
+                headers=_once(),
+                safe=False,
+            )
+            for batch in file_batches(files)
+        )
+        return self._submit(calls, told, done)
+
+    def _submit(self, calls: Iterable[Call], told: Told | None, done: Ingestion) -> Steps[Ingestion]:
+        """Send one request after the other. An error leaves with the jobs that were accepted before it."""
+        try:
+            for call in calls:
+                answer = yield from exchange(call, self._policy, clock=self._clock)
+                done = together(done, Ingestion(jobs=(decode(Job, answer.json()),)))
+                if told:
+                    told(done)
+        except ChordwiseError as error:
+            error.accepted = done.jobs
+            raise
+        return done
+
+    def job(self, job_id: str, *, hold_s: float = 0.0, patient: bool = False) -> Steps[Job]:
+        """One job as it stands, or as it stands when it ends within ``hold_s``."""
+        answer = yield from self._get(f"/v1/jobs/{_segment(job_id)}", hold_s=hold_s, patient=patient)
+        return decode(Job, answer.json())
+
+    @overload
+    def wait(
+        self, target: Ingestion, *, timeout_s: float | None, told: Callable[[Ingestion], None] | None
+    ) -> Steps[Ingestion]: ...
+    @overload
+    def wait(self, target: Job | str, *, timeout_s: float | None, told: Callable[[Job], None] | None) -> Steps[Job]: ...
+    def wait(self, target: Any, *, timeout_s: float | None, told: Callable[[Any], None] | None) -> Steps[Any]:
+        """Until a job, or every job of an ingestion, is final; see ``Chordwise.wait``."""
+        several = isinstance(target, Ingestion)
+        jobs = list(target.jobs) if several else [target if isinstance(target, Job) else (yield from self.job(target))]
+        deadline = self._clock() + (math.inf if timeout_s is None else timeout_s)
+        for place in range(len(jobs)):
+            while not jobs[place].done:
+                began = self._clock()
+                hold_s = max(0, math.ceil(min(WATCHED_HOLD_S if told else LONGEST_HOLD_S, deadline - began)))
+                jobs[place] = yield from self.job(jobs[place].job_id, hold_s=hold_s, patient=True)
+                if told:
+                    told(Ingestion(jobs=tuple(jobs)) if several else jobs[0])
+                if not jobs[place].done:
+                    yield from self._next_round(began, deadline, f"job {jobs[place].job_id}", jobs[place].status)
+        return Ingestion(jobs=tuple(jobs)) if several else jobs[0]
+
+    def _next_round(self, began: float, deadline: float, what: str, status: str) -> Steps[None]:
+        now = self._clock()
+        if now >= deadline:
+            raise Timeout(f"{what} is still {status}; it goes on without being waited for")
+        if now - began < SHORTEST_ROUND_S:
+            yield Pause(seconds=min(SHORTEST_ROUND_S, deadline - now))
+
+    def query(self, body: Mapping[str, Any], *, timeout_s: float | None) -> Steps[QueryResult]:
+        """Ask, and wait for the answer; see ``Chordwise.query``."""
+        patience_s = self._timeout_s if timeout_s is None else timeout_s
+        deadline = self._clock() + patience_s
+        hold_s = math.ceil(min(LONGEST_HOLD_S, patience_s))
+        call = Call(
+            method="POST",
+            path="/v1/queries",
+            headers={"Prefer": f"wait={hold_s}"},
+            content=_body(body),
+            hold_s=hold_s,
+        )
+        began = self._clock()
+        answer = yield from exchange(call, self._policy, deadline=deadline, clock=self._clock)
+        while True:
+            said = answer.json()
+            status = said.get("status") if isinstance(said, dict) else None
+            if status not in _UNFINISHED:
+                return _result(said, status)
+            query_id = str(said.get("query_id"))
+            yield from self._next_round(began, deadline, f"query {query_id}", str(status))
+            began = self._clock()
+            hold_s = math.ceil(min(LONGEST_HOLD_S, deadline - began))
+            answer = yield from self._get(f"/v1/queries/{_segment(query_id)}", hold_s=max(0, hold_s))
+
+    def jobs(self, *, limit: int | None) -> Steps[list[Job]]:
+        """The latest jobs, newest first as the server lists them."""
+        return self._listed(Job, "/v1/jobs", (), limit)
+
+    def documents(self, *, namespace: str | None, limit: int | None) -> Steps[list[DocumentInfo]]:
+        """Documents, of one namespace or of all."""
+        return self._listed(DocumentInfo, "/v1/documents", (("namespace", namespace),) if namespace else (), limit)
+
+    def namespaces(self) -> Steps[list[NamespaceInfo]]:
+        """Every namespace of the tenant."""
+        return self._listed(NamespaceInfo, "/v1/namespaces", (), None)
+
+    def delete_document(self, document_id: str, *, namespace: str) -> Steps[None]:
+        """Remove a document; one that is not there raises ProblemError with status 404."""
+        path = f"/v1/documents/{_segment(document_id)}"
+        call = Call(method="DELETE", path=path, params=(("namespace", namespace),))
+        yield from exchange(call, self._policy, clock=self._clock)
+
+    def verify(self, namespaces: Iterable[str] | None, *, repair: bool, timeout_s: float) -> Steps[Alignment]:
+        """Compare the two stores; it looks at every chunk, so it may take ``timeout_s``."""
+        content = _body({"namespaces": None if namespaces is None else list(namespaces), "repair": repair})
+        call = Call(method="POST", path="/v1/verify", content=content, hold_s=max(0.0, timeout_s - self._timeout_s))
+        answer = yield from exchange(call, self._policy, clock=self._clock)
+        return decode(Alignment, answer.json())
+
+    def health(self) -> Steps[Health]:
+        """Readiness, dependency by dependency; a server that is not ready is an answer, not an error."""
+        call = Call(method="GET", path="/readyz", expects=frozenset({503}))
+        answer = yield from exchange(call, self._policy, clock=self._clock)
+        if "json" not in answer.headers.get("content-type", ""):
+            raise UnexpectedAnswer(f"/readyz answers {answer.status} without JSON; is this a Chordwise gateway?")
+        return decode(Health, answer.json())
+
+    def server_version(self) -> Steps[str | None]:
+        """The version that the server's OpenAPI description gives, None if it gives none."""
+        try:
+            answer = yield from self._get("/openapi.json")
+        except ProblemError:
+            return None
+        said = answer.json()
+        info = said.get("info") if isinstance(said, dict) else None
+        return str(info["version"]) if isinstance(info, dict) and "version" in info else None
+
+    def _listed(self, kind: type[T], path: str, params: Params, limit: int | None) -> Steps[list[T]]:
+        """Follow the cursor until ``limit`` entries, or all, are there."""
+        found: list[T] = []
+        cursor: str | None = None
+        while limit is None or len(found) < limit:
+            size = 100 if limit is None else min(100, limit - len(found))
+            asked = (*params, ("limit", str(size)), *((("cursor", cursor),) if cursor else ()))
+            page = (yield from self._get(path, params=asked)).json()
+            if not isinstance(page, dict) or not isinstance(page.get("data"), list):
+                raise UnexpectedAnswer(f"{path} does not answer with a list")
+            found += [decode(kind, entry) for entry in page["data"]]
+            cursor = page.get("next_cursor")
+            if not cursor:
+                break
+        return found[:limit]
+
+    def _get(self, path: str, *, params: Params = (), hold_s: float = 0.0, patient: bool = False) -> Steps[Answer]:
+        asked = (*params, ("wait", f"{hold_s:g}")) if hold_s else params
+        call = Call(method="GET", path=path, params=asked, hold_s=hold_s)
+        return exchange(call, PATIENT if patient else self._policy, clock=self._clock)
+
+
+def _result(said: Any, status: object) -> QueryResult:
+    if status == "succeeded":
+        return decode(QueryResult, said)
+    if not isinstance(status, str):
+        raise UnexpectedAnswer("the answer to a query has no status")
+    error = said.get("error")
+    reason = error.get("detail") if isinstance(error, dict) else error
+    query_id = str(said.get("query_id"))
+    raise QueryFailed(
+        f"query {query_id} {status}" + (f": {reason}" if reason else ""), query_id=query_id, status=status
+    )
+
+
+def _once() -> dict[str, str]:
+    """What lets the server recognise a repeated request."""
+    return {"Idempotency-Key": str(uuid.uuid4())}
+
+
+def _body(value: Mapping[str, Any]) -> bytes:
+    try:
+        return encode(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"the request is not JSON: {error}") from error
+
+
+def _segment(identifier: str) -> str:
+    return quote(identifier, safe="", errors="surrogatepass")

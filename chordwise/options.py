@@ -1,0 +1,53 @@
+"""The keywords that the clients' methods take, declared once for both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Required, TypedDict
+
+from chordwise.results import Ingestion
+
+
+class IngestKeywords(TypedDict, total=False):
+    """What ``ingest`` takes beside the documents. What is left out is the server's choice.
+
+    ``on_conflict`` is replace, skip or error; ``type``, ``tags`` and ``metadata`` add to what a document says itself.
+    """
+
+    namespace: Required[str]
+    on_conflict: str | None
+    chunking: Mapping[str, Any] | None
+    type: str | None
+    tags: Sequence[str]
+    metadata: Mapping[str, Any] | None
+
+
+class FileKeywords(IngestKeywords, total=False):
+    """What ``ingest_files`` takes beside the files."""
+
+    parser_hint: str | None
+
+
+class QueryKeywords(TypedDict, total=False):
+    """What ``query`` takes beside the text. What is left out, or None, is the server's choice.
+
+    ``namespace`` and ``namespaces`` are the same thing, and one of them is needed. ``method`` is hybrid, full_text or
+    semantic (short for that key of ``retrieve``). Times in ``filters`` may be datetime objects; those without a time
+    zone are taken as UTC. ``extra`` has further fields of the request as they are.
+    """
+
+    namespace: str | None
+    namespaces: Iterable[str] | str | None
+    top_k: int | None
+    filters: Mapping[str, Any] | None
+    method: str | None
+    retrieve: Mapping[str, Any] | None
+    rerank: bool | None
+    expand: bool | None
+    profile: str | None
+    context: Mapping[str, Any] | None
+    trace: bool | None
+    extra: Mapping[str, Any] | None
+
+
+Told = Callable[[Ingestion], None]

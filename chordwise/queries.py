@@ -1,0 +1,49 @@
+"""The body of a query, from the words of the Python client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from chordwise.documents import plain
+from chordwise.errors import InvalidInput
+
+
+def query_body(
+    text: str,
+    *,
+    namespace: str | None = None,
+    namespaces: Iterable[str] | str | None = None,
+    top_k: int | None = None,
+    filters: Mapping[str, Any] | None = None,
+    method: str | None = None,
+    retrieve: Mapping[str, Any] | None = None,
+    rerank: bool | None = None,
+    expand: bool | None = None,
+    profile: str | None = None,
+    context: Mapping[str, Any] | None = None,
+    trace: bool | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """What is None is left out, so that the server's defaults hold. See options.QueryKeywords.
+
+    Raises InvalidInput if no namespace is named.
+    """
+    named = namespace if namespaces is None else namespaces
+    chosen = [named] if isinstance(named, str) else list(named or ())
+    if not chosen:
+        raise InvalidInput("a query must name at least one namespace")
+    body = {
+        "query_text": text,
+        "namespaces": chosen,
+        "top_k": top_k,
+        "filters": None if filters is None else {name: plain(value) for name, value in filters.items()},
+        "retrieve": {**(retrieve or {}), **({"method": method} if method else {})} or None,
+        "enable_rerank": rerank,
+        "enable_expand": expand,
+        "profile": profile,
+        "context": context,
+        "trace": trace,
+        **(extra or {}),
+    }
+    return {name: value for name, value in body.items() if value is not None}

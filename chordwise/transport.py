@@ -1,0 +1,165 @@
+"""Requests and answers as plain values, and the one place that knows how httpx spells them.
+
+Operations are written once, as generators: they yield a ``Call`` or a ``Pause`` and are sent back what came of it.
+The synchronous and the asynchronous client differ only in how they carry these out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, TypeAlias, TypeVar
+from urllib.parse import urlsplit
+
+import httpx
+
+from chordwise.errors import NotConfigured, UnexpectedAnswer
+
+T = TypeVar("T")
+
+try:
+    CLIENT_VERSION = version("chordwise")
+except PackageNotFoundError:
+    CLIENT_VERSION = "0"
+
+USER_AGENT = f"chordwise-python/{CLIENT_VERSION}"
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilePart:
+    """One file of a multipart request."""
+
+    name: str
+    content: bytes
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One request. ``hold_s`` is how long the server was asked to hold the answer, ``safe`` whether sending it twice
+    does no harm, ``expects`` which error statuses are ordinary answers here."""
+
+    method: str
+    path: str
+    params: tuple[tuple[str, str], ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    content: bytes | None = None
+    files: tuple[FilePart, ...] = ()
+    form: Mapping[str, str] = field(default_factory=dict)
+    hold_s: float = 0.0
+    safe: bool = True
+    expects: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """Do nothing for this long."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the server said. Header names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    def json(self) -> Any:
+        """The body as JSON. Raises UnexpectedAnswer if it is something else."""
+        try:
+            return json.loads(self.content)
+        except ValueError:
+            kind = self.headers.get("content-type", "something").partition(";")[0]
+            raise UnexpectedAnswer(f"{kind} came with status {self.status} where JSON belongs") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoAnswer:
+    """The exchange broke. ``sent`` is false only if the server certainly saw nothing of the request."""
+
+    reason: str
+    sent: bool
+    timed_out: bool
+    cause: Exception
+
+
+Outcome: TypeAlias = Answer | NoAnswer
+Steps: TypeAlias = Generator[Call | Pause, Outcome | None, T]
+
+
+def encode(value: object) -> bytes:
+    """JSON as UTF-8; text that UTF-8 cannot hold (lone surrogates) is escaped, and left to the server to refuse."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+
+
+def client_arguments(url: str | None, api_key: str | None) -> dict[str, Any]:
+    """What ``httpx.Client`` and ``httpx.AsyncClient`` are made with. Raises NotConfigured."""
+    if not url:
+        raise NotConfigured("no server is named: set CHORDWISE_URL, or pass url")
+    if not api_key:
+        raise NotConfigured("no API key is given: set CHORDWISE_API_KEY, or pass api_key")
+    if not (api_key.isascii() and api_key.isprintable() and " " not in api_key):
+        raise NotConfigured("the API key holds characters that no key has; check CHORDWISE_API_KEY")
+    try:
+        host = httpx.URL(url).host
+        valid = urlsplit(url).scheme in ("http", "https") and bool(host)
+    except (httpx.InvalidURL, ValueError):
+        valid, host = False, ""
+    if not valid:
+        raise NotConfigured("the address of the server must look like http://host:port; check CHORDWISE_URL")
+    return {
+        "base_url": url.rstrip("/"),
+        "headers": {"Authorization": f"Bearer {api_key}", "User-Agent": USER_AGENT, "Accept": "application/json"},
+        "trust_env": host not in _LOOPBACK,  # a proxy from the environment cannot reach this machine's own loopback
+        "limits": httpx.Limits(max_connections=64, max_keepalive_connections=32),
+    }
+
+
+def request_arguments(call: Call, timeout_s: float) -> dict[str, Any]:
+    """What ``request`` of either httpx client is called with."""
+    arguments: dict[str, Any] = {
+        "method": call.method,
+        "url": call.path,
+        "params": list(call.params) or None,
+        "headers": dict(call.headers),
+        "timeout": httpx.Timeout(timeout_s, read=timeout_s + call.hold_s, connect=min(timeout_s, 10.0)),
+    }
+    if call.files:
+        arguments["files"] = [("file", (part.name, part.content, part.media_type)) for part in call.files]
+        arguments["data"] = dict(call.form)
+    elif call.content is not None:
+        arguments["content"] = call.content
+        arguments["headers"]["Content-Type"] = "application/json"
+    return arguments
+
+
+def answer(response: httpx.Response) -> Answer:
+    """A response, read to its end, as a plain value."""
+    return Answer(status=response.status_code, headers=dict(response.headers), content=response.content)
+
+
+def no_answer(error: httpx.HTTPError) -> NoAnswer:
+    """Why there is no response, without httpx in it."""
+    reason = re.sub(r"^\[Errno \S+\] ", "", str(error)) or type(error).__name__
+    return NoAnswer(
+        reason=f"{_place(error)}: {reason}",
+        sent=not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout),
+        timed_out=isinstance(error, httpx.TimeoutException),
+        cause=error,
+    )
+
+
+def _place(error: httpx.HTTPError) -> str:
+    """Scheme, host and port of the request that failed; never a password that the address may hold."""
+    url = error.request.url
+    return f"{url.scheme}://{url.netloc.decode('ascii', 'replace')}"

@@ -1,0 +1,142 @@
+"""`make demo`: real documents through the whole machine, with everything that happens on the way printed.
+
+Reads CHORDWISE_URL and CHORDWISE_API_KEY. Exits 0 if every expectation holds, 1 if one does not, 2 if not configured.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+from corpora import CHINESE, ENGLISH, NEW_WORDS, NOTICE_ID, OLD_WORDS, changed_notice, chinese_notes, python_docs
+from questions import QUESTIONS, Question, shortfalls
+from show import Printer, console
+
+from chordwise import Chordwise, ChordwiseError, Document, NotConfigured, QueryResult
+
+INGEST_TIMEOUT_S = 180.0
+QUERY_TIMEOUT_S = 15.0
+
+
+def main() -> int:
+    """Run the demo against the server that the environment names."""
+    printer = Printer(console())
+    began = time.monotonic()
+    try:
+        with Chordwise() as client:
+            tour(client, printer)
+    except NotConfigured as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return 2
+    except ChordwiseError as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return 1
+    printer.step("Result")
+    for failure in printer.failures:
+        printer.say(f"FAILED  {failure}")
+    printer.say(f"{len(printer.failures)} of {printer.checks} expectations failed; {time.monotonic() - began:.1f} s")
+    return 1 if printer.failures else 0
+
+
+def tour(client: Chordwise, printer: Printer) -> None:
+    """Everything the demo shows, in order. Raises ChordwiseError if the server cannot go on."""
+    printer.step("Health")
+    health = client.health()
+    printer.health(health)
+    printer.check(health.ready, "the gateway and everything it depends on is ready")
+
+    printer.step("Documents go in: accepted as jobs, chunked, embedded, published")
+    english, chinese = python_docs(), chinese_notes()
+    ingest(client, printer, ENGLISH, english)
+    ingest(client, printer, CHINESE, chinese)
+
+    printer.step("Questions: every channel in parallel, then fusion, then rerank")
+    corpus = {str(document.document_id): document for document in (*english, *chinese)}
+    asked = [(question, ask(client, printer, question, corpus)) for question in QUESTIONS]
+
+    printer.step("Over all questions")
+    printer.summary(asked)
+
+    printer.step("The same document again, with other words: it is replaced as a whole")
+    replace(client, printer, chinese)
+
+    printer.step("Both stores, compared chunk by chunk")
+    alignment = client.verify([ENGLISH, CHINESE])
+    printer.alignment(alignment)
+    drift = f"{alignment.missing} missing, {alignment.orphaned} orphaned, {alignment.stale} stale"
+    printer.check(alignment.aligned, f"MySQL and pgvector hold the same chunks: {drift}")
+
+
+def ingest(client: Chordwise, printer: Printer, namespace: str, documents: Sequence[Document]) -> None:
+    """Send documents into a namespace and wait until each can be found."""
+    began = time.monotonic()
+    accepted = client.ingest(documents, namespace=namespace, on_conflict="replace")
+    took_ms = (time.monotonic() - began) * 1000
+    printer.say(
+        f"  {namespace}: {accepted.total} documents durable after {took_ms:.0f} ms, job {', '.join(accepted.job_ids)}"
+    )
+    done = client.wait(
+        accepted, timeout=INGEST_TIMEOUT_S, on_progress=lambda ingestion: printer.progress(namespace, ingestion)
+    )
+    seconds = time.monotonic() - began
+    printer.check(
+        done.status == "succeeded" and done.succeeded == len(documents),
+        f"{namespace}: {done.succeeded} of {len(documents)} documents became {done.chunks} searchable chunks"
+        f" in {seconds:.1f} s ({done.status})",
+    )
+    for error in done.errors:
+        printer.say(f"  {error.document_id}: {error.code}: {error.detail}")
+
+
+def ask(client: Chordwise, printer: Printer, question: Question, corpus: dict[str, Document]) -> QueryResult:
+    """Ask one question, print the answer and whether it is the expected one."""
+    result = client.query(
+        question.text,
+        namespaces=question.namespaces,
+        top_k=question.top_k,
+        filters=question.filters or None,
+        rerank=True,
+        timeout=QUERY_TIMEOUT_S,
+    )
+    printer.answer(question, result)
+    wrong = list(shortfalls(question, result, corpus))
+    for sentence in wrong:
+        printer.check(False, f"“{question.text}”: {sentence}")
+    if not wrong:
+        printer.check(True, f"as expected: {', '.join(hit.document_id for hit in result.chunks[:3])}")
+    return result
+
+
+def replace(client: Chordwise, printer: Printer, chinese: Sequence[Document]) -> None:
+    """Send the maintenance notice with another password, and look for both before and after."""
+    before = notice_texts(client, OLD_WORDS)
+    printer.say(f"  before: {sentence_with(OLD_WORDS, before)}")
+    printer.check(any(OLD_WORDS in text for text in before), f"the search finds the notice with “{OLD_WORDS}”")
+
+    accepted = client.ingest([changed_notice(chinese)], namespace=CHINESE, on_conflict="replace")
+    done = client.wait(accepted, timeout=INGEST_TIMEOUT_S)
+    printer.check(done.status == "succeeded", f"the changed notice is searchable ({done.status})")
+
+    after = [*notice_texts(client, NEW_WORDS), *notice_texts(client, OLD_WORDS)]
+    printer.say(f"  after:  {sentence_with(NEW_WORDS, after)}")
+    printer.check(any(NEW_WORDS in text for text in after), f"the search finds the new words “{NEW_WORDS}”")
+    printer.check(
+        not any(OLD_WORDS in text for text in after), f"the old words “{OLD_WORDS}” are gone from every answer"
+    )
+
+
+def notice_texts(client: Chordwise, words: str) -> list[str]:
+    """The texts of the notice's chunks that a search for its password returns."""
+    result = client.query(f"机房检修的应急口令 {words}", namespace=CHINESE, top_k=10, timeout=QUERY_TIMEOUT_S)
+    return [hit.text for hit in result.chunks if hit.document_id == NOTICE_ID]
+
+
+def sentence_with(words: str, texts: Sequence[str]) -> str:
+    """The sentence that holds ``words``, from the first text that has one."""
+    sentences = (sentence for text in texts for sentence in text.split("。") if words in sentence)
+    return next(sentences, "(not found)") + "。"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

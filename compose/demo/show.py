@@ -1,0 +1,204 @@
+"""How the demo's results look: plain enough for a log of 120 columns, with Chinese characters counted as two."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean, median
+
+from questions import Question, place_of_expected
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from chordwise import Alignment, Health, Hit, Ingestion, QueryResult
+
+LOG_COLUMNS = 120
+STAGES = ("keyword", "semantic", "fuse", "rerank", "hydrate", "total")
+
+
+def console() -> Console:
+    """Where the demo prints: as wide as the terminal, or ``LOG_COLUMNS`` in a log."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(encoding="utf-8", errors="replace")
+    return Console(width=None if sys.stdout.isatty() else LOG_COLUMNS, highlight=False, soft_wrap=False)
+
+
+class Printer:
+    """Says what the demo does, as it does it, and remembers what went wrong."""
+
+    def __init__(self, to: Console) -> None:
+        self._to = to
+        self._said = ""
+        self.failures: list[str] = []
+        self.checks = 0
+
+    def step(self, title: str) -> None:
+        """Announce the next part."""
+        self._to.print()
+        self._to.rule(f"[bold]{escape(title)}", align="left", characters="-")
+
+    def say(self, sentence: str) -> None:
+        """One line of text."""
+        self._to.print(escape(sentence))
+
+    def check(self, holds: bool, sentence: str) -> None:
+        """Print whether an expectation holds; one that does not makes the demo fail at its end."""
+        self.checks += 1
+        if not holds:
+            self.failures.append(sentence)
+        self._to.print(f"[green]ok[/]      {escape(sentence)}" if holds else f"[bold red]FAILED[/]  {escape(sentence)}")
+
+    def health(self, health: Health) -> None:
+        """Each dependency of the gateway, and whether it answers."""
+        for name, dependency in health.dependencies.items():
+            took = "" if dependency.latency_ms is None else f", {dependency.latency_ms:.1f} ms"
+            self.say(f"  {name:<12} {dependency.status}{took}")
+
+    def progress(self, namespace: str, ingestion: Ingestion) -> None:
+        """How far an ingestion is; a repetition is not printed."""
+        said = (
+            f"  {namespace}: {ingestion.succeeded} of {ingestion.total} documents searchable, {ingestion.chunks} chunks"
+        )
+        if said != self._said:
+            self.say(said)
+            self._said = said
+
+    def answer(self, question: Question, result: QueryResult) -> None:
+        """The hits of one query and how each channel saw them, then where the time went."""
+        self._to.print()
+        self._to.print(f"[bold]? {escape(str(question))}")
+        self._to.print(hits_table(result))
+        for line in stats_lines(result):
+            self.say(f"  {line}")
+
+    def summary(self, asked: Sequence[tuple[Question, QueryResult]]) -> None:
+        """One row per query, and the averages over all."""
+        self._to.print(summary_table(asked))
+        self.say("  " + averages_line([result for _, result in asked]))
+
+    def alignment(self, alignment: Alignment) -> None:
+        """What both stores hold, namespace by namespace."""
+        self._to.print(alignment_table(alignment))
+
+
+def hits_table(result: QueryResult) -> Table:
+    """Best first: rank and raw score in each channel, the fused score, the score after rerank, and the movement."""
+    channels = list(dict.fromkeys(source.channel for hit in result.chunks for source in hit.sources))
+    channels.sort(key=lambda name: ("keyword", "semantic").index(name) if name in ("keyword", "semantic") else 2)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
+    table.add_column("#", justify="right", no_wrap=True)
+    table.add_column("document", max_width=36, no_wrap=True, overflow="ellipsis")
+    for channel in channels:
+        table.add_column(f"{channel}\nrank   score", justify="right", no_wrap=True)
+    table.add_column("fused", justify="right", no_wrap=True)
+    table.add_column("reranked", justify="right", no_wrap=True)
+    table.add_column("moved", justify="right", no_wrap=True)
+    table.add_column("source", no_wrap=True)
+    for place, hit in enumerate(result.chunks, start=1):
+        table.add_row(
+            str(place),
+            escape(hit.title or hit.document_id),
+            *(_seen_by(hit, channel) for channel in channels),
+            _number(fused_score(hit)),
+            _number(hit.rerank.score if hit.rerank else None),
+            movement(place, hit.rerank.from_rank if hit.rerank else None),
+            hit.source or "-",
+        )
+    return table
+
+
+def fused_score(hit: Hit) -> float | None:
+    """What the channels contributed together, before reranking; None if the answer does not say."""
+    parts = [source.contribution for source in hit.sources if source.contribution is not None]
+    return sum(parts) if parts else None
+
+
+def movement(place: int, from_rank: int | None) -> str:
+    """How many places reranking lifted (+) or lowered (-) a hit."""
+    if from_rank is None:
+        return "-"
+    return "=" if from_rank == place else f"{from_rank - place:+d}"
+
+
+def stats_lines(result: QueryResult) -> tuple[str, str]:
+    """Hits per channel, share of the sources and rerank lift; then where the time went, in milliseconds."""
+    stats = result.stats
+    times = [f"{stage} {stats.latency_ms[stage]:.1f}" for stage in STAGES if stage in stats.latency_ms]
+    found = (
+        "hits " + _pairs(stats.hits.items(), "{:.0f}"),
+        "share " + _share(stats.source_share),
+        f"rerank lift {_lift(stats.rerank_lift)}",
+    )
+    return " | ".join(found), "ms: " + (", ".join(times) or "-")
+
+
+def summary_table(asked: Sequence[tuple[Question, QueryResult]]) -> Table:
+    """For every query: where the expected document came, what the channels contributed, and how long it took."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
+    table.add_column("query", max_width=44, no_wrap=True, overflow="ellipsis")
+    table.add_column("found at", justify="right", no_wrap=True)
+    table.add_column("share of sources", no_wrap=True)
+    table.add_column("rerank lift", justify="right", no_wrap=True)
+    table.add_column("total ms", justify="right", no_wrap=True)
+    for question, result in asked:
+        table.add_row(
+            escape(question.text),
+            str(place_of_expected(question, result) or "-"),
+            _share(result.stats.source_share),
+            _lift(result.stats.rerank_lift),
+            _number(result.stats.latency_ms.get("total"), digits=1),
+        )
+    return table
+
+
+def averages_line(results: Sequence[QueryResult]) -> str:
+    """The shares and the lift averaged over queries, and the median time."""
+    channels = dict.fromkeys(name for result in results for name in result.stats.source_share)
+    shares = {name: fmean(result.stats.source_share.get(name, 0.0) for result in results) for name in channels}
+    lifts = [result.stats.rerank_lift for result in results if result.stats.rerank_lift is not None]
+    times = [result.stats.latency_ms["total"] for result in results if "total" in result.stats.latency_ms]
+    return " | ".join(
+        (
+            f"mean share {_share(shares)}",
+            f"mean rerank lift {_lift(fmean(lifts) if lifts else None)}",
+            f"median total {_number(median(times) if times else None, digits=1)} ms",
+        )
+    )
+
+
+def alignment_table(alignment: Alignment) -> Table:
+    """Counts in both stores, and the three ways in which they could disagree."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
+    table.add_column("namespace", no_wrap=True)
+    for name in ("documents", "chunks", "vectors", "missing", "orphaned", "stale"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in alignment.namespaces:
+        counts = (row.documents, row.chunks, row.vectors, row.missing, row.orphaned, row.stale)
+        table.add_row(escape(row.namespace), *map(str, counts))
+    return table
+
+
+def _seen_by(hit: Hit, channel: str) -> str:
+    for source in hit.sources:
+        if source.channel == channel:
+            rank = "-" if source.rank is None else str(source.rank)
+            return f"{rank} {_number(source.score):>8}"
+    return "-"
+
+
+def _number(value: float | None, *, digits: int = 4) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _lift(value: float | None) -> str:
+    return "-" if value is None else f"{value:+.3f}"
+
+
+def _share(shares: Mapping[str, float]) -> str:
+    return _pairs(shares.items(), "{:.0%}")
+
+
+def _pairs(pairs: Iterable[tuple[str, float]], form: str) -> str:
+    return ", ".join(f"{name} {form.format(value)}" for name, value in pairs) or "-"

@@ -1,0 +1,107 @@
+"""The virtual environment: made from the lock files, with every hash checked, and skipped when nothing has changed."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import shutil
+import sys
+import zipfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from . import apt, programs, shell
+from .places import LOCAL, ROOT, VENV
+from .progress import Failure, step
+
+RUNTIME_LOCKS = ("requirements.lock", "requirements-local.lock")
+DEV_LOCK = "requirements-dev.lock"
+PYTHON = VENV / "bin" / "python"
+_LOG = LOCAL / "logs" / "install.log"
+_STAMP = VENV / "chordwise-stamp"
+
+
+def install(*, dev: bool, need_mariadb: bool, need_redis: bool) -> None:
+    """Bring the virtual environment and the servers up to date, side by side. Raises Failure."""
+    with _one_at_a_time(), ThreadPoolExecutor(max_workers=1) as beside:
+        servers = beside.submit(programs.fetch_missing, need_mariadb=need_mariadb, need_redis=need_redis, log=LOCAL / "logs" / "servers.log")
+        _virtual_environment(dev=dev)
+        servers.result()
+
+
+def up_to_date(stamp: str, wanted: str, *, dev: bool) -> bool:
+    """Whether an environment stamped ``stamp`` serves ``wanted``: the same locks, and the tools if they are asked for."""
+    made_from, _, extent = stamp.strip().partition(" ")
+    return made_from == wanted and (extent == "dev" or not dev)
+
+
+def fingerprint(root: Path, python: str) -> str:
+    """Changes whenever an environment made in ``root`` with ``python`` would come out different."""
+    digest = hashlib.sha256(f"{root}\n{python}\n".encode())
+    for name in (*RUNTIME_LOCKS, DEV_LOCK, "pyproject.toml"):
+        digest.update((root / name).read_bytes())
+    return digest.hexdigest()
+
+
+def _virtual_environment(*, dev: bool) -> None:
+    wanted = fingerprint(ROOT, sys.version)
+    stamp = _STAMP.read_text(encoding="ascii") if _STAMP.is_file() else ""
+    if up_to_date(stamp, wanted, dev=dev):
+        return
+    dev = dev or stamp.strip().endswith(" dev")
+    if not _usable():
+        with step(f"Python {sys.version.split()[0]}: making .venv"):
+            _make()
+    _STAMP.unlink(missing_ok=True)
+    locks = [*RUNTIME_LOCKS, *([DEV_LOCK] if dev else [])]
+    with step(f"Python packages from {' and '.join(locks)}", slow=True):
+        _pip("install", "--require-hashes", "--no-compile", *(f"--requirement={name}" for name in locks))
+    with step("Chordwise into .venv"):
+        _pip("install", "--no-deps", "--no-build-isolation", "--no-compile", "--editable", ".")
+    _STAMP.write_text(f"{wanted} {'dev' if dev else 'runtime'}\n", encoding="ascii")
+
+
+def _usable() -> bool:
+    """Whether .venv is a working environment of this Python, made in this very folder."""
+    asked = shell.output([PYTHON, "-c", "import sys, pip; print(sys.prefix, sys.version_info[:2])"]).strip()
+    return asked == f"{VENV} {sys.version_info[:2]}"
+
+
+def _make() -> None:
+    """Make .venv, with pip. Debian's Python has no ensurepip without python3-venv: then pip's wheel comes from its package."""
+    shutil.rmtree(VENV, ignore_errors=True)
+    shell.run([sys.executable, "-m", "venv", "--without-pip", VENV], what="making the virtual environment", log=_LOG)
+    wheel = _pip_wheel()
+    packages = next(VENV.glob("lib/python3*/site-packages"))
+    with zipfile.ZipFile(wheel) as archive:  # what installing a pure wheel comes to, in a fraction of ensurepip's time
+        archive.extractall(packages)
+
+
+def _pip_wheel() -> Path:
+    asked = shell.output([sys.executable, "-c", "import ensurepip; print(*ensurepip.__path__)"]).strip()
+    folders = [Path(asked) / "_bundled"] if asked else []
+    fetched = LOCAL / "pip"
+    for folder in (*folders, Path("/usr/share/python-wheels"), fetched / "usr/share/python-wheels"):
+        if wheels := sorted(folder.glob("pip-*.whl")):
+            return wheels[-1]
+    if not apt.available():
+        raise Failure(f"{sys.executable} comes without pip and ensurepip: install its venv package", log=_LOG)
+    with step("pip: fetching the distribution's package"):
+        apt.unpack(("python3-pip-whl",), fetched, libraries=False, work=LOCAL / "apt-pip", log=_LOG)
+    return sorted((fetched / "usr/share/python-wheels").glob("pip-*.whl"))[-1]
+
+
+def _pip(*arguments: str) -> None:
+    environment = shell.plain_environment() | {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PIP_REQUIRE_VIRTUALENV": "0"}
+    shell.run([PYTHON, "-m", "pip", *arguments], what=f"pip {arguments[0]}", log=_LOG, environment=environment, cwd=ROOT)
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Let a second command wait until the first has installed."""
+    LOCAL.mkdir(exist_ok=True)
+    with (LOCAL / "install.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

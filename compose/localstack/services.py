@@ -1,0 +1,62 @@
+"""What Chordwise itself runs, in one table: the gateway, a worker per role, the clock, and the view of the queues."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .places import ROOT, VENV, StackFolder
+from .probes import Probe, answers, log_says
+from .processes import Program
+
+_WORKER_READY = r"@\S+ ready\b"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """One row of the table. ``arguments`` start with a program in `.venv/bin`; `{run}` and `{flower_port}` are filled in."""
+
+    name: str
+    arguments: tuple[str, ...]
+    queues: tuple[str, ...] = ()
+
+
+def _worker(name: str, *, queues: tuple[str, ...], pool: str, concurrency: int) -> Service:
+    """A Celery worker. Prefetch 1: no task waits behind a slow one; gossip and mingle cost and bring nothing here."""
+    command = f"celery -A workers.app worker -n {name}@%h -Q {','.join(queues)} --pool {pool} -c {concurrency}"
+    flags = "--prefetch-multiplier 1 --without-gossip --without-mingle -l INFO"
+    return Service(name=f"worker-{name}", arguments=(*command.split(), *flags.split()), queues=queues)
+
+
+SERVICES = (
+    Service(name="gateway", arguments=("python", "-m", "api_gateway")),
+    _worker("ingest", queues=("ingest",), pool="prefork", concurrency=2),  # parsing and embedding use the processor
+    _worker("queries", queues=("recall", "answer"), pool="threads", concurrency=8),  # these wait for databases
+    _worker("upkeep", queues=("upkeep", "rerank"), pool="threads", concurrency=4),  # these for models and the clock
+    Service(name="beat", arguments=tuple("celery -A workers.app beat -s {run}/beat-schedule --pidfile= -l INFO".split())),
+    Service(name="flower", arguments=tuple("celery -A workers.app flower --address=127.0.0.1 --port={flower_port}".split())),
+)
+
+
+def programs(folder: StackFolder, environment: Mapping[str, str], *, gateway_port: int, flower_port: int) -> list[Program]:
+    """The table as programs of one stack."""
+    probes: dict[str, Probe] = {
+        "gateway": answers(gateway_port, "/readyz"),
+        "beat": log_says(r"beat: Starting"),
+        "flower": answers(flower_port, "/healthcheck"),
+    }
+    blanks = {"run": str(folder.run), "flower_port": str(flower_port)}
+    return [
+        Program(
+            name=service.name,
+            command=(str(VENV / "bin" / service.arguments[0]), *(part.format(**blanks) for part in service.arguments[1:])),
+            log=folder.logs / f"{service.name}.log",
+            ready=probes.get(service.name, log_says(_WORKER_READY)),
+            environment=environment,
+            cwd=ROOT,
+            stop_signal=signal.SIGTERM,
+            grace_s=10.0,
+        )
+        for service in SERVICES
+    ]

@@ -1,0 +1,132 @@
+"""Running a command to its end, its output in a log, and ending it early when we are asked to stop."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import stopping
+from .progress import Failure
+
+Command = Sequence[str | Path]
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An operating system user to run something as."""
+
+    uid: int
+    gid: int
+
+
+def plain_environment() -> dict[str, str]:
+    """Our environment without what would change how a Python we start finds or caches its modules."""
+    dropped = {"PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__"}
+    return {name: value for name, value in os.environ.items() if name not in dropped}
+
+
+def run(
+    command: Command,
+    *,
+    what: str,
+    log: Path,
+    environment: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    account: Account | None = None,
+    stdin: str = "",
+    may_fail: bool = False,
+) -> None:
+    """Run ``command`` to its end, output appended to ``log``.
+
+    Raises Failure naming ``what``, unless the command ran and ``may_fail``; and Stopped, once the command is ended.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        try:
+            process = subprocess.Popen(
+                [str(part) for part in command],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=dict(environment) if environment is not None else plain_environment(),
+                cwd=cwd,
+                **as_account(account),
+            )
+        except OSError as error:
+            raise Failure(f"{what} could not be started: {error.strerror}: {command[0]}", log=log) from error
+        _feed(process, stdin)
+        code = _finish(process)
+    if code != 0 and not may_fail:
+        raise Failure(f"{what} failed with exit code {code}", log=log)
+
+
+def output(command: Command, *, environment: Mapping[str, str] | None = None) -> str:
+    """What a quick command prints on standard output; empty when it cannot be run or fails."""
+    try:
+        done = subprocess.run(
+            [str(part) for part in command],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=60,
+            env=dict(environment) if environment is not None else plain_environment(),
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout if done.returncode == 0 else ""
+
+
+def allowed(account: Account, command: Command) -> bool:
+    """Whether ``command`` succeeds as ``account``: the one sure way to ask what another user may reach."""
+    try:
+        done = subprocess.run(
+            [str(part) for part in command],
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=60,
+            check=False,
+            **as_account(account),
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return done.returncode == 0
+
+
+def as_account(account: Account | None) -> dict[str, Any]:
+    """The arguments that make subprocess run something as ``account``; none when it is None."""
+    return {} if account is None else {"user": account.uid, "group": account.gid, "extra_groups": []}
+
+
+def _feed(process: subprocess.Popen[bytes], text: str) -> None:
+    assert process.stdin is not None
+    try:
+        process.stdin.write(text.encode())
+        process.stdin.close()
+    except BrokenPipeError:
+        pass  # it ended without reading; its exit code tells why
+
+
+def _finish(process: subprocess.Popen[bytes]) -> int:
+    """Wait for the end; when asked to stop, end the command first."""
+    while True:
+        try:
+            return process.wait(timeout=0.2)
+        except subprocess.TimeoutExpired:
+            try:
+                stopping.check()
+            except stopping.Stopped:
+                process.terminate()
+                try:
+                    process.wait(timeout=5)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+                raise

@@ -1,0 +1,123 @@
+"""Keeps programs running: starts them together, notices when they are ready, starts the dead again."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from . import processes, stopping
+from .processes import Identity, Program
+from .progress import Failure, say, tail
+
+_LONGEST_WAIT_S = 30.0
+_STEADY_AFTER_S = 60.0  # whoever ran this long has recovered, and starts with the shortest wait again
+_HOPELESS_AFTER_DEATHS = 3  # before having been ready even once
+_TICK_S = 0.1
+
+
+def wait_before_restart(deaths: int) -> float:
+    """Seconds to wait after the given number of deaths in a row, counted from 1: 1, 2, 4, 8, 16, 30, 30 ..."""
+    return min(_LONGEST_WAIT_S, 2.0 ** (deaths - 1))
+
+
+@dataclass(slots=True)
+class _Child:
+    program: Program
+    process: subprocess.Popen[bytes] | None = None
+    identity: Identity | None = None
+    log_starts_at: int = 0
+    started_at: float = 0.0
+    ready: bool = False
+    was_ready: bool = False
+    deaths: int = 0
+    restart_at: float = 0.0
+
+
+class Supervisor:
+    """One stack's processes. ``record`` is told every change as a mapping from name to identity."""
+
+    def __init__(
+        self,
+        record: Callable[[Mapping[str, Identity]], None],
+        *,
+        spawn: Callable[[Program], subprocess.Popen[bytes]] = processes.spawn,
+        finished: Callable[[subprocess.Popen[bytes]], bool] = processes.finished,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = stopping.pause,
+    ) -> None:
+        self._record = record
+        self._spawn = spawn
+        self._finished = finished
+        self._clock = clock
+        self._pause = pause
+        self._children: list[_Child] = []
+
+    def start(self, programs: Iterable[Program], *, within_s: float) -> None:
+        """Start ``programs`` side by side; return when all are ready.
+
+        Raises Failure when one keeps dying before it was ever ready, or is not ready ``within_s`` seconds from now.
+        """
+        begun = self._clock()
+        added = [_Child(program) for program in programs]
+        for child in added:
+            self._children.append(child)
+            self._launch(child)
+        while waiting := [child for child in added if not child.was_ready]:
+            self.tick()
+            for child in waiting:
+                if child.ready:
+                    say(f"  {child.program.name}: ready after {self._clock() - begun:.1f} s")
+                elif self._clock() - begun > within_s:
+                    raise Failure(f"{child.program.name} was not ready within {within_s:.0f} s", log=child.program.log)
+            self._pause(_TICK_S)
+
+    def tick(self) -> None:
+        """Look at every process once: report and reschedule the dead, start those whose wait is over."""
+        for child in self._children:
+            if child.process is None:
+                if self._clock() >= child.restart_at:
+                    self._launch(child)
+            elif self._finished(child.process):
+                self._bury(child, child.process)
+            elif not child.ready and child.program.ready(child.program.log, child.log_starts_at):
+                child.ready = child.was_ready = True
+
+    def stop(self, names: Iterable[str] | None = None) -> None:
+        """End the programs called ``names``, or all of them, side by side; return when they are gone."""
+        wanted = {child.program.name for child in self._children} if names is None else set(names)
+        leaving = [child for child in self._children if child.program.name in wanted]
+        self._children = [child for child in self._children if child.program.name not in wanted]
+        processes.end_children([(child.program, child.process) for child in leaving if child.process is not None])
+        self._tell()
+
+    def _launch(self, child: _Child) -> None:
+        log = child.program.log
+        child.log_starts_at = log.stat().st_size if log.exists() else 0
+        child.ready = False
+        child.started_at = self._clock()
+        try:
+            child.process = self._spawn(child.program)
+        except OSError as error:
+            raise Failure(f"{child.program.name} could not be started: {error}", log=log) from error
+        child.identity = processes.identify(child.process.pid)
+        self._tell()
+
+    def _bury(self, child: _Child, process: subprocess.Popen[bytes]) -> None:
+        program = child.program
+        if child.ready and self._clock() - child.started_at > _STEADY_AFTER_S:
+            child.deaths = 0
+        child.deaths += 1
+        child.process, child.identity, child.ready = None, None, False
+        how = f"exit code {process.returncode}" if process.returncode >= 0 else f"signal {-process.returncode}"
+        if not child.was_ready and child.deaths >= _HOPELESS_AFTER_DEATHS:
+            say(f"  {program.name} ended ({how}); its log ends:\n{tail(program.log)}")
+            raise Failure(f"{program.name} ended {child.deaths} times before it was ready", log=program.log)
+        wait = wait_before_restart(child.deaths)
+        child.restart_at = self._clock() + wait
+        say(f"  {program.name} ended ({how}), starting it again in {wait:.0f} s; its log ends:\n{tail(program.log)}")
+        self._tell()
+
+    def _tell(self) -> None:
+        self._record({child.program.name: child.identity for child in self._children if child.identity is not None})

@@ -1,0 +1,107 @@
+"""Recall by words: FULLTEXT proposes, BM25 with the collection's own statistics decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Engine
+
+from pipeline.channels.port import Recalled
+from pipeline.core.bm25 import Collection, TermCounts, bm25, upper_bound
+from pipeline.core.query import Query
+from pipeline.core.terms import query_terms, token
+from pipeline.records import ChannelName, ChunkId, Namespace, Scope, TenantId
+from pipeline.stores.keyword import KeywordIndex, TermsRow
+from pipeline.stores.work import unit_of_work
+
+# A FULLTEXT search cannot be interrupted, so its work is bounded before it starts: it may match about this many rows.
+_MATCHES = 20_000
+_CANDIDATES_PER_PLACE = 3
+_LEAST_CANDIDATES = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Words:
+    """A query's terms as the index of each namespace writes them, and what the collection knows of them."""
+
+    terms: tuple[str, ...]
+    tokens: dict[Namespace, tuple[str, ...]]
+    collection: Collection
+
+    def selective(self) -> list[str]:
+        """The tokens to search for: the rarest terms first, as many as stay within the bound, at least one."""
+        known = [term for term in self.terms if self.collection.chunk_frequency.get(term)]
+        chosen: list[int] = []
+        matches = 0
+        for term in sorted(known, key=lambda term: self.collection.chunk_frequency[term]):
+            matches += self.collection.chunk_frequency[term]
+            if chosen and matches > _MATCHES:
+                break
+            chosen.append(self.terms.index(term))
+        return [tokens[place] for tokens in self.tokens.values() for place in chosen]
+
+    def counts(self, row: TermsRow) -> TermCounts:
+        """One index row under the query's own terms."""
+        tokens = self.tokens[row.namespace]
+        found = TermCounts.within(row.terms, tokens)
+        frequency = {term: found.frequency[token] for term, token in zip(self.terms, tokens, strict=True)}
+        return TermCounts(frequency=frequency, length=row.term_count)
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordChannel:
+    """The keyword index in MySQL."""
+
+    mysql: Engine
+    name: ChannelName = ChannelName.KEYWORD
+
+    def recall(self, query: Query) -> Recalled:
+        """The best chunks by BM25 among those that hold any of the query's words."""
+        with unit_of_work(self.mysql) as work:
+            index = KeywordIndex(work.connection, query.tenant_id)
+            words = _words(index, query.tenant_id, query)
+            rows = index.candidates(
+                query.namespaces,
+                words.selective(),
+                filters=query.filters,
+                limit=max(_LEAST_CANDIDATES, _CANDIDATES_PER_PLACE * query.pool),
+            )
+        scored = sorted(_scored(words, rows).items(), key=lambda pair: (-pair[1], pair[0]))[: query.pool]
+        return Recalled(
+            chunk_ids=tuple(chunk_id for chunk_id, _ in scored),
+            scores=tuple(score for _, score in scored),
+            upper_bound=upper_bound(words.terms, words.collection),
+        )
+
+    def score(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
+        """BM25 of chunks that another channel found; 0 where no word of the query occurs."""
+        if not chunk_ids:
+            return {}
+        with unit_of_work(self.mysql) as work:
+            index = KeywordIndex(work.connection, query.tenant_id)
+            words = _words(index, query.tenant_id, query)
+            rows = index.rows(chunk_ids)
+        return _scored(words, [row for row in rows if row.namespace in words.tokens])
+
+
+def _words(index: KeywordIndex, tenant_id: TenantId, query: Query) -> _Words:
+    terms = tuple(query_terms(query.query_text))
+    tokens = {
+        namespace: tuple(token(Scope(tenant_id=tenant_id, namespace=namespace), term) for term in terms)
+        for namespace in query.namespaces
+    }
+    sizes = index.statistics(query.namespaces)
+    found = index.frequencies(query.namespaces, [token for group in tokens.values() for token in group])
+    frequency = {term: sum(found.get(group[place], 0) for group in tokens.values()) for place, term in enumerate(terms)}
+    collection = Collection(
+        chunk_count=sum(size.chunk_count for size in sizes.values()),
+        term_count=sum(size.term_count for size in sizes.values()),
+        chunk_frequency=frequency,
+    )
+    return _Words(terms=terms, tokens=tokens, collection=collection)
+
+
+def _scored(words: _Words, rows: Sequence[TermsRow]) -> dict[ChunkId, float]:
+    scores = bm25(words.terms, [words.counts(row) for row in rows], words.collection)
+    return {row.chunk_id: score for row, score in zip(rows, scores, strict=True)}

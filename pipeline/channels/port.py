@@ -1,0 +1,36 @@
+"""What every way of recalling chunks has to promise; tests/contract holds each of them to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pipeline.core.query import Query
+from pipeline.records import ChannelName, ChunkId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recalled:
+    """What a channel found, best first. ``upper_bound`` is the highest score this query could have had in it."""
+
+    chunk_ids: tuple[ChunkId, ...] = ()
+    scores: tuple[float, ...] = ()
+    upper_bound: float | None = None
+
+
+class Channel(Protocol):
+    """One way of recalling chunks."""
+
+    @property
+    def name(self) -> ChannelName:
+        """How queries, weights and statistics call it."""
+        ...
+
+    def recall(self, query: Query) -> Recalled:
+        """Up to ``query.pool`` chunks of the query's tenant, namespaces and filters. Raises Unavailable."""
+        ...
+
+    def score(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
+        """This channel's score of chunks that another one found, on the same scale. Raises Unavailable."""
+        ...

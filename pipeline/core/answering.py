@@ -1,0 +1,135 @@
+"""Put the answer together: from fused and hydrated hits to what the caller gets, in the shape of the contract."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pipeline.core.confidence import confidence
+from pipeline.core.context import ContextPassage, build_context
+from pipeline.core.fusion import Fused
+from pipeline.core.query import (
+    AnswerChunk,
+    AnswerContext,
+    ContextOptions,
+    Envelope,
+    HitSource,
+    Query,
+    RerankMove,
+    UnderstoodQuery,
+    filters_as_sent,
+)
+from pipeline.core.reranking import Placed
+from pipeline.records import ChannelName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hydrated:
+    """A hit with its text, as the store gave it."""
+
+    chunk_id: str
+    document_id: str
+    namespace: str
+    title: str | None
+    text: str
+    heading_path: tuple[str, ...]
+    published_at: datetime | None
+    metadata: Mapping[str, Any]
+
+
+def answer_chunks(
+    placed: Sequence[Placed],
+    *,
+    fused: Mapping[str, Fused],
+    hydrated: Mapping[str, Hydrated],
+    envelopes: Mapping[ChannelName, Envelope],
+) -> tuple[AnswerChunk, ...]:
+    """The returned chunks, in order."""
+    return tuple(_chunk(hit, fused[hit.chunk_id], hydrated[hit.chunk_id], envelopes) for hit in placed)
+
+
+def answer_context(
+    chunks: Sequence[AnswerChunk], hydrated: Mapping[str, Hydrated], options: ContextOptions
+) -> AnswerContext:
+    """The passages of an answer as a prompt would get them."""
+    passages = [
+        ContextPassage(
+            chunk_id=chunk.chunk_id,
+            title=chunk.title,
+            heading_path=hydrated[chunk.chunk_id].heading_path,
+            text=chunk.text,
+        )
+        for chunk in chunks
+    ]
+    context = build_context(passages, max_tokens=options.max_tokens, style=options.format)
+    citations = tuple({"marker": cited.marker, "chunk_id": cited.chunk_id} for cited in context.citations)
+    return AnswerContext(text=context.text, token_count=context.token_count, citations=citations)
+
+
+def understood(query: Query) -> UnderstoodQuery:
+    """What the sender may want to see confirmed."""
+    methods: dict[tuple[ChannelName, ...], str] = {(ChannelName.KEYWORD,): "full_text", (ChannelName.SEMANTIC,): "semantic"}
+    return UnderstoodQuery(
+        query_text=query.query_text,
+        namespaces=query.namespaces,
+        top_k=query.top_k,
+        filters=filters_as_sent(query.filters),
+        method=methods.get(tuple(query.channels), "hybrid"),
+        channels=tuple(query.channels),
+        strategy=query.strategy,
+        enable_expand=query.enable_expand,
+        enable_rerank=query.enable_rerank,
+    )
+
+
+def source_share(chunks: Sequence[AnswerChunk]) -> dict[str, float]:
+    """Which part of the returned chunks each channel brought, by the strongest channel of each."""
+    counted = Counter(chunk.source for chunk in chunks)
+    return {source: round(count / len(chunks), 4) for source, count in sorted(counted.items())}
+
+
+def _chunk(hit: Placed, fused: Fused, hydrated: Hydrated, envelopes: Mapping[ChannelName, Envelope]) -> AnswerChunk:
+    strongest = max(fused.contributions, key=lambda part: part.contribution)
+    strengths = [
+        part.score / bound
+        for part in fused.contributions
+        if part.score is not None and (bound := envelopes[part.channel].upper_bound)
+    ]
+    sources = tuple(
+        HitSource(
+            channel=part.channel,
+            rank=part.rank,
+            score=part.score,
+            normalized=part.normalized,
+            contribution=part.contribution,
+        )
+        for part in fused.contributions
+    )
+    return AnswerChunk(
+        chunk_id=hydrated.chunk_id,
+        document_id=hydrated.document_id,
+        namespace=hydrated.namespace,
+        title=hydrated.title,
+        text=hydrated.text,
+        metadata=hydrated.metadata,
+        score=hit.score,
+        confidence=round(confidence(strengths), 4),
+        source=strongest.channel,
+        sources=sources,
+        reason=_reason(sources, hit, envelopes),
+        rerank=None if hit.rerank is None else RerankMove(score=hit.rerank, from_rank=hit.from_rank),
+    )
+
+
+def _reason(sources: Sequence[HitSource], hit: Placed, envelopes: Mapping[ChannelName, Envelope]) -> str:
+    parts = []
+    for source in sources:
+        total = len(envelopes[ChannelName(source.channel)].chunk_ids)
+        place = f"{source.rank} of {total}" if source.rank else "not recalled, scored afterwards"
+        parts.append(f"{source.channel}: {place}")
+    if hit.rerank is not None:
+        parts.append(f"reranked from place {hit.from_rank}")
+    return "; ".join(parts)

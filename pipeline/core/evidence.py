@@ -1,0 +1,112 @@
+"""How well a text bears out a query, judged by reading both: no model, no statistics but the candidates' own."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# What each kind of evidence may add to a score. A kind that a query cannot show (a phrase of one word) is left out,
+# and the others are scaled up to a total of 1.
+_COVERAGE, _PROXIMITY, _PHRASE, _IDENTIFIERS = 0.55, 0.20, 0.10, 0.15
+
+# Letters, digits and the marks that join them; an identifier is such a word with a digit or a joint in it.
+_WORD = re.compile(r"[a-z0-9]+(?:[-_./:#@+][a-z0-9]+)*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """One text to judge: its analysed terms in order, and the text itself, in which identifiers are looked up."""
+
+    terms: Sequence[str]
+    text: str
+
+
+def evidence(query: Reading, candidates: Sequence[Reading]) -> list[float]:
+    """One score in [0, 1] for each candidate, in order: 1 repeats the query word for word, 0 shares nothing with it.
+
+    The weighted mean of: *coverage*, the share of the query's distinct terms found, a term counting by its rarity among
+    the candidates; *proximity*, coverage times how densely the found terms stand in the narrowest stretch that holds
+    them all; *phrase*, the longest run of the query repeated, over the query's length; *identifiers*, the share of the
+    query's part numbers, codes and the like that stand in the text exactly. Scores of different queries or different
+    candidate sets are not comparable.
+    """
+    wanted = list(dict.fromkeys(query.terms))
+    wanted_identifiers = identifiers(query.text)
+    rarity = _rarity(wanted, [frozenset(candidate.terms) for candidate in candidates])
+    return [_score(query, candidate, wanted, wanted_identifiers, rarity) for candidate in candidates]
+
+
+def identifiers(text: str) -> frozenset[str]:
+    """Part numbers, error codes, versions, file names in ``text``, lower-cased: ``ppr-9087``, ``e1234``, ``node.js``.
+
+    Plain and hyphenated words are none, nor are single characters and numbers of one or two digits.
+    """
+    return frozenset(word for word in _WORD.findall(text.lower()) if _is_identifier(word))
+
+
+def _is_identifier(word: str) -> bool:
+    if word.isdigit():
+        return len(word) > 2
+    if any(character.isdigit() for character in word):
+        return True
+    return len(word) > 3 and not word.replace("-", "").isalpha()
+
+
+def _score(
+    query: Reading, candidate: Reading, wanted: list[str], wanted_identifiers: frozenset[str], rarity: dict[str, float]
+) -> float:
+    present = frozenset(candidate.terms)
+    found = {term for term in wanted if term in present}
+    total_rarity = sum(rarity.values())
+    coverage = sum(rarity[term] for term in found) / total_rarity if total_rarity else 0.0
+    parts = [(_COVERAGE, coverage)] if wanted else []
+    if len(wanted) > 1:
+        parts.append((_PROXIMITY, coverage * _density(candidate.terms, found)))
+    if len(query.terms) > 1:
+        parts.append((_PHRASE, _longest_run(query.terms, candidate.terms) / len(query.terms)))
+    if wanted_identifiers:
+        parts.append((_IDENTIFIERS, len(wanted_identifiers & identifiers(candidate.text)) / len(wanted_identifiers)))
+    weight = sum(weight for weight, _ in parts)
+    return min(1.0, sum(weight * part for weight, part in parts) / weight) if weight else 0.0
+
+
+def _rarity(wanted: Sequence[str], term_sets: Sequence[frozenset[str]]) -> dict[str, float]:
+    """ln(1 + (n - df + 0.5) / (df + 0.5)) by term, where n candidates are counted; positive for every term."""
+    frequency = Counter(term for terms in term_sets for term in wanted if term in terms)
+    count = len(term_sets)
+    return {term: math.log1p((count - frequency[term] + 0.5) / (frequency[term] + 0.5)) for term in wanted}
+
+
+def _density(terms: Sequence[str], found: set[str]) -> float:
+    """The number of ``found`` terms over the length of the narrowest stretch holding all; 0 for fewer than two."""
+    if len(found) < 2:
+        return 0.0
+    inside: Counter[str] = Counter()
+    narrowest, start = len(terms), 0
+    for end, term in enumerate(terms):
+        if term not in found:
+            continue
+        inside[term] += 1
+        while inside[terms[start]] != 1:  # a stranger (0) or a term that occurs again further on
+            if inside[terms[start]]:
+                inside[terms[start]] -= 1
+            start += 1
+        if len(inside) == len(found):
+            narrowest = min(narrowest, end - start + 1)
+    return len(found) / narrowest
+
+
+def _longest_run(query: Sequence[str], terms: Sequence[str]) -> int:
+    """Length of the longest stretch of ``query`` that ``terms`` repeat in order without a gap; 0 for single terms."""
+    longest = 0
+    ending_here: dict[int, int] = {}  # place in the query -> length of the common run that ends there
+    places: dict[str, list[int]] = {}
+    for place, term in enumerate(query):
+        places.setdefault(term, []).append(place)
+    for term in terms:
+        ending_here = {place: ending_here.get(place - 1, 0) + 1 for place in places.get(term, ())}
+        longest = max(longest, max(ending_here.values(), default=0))
+    return longest if longest > 1 else 0

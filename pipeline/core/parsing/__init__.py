@@ -1,0 +1,20 @@
+"""Documents of several formats to text with sections. Adding a format: see `registry`."""
+
+from pipeline.core.parsing.encodings import clean, decode
+from pipeline.core.parsing.jsonl import JsonLine, split_jsonl
+from pipeline.core.parsing.registry import HTML, JSONL, MARKDOWN, PARSERS, PLAIN, SUFFIXES, media_type_of, parse
+
+__all__ = [
+    "HTML",
+    "JSONL",
+    "MARKDOWN",
+    "PARSERS",
+    "PLAIN",
+    "SUFFIXES",
+    "JsonLine",
+    "clean",
+    "decode",
+    "media_type_of",
+    "parse",
+    "split_jsonl",
+]

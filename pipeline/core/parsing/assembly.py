@@ -1,0 +1,67 @@
+"""What every parser ends with: blocks of text become one text with sections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pipeline.core.parsing.encodings import clean
+from pipeline.records import Parsed, Section
+
+_LONGEST_HEADING = 200  # characters of a heading that are kept in a heading path
+_LONGEST_TITLE = 500  # characters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A paragraph, a list item, a table row, a heading, or many paragraphs of plain text.
+
+    ``level``: 1 to 6 if it is a heading. ``tight``: it follows the block before it without a blank line between.
+    """
+
+    text: str
+    level: int | None = None
+    tight: bool = False
+
+
+def assemble(blocks: Iterable[Block], *, title: str | None = None) -> Parsed:
+    """Clean the blocks and put them together. A heading opens a section and is the first line of it.
+
+    Sections cover the text without gaps: each ends where the next one starts. Without ``title``, the first heading of
+    level 1 is the title.
+    """
+    pieces: list[str] = []
+    length = 0
+    openings: list[tuple[int, tuple[str, ...]]] = [(0, ())]
+    open_headings: list[tuple[int, str]] = []
+    first_heading: str | None = None
+    for block in blocks:
+        text = clean(block.text)
+        if not text:
+            continue
+        if pieces:
+            separator = "\n" if block.tight else "\n\n"
+            pieces.append(separator)
+            length += len(separator)
+        if block.level is not None:
+            heading = one_line(text)
+            if block.level == 1 and first_heading is None:
+                first_heading = heading
+            open_headings = [each for each in open_headings if each[0] < block.level]
+            open_headings.append((block.level, heading[:_LONGEST_HEADING]))
+            openings.append((length, tuple(heading for _, heading in open_headings)))
+        pieces.append(text)
+        length += len(text)
+    ends = [start for start, _ in openings[1:]] + [length]
+    sections = tuple(
+        Section(start=start, end=end, heading_path=path)
+        for (start, path), end in zip(openings, ends, strict=True)
+        if end > start
+    )
+    title = one_line(clean(title or first_heading or ""))[:_LONGEST_TITLE]
+    return Parsed(text="".join(pieces), sections=sections, title=title or None)
+
+
+def one_line(text: str) -> str:
+    """``text`` with every stretch of white space made one space."""
+    return " ".join(text.split())

@@ -1,0 +1,59 @@
+"""JSON lines: many documents in one file, each on a line of its own."""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from pipeline.core.parsing.encodings import decode
+from pipeline.errors import MalformedDocument
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonLine:
+    """One line of a file. ``number`` counts all lines from 1; ``value`` is the object on it, or what is wrong with it."""
+
+    number: int
+    value: dict[str, Any] | MalformedDocument
+
+
+def split_jsonl(body: bytes) -> Iterator[JsonLine]:
+    """The lines of ``body`` one by one, blank ones left out; a bad line is reported and does not stop the others.
+
+    Lines end at a line feed and nowhere else. UTF-8, or UTF-16 and UTF-32 with a byte order mark.
+    Raises UndecodableText if a byte order mark promises what the bytes do not keep.
+    """
+    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        body = decode(body).encode("utf-8", "surrogatepass")
+    body = body.removeprefix(codecs.BOM_UTF8)
+    number, start = 0, 0
+    while start < len(body):
+        end = body.find(b"\n", start)
+        end = len(body) if end < 0 else end
+        line, start, number = body[start:end].strip(), end + 1, number + 1
+        if line:
+            yield JsonLine(number=number, value=_parsed(line, number))
+
+
+def _parsed(line: bytes, number: int) -> dict[str, Any] | MalformedDocument:
+    try:
+        value = json.loads(line.decode("utf-8"), parse_constant=_refuse)
+    except UnicodeDecodeError:
+        return MalformedDocument(f"line {number} is not UTF-8")
+    except json.JSONDecodeError as error:
+        return MalformedDocument(f"line {number} is not JSON: {error.msg} at column {error.colno}")
+    except (ValueError, RecursionError) as error:
+        reason = (
+            "nested too deeply" if isinstance(error, RecursionError) else "it holds a number that JSON does not allow"
+        )
+        return MalformedDocument(f"line {number} is not JSON: {reason}")
+    if not isinstance(value, dict):
+        return MalformedDocument(f"line {number} is not a JSON object")
+    return value
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)

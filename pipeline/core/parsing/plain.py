@@ -1,0 +1,12 @@
+"""Plain text: taken as it is."""
+
+from __future__ import annotations
+
+from pipeline.core.parsing.assembly import Block, assemble
+from pipeline.core.parsing.encodings import decode
+from pipeline.records import Parsed
+
+
+def parse_plain(body: bytes, charset: str | None) -> Parsed:
+    """One section without a heading: plain text has no headings that could be told from short lines."""
+    return assemble([Block(text=decode(body, declared=charset))])

@@ -1,0 +1,89 @@
+"""Which parser reads what, and how a document's media type is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+from pipeline.core.parsing.assembly import one_line
+from pipeline.core.parsing.encodings import clean
+from pipeline.core.parsing.html import parse_html
+from pipeline.core.parsing.markdown import parse_markdown
+from pipeline.core.parsing.plain import parse_plain
+from pipeline.errors import EmptyDocument, UnsupportedMediaType
+from pipeline.records import Parsed
+
+PLAIN, MARKDOWN, HTML, JSONL = "text/plain", "text/markdown", "text/html", "application/jsonl"
+
+Parser = Callable[[bytes, str | None], Parsed]
+
+# Given the body and the character set its media type names, if it does. A new format is a line here and in SUFFIXES.
+PARSERS: dict[str, Parser] = {PLAIN: parse_plain, MARKDOWN: parse_markdown, HTML: parse_html}
+
+# Every media type that is accepted; JSON lines are documents in disguise and are split before they are parsed.
+SUFFIXES = {
+    ".txt": PLAIN,
+    ".text": PLAIN,
+    ".md": MARKDOWN,
+    ".markdown": MARKDOWN,
+    ".html": HTML,
+    ".htm": HTML,
+    ".jsonl": JSONL,
+    ".ndjson": JSONL,
+}
+_OTHER_NAMES = {
+    "text/x-markdown": MARKDOWN,
+    "application/xhtml+xml": HTML,
+    "application/x-ndjson": JSONL,
+    "application/ndjson": JSONL,
+    "application/x-jsonlines": JSONL,
+    "application/jsonlines": JSONL,
+}
+
+
+def media_type_of(filename: str | None, declared: str | None) -> str:
+    """The media type to parse a document as: by the suffix of its name, else by what was declared.
+
+    The suffix goes first because many programs send every file as ``text/plain`` or ``application/octet-stream``.
+    A character set in ``declared`` is kept. Raises UnsupportedMediaType, which names what is accepted.
+    """
+    suffix = PurePosixPath((filename or "").replace("\\", "/")).suffix.lower()
+    base, separator, parameters = (declared or "").partition(";")
+    base = base.strip().lower()
+    known = SUFFIXES.get(suffix) or _OTHER_NAMES.get(base) or (base if base in SUFFIXES.values() else None)
+    if known is None:
+        raise UnsupportedMediaType(_refusal(suffix or base or "a file without a type"))
+    return f"{known};{parameters}" if "charset" in parameters.lower() else known
+
+
+def parse(body: bytes, *, media_type: str, filename: str | None = None) -> Parsed:
+    """The text of a document with its sections and title. Offsets count characters of ``Parsed.text``.
+
+    ``media_type`` as `media_type_of` gives it, with or without a ``charset`` parameter. A document that names no title
+    has that of its file, without the suffix.
+    Raises UnsupportedMediaType, UndecodableText, or EmptyDocument if nothing to read is left.
+    """
+    base, _, parameters = media_type.partition(";")
+    parser = PARSERS.get(base.strip().lower())
+    if parser is None:
+        raise UnsupportedMediaType(_refusal(base.strip() or "an empty media type"))
+    parsed = parser(body, _charset(parameters))
+    if not parsed.text.strip():
+        raise EmptyDocument("the document holds no text")
+    if parsed.title is None and filename:
+        stem = PurePosixPath(filename.replace("\\", "/")).stem
+        parsed = replace(parsed, title=one_line(clean(stem)) or None)
+    return parsed
+
+
+def _charset(parameters: str) -> str | None:
+    for parameter in parameters.split(";"):
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "charset":
+            return value.strip().strip("\"'") or None
+    return None
+
+
+def _refusal(what: str) -> str:
+    return f"{what} is not supported; accepted are {', '.join(sorted(SUFFIXES))} ({', '.join(sorted(set(SUFFIXES.values())))})"

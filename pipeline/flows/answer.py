@@ -1,0 +1,247 @@
+"""The part of retrieval in which everything comes together: complete, fuse, hydrate, rerank, compose."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import orjson
+
+from pipeline.channels.port import Channel
+from pipeline.core.answering import Hydrated, answer_chunks, answer_context, source_share, understood
+from pipeline.core.fusion import Fused, reciprocal_rank_fusion, weighted_fusion
+from pipeline.core.query import Answer, AnswerChunk, AnswerContext, Degradation, Envelope, Query, Stats
+from pipeline.core.reranking import Placed, rerank, rerank_lift
+from pipeline.errors import PipelineError, Unavailable
+from pipeline.flows.channels import run_bounded
+from pipeline.flows.resources import Resources
+from pipeline.records import Candidate, ChannelName, ChunkId, Ranking
+from pipeline.stores.chunks import Chunks, StoredChunk
+from pipeline.stores.work import unit_of_work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrived:
+    """A query and what its channels said, those that did."""
+
+    query: Query
+    envelopes: Mapping[ChannelName, Envelope]
+    elapsed_ms: Mapping[str, float]
+
+    @property
+    def usable(self) -> dict[ChannelName, Envelope]:
+        """The envelopes of channels that worked, in the order the query names them."""
+        named = (self.envelopes.get(channel) for channel in self.query.channels)
+        return {envelope.channel: envelope for envelope in named if envelope is not None and envelope.status == "ok"}
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until the deadline; negative once it has passed."""
+        return self.query.deadline_at - time.time()
+
+
+@dataclass(slots=True)
+class _Journal:
+    """What one composition lost, and how long its steps took."""
+
+    degradations: list[Degradation] = field(default_factory=list)
+    latency_ms: dict[str, float] = field(default_factory=dict)
+
+    def lost(self, part: str, code: str, detail: str) -> None:
+        self.degradations.append(Degradation(part=part, code=code, detail=detail))
+
+    def took(self, step: str, started: float) -> None:
+        self.latency_ms[step] = round((time.perf_counter() - started) * 1000, 3)
+
+
+def compose(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel]) -> Answer:
+    """The answer to a query from what has arrived. Never raises for a dependency: what is lost is named in ``stats``."""
+    query, journal = arrived.query, _Journal()
+    for channel in query.channels:
+        _note_loss(channel, arrived.envelopes.get(channel), journal)
+    fused = _fuse(arrived, channels, journal)
+    hydrated = _hydrate(query, fused, use, journal)
+    shown = [hit for hit in fused if hit.chunk_id in hydrated]
+    placed = _rerank(arrived, shown, hydrated, use, journal)
+    kept = [hit for hit in placed if hit.score >= query.score_threshold][: query.top_k]
+    chunks = answer_chunks(
+        kept, fused={hit.chunk_id: hit for hit in shown}, hydrated=hydrated, envelopes=arrived.usable
+    )
+    started = time.perf_counter()
+    context = answer_context(chunks, hydrated, query.context)
+    journal.took("context", started)
+    return _answer(arrived, chunks, context, rerank_lift(placed, top_k=query.top_k), journal)
+
+
+def render(answer: Answer) -> bytes:
+    """The answer as it is stored and sent."""
+    return orjson.dumps(answer)
+
+
+def _note_loss(channel: ChannelName, envelope: Envelope | None, journal: _Journal) -> None:
+    if envelope is None:
+        journal.lost(channel, "no_answer", f"the {channel} channel did not come back before the deadline")
+    elif envelope.status != "ok":
+        journal.lost(channel, envelope.code or envelope.status, envelope.error or f"the {channel} channel failed")
+
+
+def _fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel], journal: _Journal) -> list[Fused]:
+    query = arrived.query
+    rankings = [
+        Ranking(
+            channel=envelope.channel,
+            chunk_ids=tuple(ChunkId(chunk_id) for chunk_id in envelope.chunk_ids),
+            scores=envelope.scores,
+        )
+        for envelope in arrived.usable.values()
+    ]
+    weights = {ranking.channel: query.weights.get(ranking.channel, 1.0) for ranking in rankings}
+    if query.strategy == "rrf":
+        started = time.perf_counter()
+        fused = reciprocal_rank_fusion(rankings, weights=weights, k=query.rrf_k)
+    else:
+        completed = _complete(arrived, rankings, channels, journal)
+        started = time.perf_counter()
+        fused = weighted_fusion(rankings, weights=weights, completed=completed)
+    journal.took("fuse", started)
+    return fused
+
+
+def _complete(
+    arrived: Arrived, rankings: Sequence[Ranking], channels: Mapping[ChannelName, Channel], journal: _Journal
+) -> dict[ChannelName, dict[ChunkId, float]]:
+    """Each channel's score of what only others found: without it, not being recalled would count as scoring nothing."""
+    if len(rankings) < 2:
+        return {}
+    started = time.perf_counter()
+    union = {chunk_id for ranking in rankings for chunk_id in ranking.chunk_ids}
+    completed: dict[ChannelName, dict[ChunkId, float]] = {}
+    for ranking in rankings:
+        channel = channels.get(ranking.channel)
+        unscored = sorted(union.difference(ranking.chunk_ids))
+        if channel is None or not unscored or arrived.left_s <= 0:
+            continue
+        limit_s = min(arrived.left_s, arrived.query.timeout_ms / 1000)
+        try:
+            completed[ranking.channel] = run_bounded(
+                lambda channel=channel, unscored=unscored: channel.score(arrived.query, unscored),  # type: ignore[misc]
+                timeout_s=limit_s,
+            )
+        except (PipelineError, TimeoutError) as error:
+            code = error.code if isinstance(error, PipelineError) else "timeout"
+            journal.lost("fuse", code, f"{ranking.channel} could not score what other channels found")
+    journal.took("complete", started)
+    return completed
+
+
+def _hydrate(query: Query, fused: Sequence[Fused], use: Resources, journal: _Journal) -> dict[str, Hydrated]:
+    """The text of the best hits; what is not shown any more is not in the answer, and later hits take its place."""
+    started = time.perf_counter()
+    wanted = max(query.top_k, query.rerank_top_n if query.enable_rerank else 0)
+    hydrated: dict[str, Hydrated] = {}
+    position = 0
+    try:
+        while position < len(fused) and len(hydrated) < wanted:
+            ids = [ChunkId(hit.chunk_id) for hit in fused[position : position + wanted]]
+            with unit_of_work(use.mysql) as work:
+                found = Chunks(work.connection, query.tenant_id).hydrate(ids, namespaces=query.namespaces)
+            hydrated.update((chunk_id, _hydrated(chunk)) for chunk_id, chunk in found.items())
+            position += wanted
+    except Unavailable as error:
+        journal.lost("hydrate", error.code, "the text of the hits could not be read")
+    journal.took("hydrate", started)
+    return hydrated
+
+
+def _hydrated(chunk: StoredChunk) -> Hydrated:
+    fields = {
+        "type": chunk.type,
+        "author": chunk.author,
+        "tags": list(chunk.tags),
+        "published_at": chunk.published_at,
+        "story_time": chunk.story_time,
+        "updated_at": chunk.updated_at,
+        "source_uri": chunk.source_uri,
+        "generation": chunk.generation,
+        "position": chunk.ordinal,
+        "heading_path": list(chunk.heading_path),
+        "page": chunk.page,
+        "start": chunk.start,
+        "end": chunk.end,
+    }
+    return Hydrated(
+        chunk_id=chunk.chunk_id,
+        document_id=chunk.document_id,
+        namespace=chunk.namespace,
+        title=chunk.title,
+        text=chunk.text,
+        heading_path=chunk.heading_path,
+        published_at=chunk.published_at,
+        metadata={**chunk.metadata, **{name: value for name, value in fields.items() if value not in (None, [])}},
+    )
+
+
+def _rerank(
+    arrived: Arrived, shown: Sequence[Fused], hydrated: Mapping[str, Hydrated], use: Resources, journal: _Journal
+) -> list[Placed]:
+    query = arrived.query
+    order = [(hit.chunk_id, hit.score) for hit in shown]
+    if not query.enable_rerank or not order:
+        return rerank(order, {}, weight=0.0)
+    started = time.perf_counter()
+    candidates = [
+        Candidate(
+            chunk_id=ChunkId(chunk_id),
+            title=hydrated[chunk_id].title,
+            text=hydrated[chunk_id].text,
+            published_at=hydrated[chunk_id].published_at,
+        )
+        for chunk_id, _ in order[: query.rerank_top_n]
+    ]
+    limit_s = min(use.settings.llm_timeout_s, arrived.left_s)
+    try:
+        if limit_s <= 0:
+            raise TimeoutError
+        scores = run_bounded(
+            lambda: use.reranker.rerank(query.query_text, candidates, timeout_s=limit_s), timeout_s=limit_s
+        )
+    except TimeoutError:
+        journal.lost("rerank", "timeout", "reranking did not end in time; the fused order stands")
+        scores = {}
+    except PipelineError as error:
+        journal.lost("rerank", error.code, "reranking failed; the fused order stands")
+        scores = {}
+    journal.took("rerank", started)
+    return rerank(order, scores, weight=use.reranker.weight)
+
+
+def _answer(
+    arrived: Arrived, chunks: tuple[AnswerChunk, ...], context: AnswerContext, lift: float | None, journal: _Journal
+) -> Answer:
+    query = arrived.query
+    latency = {
+        "total": round((time.time() - query.created_at) * 1000, 3),
+        **{channel: round(elapsed, 3) for channel, elapsed in arrived.elapsed_ms.items()},
+        **journal.latency_ms,
+    }
+    stats = Stats(
+        hits={channel: len(envelope.chunk_ids) for channel, envelope in arrived.usable.items()},
+        source_share=source_share(chunks),
+        expanded_queries=(),
+        latency_ms=latency,
+        rerank_lift=None if lift is None else round(lift, 4),
+        degraded=bool(journal.degradations),
+        degradations=tuple(journal.degradations),
+        profile=query.profile,
+        config_version=query.config_version,
+        experiment_bucket=None,
+    )
+    return Answer(
+        query_id=query.query_id,
+        status="succeeded",
+        query=understood(query),
+        chunks=chunks,
+        context=context,
+        stats=stats,
+    )

@@ -1,0 +1,115 @@
+"""Accept documents: after the transaction in here, no crash of anything may lose one."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from pipeline.flows.resources import Resources
+from pipeline.records import DocumentId, Generation, JobId, Namespace, TenantId, Upload
+from pipeline.stores.documents import Documents
+from pipeline.stores.engines import Conflict
+from pipeline.stores.jobs import Ledger, NewItem
+from pipeline.stores.work import unit_of_work
+
+OnConflict = Literal["replace", "skip", "error"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A document of the batch that cannot be taken, and why; it becomes a failed item, its neighbours are unharmed."""
+
+    document_id: str | None
+    code: str
+    detail: str
+    pointer: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What one request submits, in its own order."""
+
+    tenant_id: TenantId
+    namespace: Namespace
+    request_id: str
+    entries: Sequence[Upload | Refusal]
+    on_conflict: OnConflict = "replace"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """A job that stands in the ledger. ``due``: how many of its items wait for a worker."""
+
+    tenant_id: TenantId
+    job_id: JobId
+    request_id: str
+    total: int
+    due: int
+
+
+@retry(
+    retry=retry_if_exception_type(Conflict),
+    stop=stop_after_attempt(5),
+    wait=wait_random_exponential(multiplier=0.05, max=1),
+    reraise=True,
+)
+def accept(batch: Batch, use: Resources, *, ring: Callable[[Ticket], None]) -> Ticket:
+    """Write the job with its documents in one transaction, then ring for the workers.
+
+    ``ring`` is called after the commit and may fail without harm: the sweeper rings again. Raises StoreUnavailable
+    when MySQL does not answer; then nothing was accepted.
+    """
+    job_id = JobId(str(uuid.uuid4()))
+    with unit_of_work(use.mysql) as work:
+        documents = Documents(work.connection, batch.tenant_id)
+        uploads = [entry for entry in batch.entries if isinstance(entry, Upload)]
+        ids = [upload.document_id for upload in uploads]
+        there = documents.existing(batch.namespace, ids) if batch.on_conflict != "replace" else set()
+        numbered = documents.number(batch.namespace, [document_id for document_id in ids if document_id not in there])
+        items = [_item(ordinal, entry, there, numbered, batch) for ordinal, entry in enumerate(batch.entries)]
+        taken = [upload for upload in uploads if upload.document_id in numbered]
+        documents.store(job_id, [(numbered[upload.document_id], upload) for upload in taken])
+        Ledger(work.connection, batch.tenant_id).open(job_id, batch.namespace, batch.request_id, items)
+        ticket = Ticket(
+            tenant_id=batch.tenant_id,
+            job_id=job_id,
+            request_id=batch.request_id,
+            total=len(items),
+            due=len(taken),
+        )
+        work.after_commit(lambda: ring(ticket))
+    return ticket
+
+
+def _item(
+    ordinal: int,
+    entry: Upload | Refusal,
+    there: set[DocumentId],
+    numbered: dict[DocumentId, Generation],
+    batch: Batch,
+) -> NewItem:
+    if isinstance(entry, Refusal):
+        return NewItem(
+            ordinal=ordinal,
+            document_id=entry.document_id,
+            error_code=entry.code,
+            error_detail=entry.detail,
+            error_pointer=entry.pointer,
+        )
+    if entry.document_id in there:
+        if batch.on_conflict == "skip":
+            return NewItem(ordinal=ordinal, document_id=entry.document_id, outcome="skipped")
+        detail = f"document {entry.document_id} exists in namespace {batch.namespace} and on_conflict is error"
+        return NewItem(
+            ordinal=ordinal, document_id=entry.document_id, error_code="document_exists", error_detail=detail
+        )
+    return NewItem(
+        ordinal=ordinal,
+        document_id=entry.document_id,
+        generation=numbered[entry.document_id].number,
+        body_bytes=len(entry.body),
+    )

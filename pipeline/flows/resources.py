@@ -1,0 +1,61 @@
+"""What flows work with: connections and models, made once per process and handed down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import redis
+from sqlalchemy import Engine
+
+from pipeline.models.factory import make_embedder, make_reranker
+from pipeline.models.port import Embedder, Reranker
+from pipeline.records import TenantId
+from pipeline.settings import Settings
+from pipeline.stores.engines import mysql_engine, postgres_engine, redis_client
+from pipeline.stores.queries import Queries
+from pipeline.stores.vectors import Vectors
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Everything a flow may need. Nothing is connected before its first use, so making one is cheap and never fails.
+
+    ``timeout_s`` bounds every database call made through it: the channels of a query get less than ingestion.
+    """
+
+    settings: Settings
+    timeout_s: float | None = None
+
+    @cached_property
+    def mysql(self) -> Engine:
+        """The system of record."""
+        return mysql_engine(self.settings, timeout_s=self.timeout_s)
+
+    @cached_property
+    def postgres(self) -> Engine:
+        """The vector store."""
+        return postgres_engine(self.settings, timeout_s=self.timeout_s)
+
+    @cached_property
+    def redis(self) -> redis.Redis:
+        """Results, caches and the wake channel."""
+        return redis_client(self.settings)
+
+    @cached_property
+    def embedder(self) -> Embedder:
+        """The one model for documents and queries alike."""
+        return make_embedder(self.settings)
+
+    @cached_property
+    def reranker(self) -> Reranker:
+        """What reads the best candidates once more."""
+        return make_reranker(self.settings)
+
+    def vectors(self, tenant_id: TenantId) -> Vectors:
+        """One tenant's vectors."""
+        return Vectors(self.postgres, tenant_id, distance=self.settings.pgvector_distance)
+
+    def queries(self, tenant_id: TenantId) -> Queries:
+        """One tenant's running and answered queries."""
+        return Queries(self.redis, tenant_id, ttl_s=self.settings.query_ttl_s)

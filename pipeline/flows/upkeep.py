@@ -1,0 +1,55 @@
+"""What has to be looked after from time to time: work that nobody holds any more, and jobs that nobody closed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from pipeline.errors import Unavailable
+from pipeline.flows.ingest import tell_waiters
+from pipeline.flows.resources import Resources
+from pipeline.records import JobId, TenantId
+from pipeline.stores.engines import redis_errors
+from pipeline.stores.jobs import Ledger, tenants_with_open_jobs
+from pipeline.stores.work import unit_of_work
+
+log = structlog.get_logger(__name__)
+
+_RING_AGAIN_AFTER_S = 10
+
+
+def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
+    """Ring again for every job with due items, release what was held too long, close what is done. Gives the bells rung.
+
+    Harmless for work already under way: a bell that finds nothing due does nothing.
+    """
+    with unit_of_work(use.mysql) as work:
+        tenants = tenants_with_open_jobs(work.connection)
+    return sum(_sweep_tenant(tenant_id, use, ring=ring) for tenant_id in tenants)
+
+
+def _sweep_tenant(tenant_id: TenantId, use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
+    with unit_of_work(use.mysql) as work:
+        ledger = Ledger(work.connection, tenant_id)
+        released = ledger.release_expired()
+        due = ledger.due()
+    with unit_of_work(use.mysql) as work:
+        ledger = Ledger(work.connection, tenant_id)
+        for job_id in ledger.close_if_done([job_id for job_id in ledger.unfinished() if job_id not in due]):
+            work.after_commit(lambda job_id=job_id: tell_waiters(tenant_id, job_id, use))  # type: ignore[misc]
+    rung = [job_id for job_id in due if _may_ring(tenant_id, job_id, use)]
+    for job_id in rung:
+        ring(tenant_id, job_id)
+    if released or rung:
+        log.info("swept", tenant_id=tenant_id, released=released, rung=len(rung), due=sum(due.values()))
+    return len(rung)
+
+
+def _may_ring(tenant_id: TenantId, job_id: JobId, use: Resources) -> bool:
+    """Whether nobody rang for the job in the last seconds: a long queue is not made longer by looking at it."""
+    try:
+        with redis_errors():
+            return bool(use.redis.set(f"{tenant_id}:rung:{job_id}", 1, nx=True, ex=_RING_AGAIN_AFTER_S))
+    except Unavailable:
+        return True

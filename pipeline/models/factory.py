@@ -1,0 +1,61 @@
+"""Which embedder and which reranker an installation uses: one place for ingestion and for queries."""
+
+from __future__ import annotations
+
+from pipeline.errors import Misconfigured
+from pipeline.models.local import LOCAL_MODEL, LocalEmbedder
+from pipeline.models.port import Embedder, Reranker
+from pipeline.models.rerank_local import LocalReranker
+from pipeline.settings import Settings
+
+# The openai package takes a second to import, so only installations that use it do.
+
+
+def make_embedder(settings: Settings) -> Embedder:
+    """The embedder the settings name. Make one per process, after the fork, and close it.
+
+    Raises Misconfigured.
+    """
+    if settings.embedding_provider == "local":
+        if not settings.embedding_model.startswith(LOCAL_MODEL):
+            raise Misconfigured(
+                f"CHORDWISE_EMBEDDING_MODEL must be {LOCAL_MODEL}-{settings.embedding_dim} with the local embedder,"
+                " or CHORDWISE_EMBEDDING_PROVIDER openai"
+            )
+        return LocalEmbedder(dimension=settings.embedding_dim)
+    from pipeline.models.openai import OpenAIEmbedder
+
+    return OpenAIEmbedder(
+        model=settings.embedding_model,
+        dimension=settings.embedding_dim,
+        batch_texts=settings.embedding_batch_texts,
+        batch_tokens=settings.embedding_batch_tokens,
+        timeout_s=settings.embedding_timeout_s,
+        retries=settings.embedding_retries,
+    )
+
+
+def make_reranker(settings: Settings) -> Reranker:
+    """A language model's judgement when the settings name a model, otherwise the local one. Make one per process.
+
+    Raises Misconfigured.
+    """
+    if not settings.llm_model:
+        return LocalReranker()
+    from pipeline.models.rerank_llm import LlmReranker
+
+    return LlmReranker(model=settings.llm_model, timeout_s=settings.llm_timeout_s)
+
+
+def check_embedder(embedder: Embedder, *, timeout_s: float | None = None) -> None:
+    """Embed one text, so that a wrong model, key or dimension stops the start instead of the first document.
+
+    Raises Misconfigured with one sentence, or EmbedderUnavailable when the service does not answer, which says nothing
+    about the settings: whether to start all the same is the caller's choice.
+    """
+    shape = embedder.embed(["hello"], timeout_s=timeout_s).shape
+    if shape != (1, embedder.dimension):
+        raise Misconfigured(
+            f"the embedding model gives vectors of {shape[-1]} numbers,"
+            f" but CHORDWISE_EMBEDDING_DIM is {embedder.dimension}"
+        )

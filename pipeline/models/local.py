@@ -1,0 +1,112 @@
+"""An embedder without service or network: averaged static word vectors, whose weights come with the package."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from pipeline.errors import EmbedderUnavailable, Misconfigured
+from pipeline.models.port import Matrix
+from pipeline.models.retries import Deadline
+from pipeline.models.texts import MAX_INPUT_TOKENS, sendable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LOCAL_MODEL: Final = "wordllama-l2-supercat"
+LOCAL_DIMENSIONS: Final = (64, 128, 256)
+
+_AT_ONCE: Final = 256  # texts tokenized together; bounds memory, and how late a deadline is noticed
+
+
+class LocalEmbedder:
+    """The mean of a text's token vectors. Quick, deterministic, weaker than BM25: a companion to the keyword channel.
+
+    The vectors are nested: the first 64 or 128 numbers are a smaller model of their own. The weights (16 MB, 32 MB in
+    memory) are read at the first call, about 0.6 s once, imports included. Safe to share between threads.
+    """
+
+    def __init__(self, *, dimension: int = 256) -> None:
+        if dimension not in LOCAL_DIMENSIONS:
+            raise Misconfigured(f"the local embedder has vectors of 64, 128 or 256 numbers, not {dimension}")
+        self._dimension = dimension
+        self._lock = threading.Lock()
+        self._loaded: tuple[Any, Matrix] | None = None
+
+    @property
+    def model(self) -> str:
+        """The name carries the dimension, because vectors of different length are different models."""
+        return f"{LOCAL_MODEL}-{self._dimension}"
+
+    @property
+    def dimension(self) -> int:
+        """64, 128 or 256."""
+        return self._dimension
+
+    def embed(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
+        """One unit vector per text; see the port. Only the first 8192 tokens of a text count.
+
+        Raises EmbedderUnavailable when ``timeout_s`` passes before all are done, and Misconfigured.
+        """
+        deadline = Deadline(timeout_s)
+        tokenizer, weights = self._model()
+        vectors = np.empty((len(texts), self._dimension), dtype=np.float32)
+        for start in range(0, len(texts), _AT_ONCE):
+            if deadline.passed:
+                raise EmbedderUnavailable(f"only {start} of {len(texts)} texts could be embedded in time")
+            batch = [sendable(text) for text in texts[start : start + _AT_ONCE]]
+            for row, encoding in enumerate(tokenizer.encode_batch_fast(batch, add_special_tokens=False), start=start):
+                # Summed text by text, without padding: a vector cannot depend on which texts shared its batch.
+                vectors[row] = _unit(weights[encoding.ids[:MAX_INPUT_TOKENS]].sum(axis=0))
+        return vectors
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _model(self) -> tuple[Any, Matrix]:
+        if self._loaded is None:
+            with self._lock:
+                if self._loaded is None:
+                    self._loaded = _load(self._dimension)
+        return self._loaded
+
+
+def _load(dimension: int) -> tuple[Any, Matrix]:
+    """The tokenizer and one vector per token. Raises Misconfigured when the package came without its weights."""
+    with _root_logger_untouched():
+        import wordllama
+    try:
+        model = wordllama.WordLlama.load(
+            cache_dir=Path(wordllama.__file__).parent,  # where the wheel puts the weights; the default is a download
+            trunc_dim=dimension,
+            disable_download=True,
+        )
+    except FileNotFoundError as error:
+        raise Misconfigured("the wordllama package is installed without its weights") from error
+    model.tokenizer.no_padding()
+    return model.tokenizer, model.embedding
+
+
+@contextmanager
+def _root_logger_untouched() -> Iterator[None]:
+    """Undo the ``logging.basicConfig`` that importing wordllama runs."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+
+
+def _unit(vector: Matrix) -> Matrix:
+    length = float(np.linalg.norm(vector))
+    if length == 0.0:
+        return np.full(vector.shape, vector.size**-0.5, dtype=np.float32)
+    return vector / np.float32(length)

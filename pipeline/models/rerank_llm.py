@@ -1,0 +1,225 @@
+"""A reranker that asks a language model to judge relevance, completeness and timeliness of every candidate at once."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import openai
+
+from pipeline.core.redaction import redact
+from pipeline.errors import Misconfigured, Rejected, RerankerUnavailable, Unavailable
+from pipeline.models.prompting import load_prompt
+from pipeline.models.retries import Deadline, keep_trying
+from pipeline.models.service import OpenAIService
+from pipeline.records import Candidate
+
+# Relevance gates the other two: they raise what is relevant and cannot rescue what is not.
+# score = r * (0.7 + 0.2 * c + 0.1 * t), each of r, c, t in [0, 1].
+_RELEVANCE, _COMPLETENESS, _TIMELINESS = 0.7, 0.2, 0.1
+
+_TEXT_BUDGET: Final = 24_000  # characters of candidate text in one request, about 8k tokens of English, 20k of Chinese
+_LONGEST_TEXT: Final = 1_600  # of one candidate
+_LONGEST_QUERY: Final = 2_000
+_LONGEST_REPLY: Final = 100_000
+_ENOUGH: Final = 0.5  # share of the candidates a reply must score to be trusted
+_GRACE_S: Final = 0.1
+
+_OBJECT: Final = re.compile(r"(?:\"([^\"{}]{1,40})\"\s{0,9}:\s{0,9})?(\{[^{}]*\})")
+_TRAILING_COMMA: Final = re.compile(r",\s*\}")
+_NUMBER: Final = re.compile(r"-?\d{1,9}(?:\.\d{1,9})?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """A language model's opinion of one candidate; each number is between 0 and 10."""
+
+    relevance: float
+    completeness: float
+    timeliness: float
+
+    @property
+    def score(self) -> float:
+        """All three in one number in [0, 1]; zero relevance is zero."""
+        detail = _RELEVANCE + _COMPLETENESS * self.completeness / 10 + _TIMELINESS * self.timeliness / 10
+        return self.relevance / 10 * detail
+
+
+class LlmReranker:
+    """One chat completion for all candidates. Personal data is masked first, and chunk ids are never sent.
+
+    Safe to share between threads; close it when done.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        timeout_s: float = 2.0,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        base_url: str | None = None,
+        api_key: str | None = None,
+    ) -> None:
+        """``timeout_s`` is the most one call may take, whatever its caller allows. Raises Misconfigured."""
+        self._service = OpenAIService(timeout_s=timeout_s, base_url=base_url, api_key=api_key)
+        self._model = model
+        self._timeout_s = timeout_s
+        self._clock = clock
+        self._prompt = load_prompt("rag_rerank")
+
+    @property
+    def name(self) -> str:
+        """The model that judges."""
+        return f"llm:{self._model}"
+
+    def rerank(self, query: str, candidates: Sequence[Candidate], *, timeout_s: float) -> dict[str, float]:
+        """Scores by chunk id; see the port. Candidates the model passed over have none.
+
+        Raises RerankerUnavailable when the model failed, was late, or judged fewer than half of the candidates.
+        """
+        if not candidates:
+            return {}
+        deadline = Deadline(min(timeout_s, self._timeout_s))
+        pool = ThreadPoolExecutor(1, thread_name_prefix="rerank")
+        try:
+            reply = pool.submit(self._ask, self._messages(query, candidates), deadline)
+            if wait([reply], timeout=deadline.within(self._timeout_s) + _GRACE_S).not_done:
+                raise RerankerUnavailable("the language model did not answer in time")
+            judgements = read_judgements(_content(reply.result()), count=len(candidates))
+        except RerankerUnavailable:
+            raise
+        except (Unavailable, Rejected, Misconfigured) as error:
+            raise RerankerUnavailable(str(error), retry_after_s=getattr(error, "retry_after_s", None)) from None
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+        if len(judgements) < len(candidates) * _ENOUGH:
+            raise RerankerUnavailable(f"the language model judged {len(judgements)} of {len(candidates)} candidates")
+        return {candidates[ordinal - 1].chunk_id: judgement.score for ordinal, judgement in judgements.items()}
+
+    def close(self) -> None:
+        """Close the connections to the service."""
+        self._service.close()
+
+    def _ask(self, messages: list[dict[str, str]], deadline: Deadline) -> Any:
+        request = {"model": self._model, "messages": messages, "temperature": 0}
+        return keep_trying(
+            lambda: self._service.chat(request, deadline=deadline, fallbacks={"temperature": openai.omit}),
+            retries=1,
+            deadline=deadline,
+        )
+
+    def _messages(self, query: str, candidates: Sequence[Candidate]) -> list[dict[str, str]]:
+        share = min(_LONGEST_TEXT, _TEXT_BUDGET // len(candidates))
+        lines = [_as_data(ordinal, candidate, share) for ordinal, candidate in enumerate(candidates, start=1)]
+        filled = self._prompt.fill(
+            today=self._clock().date().isoformat(),
+            query=_as_json(_shortened(redact(query), _LONGEST_QUERY)),
+            count=str(len(candidates)),
+            candidates="\n".join(lines),
+        )
+        return [{"role": "system", "content": self._prompt.system}, {"role": "user", "content": filled}]
+
+
+def _as_data(ordinal: int, candidate: Candidate, limit: int) -> str:
+    """One line of JSON: what stands in a candidate can end neither its string nor the fence around all of them."""
+    fields: dict[str, Any] = {"id": ordinal}
+    if candidate.title:
+        fields["title"] = _shortened(redact(candidate.title), 200)
+    if candidate.published_at:
+        fields["date"] = candidate.published_at.date().isoformat()
+    fields["text"] = _shortened(redact(candidate.text), limit)
+    return _as_json(fields)
+
+
+def _as_json(value: Any) -> str:
+    well_formed = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode("utf-8")
+    return well_formed.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _shortened(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[:limit] + "…"
+
+
+def _content(answer: Any) -> str:
+    """The text of a chat completion. Raises RerankerUnavailable when there is none."""
+    try:
+        content = answer["choices"][0]["message"]["content"]
+    except (KeyError, IndexError, TypeError):
+        content = None
+    if not isinstance(content, str):
+        raise RerankerUnavailable("the language model answered without a message")
+    return content
+
+
+def read_judgements(reply: str, *, count: int) -> dict[int, Judgement]:
+    """What a model's reply says about candidates 1 to ``count``, by ordinal.
+
+    Takes the innermost JSON objects wherever they stand, so prose, code fences, a wrapping object, a reply cut off in
+    the middle and trailing commas do no harm. The first judgement of an id counts; numbers may be strings; they are
+    brought into 0..10. Without a relevance there is no judgement; the other two, when missing, take its value.
+    """
+    judgements: dict[int, Judgement] = {}
+    answer = reply[-_LONGEST_REPLY:].rpartition("</think>")[2]
+    for label, body in _OBJECT.findall(answer):
+        fields = _loaded(body)
+        for ordinal, judged in _entries(label, fields):
+            judgement = _judgement(judged)
+            if judgement is not None and 1 <= ordinal <= count:
+                judgements.setdefault(ordinal, judgement)
+    return judgements
+
+
+def _entries(label: str, fields: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any]]]:
+    """``{"id": 3, "relevance": 8}``, ``"3": {"relevance": 8}``, or ``{"3": 8, "4": 2}`` as pairs of id and fields."""
+    named = _number(fields.get("id"))
+    if named is None and "relevance" in fields:
+        named = _number(label)
+    if named is not None:
+        return [(int(named), fields)] if named == int(named) else []
+    plain = ((key, value) for key, value in fields.items() if key.isascii() and key.isdigit() and len(key) < 5)
+    return [(int(key), {"relevance": value}) for key, value in plain]
+
+
+def _judgement(fields: Mapping[str, Any]) -> Judgement | None:
+    relevance = _mark(fields.get("relevance"))
+    if relevance is None:
+        return None
+    completeness, timeliness = _mark(fields.get("completeness")), _mark(fields.get("timeliness"))
+    return Judgement(
+        relevance=relevance,
+        completeness=relevance if completeness is None else completeness,
+        timeliness=relevance if timeliness is None else timeliness,
+    )
+
+
+def _mark(value: Any) -> float | None:
+    number = _number(value)
+    return None if number is None else min(10.0, max(0.0, number))
+
+
+def _number(value: Any) -> float | None:
+    """``value`` as a finite number, also from ``"8"``, ``"8/10"`` or ``"[3]"``; None when it holds none."""
+    if isinstance(value, str):
+        match = _NUMBER.search(value)
+        return float(match[0]) if match else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:  # JSON puts no limit on whole numbers
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _loaded(body: str) -> dict[str, Any]:
+    try:
+        fields = json.loads(_TRAILING_COMMA.sub("}", body))
+    except ValueError:
+        return {}
+    return fields if isinstance(fields, dict) else {}

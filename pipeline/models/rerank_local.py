@@ -1,0 +1,46 @@
+"""A reranker without a model. It knows only words, so let it decide between near-equals and nothing more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pipeline.core.evidence import Reading, evidence
+from pipeline.core.terms import STOP_WORDS, analyze, query_terms
+from pipeline.errors import RerankerUnavailable
+from pipeline.models.retries import Deadline
+from pipeline.records import Candidate
+
+_LONGEST_TEXT: Final = 20_000  # characters of one candidate that are read
+
+
+class LocalReranker:
+    """Scores by coverage, proximity, phrases and identifiers: see `pipeline.core.evidence`. Deterministic, thread safe.
+
+    Costs about 0.3 milliseconds for each candidate of 400 tokens.
+    """
+
+    @property
+    def name(self) -> str:
+        """Always ``local``."""
+        return "local"
+
+    def rerank(self, query: str, candidates: Sequence[Candidate], *, timeout_s: float) -> dict[str, float]:
+        """A score for every candidate; see the port. Equal texts get equal scores, whatever their order.
+
+        Raises RerankerUnavailable when reading them takes longer than ``timeout_s``.
+        """
+        deadline = Deadline(timeout_s)
+        asked = Reading(terms=query_terms(query), text=query)
+        readings: list[Reading] = []
+        for candidate in candidates:
+            if deadline.passed:
+                raise RerankerUnavailable(f"only {len(readings)} of {len(candidates)} candidates could be read in time")
+            text = f"{candidate.title or ''}\n{candidate.text}"[:_LONGEST_TEXT]
+            # Stop words are not in the query's terms, so they must not stand between the words of its phrases either.
+            readings.append(Reading(terms=[term for term in analyze(text) if term not in STOP_WORDS], text=text))
+        scores = evidence(asked, readings)
+        return {candidate.chunk_id: score for candidate, score in zip(candidates, scores, strict=True)}
+
+    def close(self) -> None:
+        """Nothing is held open."""

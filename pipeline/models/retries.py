@@ -1,0 +1,108 @@
+"""How long to try: deadlines, what a Retry-After header asks for, and waiting with jitter."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Final, TypeVar
+
+import tenacity
+
+from pipeline.errors import Unavailable
+
+Result = TypeVar("Result")
+
+FIRST_WAIT_S: Final = 0.5
+LONGEST_WAIT_S: Final = 20.0
+
+# Asked to stay away for longer than this, give the work back rather than sit on it: its next attempt can be scheduled.
+LONGEST_RETRY_AFTER_S: Final = 60.0
+
+
+class Deadline:
+    """A moment by which a call must be over; ``None`` seconds is no such moment."""
+
+    def __init__(self, seconds: float | None, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._end = None if seconds is None else clock() + seconds
+
+    def remaining(self) -> float | None:
+        """Seconds left, never negative; None when there is no deadline."""
+        return None if self._end is None else max(0.0, self._end - self._clock())
+
+    def within(self, seconds: float) -> float:
+        """The smaller of ``seconds`` and what is left."""
+        remaining = self.remaining()
+        return seconds if remaining is None else min(seconds, remaining)
+
+    @property
+    def passed(self) -> bool:
+        """Whether no time is left."""
+        return self.remaining() == 0.0
+
+
+def retry_after_s(headers: Mapping[str, str], *, now: datetime | None = None) -> float | None:
+    """Seconds a service asks to be left alone, from ``retry-after-ms`` or ``Retry-After`` (seconds or an HTTP date).
+
+    Never negative; None when it does not say, or says something that is neither.
+    """
+    for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        value = headers.get(name, "").strip()
+        if value.isascii() and value.replace(".", "", 1).isdigit():
+            return float(value) / scale
+    try:
+        moment = parsedate_to_datetime(headers.get("retry-after", ""))
+    except ValueError:
+        return None
+    if moment.tzinfo is None:  # "-0000": the date is UTC, as HTTP dates are
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())
+
+
+def keep_trying(
+    attempt: Callable[[], Result],
+    *,
+    retries: int,
+    deadline: Deadline,
+    stop: threading.Event | None = None,
+    first_wait_s: float = FIRST_WAIT_S,
+) -> Result:
+    """Call ``attempt`` until it returns, at most ``retries`` more times, as long as it raises Unavailable.
+
+    Waits between attempts are drawn evenly from 0 to ``first_wait_s`` doubled each time (at most 20 s), or follow the
+    error's ``retry_after_s`` plus up to a tenth. Gives up at once, with the last error, when the wait would outlast
+    ``deadline`` or a minute, and when ``stop`` is set.
+    """
+    stopped = stop or threading.Event()
+
+    def wait_s(state: tenacity.RetryCallState) -> float:
+        asked = _asked_wait(state)
+        if asked is None:
+            return random.uniform(0.0, min(LONGEST_WAIT_S, first_wait_s * 2 ** (state.attempt_number - 1)))
+        return asked * random.uniform(1.0, 1.1)
+
+    def is_enough(state: tenacity.RetryCallState) -> bool:
+        remaining = deadline.remaining()
+        return (
+            stopped.is_set()
+            or state.attempt_number > retries
+            or (_asked_wait(state) or 0.0) > LONGEST_RETRY_AFTER_S
+            or (remaining is not None and state.upcoming_sleep >= remaining)
+        )
+
+    return tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type(Unavailable),
+        wait=wait_s,
+        stop=is_enough,
+        sleep=tenacity.sleep_using_event(stopped),
+        reraise=True,
+    )(attempt)
+
+
+def _asked_wait(state: tenacity.RetryCallState) -> float | None:
+    error = state.outcome.exception() if state.outcome else None
+    return error.retry_after_s if isinstance(error, Unavailable) else None

@@ -1,0 +1,37 @@
+"""What every embedder does to a text before a model sees it."""
+
+from __future__ import annotations
+
+import bisect
+
+# The most tokens one input may have: the limit of OpenAI's embedding models, and ours for the local one.
+MAX_INPUT_TOKENS = 8192
+
+# A blank text has no direction of its own, and services refuse it. This one stands for all of them.
+_BLANK = "."
+
+# Rough and on the high side, so that a batch believed to fit does fit.
+_ASCII_PER_TOKEN = 3.0
+_TOKENS_PER_WIDE = 1.2
+
+
+def sendable(text: str) -> str:
+    """``text`` as a model can take it: without lone surrogates, never blank, and no longer than its beginning of about
+    8192 tokens. What is cut off does not influence the vector."""
+    well_formed = text.encode("utf-8", "replace").decode("utf-8")
+    if not well_formed.strip():
+        return _BLANK
+    return _beginning(well_formed, MAX_INPUT_TOKENS)
+
+
+def estimated_tokens(text: str) -> int:
+    """About how many tokens ``text`` has, without a tokenizer: at least 1, and rather too many than too few."""
+    ascii_count = len(text) if text.isascii() else len(text.encode("ascii", "ignore"))
+    return 1 + int(ascii_count / _ASCII_PER_TOKEN + (len(text) - ascii_count) * _TOKENS_PER_WIDE)
+
+
+def _beginning(text: str, max_tokens: int) -> str:
+    if len(text) * _TOKENS_PER_WIDE < max_tokens:
+        return text  # fits whatever its characters are
+    longest = range(min(len(text), int(max_tokens * _ASCII_PER_TOKEN)) + 1)
+    return text[: bisect.bisect_right(longest, max_tokens, key=lambda length: estimated_tokens(text[:length])) - 1]

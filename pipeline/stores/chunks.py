@@ -1,0 +1,175 @@
+"""Chunks with their text and their terms: written before they are shown, read back only for what is shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, text
+
+from pipeline.records import Chunk, ChunkId, Generation, TenantId
+from pipeline.stores.rows import as_utc, insert_many, now, slices, to_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredChunk:
+    """A chunk of a published generation with the fields of its document."""
+
+    chunk_id: ChunkId
+    namespace: str
+    document_id: str
+    generation: int
+    ordinal: int
+    text: str
+    heading_path: tuple[str, ...]
+    page: int | None
+    start: int
+    end: int
+    token_count: int
+    title: str | None
+    author: str | None
+    type: str | None
+    tags: tuple[str, ...]
+    published_at: datetime | None
+    story_time: int | None
+    metadata: Mapping[str, Any]
+    source_uri: str | None
+    updated_at: datetime | None
+
+
+class Chunks:
+    """One tenant's chunks."""
+
+    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
+        self._connection = connection
+        self._tenant_id = tenant_id
+
+    def write(self, chunks: Sequence[Chunk], *, again: Sequence[Generation] = ()) -> None:
+        """Write chunks of generations that are not shown yet; what ``again`` names is cleared first, because an
+        earlier attempt may have left rows there."""
+        for generation in again:
+            self.drop(generation)
+        moment = now()
+        insert_many(
+            self._connection,
+            "INSERT INTO chunks (tenant_id, namespace, document_id, generation, ordinal, chunk_id, text, heading_path,"
+            " page, start_offset, end_offset, token_count, content_hash, terms, term_count, created_at)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            [
+                (
+                    self._tenant_id,
+                    chunk.generation.scope.namespace,
+                    chunk.generation.document_id,
+                    chunk.generation.number,
+                    chunk.ordinal,
+                    chunk.chunk_id,
+                    chunk.passage.text,
+                    to_json(list(chunk.passage.heading_path)),
+                    chunk.passage.page,
+                    chunk.passage.start,
+                    chunk.passage.end,
+                    chunk.passage.token_count,
+                    chunk.content_hash,
+                    " ".join(chunk.terms),
+                    len(chunk.terms),
+                    moment,
+                )
+                for chunk in chunks
+            ],
+        )
+
+    def drop(self, generation: Generation) -> None:
+        """Delete the chunks of exactly this generation."""
+        self._connection.execute(
+            text(
+                "DELETE FROM chunks WHERE tenant_id = :tenant AND namespace = :namespace"
+                " AND document_id = :document AND generation = :generation"
+            ),
+            _key(generation),
+        )
+
+    def terms_of(self, generation: Generation) -> list[list[str]]:
+        """The terms of every chunk of a generation, for the statistics that count them."""
+        rows = self._connection.execute(
+            text(
+                "SELECT terms FROM chunks WHERE tenant_id = :tenant AND namespace = :namespace"
+                " AND document_id = :document AND generation = :generation"
+            ),
+            _key(generation),
+        ).scalars()
+        return [terms.split() for terms in rows]
+
+    def hydrate(self, chunk_ids: Sequence[ChunkId], *, namespaces: Sequence[str]) -> dict[ChunkId, StoredChunk]:
+        """The shown chunks among these, by id. One that is missing, of another tenant or namespace, or of a generation
+        that is not shown, is not in the answer: this is what keeps a stale vector from ever being returned."""
+        found: dict[ChunkId, StoredChunk] = {}
+        for ids in slices(list(chunk_ids), 1000):
+            rows = self._connection.execute(
+                _HYDRATE, {"tenant": self._tenant_id, "ids": list(ids), "namespaces": list(namespaces)}
+            ).mappings()
+            found.update((ChunkId(row["chunk_id"]), _stored(row)) for row in rows)
+        return found
+
+    def of_document(self, generation: Generation, *, after: int, limit: int) -> list[StoredChunk]:
+        """Chunks of one shown document in their order, those with an ordinal above ``after``."""
+        rows = self._connection.execute(
+            text(
+                _STORED + " WHERE c.tenant_id = :tenant AND c.namespace = :namespace AND c.document_id = :document"
+                " AND c.generation = :generation AND c.ordinal > :after ORDER BY c.ordinal LIMIT :limit"
+            ),
+            {**_key(generation), "after": after, "limit": limit},
+        ).mappings()
+        return [_stored(row) for row in rows]
+
+
+_STORED = (
+    "SELECT c.chunk_id, c.namespace, c.document_id, c.generation, c.ordinal, c.text, c.heading_path, c.page,"
+    " c.start_offset, c.end_offset, c.token_count, g.title, g.author, g.type, g.tags, g.published_at, g.story_time,"
+    " g.metadata, g.source_uri, d.updated_at"
+    " FROM chunks c"
+    " JOIN documents d ON d.tenant_id = c.tenant_id AND d.namespace = c.namespace AND d.document_id = c.document_id"
+    " AND d.published_generation = c.generation"
+    " JOIN generations g ON g.tenant_id = c.tenant_id AND g.namespace = c.namespace AND g.document_id = c.document_id"
+    " AND g.generation = c.generation"
+)
+
+_HYDRATE = text(
+    _STORED + " WHERE c.tenant_id = :tenant AND c.chunk_id IN :ids AND c.namespace IN :namespaces"
+).bindparams(bindparam("ids", expanding=True), bindparam("namespaces", expanding=True))
+
+
+def _stored(row: Mapping[Any, Any]) -> StoredChunk:
+    return StoredChunk(
+        chunk_id=ChunkId(row["chunk_id"]),
+        namespace=row["namespace"],
+        document_id=row["document_id"],
+        generation=row["generation"],
+        ordinal=row["ordinal"],
+        text=row["text"],
+        heading_path=tuple(json.loads(row["heading_path"])),
+        page=row["page"],
+        start=row["start_offset"],
+        end=row["end_offset"],
+        token_count=row["token_count"],
+        title=row["title"],
+        author=row["author"],
+        type=row["type"],
+        tags=tuple(json.loads(row["tags"])),
+        published_at=as_utc(row["published_at"]),
+        story_time=row["story_time"],
+        metadata=json.loads(row["metadata"]),
+        source_uri=row["source_uri"],
+        updated_at=as_utc(row["updated_at"]),
+    )
+
+
+def _key(generation: Generation) -> dict[str, Any]:
+    return {
+        "tenant": generation.scope.tenant_id,
+        "namespace": generation.scope.namespace,
+        "document": generation.document_id,
+        "generation": generation.number,
+    }

@@ -1,0 +1,367 @@
+"""Documents and their generations: what was accepted, what is shown, what is gone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, text
+
+from pipeline.records import Chunking, DocumentFields, DocumentId, Generation, JobId, Namespace, Scope, TenantId, Upload
+from pipeline.stores.rows import as_utc, insert_many, now, slices, to_json, to_naive
+
+_ROWS_PER_STATEMENT = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """What there is to ingest for one generation."""
+
+    generation: Generation
+    fields: DocumentFields
+    body: bytes
+    media_type: str
+    source_uri: str | None
+    chunking: Chunking
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What ingestion found out about a generation. ``title`` is the one found in the text, if any."""
+
+    chunk_count: int
+    title: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentView:
+    """One document as its owner sees it."""
+
+    namespace: str
+    document_id: str
+    generation: int | None
+    fields: DocumentFields
+    media_type: str
+    source_uri: str | None
+    chunk_count: int
+    created_at: datetime
+    updated_at: datetime
+
+
+class Documents:
+    """One tenant's documents."""
+
+    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
+        self._connection = connection
+        self._tenant_id = tenant_id
+
+    def number(self, namespace: Namespace, document_ids: Iterable[DocumentId]) -> dict[DocumentId, Generation]:
+        """Give each document its next generation number; documents and the namespace are made where missing.
+
+        The rows stay locked until the transaction ends, so two uploads of one document get two numbers in the order
+        in which they are accepted. Ids are taken in sorted order: two batches cannot wait for each other.
+        """
+        moment = now()
+        scope = Scope(tenant_id=self._tenant_id, namespace=namespace)
+        self._connection.execute(
+            text("INSERT IGNORE INTO namespaces (tenant_id, namespace, created_at) VALUES (:tenant, :namespace, :now)"),
+            {"tenant": self._tenant_id, "namespace": namespace, "now": moment},
+        )
+        ordered = sorted(set(document_ids))
+        insert_many(
+            self._connection,
+            "INSERT INTO documents (tenant_id, namespace, document_id, latest_generation, created_at, updated_at)"
+            " VALUES (%s, %s, %s, 1, %s, %s)"
+            " ON DUPLICATE KEY UPDATE latest_generation = latest_generation + 1, updated_at = VALUES(updated_at)",
+            [(self._tenant_id, namespace, document_id, moment, moment) for document_id in ordered],
+        )
+        numbered: dict[DocumentId, Generation] = {}
+        for ids in slices(ordered, _ROWS_PER_STATEMENT):
+            rows = self._connection.execute(
+                _NUMBERS, {"tenant": self._tenant_id, "namespace": namespace, "ids": list(ids)}
+            )
+            for document_id, latest, _ in rows:
+                key = DocumentId(document_id)
+                numbered[key] = Generation(scope=scope, document_id=key, number=latest)
+        return numbered
+
+    def existing(self, namespace: Namespace, document_ids: Iterable[DocumentId]) -> set[DocumentId]:
+        """Which of these documents are there already, shown or on their way."""
+        found: set[DocumentId] = set()
+        for ids in slices(sorted(set(document_ids)), _ROWS_PER_STATEMENT):
+            rows = self._connection.execute(
+                _NUMBERS, {"tenant": self._tenant_id, "namespace": namespace, "ids": list(ids)}
+            )
+            found.update(DocumentId(document_id) for document_id, latest, deleted in rows if latest > deleted)
+        return found
+
+    def store(self, job_id: JobId, uploads: Sequence[tuple[Generation, Upload]]) -> None:
+        """Write the generations and their bytes, not yet published."""
+        moment = now()
+        insert_many(
+            self._connection,
+            "INSERT INTO generations (tenant_id, namespace, document_id, generation, job_id, title, author, type, tags,"
+            " published_at, story_time, metadata, source_uri, media_type, chunking, content_hash, created_at)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            [
+                (
+                    self._tenant_id,
+                    generation.scope.namespace,
+                    generation.document_id,
+                    generation.number,
+                    job_id,
+                    upload.fields.title,
+                    upload.fields.author,
+                    upload.fields.type,
+                    to_json(list(upload.fields.tags)),
+                    to_naive(upload.fields.published_at),
+                    upload.fields.story_time,
+                    to_json(dict(upload.fields.metadata)),
+                    upload.source_uri,
+                    upload.media_type,
+                    _chunking_to_json(upload.chunking),
+                    hashlib.sha256(upload.body).digest(),
+                    moment,
+                )
+                for generation, upload in uploads
+            ],
+        )
+        insert_many(
+            self._connection,
+            "INSERT INTO payloads (tenant_id, namespace, document_id, generation, body) VALUES (%s, %s, %s, %s, %s)",
+            [
+                (self._tenant_id, generation.scope.namespace, generation.document_id, generation.number, upload.body)
+                for generation, upload in uploads
+            ],
+        )
+
+    def sources(self, generations: Sequence[Generation]) -> dict[Generation, Source]:
+        """What was uploaded for each of these; a generation that is gone meanwhile is not in the answer."""
+        found: dict[Generation, Source] = {}
+        for namespace, wanted in _by_namespace(generations):
+            # Pairs would be exact, but MariaDB makes no range of (a, b) IN (…): two lists, and the rest is dropped here.
+            values = {
+                "tenant": self._tenant_id,
+                "namespace": namespace,
+                "ids": [generation.document_id for generation in wanted],
+                "numbers": sorted({generation.number for generation in wanted}),
+            }
+            rows = self._connection.execute(_SOURCES, values).mappings()
+            known = {(generation.document_id, generation.number): generation for generation in wanted}
+            for row in rows:
+                generation = known.get((row["document_id"], row["generation"]))
+                if generation is None:
+                    continue
+                found[generation] = Source(
+                    generation=generation,
+                    fields=_fields(row),
+                    body=row["body"],
+                    media_type=row["media_type"],
+                    source_uri=row["source_uri"],
+                    chunking=Chunking(**json.loads(row["chunking"])),
+                )
+        return found
+
+    def lock(self, generations: Sequence[Generation]) -> dict[Generation, int | None]:
+        """Lock the documents of these generations, in key order, and say which generation each shows now.
+
+        A generation that must not be shown any more, because the document was deleted or a later one is shown, is
+        not in the answer.
+        """
+        current: dict[Generation, int | None] = {}
+        for namespace, wanted in _by_namespace(generations):
+            rows = self._connection.execute(
+                _LOCK, {"tenant": self._tenant_id, "namespace": namespace, "ids": [g.document_id for g in wanted]}
+            )
+            state = {document_id: (published, deleted) for document_id, published, deleted in rows}
+            for generation in wanted:
+                published, deleted = state.get(generation.document_id, (None, generation.number))
+                if generation.number > deleted and generation.number >= (published or 0):
+                    current[generation] = published
+        return current
+
+    def show(self, generations: Mapping[Generation, Shown], *, model: str) -> None:
+        """Move each document's pointer to its generation."""
+        for generation, shown in sorted(generations.items(), key=lambda pair: pair[0].document_id):
+            key = {**_key(generation), "count": shown.chunk_count, "title": shown.title, "model": model, "now": now()}
+            self._connection.execute(
+                text(
+                    "UPDATE generations SET chunk_count = :count, embedding_model = :model, title = COALESCE(title, :title)"
+                    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document"
+                    " AND generation = :generation"
+                ),
+                key,
+            )
+            self._connection.execute(
+                text(
+                    "UPDATE documents SET published_generation = :generation, updated_at = :now WHERE tenant_id = :tenant"
+                    " AND namespace = :namespace AND document_id = :document"
+                ),
+                key,
+            )
+
+    def forget_before(self, generation: Generation) -> None:
+        """Drop the rows of all earlier generations, chunks included. Running it again finds nothing to do."""
+        self._drop_where("generation < :generation", generation)
+
+    def drop(self, generation: Generation) -> None:
+        """Drop the rows of exactly this generation, chunks included."""
+        self._drop_where("generation = :generation", generation)
+
+    def _drop_where(self, condition: str, generation: Generation) -> None:
+        for table in ("chunks", "payloads", "generations"):
+            self._connection.execute(
+                text(
+                    f"DELETE FROM {table} WHERE tenant_id = :tenant AND namespace = :namespace"
+                    f" AND document_id = :document AND {condition}"
+                ),
+                _key(generation),
+            )
+
+    def delete(self, namespace: Namespace, document_id: DocumentId) -> Generation | None:
+        """Hide the document at once and for every upload accepted before now.
+
+        Gives the generation number the deletion took, everything below which may be dropped; None if there is no
+        such document.
+        """
+        row = self._connection.execute(
+            _LOCK_ONE, {"tenant": self._tenant_id, "namespace": namespace, "document": document_id}
+        ).one_or_none()
+        if row is None or row.latest_generation <= row.deleted_generation:
+            return None
+        number = row.latest_generation + 1
+        self._connection.execute(
+            text(
+                "UPDATE documents SET latest_generation = :number, deleted_generation = :number,"
+                " published_generation = NULL, updated_at = :now"
+                " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document"
+            ),
+            {
+                "tenant": self._tenant_id,
+                "namespace": namespace,
+                "document": document_id,
+                "number": number,
+                "now": now(),
+            },
+        )
+        scope = Scope(tenant_id=self._tenant_id, namespace=namespace)
+        return Generation(scope=scope, document_id=document_id, number=number)
+
+    def published(self, namespace: Namespace, document_id: DocumentId) -> Generation | None:
+        """The generation searches see, locked until the transaction ends."""
+        row = self._connection.execute(
+            _LOCK_ONE, {"tenant": self._tenant_id, "namespace": namespace, "document": document_id}
+        ).one_or_none()
+        if row is None or row.published_generation is None:
+            return None
+        scope = Scope(tenant_id=self._tenant_id, namespace=namespace)
+        return Generation(scope=scope, document_id=document_id, number=row.published_generation)
+
+    def view(self, namespace: Namespace, document_id: DocumentId) -> DocumentView | None:
+        """The document as its owner sees it, or None."""
+        where = "AND d.namespace = :namespace AND d.document_id = :document"
+        rows = self._views(where, {"namespace": namespace, "document": document_id}, limit=1)
+        return rows[0] if rows else None
+
+    def views(self, *, namespace: Namespace | None, after: tuple[str, str] | None, limit: int) -> list[DocumentView]:
+        """Documents in order of namespace and id, those after the given pair."""
+        clauses: list[str] = []
+        values: dict[str, Any] = {}
+        if namespace is not None:
+            clauses.append("AND d.namespace = :namespace")
+            values["namespace"] = namespace
+        if after is not None:
+            clauses.append(
+                "AND (d.namespace > :after_namespace OR (d.namespace = :after_namespace AND d.document_id > :after_document))"
+            )
+            values |= {"after_namespace": after[0], "after_document": after[1]}
+        return self._views(" ".join(clauses), values, limit=limit)
+
+    def _views(self, where: str, values: dict[str, Any], *, limit: int) -> list[DocumentView]:
+        rows = self._connection.execute(
+            text(_VIEWS.format(where=where)), {"tenant": self._tenant_id, "limit": limit, **values}
+        ).mappings()
+        return [
+            DocumentView(
+                namespace=row["namespace"],
+                document_id=row["document_id"],
+                generation=row["published_generation"],
+                fields=_fields(row),
+                media_type=row["media_type"],
+                source_uri=row["source_uri"],
+                chunk_count=row["chunk_count"] or 0,
+                created_at=as_utc(row["created_at"]) or now(),
+                updated_at=as_utc(row["updated_at"]) or now(),
+            )
+            for row in rows
+        ]
+
+
+_NUMBERS = text(
+    "SELECT document_id, latest_generation, deleted_generation FROM documents"
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
+).bindparams(bindparam("ids", expanding=True))
+
+_SOURCES = text(
+    "SELECT g.document_id, g.generation, g.title, g.author, g.type, g.tags, g.published_at, g.story_time, g.metadata,"
+    " g.media_type, g.source_uri, g.chunking, p.body"
+    " FROM generations g JOIN payloads p ON p.tenant_id = g.tenant_id AND p.namespace = g.namespace"
+    " AND p.document_id = g.document_id AND p.generation = g.generation"
+    " WHERE g.tenant_id = :tenant AND g.namespace = :namespace AND g.document_id IN :ids AND g.generation IN :numbers"
+).bindparams(bindparam("ids", expanding=True), bindparam("numbers", expanding=True))
+
+_LOCK = text(
+    "SELECT document_id, published_generation, deleted_generation FROM documents"
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids ORDER BY document_id FOR UPDATE"
+).bindparams(bindparam("ids", expanding=True))
+
+_LOCK_ONE = text(
+    "SELECT latest_generation, published_generation, deleted_generation FROM documents"
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document FOR UPDATE"
+)
+
+# A document whose first generation is still on its way is shown with the fields of the upload.
+_VIEWS = (
+    "SELECT d.namespace, d.document_id, d.published_generation, d.created_at, d.updated_at, g.title, g.author, g.type,"
+    " g.tags, g.published_at, g.story_time, g.metadata, g.media_type, g.source_uri, g.chunk_count"
+    " FROM documents d JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace"
+    " AND g.document_id = d.document_id AND g.generation = COALESCE(d.published_generation, d.latest_generation)"
+    " WHERE d.tenant_id = :tenant AND d.latest_generation > d.deleted_generation {where}"
+    " ORDER BY d.namespace, d.document_id LIMIT :limit"
+)
+
+
+def _by_namespace(generations: Sequence[Generation]) -> Iterable[tuple[Namespace, list[Generation]]]:
+    grouped: dict[Namespace, list[Generation]] = {}
+    for generation in generations:
+        grouped.setdefault(generation.scope.namespace, []).append(generation)
+    return sorted(grouped.items())
+
+
+def _key(generation: Generation) -> dict[str, Any]:
+    return {
+        "tenant": generation.scope.tenant_id,
+        "namespace": generation.scope.namespace,
+        "document": generation.document_id,
+        "generation": generation.number,
+    }
+
+
+def _chunking_to_json(chunking: Chunking) -> str:
+    return to_json({"strategy": chunking.strategy, "max_tokens": chunking.max_tokens, "overlap": chunking.overlap})
+
+
+def _fields(row: Mapping[Any, Any]) -> DocumentFields:
+    return DocumentFields(
+        title=row["title"],
+        author=row["author"],
+        type=row["type"],
+        tags=tuple(json.loads(row["tags"])),
+        published_at=as_utc(row["published_at"]),
+        story_time=row["story_time"],
+        metadata=json.loads(row["metadata"]),
+    )

@@ -1,0 +1,122 @@
+"""Connections to the three servers, made once per process, and the translation of their errors into ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import redis
+import sqlalchemy
+from redis.backoff import ExponentialBackoff
+from redis.retry import Retry
+from sqlalchemy import Engine, exc
+
+from pipeline.errors import Misconfigured, PipelineError, StoreUnavailable
+from pipeline.settings import Settings
+
+# MySQL says these when nothing is wrong but the moment: lock wait timeout, deadlock.
+_TRY_AGAIN = {1205, 1213}
+
+
+class Conflict(StoreUnavailable):
+    """The database gave up one of two transactions that stood in each other's way; the same one may be run again."""
+
+    code = "store_conflict"
+
+
+def mysql_engine(settings: Settings, *, timeout_s: float | None = None) -> Engine:
+    """A pool on the MySQL-protocol server. ``timeout_s`` bounds each read and write on the socket, because neither
+    statement timeouts nor KILL stop a FULLTEXT query."""
+    seconds = timeout_s or settings.store_timeout_s
+    return sqlalchemy.create_engine(
+        settings.mysql_url.get_secret_value(),
+        pool_size=settings.mysql_pool_size,
+        max_overflow=settings.mysql_pool_size,
+        pool_timeout=seconds,
+        pool_recycle=1800,
+        pool_pre_ping=True,
+        isolation_level="READ COMMITTED",  # REPEATABLE READ deadlocks when documents are re-indexed side by side
+        connect_args={
+            "charset": "utf8mb4",
+            "connect_timeout": max(1, min(5, int(seconds))),
+            "read_timeout": seconds,
+            "write_timeout": seconds,
+            "init_command": "SET time_zone = '+00:00'",
+        },
+    )
+
+
+def postgres_engine(settings: Settings, *, timeout_s: float | None = None) -> Engine:
+    """A pool on PostgreSQL. ``timeout_s`` is the statement timeout; a dead peer is noticed by TCP_USER_TIMEOUT."""
+    seconds = timeout_s or settings.store_timeout_s
+    milliseconds = int(seconds * 1000)
+    return sqlalchemy.create_engine(
+        settings.postgres_url.get_secret_value(),
+        pool_size=settings.postgres_pool_size,
+        max_overflow=settings.postgres_pool_size,
+        pool_timeout=seconds,
+        pool_recycle=1800,
+        pool_pre_ping=True,
+        connect_args={
+            "connect_timeout": max(2, min(5, int(seconds))),  # libpq takes nothing below 2
+            "options": f"-c statement_timeout={milliseconds} -c jit=off -c TimeZone=UTC",
+            "tcp_user_timeout": milliseconds,
+        },
+    )
+
+
+def redis_client(settings: Settings, *, timeout_s: float = 2.0) -> redis.Redis:
+    """A client with bounded waits: Redis answers at once or counts as down."""
+    return redis.Redis.from_url(
+        settings.redis_url.get_secret_value(),
+        socket_timeout=timeout_s,
+        socket_connect_timeout=timeout_s,
+        health_check_interval=30,
+        retry=Retry(ExponentialBackoff(cap=0.2, base=0.02), 2),
+        retry_on_error=[redis.ConnectionError],
+    )
+
+
+@contextmanager
+def mysql_errors() -> Iterator[None]:
+    """Let no SQLAlchemy or PyMySQL exception past the MySQL stores."""
+    yield from _translated("MySQL")
+
+
+@contextmanager
+def postgres_errors() -> Iterator[None]:
+    """Let no SQLAlchemy or psycopg exception past the vector store."""
+    yield from _translated("PostgreSQL")
+
+
+@contextmanager
+def redis_errors() -> Iterator[None]:
+    """Let no redis-py exception past the Redis stores."""
+    try:
+        yield
+    except redis.RedisError as error:
+        raise StoreUnavailable(f"Redis: {type(error).__name__}") from error
+
+
+def _translated(server: str) -> Iterator[None]:
+    try:
+        yield
+    except PipelineError:
+        raise
+    except (exc.OperationalError, exc.InterfaceError, exc.InternalError) as error:
+        raise _from_driver(server, error) from error
+    except exc.TimeoutError as error:
+        raise StoreUnavailable(f"{server}: no free connection in the pool") from error
+    except exc.ProgrammingError as error:
+        raise Misconfigured(f"{server} refused a statement ({_number(error)}): is the schema migrated?") from error
+
+
+def _from_driver(server: str, error: exc.DBAPIError) -> StoreUnavailable:
+    if _number(error) in _TRY_AGAIN or getattr(error.orig, "sqlstate", None) in {"40001", "40P01"}:
+        return Conflict(f"{server}: two transactions stood in each other's way")
+    return StoreUnavailable(f"{server}: {type(error.orig).__name__} {_number(error) or ''}".rstrip())
+
+
+def _number(error: exc.DBAPIError) -> int | None:
+    arguments = getattr(error.orig, "args", ())
+    return arguments[0] if arguments and isinstance(arguments[0], int) else None

@@ -1,0 +1,64 @@
+"""One meaning for filters, written down for both databases: every channel applies the same ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline.records import Filters
+from pipeline.stores.rows import to_json, to_naive
+
+
+def mysql_condition(filters: Filters, *, alias: str) -> tuple[str, dict[str, Any]]:
+    """An SQL condition on a row of ``generations`` and its values; ``TRUE`` when nothing is asked for."""
+    parts: list[str] = []
+    values: dict[str, Any] = {}
+    if filters.type is not None:
+        parts.append(f"{alias}.type = :f_type")
+        values["f_type"] = filters.type
+    if filters.author is not None:
+        parts.append(f"{alias}.author = :f_author")
+        values["f_author"] = filters.author
+    if filters.tags:
+        parts.append(f"JSON_CONTAINS({alias}.tags, :f_tags)")
+        values["f_tags"] = to_json(list(filters.tags))
+    if filters.metadata:
+        parts.append(f"JSON_CONTAINS({alias}.metadata, :f_metadata)")
+        values["f_metadata"] = to_json(dict(filters.metadata))
+    if filters.start is not None:
+        parts.append(f"{alias}.published_at >= :f_start")
+        values["f_start"] = to_naive(filters.start)
+    if filters.end is not None:
+        parts.append(f"{alias}.published_at <= :f_end")
+        values["f_end"] = to_naive(filters.end)
+    if filters.story_time is not None:
+        parts.append(f"({alias}.story_time IS NULL OR {alias}.story_time <= :f_story_time)")
+        values["f_story_time"] = filters.story_time
+    return " AND ".join(parts) or "TRUE", values
+
+
+def postgres_condition(filters: Filters) -> tuple[str, dict[str, Any]]:
+    """The same condition on a row of ``chunk_embeddings``."""
+    parts: list[str] = []
+    values: dict[str, Any] = {}
+    if filters.type is not None:
+        parts.append("type = :f_type")
+        values["f_type"] = filters.type
+    if filters.author is not None:
+        parts.append("author = :f_author")
+        values["f_author"] = filters.author
+    if filters.tags:
+        parts.append("tags @> CAST(:f_tags AS text[])")
+        values["f_tags"] = list(filters.tags)
+    if filters.metadata:
+        parts.append("metadata @> CAST(:f_metadata AS jsonb)")
+        values["f_metadata"] = to_json(dict(filters.metadata))
+    if filters.start is not None:
+        parts.append("published_at >= :f_start")
+        values["f_start"] = filters.start
+    if filters.end is not None:
+        parts.append("published_at <= :f_end")
+        values["f_end"] = filters.end
+    if filters.story_time is not None:
+        parts.append("(story_time IS NULL OR story_time <= :f_story_time)")
+        values["f_story_time"] = filters.story_time
+    return " AND ".join(parts) or "TRUE", values

@@ -1,0 +1,163 @@
+"""Jobs as their owner sees them: everything is counted from the items when asked, so nothing can drift."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+from pipeline.records import ItemState, JobId, Stage, TenantId
+from pipeline.stores.rows import as_utc, now
+
+_ERRORS_SHOWN = 100
+_STAGES = tuple(Stage)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemView:
+    """One entry of a job."""
+
+    ordinal: int
+    document_id: str | None
+    status: str
+    stage: str
+    outcome: str | None
+    chunks: int
+    attempts: int
+    code: str | None
+    detail: str | None
+    pointer: str | None
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView:
+    """A job with its counters. ``stages``: how many items have finished each step."""
+
+    job_id: JobId
+    namespace: str
+    status: str
+    total: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    chunks: int
+    created_at: datetime
+    updated_at: datetime
+    finished_at: datetime | None
+    stages: dict[str, int]
+    errors: tuple[ItemView, ...]
+
+
+class JobViews:
+    """One tenant's jobs, for reading."""
+
+    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
+        self._connection = connection
+        self._tenant_id = tenant_id
+
+    def one(self, job_id: JobId) -> JobView | None:
+        """The job with its first hundred errors, or None."""
+        found = self._select("AND job_id = :job", {"job": job_id}, limit=1)
+        return self._view(found[0], errors=True) if found else None
+
+    def is_finished(self, job_id: JobId) -> bool | None:
+        """Whether the job has ended; None if there is no such job."""
+        row = self._connection.execute(
+            text("SELECT finished_at FROM jobs WHERE tenant_id = :tenant AND job_id = :job"),
+            {"tenant": self._tenant_id, "job": job_id},
+        ).one_or_none()
+        return None if row is None else row.finished_at is not None
+
+    def newest(self, *, before: tuple[datetime, str] | None, limit: int) -> list[JobView]:
+        """Jobs from the newest to the oldest, those before the given time and id."""
+        if before is None:
+            rows = self._select("", {}, limit=limit)
+        else:
+            where = "AND (created_at < :before OR (created_at = :before AND job_id < :before_job))"
+            rows = self._select(where, {"before": before[0].replace(tzinfo=None), "before_job": before[1]}, limit=limit)
+        return [self._view(row, errors=False) for row in rows]
+
+    def items(self, job_id: JobId, *, status: str | None, after: int, limit: int) -> list[ItemView]:
+        """Items in their order, those with an ordinal above ``after``."""
+        where = "AND state = :state" if status else ""
+        rows = self._connection.execute(
+            text(_ITEMS.format(where=where)),
+            {"tenant": self._tenant_id, "job": job_id, "state": status, "after": after, "limit": limit},
+        )
+        return [
+            ItemView(
+                ordinal=row.ordinal,
+                document_id=row.document_id,
+                status=row.state,
+                stage=row.stage,
+                outcome=row.outcome,
+                chunks=row.chunk_count,
+                attempts=row.attempts,
+                code=row.error_code,
+                detail=row.error_detail,
+                pointer=row.error_pointer,
+                updated_at=as_utc(row.updated_at) or now(),
+            )
+            for row in rows
+        ]
+
+    def _select(self, where: str, values: dict[str, object], *, limit: int) -> Sequence[Any]:
+        return self._connection.execute(
+            text(
+                "SELECT job_id, namespace, total, created_at, updated_at, finished_at FROM jobs"
+                f" WHERE tenant_id = :tenant {where} ORDER BY created_at DESC, job_id DESC LIMIT :limit"
+            ),
+            {"tenant": self._tenant_id, "limit": limit, **values},
+        ).all()
+
+    def _view(self, job: Any, *, errors: bool) -> JobView:
+        job_id = JobId(job.job_id)
+        rows = self._connection.execute(
+            text(
+                "SELECT state, stage, COUNT(*) AS items, SUM(chunk_count) AS chunks FROM job_items"
+                " WHERE tenant_id = :tenant AND job_id = :job GROUP BY state, stage"
+            ),
+            {"tenant": self._tenant_id, "job": job_id},
+        ).all()
+        by_state = dict.fromkeys(ItemState, 0)
+        stages = dict.fromkeys((stage.value for stage in _STAGES), 0)
+        for row in rows:
+            by_state[ItemState(row.state)] += row.items
+            for stage in _STAGES[: _STAGES.index(Stage(row.stage)) + 1]:
+                stages[stage.value] += row.items
+        return JobView(
+            job_id=job_id,
+            namespace=job.namespace,
+            status=status_of(by_state),
+            total=job.total,
+            succeeded=by_state[ItemState.SUCCEEDED],
+            failed=by_state[ItemState.FAILED],
+            cancelled=by_state[ItemState.CANCELLED],
+            chunks=int(sum(row.chunks or 0 for row in rows)),
+            created_at=as_utc(job.created_at) or now(),
+            updated_at=as_utc(job.updated_at) or now(),
+            finished_at=as_utc(job.finished_at),
+            stages=stages,
+            errors=tuple(self.items(job_id, status=ItemState.FAILED, after=-1, limit=_ERRORS_SHOWN)) if errors else (),
+        )
+
+
+def status_of(items: dict[ItemState, int]) -> str:
+    """A job's status from the states of its items."""
+    total = sum(items.values())
+    if items[ItemState.QUEUED] + items[ItemState.RUNNING]:
+        return "running" if items[ItemState.RUNNING] + items[ItemState.SUCCEEDED] else "queued"
+    if items[ItemState.FAILED]:
+        return "failed" if items[ItemState.FAILED] == total else "partly_failed"
+    return "cancelled" if items[ItemState.CANCELLED] else "succeeded"
+
+
+_ITEMS = (
+    "SELECT ordinal, document_id, state, stage, outcome, chunk_count, attempts, error_code, error_detail, error_pointer,"
+    " updated_at FROM job_items WHERE tenant_id = :tenant AND job_id = :job AND ordinal > :after {where}"
+    " ORDER BY ordinal LIMIT :limit"
+)

@@ -1,0 +1,135 @@
+"""Bring both schemas to the newest revision, or check that they are what the settings say.
+
+python -m pipeline.stores.migrate upgrade | downgrade | check
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib.resources import files
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, text
+
+from pipeline.errors import Misconfigured, PipelineError
+from pipeline.settings import Settings, settings
+from pipeline.stores.engines import mysql_engine, mysql_errors, postgres_engine, postgres_errors
+
+OPERATOR_CLASSES = {"cosine": "halfvec_cosine_ops", "euclidean": "halfvec_l2_ops"}
+
+# Two migrations at once would both find the tables missing. Any constant will do; it names the lock.
+_LOCK = 0x63686F7264
+
+
+def upgrade(mysql: Engine, postgres: Engine, use: Settings) -> None:
+    """Run what has not been run yet. Safe to call from several processes at once."""
+    with mysql_errors(), mysql.connect() as connection:
+        connection.execute(text("SELECT GET_LOCK('chordwise_migrations', 60)"))
+        try:
+            command.upgrade(_config("mysql", connection, use), "head")
+            connection.commit()
+        finally:
+            connection.execute(text("SELECT RELEASE_LOCK('chordwise_migrations')"))
+    with postgres_errors(), postgres.connect() as connection:
+        connection.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": _LOCK})
+        connection.commit()
+        try:
+            command.upgrade(_config("postgres", connection, use), "head")
+            connection.commit()
+        finally:
+            connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": _LOCK})
+            connection.commit()
+
+
+def downgrade(mysql: Engine, postgres: Engine, use: Settings) -> None:
+    """Take every revision back. All data is gone afterwards."""
+    with postgres_errors(), postgres.connect() as connection:
+        command.downgrade(_config("postgres", connection, use), "base")
+        connection.commit()
+    with mysql_errors(), mysql.connect() as connection:
+        command.downgrade(_config("mysql", connection, use), "base")
+        connection.commit()
+
+
+def check(mysql: Engine, postgres: Engine, use: Settings) -> None:
+    """Compare both schemas with the code and the settings.
+
+    Raises Misconfigured with one sentence: a revision is missing, or the vectors have another dimension or distance.
+    """
+    with mysql_errors(), mysql.connect() as connection:
+        _check_revision("mysql", connection, use)
+    with postgres_errors(), postgres.connect() as connection:
+        _check_revision("postgres", connection, use)
+        row = connection.execute(
+            text(
+                "SELECT a.atttypmod, col_description(a.attrelid, a.attnum) FROM pg_attribute a"
+                " WHERE a.attrelid = to_regclass('chunk_embeddings') AND a.attname = 'embedding'"
+            )
+        ).one_or_none()
+        others = connection.execute(
+            text(
+                "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam"
+                " JOIN pg_opclass o ON o.oid = i.indclass[0]"
+                " WHERE i.indrelid = to_regclass('chunk_embeddings') AND m.amname IN ('hnsw', 'ivfflat')"
+                " AND o.opcname <> :expected"
+            ),
+            {"expected": OPERATOR_CLASSES[use.pgvector_distance]},
+        ).scalars()
+        wrong_indexes = sorted(others)
+    if row is None:
+        raise Misconfigured("PostgreSQL has no table chunk_embeddings: run python -m pipeline.stores.migrate upgrade")
+    dimension, operator_class = row
+    if dimension != use.embedding_dim:
+        raise Misconfigured(
+            f"CHORDWISE_EMBEDDING_DIM is {use.embedding_dim} but the stored vectors have {dimension} dimensions"
+        )
+    expected = OPERATOR_CLASSES[use.pgvector_distance]
+    if operator_class != expected or wrong_indexes:
+        found = ", ".join(wrong_indexes) or operator_class
+        raise Misconfigured(f"CHORDWISE_PGVECTOR_DISTANCE needs {expected} but the vector store was made with {found}")
+
+
+def _check_revision(side: str, connection: Connection, use: Settings) -> None:
+    config = _config(side, connection, use)
+    context = MigrationContext.configure(connection, opts={"version_table": f"schema_version_{side}"})
+    found = context.get_current_revision()
+    newest = ScriptDirectory.from_config(config).get_current_head()
+    if found != newest:
+        raise Misconfigured(
+            f"the {side} schema is at revision {found or 'none'}, this code needs {newest}:"
+            " run python -m pipeline.stores.migrate upgrade"
+        )
+
+
+def _config(side: str, connection: Connection, use: Settings) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(files("pipeline.stores") / "migrations" / side))
+    config.set_main_option("path_separator", "os")
+    config.attributes.update(
+        connection=connection,
+        dimension=use.embedding_dim,
+        operator_class=OPERATOR_CLASSES[use.pgvector_distance],
+    )
+    return config
+
+
+def main() -> int:
+    """The command line: exit code 0 when done, 1 with one sentence on standard error when not."""
+    parser = argparse.ArgumentParser(prog="python -m pipeline.stores.migrate", description=__doc__)
+    parser.add_argument("action", choices=["upgrade", "downgrade", "check"])
+    action = {"upgrade": upgrade, "downgrade": downgrade, "check": check}[parser.parse_args().action]
+    try:
+        use = settings()
+        action(mysql_engine(use), postgres_engine(use), use)
+    except PipelineError as error:
+        print(f"migrate: {error}", file=sys.stderr)  # noqa: T201 - this is a command
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""Namespaces: a tenant's knowledge bases, made by the first write that names them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, bindparam, text
+
+from pipeline.records import Namespace, TenantId
+from pipeline.stores.rows import as_utc, now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceView:
+    """A namespace with what searches can see in it."""
+
+    namespace: str
+    documents: int
+    chunks: int
+    created_at: datetime
+
+
+class Namespaces:
+    """One tenant's namespaces."""
+
+    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
+        self._connection = connection
+        self._tenant_id = tenant_id
+
+    def existing(self, names: Sequence[Namespace]) -> set[Namespace]:
+        """Which of these there are."""
+        statement = text(
+            "SELECT namespace FROM namespaces WHERE tenant_id = :tenant AND namespace IN :names"
+        ).bindparams(bindparam("names", expanding=True))
+        rows = self._connection.execute(statement, {"tenant": self._tenant_id, "names": list(names)}).scalars()
+        return {Namespace(name) for name in rows}
+
+    def views(self, *, after: str | None = None, limit: int = 1000) -> list[NamespaceView]:
+        """Namespaces in order of name, those after the given one."""
+        rows = self._connection.execute(
+            text(
+                "SELECT n.namespace, n.chunk_count, n.created_at, (SELECT COUNT(*) FROM documents d"
+                " WHERE d.tenant_id = n.tenant_id AND d.namespace = n.namespace"
+                " AND d.published_generation IS NOT NULL) AS documents"
+                " FROM namespaces n WHERE n.tenant_id = :tenant AND n.namespace > :after"
+                " ORDER BY n.namespace LIMIT :limit"
+            ),
+            {"tenant": self._tenant_id, "after": after or "", "limit": limit},
+        )
+        return [
+            NamespaceView(
+                namespace=row.namespace,
+                documents=row.documents,
+                chunks=row.chunk_count,
+                created_at=as_utc(row.created_at) or now(),
+            )
+            for row in rows
+        ]

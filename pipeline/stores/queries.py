@@ -1,0 +1,161 @@
+"""Queries while they run and while their answers are kept: one Redis hash each, gone after its time.
+
+The first answer written wins; whoever comes later changes nothing. Every key begins with the tenant.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+from pydantic import TypeAdapter
+
+from pipeline.core.query import Envelope, Query
+from pipeline.records import JobId, QueryId, TenantId
+from pipeline.stores.engines import redis_errors
+
+WAKE_CHANNEL = "chordwise:wake"
+
+_QUERY: TypeAdapter[Query] = TypeAdapter(Query)
+_ENVELOPE: TypeAdapter[Envelope] = TypeAdapter(Envelope)
+
+# Writes the answer unless there is one, and wakes whoever waits, in one step.
+_ANSWER = """
+if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HSETNX', KEYS[1], 'answer', ARGV[1]) == 0 then return 0 end
+redis.call('HSET', KEYS[1], 'answer_status', ARGV[2])
+redis.call('EXPIRE', KEYS[1], ARGV[3])
+redis.call('PUBLISH', ARGV[4], ARGV[5])
+return 1
+"""
+
+# A plain HSET would bring a cancelled query back to life, without an expiry.
+_REPORT = """
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4])
+return 1
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryState:
+    """What is known of a query. ``elapsed_ms`` by channel, of those that came back; ``answer`` is JSON, once there."""
+
+    query: Query
+    status: str
+    envelopes: tuple[Envelope, ...]
+    elapsed_ms: dict[str, float]
+    answer: bytes | None
+
+    @property
+    def overdue(self) -> bool:
+        """Whether the deadline has passed without an answer."""
+        return self.answer is None and time.time() > self.query.deadline_at
+
+
+class Queries:
+    """One tenant's queries."""
+
+    def __init__(self, client: redis.Redis, tenant_id: TenantId, *, ttl_s: int) -> None:
+        self._redis = client
+        self._tenant_id = tenant_id
+        self._ttl_s = ttl_s
+
+    def open(self, query: Query) -> None:
+        """Keep a query that is about to be sent to the channels."""
+        key = self._key(query.query_id)
+        with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
+            pipe.hset(key, mapping={"query": _QUERY.dump_json(query)})
+            pipe.expire(key, self._ttl_s)
+            pipe.execute()
+
+    def load(self, query_id: QueryId) -> Query | None:
+        """The query as it was asked, or None if it is gone or answered already."""
+        with redis_errors():
+            raw, answered = self._redis.hmget(self._key(query_id), ["query", "answer_status"])  # type: ignore[misc]
+        return None if raw is None or answered is not None else _QUERY.validate_json(raw)
+
+    def report(self, query: Query, envelope: Envelope, *, elapsed_ms: float) -> None:
+        """Keep what a channel said, for whoever has to answer when the chord does not complete."""
+        with redis_errors():
+            self._redis.eval(
+                _REPORT,
+                1,
+                self._key(query.query_id),
+                f"envelope:{envelope.channel}",
+                _ENVELOPE.dump_json(envelope).decode(),
+                f"elapsed:{envelope.channel}",
+                f"{elapsed_ms:.3f}",
+            )
+
+    def answer(self, query_id: QueryId, answer: bytes, *, status: str = "succeeded") -> bool:
+        """Store the answer and wake who waits. False if there was one already, or the query is gone."""
+        with redis_errors():
+            written = self._redis.eval(
+                _ANSWER,
+                1,
+                self._key(query_id),
+                answer.decode(),
+                status,
+                str(self._ttl_s),
+                WAKE_CHANNEL,
+                wake_name("query", self._tenant_id, query_id),
+            )
+        return bool(written)
+
+    def state(self, query_id: QueryId) -> QueryState | None:
+        """Everything known of a query, or None if there is no such query any more."""
+        with redis_errors():
+            raw: dict[bytes, bytes] = self._redis.hgetall(self._key(query_id))  # type: ignore[assignment]
+        return None if b"query" not in raw else _state(raw)
+
+    def cancel(self, query_id: QueryId) -> bool:
+        """Forget a query: its tasks find nothing to do, its answer is gone. False if there is no such query."""
+        with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
+            pipe.delete(self._key(query_id))
+            pipe.publish(WAKE_CHANNEL, wake_name("query", self._tenant_id, query_id))
+            deleted, _ = pipe.execute()
+        return bool(deleted)
+
+    def _key(self, query_id: QueryId) -> str:
+        return f"{self._tenant_id}:query:{query_id}"
+
+
+def wake_name(kind: str, tenant_id: TenantId, name: QueryId | JobId) -> str:
+    """What is said on the wake channel when something that may be waited for has ended."""
+    return f"{tenant_id}:{kind}:{name}"
+
+
+def announce_job(client: redis.Redis, tenant_id: TenantId, job_id: JobId) -> None:
+    """Wake who waits for a job. Nobody may be waiting, and who misses it asks again by himself."""
+    with redis_errors():
+        client.publish(WAKE_CHANNEL, wake_name("job", tenant_id, job_id))
+
+
+def envelope_to_wire(envelope: Envelope) -> dict[str, Any]:
+    """An envelope as plain JSON values, as a task returns it."""
+    found: dict[str, Any] = _ENVELOPE.dump_python(envelope, mode="json")
+    return found
+
+
+def envelope_from_wire(value: dict[str, Any]) -> Envelope:
+    """The envelope a task returned."""
+    return _ENVELOPE.validate_python(value)
+
+
+def _state(raw: dict[bytes, bytes]) -> QueryState:
+    envelopes, elapsed = [], {}
+    for name, value in sorted(raw.items()):
+        kind, _, channel = name.decode().partition(":")
+        if kind == "envelope":
+            envelopes.append(_ENVELOPE.validate_json(value))
+        elif kind == "elapsed":
+            elapsed[channel] = float(value)
+    return QueryState(
+        query=_QUERY.validate_json(raw[b"query"]),
+        status=raw.get(b"answer_status", b"running" if envelopes else b"queued").decode(),
+        envelopes=tuple(envelopes),
+        elapsed_ms=elapsed,
+        answer=raw.get(b"answer"),
+    )

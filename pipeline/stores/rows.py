@@ -1,0 +1,49 @@
+"""Small things every MySQL store needs: bulk statements, times, JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection
+
+
+def now() -> datetime:
+    """The present in UTC without a zone, as DATETIME columns hold it."""
+    return datetime.now(UTC).replace(tzinfo=None)
+
+
+def as_utc(moment: datetime | None) -> datetime | None:
+    """A DATETIME column's value with its zone put back."""
+    return None if moment is None else moment.replace(tzinfo=UTC)
+
+
+def to_naive(moment: datetime | None) -> datetime | None:
+    """A moment as a DATETIME column holds it; one without a zone is taken as UTC."""
+    if moment is None or moment.tzinfo is None:
+        return moment
+    return moment.astimezone(UTC).replace(tzinfo=None)
+
+
+def to_json(value: Any) -> str:
+    """JSON as the MySQL stores write it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def insert_many(connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Run ``INSERT … VALUES (%s, …)`` for all rows; PyMySQL joins them into statements of about 1 MB."""
+    if rows:
+        connection.exec_driver_sql(statement, list(rows))
+
+
+def placeholders(values: Iterable[Any]) -> str:
+    """``%s, %s, …`` for an IN list."""
+    return ", ".join("%s" for _ in values)
+
+
+def slices(values: Sequence[Any], size: int) -> Iterable[Sequence[Any]]:
+    """``values`` in pieces of at most ``size``."""
+    for start in range(0, len(values), size):
+        yield values[start : start + size]

@@ -1,0 +1,87 @@
+"""Tenants and their API keys. A key says whose it is, so that looking it up is already a statement within one tenant."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, text
+
+from pipeline.records import TenantId
+from pipeline.stores.rows import now
+
+TENANT_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_KEY = re.compile(r"cw_(?P<tenant>[a-z0-9][a-z0-9-]{0,62})_(?P<secret>[A-Za-z0-9-]{32,64})")
+
+SCOPES = ("read", "write", "admin")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """Who is asking: the tenant and what the key may do."""
+
+    tenant_id: TenantId
+    scopes: frozenset[str]
+
+
+def tenant_of(api_key: str) -> TenantId | None:
+    """The tenant a key claims to belong to, or None if it is not shaped like a key."""
+    match = _KEY.fullmatch(api_key)
+    return TenantId(match["tenant"]) if match else None
+
+
+def hashed(api_key: str) -> bytes:
+    """What is kept of a key. Plain SHA-256 is enough: the secret has 190 bits of its own."""
+    return hashlib.sha256(api_key.encode()).digest()
+
+
+class Tenants:
+    """The tenant's own row and its keys."""
+
+    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
+        self._connection = connection
+        self._tenant_id = tenant_id
+
+    def create(self, name: str) -> None:
+        """Make the tenant if it is not there."""
+        self._connection.execute(
+            text("INSERT IGNORE INTO tenants (tenant_id, name, created_at) VALUES (:tenant, :name, :now)"),
+            {"tenant": self._tenant_id, "name": name, "now": now()},
+        )
+
+    def issue_key(self, name: str, scopes: tuple[str, ...] = SCOPES) -> str:
+        """Make a key and give it back, once: only its hash is kept."""
+        secret = secrets.token_hex(24)
+        key = f"cw_{self._tenant_id}_{secret}"
+        self._connection.execute(
+            text(
+                "INSERT INTO api_keys (tenant_id, key_hash, name, scopes, created_at)"
+                " VALUES (:tenant, :hash, :name, :scopes, :now)"
+            ),
+            {"tenant": self._tenant_id, "hash": hashed(key), "name": name, "scopes": " ".join(scopes), "now": now()},
+        )
+        return key
+
+    def revoke_key(self, api_key: str) -> bool:
+        """End a key now. False if the tenant has no such key in use."""
+        result = self._connection.execute(
+            text(
+                "UPDATE api_keys SET revoked_at = :now"
+                " WHERE tenant_id = :tenant AND key_hash = :hash AND revoked_at IS NULL"
+            ),
+            {"tenant": self._tenant_id, "hash": hashed(api_key), "now": now()},
+        )
+        return result.rowcount == 1
+
+    def principal(self, api_key: str) -> Principal | None:
+        """Who the key stands for, or None if it is unknown, revoked or expired."""
+        scopes = self._connection.execute(
+            text(
+                "SELECT scopes FROM api_keys WHERE tenant_id = :tenant AND key_hash = :hash"
+                " AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now)"
+            ),
+            {"tenant": self._tenant_id, "hash": hashed(api_key), "now": now()},
+        ).scalar_one_or_none()
+        return None if scopes is None else Principal(tenant_id=self._tenant_id, scopes=frozenset(scopes.split()))

@@ -1,0 +1,186 @@
+"""Vectors in PostgreSQL, one for each chunk under the chunk's own id. They can always be made again from MySQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pgvector import HalfVector
+from psycopg.types.json import Jsonb
+from sqlalchemy import Engine, bindparam, text
+
+from pipeline.records import Chunk, ChunkId, DocumentFields, Filters, Generation, Namespace, TenantId
+from pipeline.stores.engines import postgres_errors
+from pipeline.stores.filters import postgres_condition
+
+Distance = Literal["cosine", "euclidean"]
+
+_OPERATORS: dict[Distance, str] = {"cosine": "<=>", "euclidean": "<->"}
+
+
+class Vectors:
+    """One tenant's vectors."""
+
+    def __init__(self, postgres: Engine, tenant_id: TenantId, *, distance: Distance) -> None:
+        self._postgres = postgres
+        self._tenant_id = tenant_id
+        self._distance = distance
+
+    def upsert(
+        self,
+        chunks: Sequence[Chunk],
+        vectors: NDArray[np.float32],
+        *,
+        fields: Mapping[Generation, DocumentFields],
+        model: str,
+    ) -> None:
+        """Write one vector for each chunk, in the chunks' order; a chunk that has one already gets the new one."""
+        if not chunks:
+            return
+        rows = [
+            (
+                self._tenant_id,
+                chunk.chunk_id,
+                chunk.generation.scope.namespace,
+                chunk.generation.document_id,
+                chunk.generation.number,
+                HalfVector(vector).to_text(),
+                model,
+                chunk.content_hash,
+                *_filter_columns(fields[chunk.generation]),
+            )
+            for chunk, vector in zip(chunks, vectors, strict=True)
+        ]
+        with postgres_errors(), self._postgres.begin() as connection:
+            cursor = connection.connection.cursor()
+            cursor.execute("CREATE TEMP TABLE incoming (LIKE chunk_embeddings INCLUDING DEFAULTS) ON COMMIT DROP")
+            with cursor.copy(f"COPY incoming ({_COLUMNS}) FROM STDIN") as copy:
+                for row in rows:
+                    copy.write_row(row)
+            cursor.execute(
+                f"INSERT INTO chunk_embeddings ({_COLUMNS}) SELECT {_COLUMNS} FROM incoming"
+                f" ORDER BY chunk_id ON CONFLICT (tenant_id, chunk_id) DO UPDATE SET {_OVERWRITE}"
+            )
+            cursor.close()
+
+    def counts(self, generations: Sequence[Generation]) -> dict[Generation, int]:
+        """How many vectors each of these generations has."""
+        found = dict.fromkeys(generations, 0)
+        known = {(g.scope.namespace, g.document_id, g.number): g for g in generations}
+        values = {
+            "tenant": self._tenant_id,
+            "namespaces": sorted({generation.scope.namespace for generation in generations}),
+            "documents": sorted({generation.document_id for generation in generations}),
+        }
+        with postgres_errors(), self._postgres.connect() as connection:
+            for namespace, document_id, number, count in connection.execute(_COUNTS, values):
+                generation = known.get((namespace, document_id, number))
+                if generation is not None:
+                    found[generation] = count
+        return found
+
+    def forget_before(self, generations: Sequence[Generation]) -> None:
+        """Delete the vectors of every generation earlier than the given one of its document, and no others."""
+        self._delete(generations, comparison="<")
+
+    def drop(self, generations: Sequence[Generation]) -> None:
+        """Delete the vectors of exactly these generations."""
+        self._delete(generations, comparison="=")
+
+    def _delete(self, generations: Sequence[Generation], *, comparison: Literal["<", "="]) -> None:
+        if not generations:
+            return
+        with postgres_errors(), self._postgres.begin() as connection:
+            connection.execute(
+                text(
+                    "DELETE FROM chunk_embeddings e USING unnest(CAST(:namespaces AS text[]), CAST(:documents AS text[]),"
+                    " CAST(:numbers AS integer[])) AS gone(namespace, document_id, generation)"
+                    " WHERE e.tenant_id = :tenant AND e.namespace = gone.namespace"
+                    f" AND e.document_id = gone.document_id AND e.generation {comparison} gone.generation"
+                ),
+                {
+                    "tenant": self._tenant_id,
+                    "namespaces": [generation.scope.namespace for generation in generations],
+                    "documents": [generation.document_id for generation in generations],
+                    "numbers": [generation.number for generation in generations],
+                },
+            )
+
+    def nearest(
+        self, vector: NDArray[np.float32], *, namespaces: Sequence[Namespace], filters: Filters, limit: int
+    ) -> list[tuple[ChunkId, float]]:
+        """Up to ``limit`` chunks with their scores, nearest first, ties by chunk id.
+
+        The score is ``1 - distance`` for cosine and ``1 / (1 + distance)`` for euclidean: higher is better, 1 is the
+        same. Exact. Includes generations that are not shown; the caller drops them when it loads the text, because
+        only MySQL knows.
+        """
+        condition, values = postgres_condition(filters)
+        statement = text(_NEAREST.format(operator=_OPERATORS[self._distance], condition=condition)).bindparams(
+            bindparam("namespaces", expanding=True)
+        )
+        values |= {
+            "tenant": self._tenant_id,
+            "namespaces": list(namespaces),
+            "query": HalfVector(vector).to_text(),
+            "limit": limit,
+        }
+        with postgres_errors(), self._postgres.connect() as connection:
+            rows = connection.execute(statement, values).all()
+        return [(ChunkId(str(chunk_id)), self._score(distance)) for chunk_id, distance in rows]
+
+    def scores(self, vector: NDArray[np.float32], chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
+        """The score of given chunks, as in ``nearest``; one that has no vector is not in the answer."""
+        if not chunk_ids:
+            return {}
+        values = {"tenant": self._tenant_id, "query": HalfVector(vector).to_text(), "ids": list(chunk_ids)}
+        with postgres_errors(), self._postgres.connect() as connection:
+            rows = connection.execute(text(_SCORES.format(operator=_OPERATORS[self._distance])), values).all()
+        return {ChunkId(str(chunk_id)): self._score(distance) for chunk_id, distance in rows}
+
+    def _score(self, distance: float) -> float:
+        return 1.0 - distance if self._distance == "cosine" else 1.0 / (1.0 + distance)
+
+
+_COLUMNS = (
+    "tenant_id, chunk_id, namespace, document_id, generation, embedding, model, content_hash,"
+    " type, author, tags, published_at, story_time, metadata"
+)
+_OVERWRITE = ", ".join(
+    f"{column} = EXCLUDED.{column}" for column in _COLUMNS.split(", ") if column not in {"tenant_id", "chunk_id"}
+)
+
+_COUNTS = text(
+    "SELECT namespace, document_id, generation, count(*) FROM chunk_embeddings"
+    " WHERE tenant_id = :tenant AND namespace = ANY(:namespaces) AND document_id = ANY(:documents)"
+    " GROUP BY namespace, document_id, generation"
+)
+
+# A plain subquery, ordered outside it: no approximate index can be chosen for it, today or when one exists.
+_NEAREST = """
+SELECT chunk_id, distance FROM (
+    SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance
+    FROM chunk_embeddings
+    WHERE tenant_id = :tenant AND namespace IN :namespaces AND {condition}
+    OFFSET 0
+) scanned
+ORDER BY distance, chunk_id LIMIT :limit
+"""
+
+_SCORES = (
+    "SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) FROM chunk_embeddings"
+    " WHERE tenant_id = :tenant AND chunk_id = ANY(CAST(:ids AS uuid[]))"
+)
+
+
+def _filter_columns(fields: DocumentFields) -> tuple[Any, ...]:
+    return (
+        fields.type,
+        fields.author,
+        list(fields.tags),
+        fields.published_at,
+        fields.story_time,
+        Jsonb(dict(fields.metadata)),
+    )

@@ -1,0 +1,39 @@
+"""One block, one transaction; what must be told to others leaves after the commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Connection, Engine
+
+from pipeline.stores.engines import mysql_errors
+
+
+class UnitOfWork:
+    """A transaction on MySQL and the messages that wait for it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._waiting: list[Callable[[], None]] = []
+
+    def after_commit(self, send: Callable[[], None]) -> None:
+        """Call ``send`` once the transaction stands; never if it fails."""
+        self._waiting.append(send)
+
+    def send_all(self) -> None:
+        """Tell what waited, in the order it was given."""
+        for send in self._waiting:
+            send()
+
+
+@contextmanager
+def unit_of_work(mysql: Engine) -> Iterator[UnitOfWork]:
+    """Commit if the block returns, roll back if it raises. Nothing inside commits by itself.
+
+    Raises StoreUnavailable, or its kind Conflict when the same block may simply be run again.
+    """
+    with mysql_errors(), mysql.begin() as connection:
+        work = UnitOfWork(connection)
+        yield work
+    work.send_all()

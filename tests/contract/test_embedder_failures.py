@@ -1,0 +1,235 @@
+"""How the embedder over HTTP takes the failures of a service: each in bounded time, none as a wrong vector."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import numpy as np
+import pytest
+
+from pipeline.errors import EmbedderRefused, EmbedderUnavailable, Misconfigured
+from pipeline.models.factory import check_embedder
+from pipeline.models.openai import OpenAIEmbedder
+from tests.support.openai_answers import (
+    Answer,
+    changed,
+    drops,
+    hangs,
+    raw,
+    refused,
+    slow,
+    trickles,
+    with_data,
+    with_vectors,
+)
+from tests.support.openai_clients import SECRET, embedder_on
+from tests.support.openai_server import OpenAIServer
+
+TEXTS = ["the red fox", "a blue whale", "重置路由器的步骤", "PPR-9087 喷嘴"]
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    with OpenAIServer(dimension=64) as server:
+        yield server
+
+
+PASSING = {
+    "busy": refused(429, retry_after="0"),
+    "busy, with a date": refused(429, retry_after=format_datetime(datetime.now(UTC), usegmt=True)),
+    "busy, with a word": refused(429, retry_after="soon"),
+    "timed out there": refused(408),
+    "conflict": refused(409),
+    "broken": refused(500),
+    "restarting": refused(503, retry_after="0.05"),
+    "error page": Answer(status=502, raw=b"<html>bad gateway</html>"),
+    "reset": drops(),
+    "not JSON": raw(b"<html>"),
+    "cut off": raw(b'{"data": [{"ind'),
+    "empty": raw(b""),
+    "a list": raw(b"[]"),
+    "null": raw(b"null"),
+    "no data": changed(lambda body: {"object": "list"}),
+    "one missing": with_data(lambda data: data[:-1]),
+    "one too many": with_data(lambda data: [*data, data[0]]),
+    "an index twice": with_data(lambda data: [data[0], data[0], *data[2:]]),
+    "no index": with_data(lambda data: [{"embedding": item["embedding"]} for item in data]),
+    "an index of another kind": changed(
+        with_data(lambda data: [{**item, "index": str(item["index"])} for item in data])
+    ),
+    "items of another kind": with_data(lambda data: ["x", *data[1:]]),
+    "lengths that differ": with_vectors(lambda place: [1.0] * (64 - place)),
+    "NaN": with_vectors(lambda _: [float("nan")] * 64),
+    "infinity in base64": with_vectors(lambda _: "AACAfw==" * 64),
+    "too large a number": with_vectors(lambda _: [1e300] * 64),
+    "zero": with_vectors(lambda _: [0.0] * 64),
+    "words": with_vectors(lambda _: ["much"] * 64),
+    "nothing": with_vectors(lambda _: None),
+    "nested": with_vectors(lambda _: [[1.0] * 64]),
+    "not base64": with_vectors(lambda _: "§§§"),
+    "base64 of a broken length": with_vectors(lambda _: "AAAA"),
+}
+
+
+class DescribeFailuresThatPass:
+    """Each is retried, and each is EmbedderUnavailable once the retries are used up."""
+
+    @pytest.mark.timeout(20)
+    @pytest.mark.parametrize("failure", PASSING.values(), ids=PASSING.keys())
+    def it_tries_again(self, server: OpenAIServer, failure: Answer):
+        with embedder_on(server) as embedder:
+            expected = embedder.embed(TEXTS[:3])
+            server.next("embeddings", failure, failure)
+            started = time.monotonic()
+            assert np.array_equal(embedder.embed(TEXTS[:3]), expected)
+            assert time.monotonic() - started < 1.5
+            assert len(server.requests) == 4
+
+    @pytest.mark.timeout(20)
+    @pytest.mark.parametrize("failure", PASSING.values(), ids=PASSING.keys())
+    def it_says_so_when_they_do_not(self, server: OpenAIServer, failure: Answer):
+        server.always["embeddings"] = failure
+        with embedder_on(server) as embedder:
+            started = time.monotonic()
+            with pytest.raises(EmbedderUnavailable) as raised:
+                embedder.embed(["fox", "whale", "olive"])
+            assert time.monotonic() - started < 1.5
+            assert len(server.requests) == 3
+            assert "fox" not in str(raised.value)
+
+    @pytest.mark.timeout(20)
+    @pytest.mark.parametrize("failure", [hangs(), trickles(0.02), slow(5)], ids=["hangs", "trickles", "slow"])
+    @pytest.mark.parametrize("texts", [1, 25])
+    def it_is_over_in_time(self, server: OpenAIServer, failure: Answer, texts: int):
+        server.always["embeddings"] = failure
+        with embedder_on(server, batch_texts=10) as embedder:
+            started = time.monotonic()
+            with pytest.raises(EmbedderUnavailable):
+                embedder.embed(["slow"] * texts, timeout_s=0.4)
+            assert time.monotonic() - started < 0.9
+
+    @pytest.mark.timeout(20)
+    @pytest.mark.parametrize("failure", [hangs(), trickles(0.02)], ids=["hangs", "trickles"])
+    def it_bounds_a_request_when_no_time_is_given(self, server: OpenAIServer, failure: Answer):
+        server.next("embeddings", failure)
+        with embedder_on(server, timeout_s=0.4) as embedder:
+            started = time.monotonic()
+            assert embedder.embed(["slow"]).shape == (1, 64)
+            assert 0.3 < time.monotonic() - started < 1.5
+
+    def it_reports_a_service_that_is_not_there(self):
+        with OpenAIServer() as gone:
+            url = gone.url
+        embedder = OpenAIEmbedder(model="m", dimension=64, retries=1, first_wait_s=0.01, base_url=url, api_key=SECRET)
+        with pytest.raises(EmbedderUnavailable, match="cannot be reached"):
+            embedder.embed(["hello"])
+        embedder.close()
+
+    def it_waits_as_long_as_it_is_asked_to(self, server: OpenAIServer):
+        server.next("embeddings", refused(429, retry_after="0.5"))
+        with embedder_on(server) as embedder:
+            started = time.monotonic()
+            embedder.embed(["hello"])
+            assert 0.5 <= time.monotonic() - started < 1.2
+
+    @pytest.mark.parametrize(
+        "retry_after", ["30", format_datetime(datetime.now(UTC) + timedelta(seconds=300), usegmt=True)]
+    )
+    def it_does_not_wait_beyond_its_time_but_passes_the_wish_on(self, server: OpenAIServer, retry_after: str):
+        server.always["embeddings"] = refused(429, retry_after=retry_after)
+        with embedder_on(server) as embedder:
+            started = time.monotonic()
+            with pytest.raises(EmbedderUnavailable) as raised:
+                embedder.embed(["hello"], timeout_s=1.0)
+            assert time.monotonic() - started < 0.5
+            assert raised.value.retry_after_s == pytest.approx(30 if retry_after == "30" else 300, abs=60)
+
+    def it_gives_work_back_that_would_have_to_wait_for_minutes(self, server: OpenAIServer):
+        server.always["embeddings"] = refused(503, retry_after="600")
+        with embedder_on(server) as embedder:
+            with pytest.raises(EmbedderUnavailable) as raised:
+                embedder.embed(["hello"])
+            assert raised.value.retry_after_s == 600
+            assert len(server.requests) == 1
+
+    def it_does_not_wait_for_the_other_batches_once_one_has_failed(self, server: OpenAIServer):
+        server.next("embeddings", refused(401), hangs(), hangs())
+        with embedder_on(server, batch_texts=1, timeout_s=1.0) as embedder:
+            started = time.monotonic()
+            with pytest.raises(Misconfigured):
+                embedder.embed(["a", "b", "c"])
+            assert time.monotonic() - started < 0.5
+
+
+class DescribeRefusals:
+    """Not retried: sending the same again cannot help."""
+
+    @pytest.mark.parametrize("status", [401, 403, 404])
+    def it_blames_the_installation_for_address_key_and_model(self, server: OpenAIServer, status: int):
+        server.always["embeddings"] = refused(status, f"Incorrect API key provided: {SECRET}, or model unknown")
+        with embedder_on(server) as embedder:
+            with pytest.raises(Misconfigured, match=f"{status}.*model unknown") as raised:
+                embedder.embed(["hello"])
+            assert SECRET not in str(raised.value)
+            assert len(server.requests) == 1
+
+    @pytest.mark.parametrize(("bad", "count"), [([7], 25), ([0], 1), ([0, 24], 25), ([3, 4, 5, 19], 25), ([0, 1], 2)])
+    def it_names_the_texts_that_are_refused(self, server: OpenAIServer, bad: list[int], count: int):
+        server.poison = {"POISON"}
+        texts = [f"text {number}" + (" POISON" if number in bad else "") for number in range(count)]
+        with embedder_on(server, batch_texts=10) as embedder:
+            with pytest.raises(EmbedderRefused, match="400") as raised:
+                embedder.embed(texts)
+            assert list(raised.value.indexes) == bad
+            good = [text for number, text in enumerate(texts) if number not in bad]
+            assert embedder.embed(good).shape == (count - len(bad), 64)
+
+    def it_blames_no_text_when_everything_is_refused(self, server: OpenAIServer):
+        server.always["embeddings"] = refused(400, "this is a chat model")
+        with embedder_on(server) as embedder:
+            with pytest.raises(Misconfigured, match=r"refuses every text.*this is a chat model"):
+                embedder.embed([f"text {number}" for number in range(100)])
+            assert len(server.requests) == 2
+
+    def it_halves_what_is_too_large(self, server: OpenAIServer):
+        server.next("embeddings", refused(413))
+        with embedder_on(server) as embedder:
+            assert embedder.embed(TEXTS).shape == (len(TEXTS), 64)
+
+    @pytest.mark.parametrize("echo", ["secret plan of the northern branch", "…the   northern\nbranch is secret…"])
+    def it_does_not_repeat_the_text(self, server: OpenAIServer, echo: str):
+        with embedder_on(server) as embedder:
+            server.next("embeddings", refused(400, f"cannot embed '{echo}'"))
+            with pytest.raises(EmbedderRefused) as raised:
+                embedder.embed(["the secret plan of the northern branch is secret"])
+            assert "northern" not in str(raised.value)
+
+    @pytest.mark.parametrize("model", ["hashed", "text-embedding-3-small"])
+    def it_does_not_take_vectors_of_another_length(self, server: OpenAIServer, model: str):
+        server.next("embeddings", with_vectors(lambda _: [1.0] * 48))
+        sentence = "vectors of 48 numbers, but CHORDWISE_EMBEDDING_DIM is 64"
+        with embedder_on(server, model=model) as embedder, pytest.raises(Misconfigured, match=sentence):
+            check_embedder(embedder)
+
+    def it_asks_for_a_key(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+        with pytest.raises(Misconfigured, match="OPENAI_API_KEY is not set"):
+            OpenAIEmbedder(model="m", dimension=64)
+
+
+class DescribeThreadsLeftBehind:
+    @pytest.mark.timeout(20)
+    def it_leaves_none_behind_for_longer_than_a_request_may_take(self, server: OpenAIServer):
+        server.always["embeddings"] = trickles(0.02)
+        with embedder_on(server, timeout_s=0.5) as embedder:
+            for _ in range(3):
+                with pytest.raises(EmbedderUnavailable):
+                    embedder.embed(["slow"], timeout_s=0.1)
+            limit = time.monotonic() + 2.0
+            while any(thread.name.startswith("embed") for thread in threading.enumerate()):
+                assert time.monotonic() < limit
+                time.sleep(0.05)

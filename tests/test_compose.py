@@ -1,0 +1,147 @@
+"""compose/ without a container engine: what can be known about it from its text."""
+
+from __future__ import annotations
+
+import re
+
+import click
+import pytest
+from celery.bin.beat import beat
+from celery.bin.worker import worker
+from flower.options import options as flower_options
+
+from pipeline.settings import Settings
+from tests.support.project import (
+    COMPOSE,
+    COMPOSE_TEXT,
+    PROJECT,
+    ROOT,
+    SERVICES,
+    documented,
+    services_started_with,
+    variable,
+    words,
+)
+
+DOCKERFILE = (ROOT / "compose/Dockerfile").read_text(encoding="utf-8")
+
+# What compose.yaml decides itself; every other setting passes through from .env.
+FIXED_EVERYWHERE = {"mysql_url", "postgres_url", "redis_url"}
+FIXED_IN_GATEWAY = {"gateway_host", "gateway_port", "admin_key"}
+
+
+class DescribeCommands:
+    """What compose starts has to exist, and to understand its options."""
+
+    @pytest.mark.parametrize("name", services_started_with("celery"))
+    def it_uses_options_that_celery_knows(self, name):
+        _, flag, app, kind, *arguments = words(SERVICES[name]["command"])
+        assert (flag, app) == ("-A", "workers.app")
+        if kind == "flower":
+            given = {argument.removeprefix("--").partition("=")[0] for argument in arguments}
+            assert given <= {name.replace("_", "-") for name in flower_options}
+        else:
+            command = {"worker": worker, "beat": beat}[kind]
+            assert command.make_parser(click.Context(command)).parse_args(arguments)[1] == []
+
+    @pytest.mark.parametrize("name", services_started_with("python", "-m"))
+    def it_runs_modules_that_exist(self, name):
+        module = ROOT.joinpath(*words(SERVICES[name]["command"])[2].split("."))
+        assert module.with_suffix(".py").is_file() or (module / "__main__.py").is_file()
+
+    @pytest.mark.parametrize("name", services_started_with("celery", "-A", "workers.app", "worker"))
+    def it_asks_the_worker_itself_for_its_health(self, name):
+        command = words(SERVICES[name]["command"])
+        node = command[command.index("-n") + 1]
+        assert f" -d {node.replace('%h', '$$(hostname)')} " in SERVICES[name]["healthcheck"]["test"][1]
+
+
+class DescribeImages:
+    def it_pins_every_image_to_an_exact_version(self):
+        named = {service["image"] for service in SERVICES.values()}
+        named |= set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE))
+        assert {image for image in named if not re.search(r":v?\d+\.\d+", image)} == set()
+
+    def it_tags_its_own_image_with_the_projects_version(self):
+        own = {service["image"] for service in SERVICES.values() if "build" in service}
+        assert own == {f"{PROJECT['project']['name']}:{PROJECT['project']['version']}"}
+
+    def it_installs_with_hashes_only(self):
+        assert all("--require-hashes" in line for line in DOCKERFILE.splitlines() if "pip install" in line)
+
+    def it_holds_every_package_of_the_project_and_nothing_else(self):
+        kept = set(re.findall(r"^!(\S+)", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.MULTILINE))
+        setuptools = PROJECT["tool"]["setuptools"]
+        packages = {pattern.rstrip("*") for pattern in setuptools["packages"]["find"]["include"]}
+        modules = {f"{module}.py" for module in setuptools["py-modules"]}
+        copies = re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE)
+        copied = {source for sources in copies for source in sources.split()}
+        assert packages | modules | {"requirements.lock"} == copied == kept
+
+    def it_does_not_end_as_root(self):
+        assert re.findall(r"^USER (\S+)", DOCKERFILE, re.MULTILINE)[-1].split(":")[0] not in ("root", "0")
+
+
+@pytest.mark.parametrize("name", list(SERVICES))
+class DescribeEveryService:
+    def it_runs_as_an_ordinary_user_without_privileges(self, name):
+        service = SERVICES[name]
+        assert str(service["user"]).split(":")[0] not in ("root", "0")
+        assert service["cap_drop"] == ["ALL"]
+        assert "no-new-privileges:true" in service["security_opt"]
+        assert service["read_only"] is True
+        assert not service.keys() & {"privileged", "cap_add", "network_mode", "pid"}
+
+    def it_has_limits_and_rotated_logs(self, name):
+        assert {"cpus", "memory", "pids"} <= SERVICES[name]["deploy"]["resources"]["limits"].keys()
+        assert "max-size" in SERVICES[name]["logging"]["options"]
+
+    def it_has_a_health_check_unless_it_ends_by_itself(self, name):
+        assert ("healthcheck" in SERVICES[name]) == (SERVICES[name]["restart"] != "no")
+
+    def it_waits_for_services_in_a_state_they_can_reach(self, name):
+        for awaited, how in SERVICES[name].get("depends_on", {}).items():
+            ends = SERVICES[awaited]["restart"] == "no"
+            assert how["condition"] == ("service_completed_successfully" if ends else "service_healthy")
+
+    def it_uses_only_declared_networks_and_volumes(self, name):
+        mounts = [mount.split(":")[0] for mount in SERVICES[name].get("volumes", [])]
+        assert set(SERVICES[name]["networks"]) <= COMPOSE["networks"].keys()
+        assert {mount for mount in mounts if not mount.startswith(".")} <= COMPOSE["volumes"].keys()
+        assert all((ROOT / "compose" / mount).is_file() for mount in mounts if mount.startswith("."))
+
+    def it_publishes_on_loopback_if_at_all(self, name):
+        published = SERVICES[name].get("ports", [])
+        assert not published or name in ("gateway", "flower")
+        assert all(port.startswith(("127.0.0.1:", "${GATEWAY_PUBLISH:-127.0.0.1:")) for port in published)
+
+
+class DescribeStores:
+    def it_keeps_them_on_a_network_without_a_way_out(self):
+        assert COMPOSE["networks"]["stores"]["internal"] is True
+        assert all(SERVICES[name]["networks"] == ["stores"] for name in ("mysql", "postgres", "redis"))
+
+    @pytest.mark.parametrize("line", ["appendonly yes", "appendfsync everysec", "maxmemory-policy noeviction"])
+    def it_lets_redis_lose_no_message(self, line):
+        assert line in (ROOT / "compose/redis/redis.conf").read_text(encoding="utf-8").splitlines()
+
+    @pytest.mark.parametrize("line", ["transaction-isolation = READ-COMMITTED", "character-set-server = utf8mb4"])
+    def it_runs_mysql_the_way_the_tables_expect(self, line):
+        assert line in (ROOT / "compose/mysql/chordwise.cnf").read_text(encoding="utf-8").splitlines()
+
+
+class DescribeEnvironment:
+    def it_passes_every_setting_into_the_containers(self):
+        passed = {name: value for name, value in COMPOSE["x-settings"].items() if name.startswith("CHORDWISE_")}
+        from_outside = {name for name, value in passed.items() if value is None}
+        fixed = FIXED_EVERYWHERE | FIXED_IN_GATEWAY
+        assert from_outside == {variable(name) for name in Settings.model_fields.keys() - fixed}
+        assert passed.keys() - from_outside == {variable(name) for name in FIXED_EVERYWHERE}
+        assert {variable(name) for name in FIXED_IN_GATEWAY} <= SERVICES["gateway"]["environment"].keys()
+
+    def it_reads_only_documented_variables(self):
+        assert set(re.findall(r"(?<!\$)\$\{([A-Z_]+)", COMPOSE_TEXT)) <= documented().keys()
+
+    def it_insists_on_exactly_what_the_example_leaves_open(self):
+        insisted = set(re.findall(r"\$\{([A-Z_]+):\?", COMPOSE_TEXT)) - {variable("admin_key")}
+        assert documented(commented=False) == dict.fromkeys(insisted, "")

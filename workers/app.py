@@ -1,0 +1,43 @@
+"""The Celery app that workers run: `celery -A workers.app worker -Q …`.
+
+Nothing is connected when it is imported: engines are made in the process that uses them, after the fork.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+from celery import Celery
+from celery.signals import setup_logging, worker_init
+
+from pipeline.errors import PipelineError
+from pipeline.settings import settings
+from pipeline.stores.engines import mysql_engine, postgres_engine
+from pipeline.stores.migrate import check
+from pipeline.telemetry import configure_logging
+from workers.subscriptions import subscribe_to_nothing
+
+app = Celery("chordwise", include=["workers.tasks.ingest", "workers.tasks.recall", "workers.tasks.upkeep"])
+app.config_from_object("celery_config")
+subscribe_to_nothing(app)
+
+
+@setup_logging.connect(weak=False)
+def _set_up_logging(**_: Any) -> None:
+    configure_logging(settings().log_level, service="worker")
+
+
+@worker_init.connect(weak=False)
+def _check_schema(**_: Any) -> None:
+    """A worker with the wrong schema or dimension must not start and park documents."""
+    mysql, postgres = mysql_engine(settings()), postgres_engine(settings())
+    try:
+        check(mysql, postgres, settings())
+    except PipelineError as error:
+        logging.getLogger(__name__).critical("the worker cannot start: %s", error)
+        sys.exit(1)
+    finally:
+        mysql.dispose()
+        postgres.dispose()

@@ -1,0 +1,50 @@
+"""What is the same for every task: whose it is in the log, and how long it took."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import structlog
+from celery import Task
+from celery.signals import task_postrun, task_prerun
+
+from pipeline.errors import Unavailable
+
+log = structlog.get_logger(__name__)
+
+_STARTED = "chordwise_started"
+
+
+class LoggedTask(Task):  # type: ignore[misc]  # Celery has no types
+    """Base of every task. Tasks return nothing that anyone stores and never retry by themselves: the ledger decides
+    about documents, the deadline about queries."""
+
+    ignore_result = True
+    max_retries = 0
+
+    def on_failure(self, exc: Exception, task_id: str, args: Any, kwargs: Any, einfo: Any) -> None:
+        """Something we depend on was away and the work comes back by itself, or it is a bug."""
+        if isinstance(exc, Unavailable):
+            log.warning("task_postponed", task=self.name, task_id=task_id, code=exc.code, detail=str(exc))
+            return
+        log.error("task_failed", task=self.name, task_id=task_id, error=type(exc).__name__, traceback=str(einfo))
+
+
+@task_prerun.connect(weak=False)
+def bind(task: Task, kwargs: dict[str, Any] | None = None, **_: Any) -> None:
+    """Put the ids of the work into every log line of the task."""
+    ids = {name: value for name, value in (kwargs or {}).items() if name.endswith("_id") or name == "channel"}
+    request_id = (task.request.headers or {}).get("request_id") or getattr(task.request, "request_id", None)
+    structlog.contextvars.clear_contextvars()
+    structlog.contextvars.bind_contextvars(task=task.name, **ids, **({"request_id": request_id} if request_id else {}))
+    setattr(task.request, _STARTED, time.perf_counter())
+
+
+@task_postrun.connect(weak=False)
+def unbind(task: Task, state: str | None = None, **_: Any) -> None:
+    """One line for each task, then forget whose it was."""
+    started = getattr(task.request, _STARTED, None)
+    elapsed_ms = None if started is None else round((time.perf_counter() - started) * 1000, 2)
+    log.info("task_done", state=state, latency_ms=elapsed_ms)
+    structlog.contextvars.clear_contextvars()

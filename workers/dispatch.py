@@ -1,0 +1,89 @@
+"""The door: typed functions that enqueue by name. Safe to import anywhere; no task or model is loaded by it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from celery import Signature, chord
+from kombu.exceptions import KombuError, OperationalError
+from redis.exceptions import RedisError
+
+from pipeline.core.query import Query
+from pipeline.errors import StoreUnavailable
+from pipeline.flows.intake import Ticket
+from pipeline.records import JobId, TenantId
+from pipeline.settings import settings
+from workers.names import Queue, TaskName
+from workers.producer import producer
+
+log = structlog.get_logger(__name__)
+
+# What publishing to a broker that is down or frozen may raise.
+_BROKER_ERRORS = (OperationalError, KombuError, RedisError, OSError)
+
+# More bells than this would only wake workers to find each other's leavings; a full batch rings for the next one.
+_BELLS_AT_ONCE = 16
+_BELL_EXPIRES_S = 3600
+
+
+def ring(ticket: Ticket) -> None:
+    """Wake workers for a job that was just accepted. Never raises: the sweeper rings again."""
+    batches = -(-ticket.due // settings().ingest_batch_documents)
+    for _ in range(min(batches, _BELLS_AT_ONCE)):
+        if not ring_for(ticket.tenant_id, ticket.job_id, request_id=ticket.request_id):
+            return
+
+
+def ring_for(tenant_id: TenantId, job_id: JobId, *, request_id: str = "") -> bool:
+    """Ring once for a job's due items. False if the broker did not take it, which costs time and nothing else."""
+    arguments = {"tenant_id": tenant_id, "job_id": job_id}
+    try:
+        _signature(TaskName.INGEST, arguments, request_id=request_id, expires_s=_BELL_EXPIRES_S).apply_async()
+    except _BROKER_ERRORS as error:
+        log.warning("bell_not_rung", tenant_id=tenant_id, job_id=job_id, error=type(error).__name__)
+        return False
+    return True
+
+
+def ask(query: Query) -> None:
+    """Send a query to its channels: a chord of one header task each; a single channel is a plain task and its callback.
+
+    Raises StoreUnavailable when the broker does not take it, within about two seconds.
+    """
+    left_s = max(0.1, query.deadline_at - time.time())
+    arguments = {"tenant_id": query.tenant_id, "query_id": query.query_id}
+
+    def signed(name: TaskName, extra: Mapping[str, Any], queue: Queue) -> Signature:
+        return _signature(name, {**arguments, **extra}, request_id=query.request_id, expires_s=left_s, queue=queue)
+
+    headers = [signed(TaskName.RECALL, {"channel": channel.value}, Queue.RECALL) for channel in query.channels]
+    by_model = query.enable_rerank and bool(settings().llm_model)
+    callback = signed(TaskName.ANSWER, {}, Queue.RERANK if by_model else Queue.ANSWER)
+    try:
+        if len(headers) == 1:
+            headers[0].apply_async(link=callback)
+        else:
+            chord(headers, app=producer)(callback)
+    except _BROKER_ERRORS as error:
+        raise StoreUnavailable(
+            f"the broker did not take the query: {type(error).__name__}", retry_after_s=1.0
+        ) from error
+
+
+def _signature(
+    name: TaskName, arguments: Mapping[str, str], *, request_id: str, expires_s: float, queue: Queue | None = None
+) -> Signature:
+    options: dict[str, Any] = {
+        "ignore_result": True,
+        "expires": expires_s,
+        # Flower shows these instead of the arguments; ids are safe to show, and nothing else is ever in a message.
+        "argsrepr": "()",
+        "kwargsrepr": repr(dict(arguments)),
+        "headers": {"request_id": request_id},
+    }
+    if queue is not None:
+        options["queue"] = queue.value
+    return producer.signature(name.value, kwargs=dict(arguments), options=options, immutable=False)
