@@ -1,13 +1,14 @@
 """From JSON to frozen dataclasses, forgiving what is new and strict about what is wrong.
 
-Keys that a class does not know are kept in its ``raw``, so a newer server never breaks an older client.
+Keys that a class does not know are kept in its ``raw``, so a newer server never breaks an older client. How to convert
+each field is worked out once per class: an answer may hold a hundred chunks, and a query should not wait for its client.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -15,6 +16,7 @@ from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hin
 from chordwise.errors import UnexpectedAnswer
 
 T = TypeVar("T")
+Convert = Callable[[Any], Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,56 +26,105 @@ class Result:
     raw: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
 
-def decode(kind: type[T], data: object, *, where: str = "") -> T:
+class _Misfit(Exception):
+    """A value that does not fit; ``path`` leads to it, innermost step first."""
+
+    def __init__(self, what: str, *path: object) -> None:
+        super().__init__(what)
+        self.path = list(path)
+
+
+def decode(kind: type[T], data: object) -> T:
     """Make a ``kind`` from a JSON object. A missing key or null takes the field's default.
 
     Raises UnexpectedAnswer, naming the place, when a value has another type or a field without default is missing.
     """
-    if not isinstance(data, Mapping):
-        raise UnexpectedAnswer(f"the answer has {_named(data)} where an object belongs, at {where or '/'}")
-    values: dict[str, Any] = {"raw": data}
-    for field, hint in _fields(cast(Hashable, kind)):
-        value = data.get(field.name)
-        if value is not None:
-            values[field.name] = _value(hint, value, f"{where}/{field.name}")
-        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            raise UnexpectedAnswer(f"the answer lacks {where}/{field.name}")
-    return kind(**values)
+    try:
+        return cast(T, _to(cast(Any, kind))(data))
+    except _Misfit as misfit:
+        place = "/".join(str(step) for step in reversed(misfit.path))
+        raise UnexpectedAnswer(f"the answer has {misfit} at /{place}") from None
 
 
 @functools.cache
-def _fields(kind: Any) -> tuple[tuple[dataclasses.Field[Any], Any], ...]:
-    hints = get_type_hints(kind)
-    return tuple((field, hints[field.name]) for field in dataclasses.fields(kind) if field.name != "raw")
-
-
-def _value(hint: Any, value: Any, where: str) -> Any:
-    origin = get_origin(hint)
-    if origin in (Union, UnionType):
-        return _value(next(arm for arm in get_args(hint) if arm is not NoneType), value, where)
+def _to(hint: Any) -> Convert:
+    """How to make a value of this type from JSON."""
+    origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any:
-        return value
-    if origin is tuple and isinstance(value, list):
-        return tuple(_value(get_args(hint)[0], item, f"{where}/{place}") for place, item in enumerate(value))
-    if origin is Mapping and isinstance(value, Mapping):
-        inner = get_args(hint)[1]
-        return {key: _value(inner, item, f"{where}/{key}") for key, item in value.items() if item is not None}
+        return lambda value: value
+    if origin in (Union, UnionType):
+        return _to(next(arm for arm in arguments if arm is not NoneType))
+    if origin is tuple:
+        return functools.partial(_sequence, _to(arguments[0]))
+    if origin is Mapping:
+        return functools.partial(_mapping, _to(arguments[1]))
     if dataclasses.is_dataclass(hint):
-        return decode(cast(type, hint), value, where=where)
-    if hint is datetime and isinstance(value, str):
-        return _time(value, where)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if isinstance(hint, type) and origin is None and isinstance(value, hint):
-        return value
-    raise UnexpectedAnswer(f"the answer has {_named(value)} at {where}")
+        return _to_record(cast(type, hint))
+    if hint is datetime:
+        return _time
+    return functools.partial(_float if hint is float else _exactly, hint)
 
 
-def _time(value: str, where: str) -> datetime:
+def _to_record(kind: type) -> Convert:
+    hints = get_type_hints(kind)
+    fields = [field for field in dataclasses.fields(kind) if field.name != "raw"]
+    converters = [(field.name, _to(hints[field.name])) for field in fields]
+    missing = dataclasses.MISSING
+    needed = [field.name for field in fields if field.default is missing and field.default_factory is missing]
+
+    def convert(data: Any) -> Any:
+        if not isinstance(data, dict):
+            raise _Misfit(_named(data))
+        values = {"raw": data}
+        for name, to in converters:
+            if (value := data.get(name)) is not None:
+                try:
+                    values[name] = to(value)
+                except _Misfit as misfit:
+                    misfit.path.append(name)
+                    raise
+        for name in needed:
+            if name not in values:
+                raise _Misfit("nothing", name)
+        return kind(**values)
+
+    return convert
+
+
+def _sequence(to: Convert, value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, list):
+        raise _Misfit(_named(value))
+    made = []
+    for place, item in enumerate(value):
+        try:
+            made.append(to(item))
+        except _Misfit as misfit:
+            misfit.path.append(place)
+            raise
+    return tuple(made)
+
+
+def _mapping(to: Convert, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _Misfit(_named(value))
+    return {key: to(item) for key, item in value.items() if item is not None}
+
+
+def _time(value: Any) -> datetime:
     try:
         return datetime.fromisoformat(value)
-    except ValueError:
-        raise UnexpectedAnswer(f"the answer has no RFC 3339 time at {where}") from None
+    except (TypeError, ValueError):
+        raise _Misfit(f"{_named(value)} that is no RFC 3339 time") from None
+
+
+def _float(kind: type[float], value: Any) -> float:
+    return value if value.__class__ is kind else kind(_exactly(int, value))
+
+
+def _exactly(kind: type, value: Any) -> Any:
+    if value.__class__ is not kind:
+        raise _Misfit(_named(value))
+    return value
 
 
 def _named(value: object) -> str:

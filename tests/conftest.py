@@ -1,1 +1,76 @@
-"""Fixtures of the whole suite. What needs the real servers is in the folders' own conftest files."""
+"""Fixtures of the whole suite. Tests that need the real servers find them through the environment `make test` sets."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from pipeline.flows.resources import Resources
+from pipeline.records import Namespace, TenantId
+from pipeline.settings import Settings, load
+from pipeline.stores.tenants import Tenants
+from pipeline.stores.work import unit_of_work
+
+STACK_FOLDERS = ("integration", "acceptance", "faults", "quality")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs the servers by the folder it is in."""
+    for item in items:
+        if any(f"/tests/{folder}/" in str(item.path) for folder in STACK_FOLDERS):
+            item.add_marker(pytest.mark.stack)
+
+
+@pytest.fixture(scope="session")
+def settings() -> Settings:
+    """The settings of the stack that `make test` started."""
+    if "CHORDWISE_MYSQL_URL" not in os.environ:
+        pytest.fail("these tests need the real servers: run them with make test", pytrace=False)
+    return load()
+
+
+@pytest.fixture(scope="session")
+def use(settings: Settings) -> Iterator[Resources]:
+    """Connections of the test process itself."""
+    resources = Resources(settings)
+    yield resources
+    resources.close()
+
+
+@pytest.fixture
+def tenant(use: Resources) -> TenantId:
+    """A tenant of one test: the suite shares one stack, and tenants keep tests apart."""
+    return make_tenant(use)[0]
+
+
+@pytest.fixture
+def namespace() -> Namespace:
+    """A namespace nobody has used."""
+    return Namespace(f"ns-{uuid.uuid4().hex[:12]}")
+
+
+@pytest.fixture
+def client(use: Resources) -> Iterator[httpx.Client]:
+    """The gateway over HTTP with the key of a new tenant."""
+    _, key = make_tenant(use)
+    with gateway(key) as found:
+        yield found
+
+
+def make_tenant(use: Resources) -> tuple[TenantId, str]:
+    """A new tenant and a key for it."""
+    tenant_id = TenantId(f"test-{uuid.uuid4().hex[:16]}")
+    with unit_of_work(use.mysql) as work:
+        tenants = Tenants(work.connection, tenant_id)
+        tenants.create("a test")
+        return tenant_id, tenants.issue_key("test")
+
+
+def gateway(key: str) -> httpx.Client:
+    """A client of the gateway with the given key."""
+    headers = {"Authorization": f"Bearer {key}"}
+    return httpx.Client(base_url=os.environ["CHORDWISE_URL"], headers=headers, timeout=60)

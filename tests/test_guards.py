@@ -7,6 +7,7 @@ from typing import get_args
 
 import pytest
 
+from compose.localstack.services import SERVICES as LOCAL_SERVICES
 from pipeline.settings import Settings
 from tests.support.project import (
     ROOT,
@@ -45,14 +46,6 @@ REGISTRY_HOSTS = [
 ]
 
 
-def local_stack_queues() -> set[str]:
-    """The queues that the local stack's own command lines name."""
-    sources = [path for path in tracked_files() if path.suffix == ".py" and path.is_relative_to(ROOT / "compose")]
-    text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
-    named = re.findall(r"""-Q["']?,?\s*["']?([a-z]+(?:,[a-z]+)*)""", text)
-    return {queue for names in named for queue in names.split(",")}
-
-
 class DescribeQueues:
     """A queue that no worker listens to swallows its messages; a worker on a misspelt queue waits for ever."""
 
@@ -60,7 +53,13 @@ class DescribeQueues:
         assert {queue for service in SERVICES.values() for queue in queues(words(service.get("command")))} == set(Queue)
 
     def it_gives_every_queue_a_process_of_the_local_stack(self):
-        assert local_stack_queues() == set(Queue)
+        assert {queue for service in LOCAL_SERVICES for queue in queues(list(service.arguments))} == set(Queue)
+
+    @pytest.mark.parametrize(
+        "local", [service for service in LOCAL_SERVICES if service.queues], ids=lambda each: each.name
+    )
+    def it_starts_workers_in_containers_as_in_the_local_stack(self, local):
+        assert words(SERVICES[local.name]["command"]) == list(local.arguments)
 
     def it_keeps_ingestion_away_from_queries(self):
         for service in SERVICES.values():

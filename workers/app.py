@@ -9,15 +9,18 @@ import logging
 import sys
 from typing import Any
 
+import structlog
 from celery import Celery
 from celery.signals import setup_logging, worker_init
 
-from pipeline.errors import PipelineError
+from pipeline.errors import Misconfigured, Unavailable
 from pipeline.settings import settings
 from pipeline.stores.engines import mysql_engine, postgres_engine
 from pipeline.stores.migrate import check
 from pipeline.telemetry import configure_logging
 from workers.subscriptions import subscribe_to_nothing
+
+log = structlog.get_logger(__name__)
 
 app = Celery("chordwise", include=["workers.tasks.ingest", "workers.tasks.recall", "workers.tasks.upkeep"])
 app.config_from_object("celery_config")
@@ -31,11 +34,14 @@ def _set_up_logging(**_: Any) -> None:
 
 @worker_init.connect(weak=False)
 def _check_schema(**_: Any) -> None:
-    """A worker with the wrong schema or dimension must not start and park documents."""
+    """A worker with the wrong schema or dimension must not start and park documents. A database that is away is no
+    reason: the work waits for it."""
     mysql, postgres = mysql_engine(settings()), postgres_engine(settings())
     try:
         check(mysql, postgres, settings())
-    except PipelineError as error:
+    except Unavailable as error:
+        log.warning("schema_not_checked", code=error.code, detail=str(error))
+    except Misconfigured as error:
         logging.getLogger(__name__).critical("the worker cannot start: %s", error)
         sys.exit(1)
     finally:

@@ -1,4 +1,4 @@
-"""The demo's documents: what Python's standard library says of itself, and Chinese articles written for this project."""
+"""The demo's documents: what Python's standard library says of itself, and Chinese articles written for the project."""
 
 from __future__ import annotations
 

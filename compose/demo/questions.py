@@ -27,8 +27,9 @@ class Question:
     top_k: int = 5
 
     def __str__(self) -> str:
-        told = ", ".join(f"{name} {value}" for name, value in self.filters.items())
-        return f"{self.text}  [in {' and '.join(self.namespaces)}{', only ' + told if told else ''}]"
+        plain = {name: " ".join(value) if isinstance(value, list) else value for name, value in self.filters.items()}
+        only = ", ".join(f"{name} {str(value).removesuffix('T00:00:00Z')}" for name, value in plain.items())
+        return f"{self.text}  [in {' and '.join(self.namespaces)}{', only ' + only if only else ''}]"
 
 
 QUESTIONS = (
@@ -45,7 +46,7 @@ QUESTIONS = (
     Question(
         text="temporary directory that is removed with everything in it when the context ends",
         namespaces=(ENGLISH,),
-        filters={"type": "class", "tags": ["tempfile"]},
+        filters={"type": "class"},
         expected=("tempfile.TemporaryDirectory",),
     ),
     Question(
@@ -66,7 +67,7 @@ QUESTIONS = (
     Question(
         text="血压高的人吃饭要注意什么",
         namespaces=(CHINESE,),
-        filters={"type": "guide", "tags": ["医疗"], "start": "2024-01-01T00:00:00Z", "end": "2024-06-30T00:00:00Z"},
+        filters={"type": "guide", "tags": ["医疗"], "start": "2024-01-01T00:00:00Z", "end": "2024-12-31T00:00:00Z"},
         expected=("zh-med-hypertension",),
     ),
     Question(

@@ -17,9 +17,8 @@ from .progress import Failure
 # Of the packages that others depend on, libraries alone are needed to run a server. The C library stays the system's:
 # a second one would not match the loader. The rest is for maintainer scripts and terminals.
 _LIBRARY = re.compile(r"lib(?!c6$|c-bin$|perl|pam|debian-installer|db5|newt|slang|elogind).*(?<!-perl)")
-_OWNER_CHOICES = re.compile(  # of the machine's apt settings, those about reaching the mirror and judging its dates
-    r"Acquire::(?:(?:http|https|ftp)::.*|Check-Valid-Until|Check-Date|ForceIPv[46]|Retries|Max-ValidTime.*|AllowReleaseInfoChange.*) "
-)
+# Of the machine's own apt settings, those about reaching the mirror and judging its dates.
+_OWNER_CHOICES = re.compile(r"Acquire::(?:(?:http|https|ftp)::.*|Check-Valid-Until|Check-Date|ForceIPv[46]|Retries) ")
 
 
 def available() -> bool:
@@ -33,7 +32,9 @@ def unpack(packages: tuple[str, ...], into: Path, *, libraries: bool, work: Path
     ``into`` appears only when complete. ``work`` is scratch space, emptied in the end. Raises Failure.
     """
     environment = _prepare(work)
-    shell.run(["apt-get", "-q", "update"], what="reading the package lists", log=log, environment=environment, may_fail=True)
+    shell.run(
+        ["apt-get", "-q", "update"], what="reading the package lists", log=log, environment=environment, may_fail=True
+    )
     names = [_actual_name(name, environment) for name in packages]
     if missing := [wanted for wanted, name in zip(packages, names, strict=True) if not name]:
         raise Failure(f"the distribution's package sources do not offer {', '.join(missing)}", log=log)
@@ -41,7 +42,9 @@ def unpack(packages: tuple[str, ...], into: Path, *, libraries: bool, work: Path
         names += _libraries_of(names, environment)
     debs = work / "debs"
     debs.mkdir()
-    shell.run(["apt-get", "-q", "download", *names], what="downloading packages", log=log, environment=environment, cwd=debs)
+    shell.run(
+        ["apt-get", "-q", "download", *names], what="downloading packages", log=log, environment=environment, cwd=debs
+    )
     unfinished = into.with_name(f"{into.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)

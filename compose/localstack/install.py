@@ -26,7 +26,9 @@ _STAMP = VENV / "chordwise-stamp"
 def install(*, dev: bool, need_mariadb: bool, need_redis: bool) -> None:
     """Bring the virtual environment and the servers up to date, side by side. Raises Failure."""
     with _one_at_a_time(), ThreadPoolExecutor(max_workers=1) as beside:
-        servers = beside.submit(programs.fetch_missing, need_mariadb=need_mariadb, need_redis=need_redis, log=LOCAL / "logs" / "servers.log")
+        servers = beside.submit(
+            programs.fetch_missing, need_mariadb=need_mariadb, need_redis=need_redis, log=LOCAL / "logs" / "servers.log"
+        )
         _virtual_environment(dev=dev)
         servers.result()
 
@@ -94,8 +96,14 @@ def _pip_wheel() -> Path:
 
 
 def _pip(*arguments: str) -> None:
-    environment = shell.plain_environment() | {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PIP_REQUIRE_VIRTUALENV": "0"}
-    shell.run([PYTHON, "-m", "pip", *arguments], what=f"pip {arguments[0]}", log=_LOG, environment=environment, cwd=ROOT)
+    environment = shell.plain_environment() | {
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PIP_NO_INPUT": "1",
+        "PIP_REQUIRE_VIRTUALENV": "0",
+    }
+    shell.run(
+        [PYTHON, "-m", "pip", *arguments], what=f"pip {arguments[0]}", log=_LOG, environment=environment, cwd=ROOT
+    )
 
 
 @contextmanager

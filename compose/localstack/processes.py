@@ -90,7 +90,7 @@ def spawn(program: Program) -> subprocess.Popen[bytes]:
             env=dict(program.environment),
             cwd=program.cwd,
             start_new_session=True,
-            preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call, and we have no threads at this point
+            preexec_fn=die_with_parent,
             **as_account(program.account),
         )
 

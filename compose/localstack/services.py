@@ -34,12 +34,22 @@ SERVICES = (
     _worker("ingest", queues=("ingest",), pool="prefork", concurrency=2),  # parsing and embedding use the processor
     _worker("queries", queues=("recall", "answer"), pool="threads", concurrency=8),  # these wait for databases
     _worker("upkeep", queues=("upkeep", "rerank"), pool="threads", concurrency=4),  # these for models and the clock
-    Service(name="beat", arguments=tuple("celery -A workers.app beat -s {run}/beat-schedule --pidfile= -l INFO".split())),
-    Service(name="flower", arguments=tuple("celery -A workers.app flower --address=127.0.0.1 --port={flower_port}".split())),
+    Service(
+        name="beat",
+        arguments=tuple(
+            ["celery", "-A", "workers.app", "beat", "-s", "{run}/beat-schedule", "--pidfile=", "-l", "INFO"]
+        ),
+    ),
+    Service(
+        name="flower",
+        arguments=tuple(["celery", "-A", "workers.app", "flower", "--address=127.0.0.1", "--port={flower_port}"]),
+    ),
 )
 
 
-def programs(folder: StackFolder, environment: Mapping[str, str], *, gateway_port: int, flower_port: int) -> list[Program]:
+def programs(
+    folder: StackFolder, environment: Mapping[str, str], *, gateway_port: int, flower_port: int
+) -> list[Program]:
     """The table as programs of one stack."""
     probes: dict[str, Probe] = {
         "gateway": answers(gateway_port, "/readyz"),
@@ -50,7 +60,10 @@ def programs(folder: StackFolder, environment: Mapping[str, str], *, gateway_por
     return [
         Program(
             name=service.name,
-            command=(str(VENV / "bin" / service.arguments[0]), *(part.format(**blanks) for part in service.arguments[1:])),
+            command=(
+                str(VENV / "bin" / service.arguments[0]),
+                *(part.format(**blanks) for part in service.arguments[1:]),
+            ),
             log=folder.logs / f"{service.name}.log",
             ready=probes.get(service.name, log_says(_WORKER_READY)),
             environment=environment,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from . import stopping
 from .progress import Failure
@@ -38,9 +39,10 @@ def run(
     cwd: Path | None = None,
     account: Account | None = None,
     stdin: str = "",
+    stdout: IO[bytes] | None = None,
     may_fail: bool = False,
 ) -> None:
-    """Run ``command`` to its end, output appended to ``log``.
+    """Run ``command`` to its end, output appended to ``log``; what it prints goes to ``stdout`` instead, if given.
 
     Raises Failure naming ``what``, unless the command ran and ``may_fail``; and Stopped, once the command is ended.
     """
@@ -50,8 +52,8 @@ def run(
             process = subprocess.Popen(
                 [str(part) for part in command],
                 stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=subprocess.STDOUT,
+                stdout=stdout or output,
+                stderr=output,
                 env=dict(environment) if environment is not None else plain_environment(),
                 cwd=cwd,
                 **as_account(account),
@@ -80,6 +82,17 @@ def output(command: Command, *, environment: Mapping[str, str] | None = None) ->
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout if done.returncode == 0 else ""
+
+
+def secret_line(command: Command, *, what: str, log: Path, environment: Mapping[str, str], cwd: Path) -> str:
+    """The last line a command prints, kept out of the log. Raises Failure, also when it prints nothing."""
+    with tempfile.TemporaryFile() as printed:
+        run(command, what=what, log=log, environment=environment, cwd=cwd, stdout=printed)
+        printed.seek(0)
+        lines = printed.read().decode().split()
+    if not lines:
+        raise Failure(f"{what} printed nothing", log=log)
+    return lines[-1]
 
 
 def allowed(account: Account, command: Command) -> bool:

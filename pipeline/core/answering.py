@@ -71,7 +71,10 @@ def answer_context(
 
 def understood(query: Query) -> UnderstoodQuery:
     """What the sender may want to see confirmed."""
-    methods: dict[tuple[ChannelName, ...], str] = {(ChannelName.KEYWORD,): "full_text", (ChannelName.SEMANTIC,): "semantic"}
+    methods: dict[tuple[ChannelName, ...], str] = {
+        (ChannelName.KEYWORD,): "full_text",
+        (ChannelName.SEMANTIC,): "semantic",
+    }
     return UnderstoodQuery(
         query_text=query.query_text,
         namespaces=query.namespaces,

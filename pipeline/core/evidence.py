@@ -68,7 +68,8 @@ def _score(
     if len(query.terms) > 1:
         parts.append((_PHRASE, _longest_run(query.terms, candidate.terms) / len(query.terms)))
     if wanted_identifiers:
-        parts.append((_IDENTIFIERS, len(wanted_identifiers & identifiers(candidate.text)) / len(wanted_identifiers)))
+        repeated = wanted_identifiers.intersection(_WORD.findall(candidate.text.lower()))
+        parts.append((_IDENTIFIERS, len(repeated) / len(wanted_identifiers)))
     weight = sum(weight for weight, _ in parts)
     return min(1.0, sum(weight * part for weight, part in parts) / weight) if weight else 0.0
 
@@ -107,6 +108,9 @@ def _longest_run(query: Sequence[str], terms: Sequence[str]) -> int:
     for place, term in enumerate(query):
         places.setdefault(term, []).append(place)
     for term in terms:
-        ending_here = {place: ending_here.get(place - 1, 0) + 1 for place in places.get(term, ())}
-        longest = max(longest, max(ending_here.values(), default=0))
+        if term not in places:
+            ending_here = {}
+            continue
+        ending_here = {place: ending_here.get(place - 1, 0) + 1 for place in places[term]}
+        longest = max(longest, *ending_here.values())
     return longest if longest > 1 else 0

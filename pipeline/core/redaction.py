@@ -65,7 +65,7 @@ _RULES: Final = (
     _Rule(
         label="[email]",
         pattern=re.compile(
-            r"(?<![\w.%+-])[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}" + _ENDS, re.ASCII
+            r"(?<![A-Za-z0-9])[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}" + _ENDS
         ),
     ),
     _Rule(

@@ -66,6 +66,24 @@ def token_starts(text: str) -> NDArray[np.bool_]:
     return starts
 
 
+class TokenMap:
+    """Token counts of any part of one text, each in constant time."""
+
+    def __init__(self, text: str) -> None:
+        self._starts = token_starts(text)
+        self._before = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(self._starts, dtype=np.int64)])
+
+    def count(self, start: int, end: int) -> int:
+        """The tokens of ``text[start:end]``: exact if the part begins with a space or a token, else one too many at most."""
+        if start >= end:
+            return 0
+        return int(self._before[end] - self._before[start]) + (0 if self._starts[start] else 1)
+
+    def reach(self, start: int, limit: int) -> int:
+        """The furthest end for which ``text[start:end]`` has no more than ``limit`` tokens, ``start`` being a token's."""
+        return int(np.searchsorted(self._before, self._before[start] + limit, side="right")) - 1
+
+
 def _kinds(text: str) -> NDArray[np.uint8]:
     if text.isascii():
         return _table()[np.frombuffer(text.encode("ascii"), dtype=np.uint8)]

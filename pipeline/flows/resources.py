@@ -59,3 +59,12 @@ class Resources:
     def queries(self, tenant_id: TenantId) -> Queries:
         """One tenant's running and answered queries."""
         return Queries(self.redis, tenant_id, ttl_s=self.settings.query_ttl_s)
+
+    def close(self) -> None:
+        """Let go of every connection that was made."""
+        for name in ("mysql", "postgres"):
+            if name in self.__dict__:
+                self.__dict__[name].dispose()
+        for name in ("redis", "embedder", "reranker"):
+            if name in self.__dict__:
+                self.__dict__[name].close()

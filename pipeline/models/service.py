@@ -53,9 +53,7 @@ class OpenAIService:
         self._timeout_s = timeout_s
         self._instead: dict[str, Any] = {}
 
-    def embeddings(
-        self, request: dict[str, Any], *, deadline: Deadline, fallbacks: Mapping[str, Any] | None = None
-    ) -> Any:
+    def embeddings(self, request: dict[str, Any], *, deadline: Deadline, fallbacks: Mapping[str, Any]) -> Any:
         """POST /embeddings: the decoded JSON. See `_send` for what it raises."""
         create = self._client.embeddings.with_streaming_response.create
         return self._send(create, request, deadline=deadline, fallbacks=fallbacks, private=request["input"])

@@ -1,8 +1,8 @@
 """HTML to text.
 
-A page is read as a stream of tags, with no tree built of it: a tree grows without bound on pages made for that (60 KB of
-unclosed ``<font>`` became 4.5 million nodes in a fast C parser, 100,000 nested ``<div>`` took it half a minute), and all
-that is wanted of the structure is where paragraphs, headings, list items and table rows begin and end.
+A page is read as a stream of tags, and no tree is built of it: a tree grows without bound on pages made for that (60 KB
+of unclosed ``<font>`` became 4.5 million nodes in a fast C parser, 100,000 nested ``<div>`` took it half a minute), and
+all that is wanted of the structure is where paragraphs, headings, list items and table rows begin and end.
 """
 
 from __future__ import annotations
@@ -28,16 +28,22 @@ _RAW_TEXT = {
     name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
     for name in ("title", "textarea", "script", "style", "xmp", "iframe", "noembed", "noframes")
 }
-_VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())  # noqa: SIM905 - reads better
-_DROPPED = frozenset(
-    "nav template noscript svg canvas object audio video map select datalist button rt rp".split()  # noqa: SIM905
-)
+
+
+def _set_of(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+_VOID = _set_of("area base br col embed hr img input link meta param source track wbr")
+_DROPPED = _set_of("nav template noscript svg canvas object audio video map select datalist button rt rp")
 # Tags that part no text: they may be opened and closed in any order without meaning anything here.
-_INLINE = frozenset(
-    ["a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "ins", "kbd", "label", "mark", "nobr", "output", "q", "ruby", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr"]
+_INLINE = _set_of(
+    """a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr output q ruby s samp small
+    span strike strong sub sup time tt u var wbr"""
 )
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _ENDS_A_HEADING = frozenset({"p", "ul", "ol", "dl", "table", "pre", "section", "article", "blockquote"})
+_ENDS_A_BLOCK = frozenset({"tr", "table", "ul", "ol", "dl", "li", "dt", "dd", "pre", *_HEADINGS})
 _LONG_CELL = 200  # characters in a table row beyond which its paragraphs are paragraphs, because the table is a layout
 
 
@@ -50,13 +56,6 @@ def parse_html(body: bytes, charset: str | None) -> Parsed:
     reader = _Reader()
     reader.read(decode(body, declared=charset or (declared.group(1).decode("ascii") if declared else None)))
     return assemble(reader.blocks, title=reader.title)
-
-
-def text_of_html(html: str) -> str:
-    """The text of a fragment, blocks separated by line feeds."""
-    reader = _Reader()
-    reader.read(html)
-    return "\n".join(block.text for block in reader.blocks)
 
 
 class _Reader:
@@ -73,6 +72,7 @@ class _Reader:
         self._pieces: list[str] = []  # text since the last block
         self._collected = 0  # characters in it
         self._marker = ""  # what the next block begins with
+        self._first = True  # whether the next list item or table row is the first of its list or table
         self._tight = False  # whether the next block follows without a blank line
 
     def read(self, html: str) -> None:
@@ -130,6 +130,8 @@ class _Reader:
         self._collected += len(text)
 
     def _opened(self, name: str, attributes: str) -> None:
+        if self._dropped or (name in _DROPPED and name != "nav"):
+            return
         if name == "img":
             if alt := _ALT.search(attributes):
                 self._text(f" {alt[1] or alt[2] or ''} ")
@@ -141,25 +143,25 @@ class _Reader:
         elif name in _HEADINGS:
             self._end_block()
             self._row, self._level = False, _HEADINGS[name]
-        elif name == "tr":
-            self._end_block()
-            self._row = True
         elif name in ("ul", "ol", "dl", "table"):
             self._end_block()
-            self._row, self._level, self._tight = False, None, False
-        elif name in ("li", "dt", "dd"):
+            self._row, self._level, self._first = False, None, True
+        elif name in ("li", "dt", "dd", "tr"):
             self._end_block()
-            self._row, self._marker = False, "- " if name == "li" else ""
+            self._row, self._marker = name == "tr", "- " if name == "li" else ""
+            self._first, self._tight = False, not self._first
         else:
             self._boundary()
             if name in _ENDS_A_HEADING:
                 self._level = None
 
     def _closed(self, name: str) -> None:
-        if name in ("tr", "table", "ul", "ol", "dl", "li", "dt", "dd", "pre") or name in _HEADINGS:
-            self._end_block(tight_next=name in ("tr", "li", "dt", "dd"))
-        elif name not in ("td", "th"):
-            self._boundary()
+        if not self._dropped:
+            if name in _ENDS_A_BLOCK:
+                self._end_block()
+                self._tight = False
+            elif name not in ("td", "th"):
+                self._boundary()
         if not self._open_count[name]:
             return
         while True:
@@ -180,7 +182,7 @@ class _Reader:
         else:
             self._end_block()
 
-    def _end_block(self, *, tight_next: bool = False) -> None:
+    def _end_block(self) -> None:
         text = "".join(self._pieces)
         self._pieces, self._collected = [], 0
         if not self._open_count["pre"]:
@@ -190,7 +192,6 @@ class _Reader:
         if text.strip():
             self.blocks.append(Block(text=self._marker + text, level=self._level, tight=self._tight))
             self._marker, self._tight = "", False
-        self._tight = tight_next or (self._tight and not text.strip())
 
 
 def _after(html: str, end: str, start: int) -> int:

@@ -14,7 +14,7 @@ from pipeline.errors import MalformedDocument
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonLine:
-    """One line of a file. ``number`` counts all lines from 1; ``value`` is the object on it, or what is wrong with it."""
+    """One line of a file. ``number`` counts all lines from 1; ``value`` is its object, or what is wrong with it."""
 
     number: int
     value: dict[str, Any] | MalformedDocument

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from html import unescape
 
 from pipeline.core.parsing.assembly import Block, assemble
 from pipeline.core.parsing.encodings import clean, decode
-from pipeline.core.parsing.html import text_of_html
 from pipeline.records import Parsed
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
@@ -26,16 +26,17 @@ _UNDERLINE = re.compile(r" {0,3}(?:(=+)|-+)[ \t]*$")
 _RULE = re.compile(r" {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$")
 _QUOTE = re.compile(r" {0,3}>[ \t]?(?:>[ \t]?)*")
 _LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+")
-_TABLE_RULE = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-*:?[ \t]*)*$")
+_TABLE_RULE = frozenset("|:- \t")
 _REFERENCE = re.compile(r" {0,3}\[[^\]]{1,999}\]:[ \t]*\S")
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_COMMENT_BLOCK = re.compile(r" {0,3}<!--")
 
 _CODE_SPAN = re.compile(r"(``.{1,999}?``|`[^`]{1,999}`)")
-_IMAGE_OR_LINK = re.compile(
-    r"!?\[([^\[\]]{0,999})\](?:\((?:[^()\s]|\([^()\s]{0,999}\)){0,1999}(?:\s+[^()]{0,999})?\)|\[[^\[\]]{0,99}\])"
-)
+_ADDRESS = r"(?:[^()\s]|\([^()\s]{0,999}\)){0,1999}"
+_LINK_TITLE = r"""(?:\s{1,9}["'][^"'()]{0,499}["'])?\s{0,9}"""
+_IMAGE_OR_LINK = re.compile(rf"!?\[([^\[\]]{{0,999}})\](?:\(\s{{0,9}}{_ADDRESS}{_LINK_TITLE}\)|\[[^\[\]]{{0,99}}\])")
 _AUTOLINK = re.compile(r"<((?:https?://|mailto:)[^\s<>]{1,1999}|[^\s<>@]{1,99}@[^\s<>@]{1,99})>")
-_TAG = re.compile(r"</?[a-zA-Z][^<>]{0,1999}>")
+_LINE_BREAK = re.compile(r"<br\s{0,9}/?>", re.IGNORECASE)
+_TAG = re.compile(r"<!--.{0,1999}?-->|</?[a-zA-Z][^<>]{0,1999}>", re.DOTALL)
 _STRONG = re.compile(r"\*{2,}(?=\S)|(?<=\S)\*{2,}|~~")
 _EMPHASIS = re.compile(
     r"(?<![\w*\\])\*(?=[^\s*])|(?<=[^\s*\\])\*(?![\w*])|(?<![\w\\])_{1,3}(?=[^\s_])|(?<=[^\s_\\])_{1,3}(?!\w)"
@@ -66,7 +67,7 @@ def _blocks(lines: list[str]) -> Iterator[Block]:
             yield Block(text=_inline("\n".join(paragraph)))
             paragraph.clear()
 
-    fence = ""
+    fence, commented = "", False
     code: list[str] = []
     for line in lines:
         if fence:
@@ -76,7 +77,11 @@ def _blocks(lines: list[str]) -> Iterator[Block]:
             else:
                 code.append(line)
             continue
-        line = _QUOTE.sub("", line, count=1)
+        if commented or (not paragraph and _COMMENT_BLOCK.match(line)):
+            commented = "-->" not in line
+            line = line.partition("-->")[2]
+        if quoted := _QUOTE.match(line):
+            line = line[quoted.end() :]
         if found := _FENCE.match(line):
             yield from ended()
             fence, code = found[1], []
@@ -88,7 +93,7 @@ def _blocks(lines: list[str]) -> Iterator[Block]:
             paragraph.clear()
         elif not line.strip() or _RULE.match(line):
             yield from ended()
-        elif _TABLE_RULE.match(line) and paragraph and "|" in paragraph[-1]:
+        elif "-" in line and paragraph and "|" in paragraph[-1] and _TABLE_RULE.issuperset(line):
             continue
         elif not (not paragraph and _REFERENCE.match(line)):
             paragraph.append(_cells(line) if line.lstrip().startswith("|") else line)
@@ -107,8 +112,6 @@ def _cells(line: str) -> str:
 
 def _inline(text: str) -> str:
     """Text without the marks around it; code spans are left as they are."""
-    if "<!--" in text:
-        text = _COMMENT.sub("", text)
     pieces = _CODE_SPAN.split(text)
     pieces[0::2] = [_unmarked(piece) for piece in pieces[0::2]]
     pieces[1::2] = [piece.strip("`").strip() for piece in pieces[1::2]]
@@ -124,6 +127,6 @@ def _unmarked(text: str) -> str:
         text = _EMPHASIS.sub("", _STRONG.sub("", text))
     if "\\" in text:
         text = _ESCAPE.sub(r"\1", text)
-    if "&" in text or _TAG.search(text):
-        text = "\n".join(text_of_html(line) if line.strip() else line for line in text.split("\n"))
-    return text
+    if "<" in text:
+        text = _TAG.sub("", _LINE_BREAK.sub("\n", text))
+    return unescape(text)

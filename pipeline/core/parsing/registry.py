@@ -49,7 +49,7 @@ def media_type_of(filename: str | None, declared: str | None) -> str:
     A character set in ``declared`` is kept. Raises UnsupportedMediaType, which names what is accepted.
     """
     suffix = PurePosixPath((filename or "").replace("\\", "/")).suffix.lower()
-    base, separator, parameters = (declared or "").partition(";")
+    base, _, parameters = (declared or "").partition(";")
     base = base.strip().lower()
     known = SUFFIXES.get(suffix) or _OTHER_NAMES.get(base) or (base if base in SUFFIXES.values() else None)
     if known is None:
@@ -86,4 +86,5 @@ def _charset(parameters: str) -> str | None:
 
 
 def _refusal(what: str) -> str:
-    return f"{what} is not supported; accepted are {', '.join(sorted(SUFFIXES))} ({', '.join(sorted(set(SUFFIXES.values())))})"
+    suffixes, media_types = ", ".join(sorted(SUFFIXES)), ", ".join(sorted(set(SUFFIXES.values())))
+    return f"{what} is not supported; accepted are {suffixes} ({media_types})"

@@ -1,0 +1,38 @@
+# Every target is one command of compose/local.py, which says what it does while it does it.
+PYTHON ?= $(shell command -v python3 || command -v python3.13 || command -v python3.12 || command -v python3.11)
+LOCAL := $(PYTHON) compose/local.py
+RUN := .venv/bin/python
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test up down check bench lock
+
+help:
+	@echo "make demo    install what is missing, start real servers, ingest, query, end everything"
+	@echo "make test    the whole test suite on real servers; ARGS='-k name' is handed to pytest"
+	@echo "make up      start the local stack and leave it running; prints where it is"
+	@echo "make down    end it"
+	@echo "make check   format, lint, types, import contracts, unit tests; no servers"
+	@echo "make bench   the benchmark, into benchmarks/results/"
+	@echo "make lock    write requirements*.lock anew from pyproject.toml"
+
+demo:
+	@$(LOCAL) with demo --fresh -- $(RUN) compose/demo/run.py $(ARGS)
+
+test:
+	@$(LOCAL) with test --fresh --dev -- $(RUN) -m pytest $(ARGS)
+
+up:
+	@$(LOCAL) up
+
+down:
+	@$(LOCAL) down
+
+check:
+	@$(LOCAL) check
+
+bench:
+	@$(LOCAL) with bench --fresh -- $(RUN) -m benchmarks $(ARGS)
+
+lock:
+	@$(LOCAL) lock $(ARGS)

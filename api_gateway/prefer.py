@@ -1,0 +1,40 @@
+"""The Prefer header (RFC 7240): how long a client wants to wait before it takes a 202."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+LONGEST_WAIT_S = 60
+
+# A preference, its value if it has one, and parameters, which none of ours takes.
+_PREFERENCE = re.compile(r'\s*([!#$%&\'*+.^_`|~0-9A-Za-z-]+)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^\s,;"]*))?\s*(?:;[^,]*)?(?:,|$)')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preference:
+    """What was preferred, of what we know. ``wait_s`` is cut to what the gateway allows."""
+
+    wait_s: int | None = None
+    respond_async: bool = False
+
+    def applied(self, *, waited: bool, ready: bool) -> str | None:
+        """The value of Preference-Applied, None if no preference had a part in the answer."""
+        parts = ["respond-async"] if self.respond_async and not ready else []
+        if waited and self.wait_s is not None:
+            parts.append(f"wait={self.wait_s}")
+        return ", ".join(parts) or None
+
+
+def parse_prefer(values: Iterable[str]) -> Preference:
+    """Read all Prefer headers of a request; unknown and malformed preferences count for nothing, the first of two wins."""
+    found: dict[str, str] = {}
+    for value in values:
+        for name, content in _PREFERENCE.findall(value):
+            found.setdefault(name.lower(), content.strip('"'))
+    wait = found.get("wait", "")
+    return Preference(
+        wait_s=min(int(wait[:9]), LONGEST_WAIT_S) if wait.isascii() and wait.isdigit() else None,
+        respond_async="respond-async" in found,
+    )

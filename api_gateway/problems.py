@@ -1,0 +1,187 @@
+"""Every way a request can fail, as RFC 9457 problems: one table from error classes to status and title."""
+
+from __future__ import annotations
+
+import http
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import orjson
+from pydantic import ValidationError
+from starlette.responses import Response
+from starlette.types import Scope
+
+from pipeline.errors import (
+    DocumentTooLarge,
+    Misconfigured,
+    PipelineError,
+    Rejected,
+    Unavailable,
+    UnsupportedMediaType,
+)
+
+MEDIA_TYPE = "application/problem+json"
+MOST_ERRORS = 100  # entries of ``errors`` in one answer
+_LONGEST_POINTER = 255
+_RETRY_AFTER_S = 2
+
+# The first base class found here decides. Errors of ours that have no line are bugs and answer 500.
+_TABLE: dict[type[PipelineError], tuple[int, str]] = {
+    Unavailable: (503, "A dependency is not answering"),
+    UnsupportedMediaType: (415, "This media type is not accepted"),
+    DocumentTooLarge: (413, "The document is too large"),
+    Rejected: (422, "The document cannot be accepted"),
+}
+
+_TITLES = {
+    400: "The request cannot be read",
+    401: "A valid API key is needed",
+    403: "The API key does not allow this",
+    404: "There is no such thing",
+    405: "This method is not offered here",
+    409: "The request conflicts with the present state",
+    413: "The request is too large",
+    415: "This media type is not accepted",
+    422: "The request is not valid",
+    500: "Something went wrong on our side",
+    503: "The service cannot answer now",
+}
+
+# What pydantic says, in the words of someone who sent JSON.
+_SENTENCES = {
+    "missing": "is required",
+    "extra_forbidden": "is not a known field",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "list_type": "must be an array",
+    "bool_type": "must be true or false",
+    "int_type": "must be an integer",
+    "float_type": "must be a number",
+    "string_type": "must be a string",
+    "string_unicode": "holds a lone surrogate, which no UTF-8 text can",
+    "invalid_key": "has a key that is not a string",
+}
+
+
+class Problem(Exception):
+    """An answer that is an error. ``errors``: the places at fault, each with ``pointer`` and ``detail``."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        *,
+        title: str | None = None,
+        errors: Sequence[Mapping[str, str]] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.title = title or _TITLES.get(status) or http.HTTPStatus(status).phrase
+        self.errors = tuple(errors)
+        self.headers = dict(headers or {})
+
+    def response(self, scope: Scope) -> Response:
+        """The problem as it is sent."""
+        body: dict[str, Any] = {
+            "type": f"urn:chordwise:problem:{self.code}",
+            "title": self.title,
+            "status": self.status,
+            "detail": self.detail,
+            "instance": instance_of(scope),
+            "code": self.code,
+            "request_id": scope.get("state", {}).get("request_id", ""),
+        }
+        if self.errors:
+            body["errors"] = self.errors[:MOST_ERRORS]
+        return Response(orjson.dumps(body), status_code=self.status, headers=self.headers, media_type=MEDIA_TYPE)
+
+
+def from_error(error: PipelineError) -> Problem:
+    """The problem an error of ours is told as. An error without a line in the table tells no details."""
+    found = next((_TABLE[base] for base in type(error).__mro__ if base in _TABLE), None)
+    if found is None:
+        return misconfigured() if isinstance(error, Misconfigured) else internal()
+    status, title = found
+    headers = {}
+    if isinstance(error, Unavailable):
+        headers["Retry-After"] = str(math.ceil(error.retry_after_s or _RETRY_AFTER_S))
+    return Problem(status, error.code, str(error), title=title, headers=headers)
+
+
+def internal() -> Problem:
+    """A bug of ours; the log has the rest under the request's id."""
+    return Problem(500, "internal_error", "The request failed through no fault of yours; its id helps to find out why.")
+
+
+def misconfigured() -> Problem:
+    """The installation has to be put right by its operator; the log says how."""
+    return Problem(500, "misconfigured", "This installation is not set up completely; its operator finds why in the log.")
+
+
+def invalid(errors: Sequence[Mapping[str, str]], *, code: str = "invalid_request", detail: str | None = None) -> Problem:
+    """422 with the places at fault."""
+    first = errors[0] if errors else {"pointer": "", "detail": "is not valid"}
+    sentence = detail or f"{first['pointer'] or 'the body'} {first['detail']}" + (
+        f", and {len(errors) - 1} more" if len(errors) > 1 else ""
+    )
+    return Problem(422, code, sentence, errors=errors)
+
+
+def pointer(path: Iterable[str | int]) -> str:
+    """A JSON Pointer (RFC 6901), fit to be stored and sent whatever a sender called his fields."""
+    text = "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
+    return printable(text)[:_LONGEST_POINTER]
+
+
+def printable(text: str) -> str:
+    """Text without what UTF-8 or a log line cannot hold."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
+
+
+def places(error: ValidationError, *, under: Sequence[str | int] = ()) -> list[dict[str, str]]:
+    """The places at fault in a validation error; ``under`` leads to the value that was validated."""
+    return [
+        {"pointer": pointer([*under, *found["loc"]]), "detail": _sentence(found)}
+        for found in error.errors(include_url=False, include_input=False)
+    ]
+
+
+def _sentence(found: Mapping[str, Any]) -> str:
+    kind = found["type"]
+    if kind in _SENTENCES:
+        return _SENTENCES[kind]
+    context = found.get("ctx", {})
+    match kind:
+        case "string_too_long":
+            return f"has more than {context['max_length']} characters"
+        case "string_too_short":
+            return "is empty" if context["min_length"] == 1 else f"has fewer than {context['min_length']} characters"
+        case "too_long":
+            return f"has more than {context['max_length']} entries"
+        case "too_short":
+            return "is empty" if context["min_length"] == 1 else f"has fewer than {context['min_length']} entries"
+        case "greater_than_equal":
+            return f"is below {context['ge']}"
+        case "less_than_equal":
+            return f"is above {context['le']}"
+        case "greater_than":
+            return f"must be above {context['gt']}"
+        case "less_than":
+            return f"must be below {context['lt']}"
+        case "literal_error":
+            return f"must be {context['expected']}"
+        case "value_error":
+            return str(context["error"])
+    message = str(found["msg"])
+    return message[:1].lower() + message[1:]
+
+
+def instance_of(scope: Scope) -> str:
+    """The path that was asked for, as it came over the wire."""
+    raw = scope.get("raw_path") or b""
+    return printable(raw.partition(b"?")[0].decode("latin-1"))

@@ -1,0 +1,185 @@
+"""Documents on their way in: what POST /v1/documents takes, and its conversion to uploads."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from api_gateway.bodies import flaws_in
+from api_gateway.problems import places, pointer
+from api_gateway.wire.fields import (
+    Author,
+    DocumentIdText,
+    Integer64,
+    MediaType,
+    Metadata,
+    Moment,
+    NamespaceName,
+    Tags,
+    Title,
+    TypeName,
+    Wire,
+    tidy_document_id,
+)
+from pipeline.flows.intake import Refusal
+from pipeline.records import Chunking, DocumentFields, DocumentId, Upload
+from pipeline.settings import Settings
+
+
+class ChunkingIn(Wire):
+    """How the documents are cut into chunks; what is left out is the installation's choice."""
+
+    strategy: Literal["sentences"] = "sentences"
+    max_tokens: Annotated[int, Field(ge=16, le=8192)] | None = None
+    overlap: Annotated[float, Field(ge=0.0, le=0.5)] | None = None
+
+
+class SourceIn(Wire):
+    """Where the text came from, and how it is to be read."""
+
+    uri: Annotated[str, Field(max_length=2048)] | None = None
+    media_type: MediaType | None = None
+
+
+class DocumentIn(Wire):
+    """One document. Without a `document_id` it is given one, and sending it again makes another document."""
+
+    document_id: DocumentIdText | None = None
+    text: str
+    title: Title | None = None
+    author: Author | None = None
+    type: TypeName | None = None
+    tags: Tags | None = None
+    published_at: Moment | None = None
+    story_time: Integer64 | None = None
+    metadata: Metadata | None = None
+    source: SourceIn | None = None
+
+
+class Envelope(Wire):
+    """Everything of a submission but its documents, which are looked at one by one."""
+
+    tenant_id: str | None = None
+    namespace: NamespaceName
+    on_conflict: Literal["replace", "skip", "error"] = "replace"
+    chunking: ChunkingIn | None = None
+    documents: Annotated[list[Any], Field(min_length=1)]
+
+
+class DocumentsRequest(Envelope):
+    """A batch of documents for one namespace. What is wrong with one document does not harm its neighbours."""
+
+    documents: Annotated[list[DocumentIn], Field(min_length=1)]
+
+
+_DOCUMENT: TypeAdapter[DocumentIn] = TypeAdapter(DocumentIn)
+
+
+def to_chunking(sent: ChunkingIn | None, use: Settings) -> Chunking:
+    """What was asked for, completed by the settings."""
+    strategy = "sentences" if sent is None else sent.strategy
+    tokens = use.chunk_max_tokens if sent is None or sent.max_tokens is None else sent.max_tokens
+    overlap = use.chunk_overlap if sent is None or sent.overlap is None else sent.overlap
+    return Chunking(strategy=strategy, max_tokens=tokens, overlap=overlap)
+
+
+class Intake:
+    """Turns the documents of one submission into uploads, or into refusals that say what is wrong with them."""
+
+    def __init__(self, use: Settings, chunking: Chunking, *, suspicious: bool) -> None:
+        self._max_bytes = use.max_document_bytes
+        self._chunking = chunking
+        self._suspicious = suspicious
+        self._taken: dict[str, str] = {}
+
+    def document(self, value: Any, where: str) -> Upload | Refusal:
+        """One document as it stands in the body at the JSON Pointer ``where``."""
+        if self._suspicious and isinstance(value, dict | list):
+            flaw = next(flaws_in(value), None)
+            if flaw is not None:
+                return refusal(value, "invalid_document", where + pointer(flaw.path), flaw.detail)
+        try:
+            sent = _DOCUMENT.validate_python(value)
+        except ValidationError as error:
+            first = places(error)[0]
+            return refusal(value, "invalid_document", where + first["pointer"], first["detail"])
+        source = sent.source
+        media_type = (source.media_type if source else None) or "text/plain"
+        return self.upload(
+            document_id=str(uuid.uuid4()) if sent.document_id is None else sent.document_id,
+            fields=to_fields(sent),
+            body=sent.text.encode(),
+            # A page may claim another character set in its head; the text in front of us is UTF-8 now.
+            media_type="text/html;charset=utf-8" if media_type == "text/html" else media_type,
+            source_uri=source.uri if source else None,
+            where=where,
+            text_where=f"{where}/text",
+            blank=not sent.text or sent.text.isspace(),
+        )
+
+    def upload(
+        self,
+        *,
+        document_id: str,
+        fields: DocumentFields,
+        body: bytes,
+        media_type: str,
+        source_uri: str | None,
+        where: str,
+        text_where: str,
+        blank: bool,
+    ) -> Upload | Refusal:
+        """An upload, unless it is empty, too large or comes twice."""
+        if blank:
+            return Refusal(document_id=document_id, code="empty_document", detail="There is no text.", pointer=text_where)
+        if len(body) > self._max_bytes:
+            detail = f"The document has {len(body)} bytes; at most {self._max_bytes} are taken."
+            return Refusal(document_id=document_id, code="document_too_large", detail=detail, pointer=text_where)
+        if (earlier := self._taken.get(document_id)) is not None:
+            detail = f"The same document_id stands earlier in this batch, at {earlier}."
+            return Refusal(
+                document_id=document_id,
+                code="duplicate_document_id",
+                detail=detail,
+                pointer=f"{where}/document_id",
+            )
+        self._taken[document_id] = where
+        return Upload(
+            document_id=DocumentId(document_id),
+            fields=fields,
+            body=body,
+            media_type=media_type,
+            source_uri=source_uri,
+            chunking=self._chunking,
+        )
+
+
+def to_fields(sent: DocumentIn) -> DocumentFields:
+    """What the document says of itself."""
+    return DocumentFields(
+        title=sent.title,
+        author=sent.author,
+        type=sent.type,
+        tags=tuple(sent.tags or ()),
+        published_at=sent.published_at,
+        story_time=sent.story_time,
+        metadata=sent.metadata or {},
+    )
+
+
+def refusal(value: Any, code: str, where: str, detail: str) -> Refusal:
+    """A refusal that names the document by its own id, where it has one that can be stored."""
+    claimed = value.get("document_id") if isinstance(value, dict) else None
+    return Refusal(document_id=nameable(claimed), code=code, detail=f"{where} {detail}.", pointer=where[:255])
+
+
+def nameable(claimed: object) -> str | None:
+    """``claimed`` if it is a document id, else None."""
+    if not isinstance(claimed, str):
+        return None
+    try:
+        return tidy_document_id(claimed)
+    except ValueError:
+        return None

@@ -1,0 +1,136 @@
+"""Types of single fields, shared by all requests."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import orjson
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.json_schema import WithJsonSchema
+
+from api_gateway.problems import Problem
+from pipeline.records import Namespace
+
+MAX_METADATA_BYTES = 16 * 1024
+MAX_METADATA_DEPTH = 16  # MariaDB takes no JSON that is nested more than 32 deep
+INT64 = 2**63
+
+_RFC_3339 = re.compile(r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(\.\d+)?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
+
+
+class Wire(BaseModel):
+    """The base of all requests: nothing is converted, nothing unknown is let through."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+def tidy_namespace(value: str) -> str:
+    """A namespace in normal form C. Raises ValueError for what is no namespace."""
+    name = unicodedata.normalize("NFC", value)
+    if not 1 <= len(name) <= 64:
+        raise ValueError("must have 1 to 64 characters")
+    if not all(character in "._-" or unicodedata.category(character)[0] in "LMN" for character in name):
+        raise ValueError("may hold letters, digits, '.', '_' and '-' only")
+    return name
+
+
+def tidy_document_id(value: str) -> str:
+    """A document id, unchanged. Raises ValueError for what is none."""
+    if not 1 <= len(value) <= 64:
+        raise ValueError("must have 1 to 64 characters")
+    if value[0].isspace() or value[-1].isspace():
+        raise ValueError("must not begin or end with white space")
+    if not value.isprintable() and any(unicodedata.category(character) in _UNNAMABLE for character in value):
+        raise ValueError("must not hold control characters")
+    return value
+
+
+_UNNAMABLE = {"Cc", "Cs", "Zl", "Zp"}
+
+
+def _moment(value: Any) -> Any:
+    """RFC 3339 with an offset, as a moment in UTC."""
+    if not isinstance(value, str):
+        raise ValueError("must be a string with an RFC 3339 time")
+    match = _RFC_3339.fullmatch(value)
+    if match is None:
+        raise ValueError("must be an RFC 3339 time with an offset, such as 2026-01-02T00:00:00Z")
+    date, time, fraction, offset = match.groups()
+    try:
+        found = datetime.fromisoformat(f"{date}T{time}{(fraction or '')[:7]}{offset.upper()}").astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError("is not a time that exists") from None
+    if found.year < 1000:
+        raise ValueError("must not lie before the year 1000")
+    return found
+
+
+def _metadata(value: dict[str, Any]) -> dict[str, Any]:
+    """An object that both databases can hold."""
+    if not value:
+        return value
+    level: list[Any] = [value]
+    for _ in range(MAX_METADATA_DEPTH):
+        level = [inner for found in level for inner in _inner(found)]
+        if not level:
+            break
+    else:
+        raise ValueError(f"is nested more than {MAX_METADATA_DEPTH} levels deep")
+    try:
+        size = len(orjson.dumps(value))
+    except orjson.JSONEncodeError:
+        size = len(json.dumps(value, ensure_ascii=False).encode())
+    if size > MAX_METADATA_BYTES:
+        raise ValueError(f"has more than {MAX_METADATA_BYTES} bytes as JSON")
+    return value
+
+
+def _inner(value: dict[str, Any] | list[Any]) -> list[Any]:
+    found = value.values() if isinstance(value, dict) else value
+    return [inner for inner in found if isinstance(inner, dict | list)]
+
+
+def _media_type(value: str) -> str:
+    """One of those whose text can be sent in JSON, without parameters: the text is decoded already."""
+    base = value.partition(";")[0].strip().lower()
+    if base not in TEXT_MEDIA_TYPES:
+        raise ValueError("must be " + ", ".join(TEXT_MEDIA_TYPES[:-1]) + f" or {TEXT_MEDIA_TYPES[-1]}")
+    return base
+
+
+TEXT_MEDIA_TYPES = ("text/plain", "text/markdown", "text/html")
+
+NamespaceName = Annotated[
+    str, AfterValidator(tidy_namespace), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 64})
+]
+DocumentIdText = Annotated[
+    str, AfterValidator(tidy_document_id), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 64})
+]
+Moment = Annotated[datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})]
+Metadata = Annotated[dict[str, Any], AfterValidator(_metadata)]
+MediaType = Annotated[
+    str, AfterValidator(_media_type), WithJsonSchema({"type": "string", "enum": list(TEXT_MEDIA_TYPES)})
+]
+Integer64 = Annotated[int, Field(ge=-INT64, le=INT64 - 1)]
+Title = Annotated[str, Field(max_length=1024)]
+Author = Annotated[str, Field(max_length=255)]
+TypeName = Annotated[str, Field(min_length=1, max_length=64)]
+Tag = Annotated[str, Field(min_length=1, max_length=128)]
+Tags = Annotated[list[Tag], Field(max_length=64)]
+Label = Annotated[str, Field(min_length=1, max_length=128)]
+
+_NAMESPACE: TypeAdapter[str] = TypeAdapter(NamespaceName)
+
+
+def namespace_parameter(value: str) -> Namespace:
+    """A namespace out of a query string. Raises Problem 422."""
+    try:
+        return Namespace(_NAMESPACE.validate_python(value))
+    except ValidationError as error:
+        detail = str(error.errors()[0]["ctx"]["error"])
+        places = [{"pointer": "/namespace", "in": "query", "detail": detail}]
+        raise Problem(422, "invalid_request", f"The parameter namespace {detail}.", errors=places) from None

@@ -1,0 +1,117 @@
+"""`up` and `down`: a stack whose supervisor runs on after the command has returned."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from . import processes, state, stopping, variables
+from .endpoints import external
+from .install import install
+from .places import ENVIRONMENT, ROOT, StackFolder, stack_names
+from .progress import Failure, say, step
+from .stack import Stack, end_leftovers
+
+_UP = StackFolder("up")
+_LOG = _UP.logs / "supervisor.log"
+
+
+def up() -> int:
+    """Start the stack `up` in the background and wait until it is ready; if it runs already, just say where."""
+    install(dev=False, need_mariadb=not external("mysql"), need_redis=not external("redis"))
+    known = state.read(_UP)
+    if not (state.is_held(_UP) and known is not None and known.ready):
+        code = _start_and_follow()
+        if code != 0:
+            return code
+    _print_addresses()
+    return 0
+
+
+def supervise() -> int:
+    """What `up` starts: run the stack until told to end. Its output is the supervisor's log."""
+    with Stack("up") as stack:
+        stack.start(servers_only=False)
+        stack.watch()
+    return 0
+
+
+def down() -> int:
+    """End the stack `up`, and whatever a killed command of this checkout left behind. Returns when all is gone."""
+    known = state.read(_UP)
+    ended = 0
+    if known is not None and state.is_held(_UP) and known.supervisor.alive:
+        with step("stack 'up': ended", slow=True):
+            processes.end_stranger(known.supervisor, grace_s=90.0)
+        ended += 1
+    for name in stack_names():
+        folder = StackFolder(name)
+        if not state.is_held(folder):
+            ended += end_leftovers(folder)
+    if not ended:
+        say("  nothing was running")
+    return 0
+
+
+def _start_and_follow() -> int:
+    """Start the supervisor unless one is starting already; repeat what it says until the stack is ready or given up."""
+    _UP.make()
+    seen = _LOG.stat().st_size if _LOG.exists() else 0
+    supervisor: subprocess.Popen[bytes] | None = None
+    if not state.is_held(_UP):
+        with _LOG.open("ab") as log:
+            supervisor = subprocess.Popen(
+                [sys.executable, str(ROOT / "compose" / "local.py"), "supervise"],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=ROOT,
+                start_new_session=True,
+            )
+    try:
+        while True:
+            over = supervisor.poll() is not None if supervisor else not state.is_held(_UP)
+            known = state.read(_UP)
+            seen = _repeat(_LOG, seen)
+            if known is not None and known.ready and known.supervisor.alive:
+                return 0
+            if over:
+                return 1
+            stopping.pause(0.1)
+    except stopping.Stopped:
+        if supervisor is not None:
+            supervisor.terminate()
+            supervisor.wait()
+            _repeat(_LOG, seen)
+        raise
+
+
+def _repeat(log: Path, seen: int) -> int:
+    """Print what was added to ``log`` after ``seen`` bytes, complaints on standard error; returns the new length."""
+    with log.open("rb") as file:
+        file.seek(seen)
+        added = file.read()
+    complete = added[: added.rfind(b"\n") + 1]
+    for line in complete.decode("utf-8", "replace").splitlines():
+        print(line, file=sys.stderr if line.startswith("error:") else sys.stdout, flush=True)
+    return seen + len(complete)
+
+
+def _print_addresses() -> None:
+    known = variables.read(_UP.environment)
+    url = known.get("CHORDWISE_URL")
+    if not url:
+        raise Failure("the stack 'up' does not say where it is", log=_LOG)
+    here = _UP.path.relative_to(ROOT)
+    say(
+        f"Chordwise is up; `make down` ends it.\n"
+        f"  gateway   {url}\n"
+        f"  console   {url}/console\n"
+        f"  API docs  {url}/docs\n"
+        f"  metrics   {url}/v1/metrics\n"
+        f"  Flower    {known['CHORDWISE_FLOWER_URL']}  (user {known['CHORDWISE_FLOWER_USER']},"
+        f" password CHORDWISE_FLOWER_PASSWORD in {here / 'env'})\n"
+        f"  key       CHORDWISE_API_KEY in {ENVIRONMENT.relative_to(ROOT)}, tenant demo\n"
+        f"  logs      {here / 'logs'}"
+    )

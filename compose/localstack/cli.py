@@ -1,0 +1,109 @@
+"""The commands: `install`, `up`, `down`, `with`, `check`, `lock`."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+
+from . import stopping
+from .background import down, supervise, up
+from .checks import check
+from .endpoints import external
+from .install import install
+from .locks import lock
+from .progress import Failure
+from .stack import Stack
+
+
+def main(arguments: list[str]) -> int:
+    """Run one command; returns its exit code: 0 done, 1 failed (one sentence on standard error), 2 usage."""
+    ours, _, command = _split(arguments)
+    parser = _parser()
+    chosen = parser.parse_args(ours)
+    if (chosen.action == "with") != bool(command):
+        parser.error("`with` takes a command after --, and nothing else does")
+    stopping.listen()
+    try:
+        return _run(chosen, command)
+    except stopping.Stopped as stopped:
+        print("stopped", file=sys.stderr)
+        return stopped.exit_code
+    except Failure as failure:
+        log = (
+            f"\n  log: {failure.log.relative_to(ROOT) if failure.log.is_relative_to(ROOT) else failure.log}"
+            if failure.log
+            else ""
+        )
+        print(f"error: {failure}{log}", file=sys.stderr, flush=True)
+        return 1
+
+
+def _run(chosen: argparse.Namespace, command: list[str]) -> int:
+    match chosen.action:
+        case "install":
+            install(dev=chosen.dev, **_missing_servers(wanted=not chosen.no_servers))
+            return 0
+        case "with":
+            install(dev=chosen.dev, **_missing_servers(wanted=True))
+            with Stack(chosen.name, fresh=chosen.fresh) as stack:
+                stack.start(servers_only=chosen.servers_only)
+                return stack.run(command)
+        case "up":
+            return up()
+        case "supervise":
+            return supervise()
+        case "down":
+            return down()
+        case "check":
+            install(dev=True, **_missing_servers(wanted=False))
+            return check()
+        case _:
+            return lock(upgrade=chosen.upgrade)
+
+
+def _missing_servers(*, wanted: bool) -> dict[str, bool]:
+    """Which servers `install` has to provide: none of those that run elsewhere."""
+    return {"need_mariadb": wanted and not external("mysql"), "need_redis": wanted and not external("redis")}
+
+
+def _split(arguments: list[str]) -> tuple[list[str], str, list[str]]:
+    """What comes before and after the first ``--``."""
+    if "--" not in arguments:
+        return arguments, "", []
+    at = arguments.index("--")
+    return arguments[:at], "--", arguments[at + 1 :]
+
+
+def _stack_name(text: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9-]{0,30}", text) or text == "up":
+        raise argparse.ArgumentTypeError(
+            "a stack is named with small letters, digits and hyphens; `up` is `make up`'s own"
+        )
+    return text
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="compose/local.py", description="The local stack: servers and services on this machine."
+    )
+    actions = parser.add_subparsers(dest="action", required=True, metavar="COMMAND")
+    installing = actions.add_parser(
+        "install", help="make .venv from the lock files and fetch the servers that are missing"
+    )
+    installing.add_argument("--dev", action="store_true", help="with the tools for tests and checks")
+    installing.add_argument("--no-servers", action="store_true", help="the Python packages alone")
+    actions.add_parser("up", help="start the stack in the background and print where it is")
+    actions.add_parser("down", help="end it")
+    using = actions.add_parser(
+        "with", help="start a stack, run a command with its variables, end it: with NAME [options] -- COMMAND"
+    )
+    using.add_argument("name", type=_stack_name, metavar="NAME")
+    using.add_argument("--fresh", action="store_true", help="with empty servers")
+    using.add_argument("--servers-only", action="store_true", help="no schemas, no services")
+    using.add_argument("--dev", action="store_true", help="with the tools for tests and checks")
+    actions.add_parser("check", help="format, lint, types, import contracts, unit tests")
+    locking = actions.add_parser("lock", help="write the lock files anew from pyproject.toml")
+    locking.add_argument("--upgrade", action="store_true", help="take the newest versions")
+    actions.add_parser("supervise", help="what `up` runs in the background")
+    return parser

@@ -1,0 +1,80 @@
+"""Where everything of one stack answers, as the variables that programs are given."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from .places import StackFolder
+
+_URLS = {"mysql": "CHORDWISE_MYSQL_URL", "postgres": "CHORDWISE_POSTGRES_URL", "redis": "CHORDWISE_REDIS_URL"}
+
+
+def external(server: str, environment: Mapping[str, str] = os.environ) -> str:
+    """The URL of an existing server that is to be used instead of one of ours; empty when ours is to be started."""
+    return environment.get(_URLS[server], "").strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoints:
+    """One stack's addresses and credentials."""
+
+    mysql_url: str
+    postgres_url: str
+    redis_url: str
+    database: str  # whose database the key was made in: the URL of an existing server, or "own"
+    gateway_port: int
+    flower_port: int
+    admin_key: str
+    flower_password: str
+    folder: str
+    api_key: str = ""
+    flower_user: str = "chordwise"
+
+    @classmethod
+    def of(cls, folder: StackFolder, passwords: Mapping[str, str], ports: Mapping[str, int]) -> Endpoints:
+        """The stack's own servers, save for those that the environment says are elsewhere."""
+        mysql = f"mysql+pymysql://chordwise:{passwords['mysql']}@127.0.0.1:{ports['mysql']}/chordwise?charset=utf8mb4"
+        postgres = f"postgresql+psycopg://chordwise:{passwords['postgres']}@127.0.0.1:{ports['postgres']}/chordwise"
+        return cls(
+            mysql_url=external("mysql") or mysql,
+            postgres_url=external("postgres") or postgres,
+            redis_url=external("redis") or f"redis://:{passwords['redis']}@127.0.0.1:{ports['redis']}/0",
+            database=external("mysql") or "own",
+            gateway_port=ports["gateway"],
+            flower_port=ports["flower"],
+            admin_key=passwords["admin_key"],
+            flower_password=passwords["flower"],
+            folder=str(folder.path),
+        )
+
+    def with_key(self, api_key: str) -> Endpoints:
+        """The same with the key of tenant demo."""
+        return replace(self, api_key=api_key)
+
+    @property
+    def url(self) -> str:
+        """Where the gateway answers."""
+        return f"http://127.0.0.1:{self.gateway_port}"
+
+    def for_client(self) -> dict[str, str]:
+        """All that the command line client needs."""
+        return {"CHORDWISE_URL": self.url, "CHORDWISE_API_KEY": self.api_key}
+
+    def variables(self) -> dict[str, str]:
+        """All variables of the stack. Without a key, as with servers alone, the key is empty."""
+        return {
+            "CHORDWISE_MYSQL_URL": self.mysql_url,
+            "CHORDWISE_POSTGRES_URL": self.postgres_url,
+            "CHORDWISE_REDIS_URL": self.redis_url,
+            "CHORDWISE_GATEWAY_HOST": "127.0.0.1",
+            "CHORDWISE_GATEWAY_PORT": str(self.gateway_port),
+            "CHORDWISE_ADMIN_KEY": self.admin_key,
+            **self.for_client(),
+            "CHORDWISE_FLOWER_URL": f"http://127.0.0.1:{self.flower_port}",
+            "CHORDWISE_FLOWER_USER": self.flower_user,
+            "CHORDWISE_FLOWER_PASSWORD": self.flower_password,
+            "CHORDWISE_STACK_DIR": self.folder,
+            "CHORDWISE_STACK_DATABASE": self.database,
+        }

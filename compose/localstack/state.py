@@ -1,0 +1,61 @@
+"""What a stack's supervisor writes down for others: who it is, how far it is, which processes are its own."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+
+from .places import StackFolder
+from .processes import Identity
+from .progress import Failure
+from .variables import write_private
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """``processes`` maps the name of a server or service to its process."""
+
+    supervisor: Identity
+    ready: bool = False
+    processes: Mapping[str, Identity] = field(default_factory=dict)
+
+
+def write(folder: StackFolder, state: State) -> None:
+    """Replace what is written down, in one step."""
+    write_private(folder.state, json.dumps(asdict(state), indent=1) + "\n")
+
+
+def read(folder: StackFolder) -> State | None:
+    """What was written down last; None when nothing was."""
+    try:
+        raw = json.loads(folder.state.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    processes = {name: Identity(**identity) for name, identity in raw["processes"].items()}
+    return State(supervisor=Identity(**raw["supervisor"]), ready=raw["ready"], processes=processes)
+
+
+@contextmanager
+def held(folder: StackFolder) -> Iterator[None]:
+    """Be the only supervisor of this stack; the system lets go when we die. Raises Failure when somebody else is."""
+    folder.path.mkdir(parents=True, exist_ok=True)
+    with folder.lock.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Failure(f"the stack '{folder.name}' is in use by another command of this checkout") from None
+        yield
+
+
+def is_held(folder: StackFolder) -> bool:
+    """Whether a supervisor of this stack is alive."""
+    if not folder.path.is_dir():
+        return False
+    try:
+        with held(folder):
+            return False
+    except Failure:
+        return True

@@ -1,0 +1,133 @@
+"""Cutting a parsed document into passages that can be embedded, found and read on their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from pipeline.core.sentences import Sentence, paragraphs, sentences
+from pipeline.core.tokens import TokenMap, count_tokens
+from pipeline.records import Chunking, Parsed, Passage, Section
+
+# Shares of the budget.
+_SMALL_SECTION = 0.5  # neighbouring sections are put into one passage up to this size
+_BARE_HEADING = 0.125  # up to this size a section goes with the one below it, however long that is
+_SMALL_PASSAGE = 0.25  # up to this size a passage is filled from the next paragraph rather than closed before it
+_MOST_OVERLAP = 1.5  # times the overlap asked for: how much a whole sentence more may repeat
+
+
+def chunk(parsed: Parsed, chunking: Chunking) -> list[Passage]:
+    """Passages of at most ``chunking.max_tokens`` tokens, in order, that hold every character of the text but white space.
+
+    Whole paragraphs are put together while they fit; a paragraph that does not fit by itself is cut between sentences,
+    into windows of which each repeats the last sentences of the one before, about ``chunking.overlap`` of the budget.
+    Nothing else is repeated. A sentence is cut only if it alone is too long: between clauses, else between words, else
+    between characters. A heading starts a new passage, except that small sections under one heading share a passage,
+    whose heading path is what they have in common, and that a heading with little below it goes with what follows.
+    Only a single token longer than the budget can exceed it. Takes time linear in the text.
+
+    Raises ValueError for a strategy other than ``sentences``, a budget below 1 or an overlap outside [0, 1).
+    """
+    if chunking.strategy != "sentences":
+        raise ValueError(f"there is no chunking strategy {chunking.strategy}; there is: sentences")
+    if chunking.max_tokens < 1 or not 0 <= chunking.overlap < 1:
+        raise ValueError("max_tokens must be at least 1 and overlap at least 0 and below 1")
+    text, tokens = parsed.text, TokenMap(parsed.text)
+    passages: list[Passage] = []
+    for group in _grouped(parsed.sections, tokens, chunking.max_tokens):
+        cut = (
+            list(sentences(text, tokens, start=start, end=end, max_tokens=chunking.max_tokens))
+            for start, end in paragraphs(text, start=group[0].start, end=group[-1].end)
+        )
+        passages.extend(_passage(text, packed[0].start, packed[-1].end, group) for packed in _packed(cut, chunking))
+    return passages
+
+
+def embedding_text(passage: Passage, title: str | None) -> str:
+    """What is embedded for ``passage``: where it stands, title and headings in one line, and below it its text.
+
+    A heading that repeats the title, or with which the text begins anyway, is not said twice.
+    """
+    headings = [heading for heading in passage.heading_path if heading != title]
+    if headings and passage.text.startswith(headings[-1]):
+        headings.pop()
+    place = " > ".join([title, *headings] if title else headings)
+    return f"{place}\n{passage.text}" if place else passage.text
+
+
+def _grouped(sections: Iterable[Section], tokens: TokenMap, max_tokens: int) -> Iterator[list[Section]]:
+    """Each section by itself, but small ones together with their neighbours under the same heading."""
+    group: list[Section] = []
+    group_size = 0
+    for section in sections:
+        size = tokens.count(section.start, section.end)
+        if group:
+            first = group[0].heading_path
+            below = section.heading_path[: len(first)] == first
+            beside = section.heading_path[:-1] == first[:-1]
+            small = group_size + size <= max_tokens * _SMALL_SECTION
+            bare = group_size <= max_tokens * _BARE_HEADING
+            if not (below and (small or bare)) and not (beside and small):
+                yield group
+                group, group_size = [], 0
+        group.append(section)
+        group_size += size
+    if group:
+        yield group
+
+
+def _packed(cut: Iterable[list[Sentence]], chunking: Chunking) -> Iterator[list[Sentence]]:
+    """The sentences of each passage, from those of each paragraph."""
+    budget = chunking.max_tokens
+    passage: list[Sentence] = []
+    size = 0
+    for paragraph in cut:
+        paragraph_size = sum(sentence.tokens for sentence in paragraph)
+        is_long = paragraph_size > budget
+        if passage and size + paragraph_size > budget and size > budget * _SMALL_PASSAGE:
+            yield passage
+            passage, size = [], 0
+        others = len(passage)  # sentences in the passage that are of other paragraphs, and so not repeated
+        for sentence in paragraph:
+            if passage and size + sentence.tokens > budget:
+                yield passage
+                passage = _tail(passage[others:], chunking, room=budget - sentence.tokens) if is_long else []
+                size, others = sum(each.tokens for each in passage), 0
+            passage.append(sentence)
+            size += sentence.tokens
+    if passage:
+        yield passage
+
+
+def _tail(passage: Sequence[Sentence], chunking: Chunking, *, room: int) -> list[Sentence]:
+    """The last sentences of ``passage`` that the next one repeats; never all of it, as what did not fit takes its room."""
+    wanted = chunking.overlap * chunking.max_tokens
+    most = min(room, wanted * _MOST_OVERLAP)
+    size, first = 0, len(passage)
+    while first > 0 and size < wanted and size + passage[first - 1].tokens <= most:
+        first -= 1
+        size += passage[first].tokens
+    return list(passage[first:])
+
+
+def _passage(text: str, start: int, end: int, sections: Sequence[Section]) -> Passage:
+    touched = [section for section in sections if section.start < end and section.end > start]
+    path = touched[0].heading_path
+    for section in touched[1:]:
+        path = _common(path, section.heading_path)
+    return Passage(
+        text=text[start:end],
+        start=start,
+        end=end,
+        token_count=count_tokens(text[start:end]),
+        heading_path=path,
+        page=touched[0].page,
+    )
+
+
+def _common(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
+    length = 0
+    for one, other in zip(first, second, strict=False):
+        if one != other:
+            break
+        length += 1
+    return first[:length]

@@ -1,0 +1,117 @@
+"""Both schemas, from nothing to the newest revision, back, and forth again, in databases of their own."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+import sqlalchemy
+from pydantic import SecretStr
+from sqlalchemy import Engine, make_url, text
+
+from pipeline.errors import Misconfigured
+from pipeline.settings import Settings
+from pipeline.stores.engines import mysql_engine, postgres_engine
+from pipeline.stores.migrate import check, downgrade, upgrade
+
+MYSQL_TABLES = {
+    "tenants",
+    "api_keys",
+    "namespaces",
+    "documents",
+    "generations",
+    "payloads",
+    "chunks",
+    "term_statistics",
+    "jobs",
+    "job_items",
+}
+
+
+@pytest.fixture
+def fresh(settings: Settings) -> Iterator[Settings]:
+    """Settings that point to two empty databases on the stack's servers."""
+    name = f"chordwise_{uuid.uuid4().hex[:12]}"
+    mysql, postgres = make_url(settings.mysql_url.get_secret_value()), make_url(settings.postgres_url.get_secret_value())
+    moved = settings.model_copy(
+        update={
+            "mysql_url": SecretStr(mysql.set(database=name).render_as_string(hide_password=False)),
+            "postgres_url": SecretStr(postgres.set(database=name).render_as_string(hide_password=False)),
+        }
+    )
+    for url in (mysql, postgres):
+        _outside_a_transaction(url, f"CREATE DATABASE {name}")
+    yield moved
+    for url in (mysql, postgres):
+        _outside_a_transaction(url, f"DROP DATABASE {name}")
+
+
+@pytest.fixture
+def engines(fresh: Settings) -> Iterator[tuple[Engine, Engine]]:
+    """Pools on the empty databases."""
+    mysql, postgres = mysql_engine(fresh), postgres_engine(fresh)
+    yield mysql, postgres
+    mysql.dispose()
+    postgres.dispose()
+
+
+class DescribeMigrations:
+    def it_goes_up_down_and_up_again(self, fresh, engines):
+        mysql, postgres = engines
+        upgrade(mysql, postgres, fresh)
+        check(mysql, postgres, fresh)
+        assert _tables(mysql) >= MYSQL_TABLES
+        assert "chunk_embeddings" in _tables(postgres)
+        downgrade(mysql, postgres, fresh)
+        assert not _tables(mysql) & MYSQL_TABLES
+        assert "chunk_embeddings" not in _tables(postgres)
+        upgrade(mysql, postgres, fresh)
+        upgrade(mysql, postgres, fresh)
+        check(mysql, postgres, fresh)
+
+    def it_has_the_tenant_in_every_table_and_first_in_every_index(self, fresh, engines):
+        mysql, postgres = engines
+        upgrade(mysql, postgres, fresh)
+        for engine in engines:
+            inspector = sqlalchemy.inspect(engine)
+            for table in _tables(engine) - {"schema_version_mysql", "schema_version_postgres"}:
+                primary = inspector.get_pk_constraint(table)["constrained_columns"]
+                indexes = [index["column_names"] for index in inspector.get_indexes(table)]
+                # The terms of the FULLTEXT index carry the tenant inside: tests/unit/test_terms.py.
+                leading = {columns[0] for columns in [primary, *indexes] if columns != ["terms"]}
+                assert leading == {"tenant_id"}, table
+
+    def it_says_in_one_sentence_what_is_missing(self, fresh, engines):
+        with pytest.raises(Misconfigured, match="run python -m pipeline.stores.migrate upgrade"):
+            check(*engines, fresh)
+
+    @pytest.mark.parametrize(
+        ("change", "named"),
+        [
+            ({"embedding_dim": 128}, "CHORDWISE_EMBEDDING_DIM"),
+            ({"pgvector_distance": "euclidean"}, "CHORDWISE_PGVECTOR_DISTANCE"),
+        ],
+    )
+    def it_refuses_settings_the_stored_vectors_do_not_fit(self, fresh, engines, change, named):
+        upgrade(*engines, fresh)
+        with pytest.raises(Misconfigured, match=named):
+            check(*engines, fresh.model_copy(update=change))
+
+    def it_refuses_an_index_of_another_operator_class(self, fresh, engines):
+        upgrade(*engines, fresh)
+        with engines[1].begin() as connection:
+            connection.execute(text("CREATE INDEX odd ON chunk_embeddings USING hnsw (embedding halfvec_l2_ops)"))
+        with pytest.raises(Misconfigured, match="odd"):
+            check(*engines, fresh)
+
+
+def _tables(engine: Engine) -> set[str]:
+    return set(sqlalchemy.inspect(engine).get_table_names())
+
+
+def _outside_a_transaction(url: sqlalchemy.URL, statement: str) -> None:
+    engine = sqlalchemy.create_engine(url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(statement))
+    engine.dispose()
