@@ -30,12 +30,9 @@ def main(arguments: list[str]) -> int:
         print("stopped", file=sys.stderr)
         return stopped.exit_code
     except Failure as failure:
-        log = (
-            f"\n  log: {failure.log.relative_to(ROOT) if failure.log.is_relative_to(ROOT) else failure.log}"
-            if failure.log
-            else ""
-        )
-        print(f"error: {failure}{log}", file=sys.stderr, flush=True)
+        print(f"error: {failure}", file=sys.stderr, flush=True)
+        if failure.log is not None:
+            print(f"  log: {failure.log}", file=sys.stderr, flush=True)
         return 1
 
 

@@ -51,9 +51,10 @@ def lock(*, upgrade: bool) -> int:
             )
             if (ROOT / name).is_file() and not upgrade:
                 shutil.copy(ROOT / name, Path(scratch) / name)
-            command = [tools, "-m", "piptools", "compile", *_FLAGS.split(), "--output-file", name, source.name]
+            compiling: list[str | Path] = [tools, "-m", "piptools", "compile", *_FLAGS.split()]
+            compiling += ["--output-file", name, source.name]
             with step(name, slow=True):
-                shell.run(command, what=f"resolving {name}", log=_LOG, environment=environment, cwd=Path(scratch))
+                shell.run(compiling, what=f"resolving {name}", log=_LOG, environment=environment, cwd=Path(scratch))
             earlier.append(name)
         repeated: set[str] = set()
         for name in layers:

@@ -91,29 +91,23 @@ def prepare(place: Home, passwords: dict[str, str], log: Path) -> None:
     if place.account is not None:
         os.chown(unfinished, place.account.uid, place.account.gid)
         os.chown(password, place.account.uid, place.account.gid)
-    run = {"log": log, "environment": place.environment, "cwd": Path("/"), "account": place.account}
-    with step("PostgreSQL: new data folder"):
-        initdb = [
-            place.installation / "bin" / "initdb",
-            "-D",
-            unfinished,
-            "-U",
-            "postgres",
-            "--auth=scram-sha-256",
-            f"--pwfile={password}",
-        ]
-        locale = ["--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions"]
-        shell.run([*initdb, *locale], what="making PostgreSQL's data folder", **run)
-        password.unlink()
-        single = [place.installation / "bin" / "postgres", "--single", "-D", unfinished, "-c", "exit_on_error=on"]
-        owner = f"CREATE ROLE chordwise LOGIN CREATEDB PASSWORD '{passwords['postgres']}'\n"
-        shell.run([*single, "template1"], what="adding pgvector", stdin=f"CREATE EXTENSION vector\n{owner}", **run)
+    binaries = place.installation / "bin"
+    initdb: list[str | Path] = [binaries / "initdb", "-D", unfinished, "-U", "postgres", "--auth=scram-sha-256"]
+    initdb += [f"--pwfile={password}", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions"]
+    single: list[str | Path] = [binaries / "postgres", "--single", "-D", unfinished, "-c", "exit_on_error=on"]
+    owner = f"CREATE ROLE chordwise LOGIN CREATEDB PASSWORD '{passwords['postgres']}'\n"
+
+    def run(command: list[str | Path], statements: str = "") -> None:
+        what, account, environment = "making PostgreSQL's data folder", place.account, place.environment
         shell.run(
-            [*single, "postgres"],
-            what="making the database",
-            stdin="CREATE DATABASE chordwise OWNER chordwise\n",
-            **run,
+            command, what=what, log=log, environment=environment, cwd=Path("/"), account=account, stdin=statements
         )
+
+    with step("PostgreSQL: new data folder"):
+        run(initdb)
+        password.unlink()
+        run([*single, "template1"], f"CREATE EXTENSION vector\n{owner}")
+        run([*single, "postgres"], "CREATE DATABASE chordwise OWNER chordwise\n")
     unfinished.rename(place.data)
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 
 from . import mariadb, ports, postgres, processes, programs, redis, services, shell, state, stopping, variables
 from .endpoints import Endpoints, external
@@ -136,18 +137,17 @@ class Stack:
 
     def _migrate_and_make_key(self) -> str:
         """Bring both schemas up to date; returns a key of tenant demo, a new one unless this database has one already."""
-        log = self.folder.logs / "migrate.log"
-        run = {"log": log, "environment": self._environment, "cwd": ROOT}
+        log, environment = self.folder.logs / "migrate.log", self._environment
+        migrate: list[str | Path] = [PYTHON, "-m", "pipeline.stores.migrate", "upgrade"]
         with step("schemas up to date"):
-            shell.run(
-                [PYTHON, "-m", "pipeline.stores.migrate", "upgrade"], what="bringing the schemas up to date", **run
-            )
+            shell.run(migrate, what="bringing the schemas up to date", log=log, environment=environment, cwd=ROOT)
         known = variables.read(self.folder.environment)
         database = external("mysql") or "own"
         if known.get("CHORDWISE_API_KEY") and known.get("CHORDWISE_STACK_DATABASE", "own") == database:
             return known["CHORDWISE_API_KEY"]
+        make_key: list[str | Path] = [PYTHON, "-m", "pipeline.stores.bootstrap", "demo"]
         with step("a key for tenant demo"):
-            return shell.secret_line([PYTHON, "-m", "pipeline.stores.bootstrap", "demo"], what="making a key", **run)
+            return shell.secret_line(make_key, what="making a key", log=log, environment=environment, cwd=ROOT)
 
     def _ports(self) -> dict[str, int]:
         """A port for each server and service: `up` takes the usual ones when they are free; a stack keeps its ports."""

@@ -61,7 +61,8 @@ def _score(
     present = frozenset(candidate.terms)
     found = {term for term in wanted if term in present}
     total_rarity = sum(rarity.values())
-    coverage = sum(rarity[term] for term in found) / total_rarity if total_rarity else 0.0
+    # Added up in the query's order: a set's order changes between processes, and with it the last digit of a sum.
+    coverage = sum(rarity[term] for term in wanted if term in found) / total_rarity if total_rarity else 0.0
     parts = [(_COVERAGE, coverage)] if wanted else []
     if len(wanted) > 1:
         parts.append((_PROXIMITY, coverage * _density(candidate.terms, found)))

@@ -16,11 +16,18 @@ _ALWAYS_ENDS = frozenset("。！？；｡‼⁇⁈⁉")
 _CJK_CHARACTER = re.compile(f"[{_CJK}]")
 _NEXT = re.compile(r"\s{0,99}(\S)")
 
-_ABBREVIATIONS = frozenset(
-    ["adm", "al", "approx", "apt", "asst", "assn", "ave", "bldg", "blvd", "brig", "ca", "capt", "cf", "cmdr", "co", "col", "corp", "cpl", "dept", "dist", "dr", "ed", "eds", "esp", "est", "etc", "ext", "gen", "gov", "hon", "inc", "incl", "ing", "jr", "lt", "ltd", "maj", "mr", "mrs", "ms", "mt", "messrs", "mme", "nee", "op", "orig", "prof", "pvt", "rep", "resp", "rev", "sen", "sgt", "sr", "ss", "st", "supt", "univ", "viz", "vs", "jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec", "mon", "tue", "tues", "wed", "thu", "thur", "thurs", "fri", "sat", "sun"]
+
+def _set_of(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_ABBREVIATIONS = _set_of(
+    """adm al approx apt asst assn ave bldg blvd brig ca capt cf cmdr co col corp cpl dept dist dr ed eds esp est etc ext
+    gen gov hon inc incl ing jr lt ltd maj mr mrs ms mt messrs mme nee op orig prof pvt rep resp rev sen sgt sr ss st
+    supt univ viz vs jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues thu thur thurs fri"""
 )
-_BEFORE_A_NUMBER = frozenset(
-    ["app", "appx", "art", "ch", "chap", "col", "eq", "eqs", "ex", "fig", "figs", "lit", "n", "no", "nos", "nr", "p", "para", "pp", "ref", "refs", "sec", "sect", "suppl", "tab", "v", "vol", "vols"]
+_BEFORE_A_NUMBER = _set_of(
+    "app appx art ch chap col eq eqs ex fig figs lit n no nos nr p para pp ref refs sec sect suppl tab v vol vols"
 )
 _DOTTED = re.compile(r"[a-z]{1,2}(?:\.[a-z]{1,2})+")  # u.s, e.g, a.m, ph.d
 _LONGEST_ABBREVIATION = 12  # characters

@@ -128,7 +128,7 @@ class Tokenizer:
     share a token with a probability of 3 in 100 million).
     """
 
-    _MOST_REMEMBERED = 200_000  # tokens; about 25 MB
+    _MOST_REMEMBERED = 50_000  # tokens; about 7 MB
 
     def __init__(self, scope: Scope) -> None:
         # A length in front of each part: no two scopes can give the same bytes, whatever characters their names hold.
@@ -155,8 +155,11 @@ class Tokenizer:
 
 
 def token(scope: Scope, term: str) -> str:
-    """The token of ``term`` in ``scope``; see `Tokenizer`, which is faster for many terms of one scope."""
-    return Tokenizer(scope).token(term)
+    """The token of ``term`` in ``scope``; see `Tokenizer`. Remembers the scopes used last, so it is cheap for a query."""
+    return _tokenizer_of(scope).token(term)
+
+
+_tokenizer_of = functools.lru_cache(maxsize=64)(Tokenizer)
 
 
 def _words(text: str) -> Iterator[str]:

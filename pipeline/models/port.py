@@ -48,6 +48,11 @@ class Reranker(Protocol):
         """How ``stats`` and logs call it."""
         ...
 
+    @property
+    def weight(self) -> float:
+        """How far its judgement overrules the fused order, from 0 (not at all) to 1 (entirely)."""
+        ...
+
     def rerank(self, query: str, candidates: Sequence[Candidate], *, timeout_s: float) -> dict[str, float]:
         """A score in [0, 1] by chunk id, higher is better; candidates without one keep their place.
 

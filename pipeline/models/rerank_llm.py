@@ -78,6 +78,11 @@ class LlmReranker:
         """The model that judges."""
         return f"llm:{self._model}"
 
+    @property
+    def weight(self) -> float:
+        """A model that read the passages knows better than ranks do; the fused score separates what it finds equal."""
+        return 0.8
+
     def rerank(self, query: str, candidates: Sequence[Candidate], *, timeout_s: float) -> dict[str, float]:
         """Scores by chunk id; see the port. Candidates the model passed over have none.
 

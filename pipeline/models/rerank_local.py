@@ -25,6 +25,12 @@ class LocalReranker:
         """Always ``local``."""
         return "local"
 
+    @property
+    def weight(self) -> float:
+        """Only near-ties change places: at 0.05 it was never below the fused order on any judged collection, at 1 it
+        lost on three of four."""
+        return 0.05
+
     def rerank(self, query: str, candidates: Sequence[Candidate], *, timeout_s: float) -> dict[str, float]:
         """A score for every candidate; see the port. Equal texts get equal scores, whatever their order.
 

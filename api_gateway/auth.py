@@ -1,0 +1,130 @@
+"""From an API key to the tenant it belongs to and what it may do."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+import structlog
+from fastapi import Depends, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from api_gateway.problems import Problem
+from pipeline.errors import Unavailable
+from pipeline.flows.resources import Resources
+from pipeline.stores.tenants import Principal, Tenants, hashed, tenant_of
+from pipeline.stores.work import unit_of_work
+
+log = structlog.get_logger(__name__)
+
+FRESH_S = 10.0  # a revoked key works for at most this long
+FRESH_REFUSAL_S = 2.0  # a new key is refused for at most this long, if it was tried too early
+STALE_S = 300.0  # how long verified keys go on working while MySQL is away
+_MOST_KEYS = 10_000
+
+# Read by hand in `api_key_of`; this describes it in OpenAPI.
+_BEARER = HTTPBearer(auto_error=False, scheme_name="api_key", description="An API key of the form `cw_<tenant>_<secret>`.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    principal: Principal | None
+    at: float
+
+
+class Keys:
+    """Verified keys, kept for a moment, so that a request does not cost a database query. Hashes only."""
+
+    def __init__(
+        self,
+        look_up: Callable[[str], Awaitable[Principal | None]],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._look_up = look_up
+        self._clock = clock
+        self._known: OrderedDict[bytes, _Verdict] = OrderedDict()
+
+    async def principal(self, api_key: str) -> Principal | None:
+        """Who the key stands for, None if nobody.
+
+        Raises Unavailable when MySQL does not answer and the key was not verified lately.
+        """
+        if tenant_of(api_key) is None:
+            return None
+        digest = hashed(api_key)
+        known = self._known.get(digest)
+        if known is not None:
+            age = self._clock() - known.at
+            if age < (FRESH_S if known.principal else FRESH_REFUSAL_S):
+                return known.principal
+        try:
+            found = await self._look_up(api_key)
+        except Unavailable:
+            if known is None or known.principal is None or self._clock() - known.at > STALE_S:
+                raise
+            log.warning("key_answered_from_cache", tenant_id=known.principal.tenant_id)
+            return known.principal
+        self._known[digest] = _Verdict(found, self._clock())
+        self._known.move_to_end(digest)
+        if len(self._known) > _MOST_KEYS:
+            self._known.popitem(last=False)
+        return found
+
+
+def look_up(api_key: str, use: Resources) -> Principal | None:
+    """Ask MySQL who a key stands for. Blocking. Raises Unavailable."""
+    tenant_id = tenant_of(api_key)
+    if tenant_id is None:
+        return None
+    with unit_of_work(use.mysql) as work:
+        return Tenants(work.connection, tenant_id).principal(api_key)
+
+
+def api_key_of(headers: Mapping[str, str]) -> str:
+    """The key in an Authorization header. Raises Problem 401."""
+    scheme, _, key = headers.get("authorization", "").strip().partition(" ")
+    if not scheme:
+        raise unauthenticated("missing_api_key", "The request has no Authorization header with an API key.")
+    if scheme.lower() != "bearer" or not key.strip():
+        raise unauthenticated("malformed_authorization", "The Authorization header is not of the form: Bearer <api key>.")
+    return key.strip()
+
+
+def unauthenticated(code: str, detail: str) -> Problem:
+    """401, saying how to authenticate."""
+    return Problem(401, code, detail, headers={"WWW-Authenticate": "Bearer"})
+
+
+class Requires:
+    """A dependency: the request's principal, if its key has the scope."""
+
+    def __init__(self, scope: str) -> None:
+        self._scope = scope
+
+    async def __call__(
+        self, request: Request, _: HTTPAuthorizationCredentials | None = Depends(_BEARER)
+    ) -> Principal:
+        keys: Keys = request.app.state.gateway.keys
+        principal = await keys.principal(api_key_of(request.headers))
+        if principal is None:
+            raise unauthenticated("invalid_api_key", "The API key is not known, or it was revoked.")
+        request.state.tenant_id = principal.tenant_id
+        structlog.contextvars.bind_contextvars(tenant_id=principal.tenant_id)
+        require_scope(principal, self._scope)
+        return principal
+
+
+def require_scope(principal: Principal, scope: str) -> None:
+    """Raises Problem 403 if the key may not do this."""
+    if scope not in principal.scopes:
+        raise Problem(403, "insufficient_scope", f"The API key does not have the scope {scope}.")
+
+
+def require_same_tenant(principal: Principal, claimed: object) -> None:
+    """Raises Problem 403 if a body names another tenant than its key; what is no string is left to validation."""
+    if isinstance(claimed, str) and claimed != principal.tenant_id:
+        errors = [{"pointer": "/tenant_id", "detail": "is not the tenant of the API key"}]
+        raise Problem(403, "tenant_mismatch", "The tenant_id in the body is not the one of the API key.", errors=errors)

@@ -1,0 +1,103 @@
+"""Around every request: its id, its log line, its metrics, and the last resort for errors. Plain ASGI."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from urllib.parse import unquote_to_bytes
+
+import structlog
+from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api_gateway.metrics import LATENCY, REQUESTS
+from api_gateway.problems import internal
+
+log = structlog.get_logger("api_gateway")
+
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+}
+_CLIENT_WENT = 499  # nginx's number for a client that did not wait; it is only logged, never sent
+_METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+
+# Stands for an encoded slash while routes are matched. No id of ours can contain it.
+SLASH = "\0"
+
+
+class RequestContext:
+    """Gives each request an id that reaches every log line, task and answer of it, and logs one line at its end."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = request_id_of(scope)
+        state = scope.setdefault("state", {})
+        state["request_id"] = request_id
+        keep_encoded_slashes(scope)
+        status = 0
+        started = time.perf_counter()
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                headers["X-Request-ID"] = request_id
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        with structlog.contextvars.bound_contextvars(request_id=request_id):
+            try:
+                await self._app(scope, receive, send_with_headers)
+            except ClientDisconnect:
+                status = status or _CLIENT_WENT
+            except Exception:
+                log.exception("request_failed")
+                if not status:
+                    await internal().response(scope)(scope, receive, send_with_headers)
+            finally:
+                _observe(scope, status or _CLIENT_WENT, time.perf_counter() - started)
+
+
+def _observe(scope: Scope, status: int, seconds: float) -> None:
+    route = getattr(scope.get("route"), "path", None) or "unknown"
+    method = scope["method"] if scope["method"] in _METHODS else "other"
+    REQUESTS.labels(method, route, status).inc()
+    LATENCY.labels(method, route, status).observe(seconds)
+    log.info(
+        "request",
+        method=method,
+        route=route,
+        status=status,
+        latency_ms=round(seconds * 1000, 2),
+        tenant_id=scope["state"].get("tenant_id"),
+    )
+
+
+def request_id_of(scope: Scope) -> str:
+    """The caller's X-Request-ID if it is 1 to 128 visible ASCII characters, else a new one."""
+    for name, value in scope["headers"]:
+        if name == b"x-request-id":
+            given = bytes(value)
+            if 1 <= len(given) <= 128 and all(0x21 <= byte <= 0x7E for byte in given):
+                return given.decode("ascii")
+    return str(uuid.uuid4())
+
+
+def keep_encoded_slashes(scope: Scope) -> None:
+    """Let ``%2F`` stand for a slash inside a path segment: ids may hold slashes, and servers decode before routing."""
+    raw: bytes = (scope.get("raw_path") or b"").partition(b"?")[0]
+    if b"%2f" in raw.lower() and b"%00" not in raw:
+        kept = raw.replace(b"%2F", b"%00").replace(b"%2f", b"%00")
+        scope["path"] = unquote_to_bytes(kept).decode("utf-8", "replace")

@@ -1,0 +1,104 @@
+"""What the routes share: resources, caches, waiters, and threads for everything that blocks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import ParamSpec, TypeVar
+
+import structlog
+from anyio import CapacityLimiter, to_thread
+from fastapi import Request
+
+from api_gateway.auth import Keys, look_up
+from api_gateway.problems import Problem
+from api_gateway.waiting import Wakes
+from pipeline.errors import Unavailable
+from pipeline.flows.resources import Resources
+from pipeline.records import Namespace, TenantId
+from pipeline.settings import Settings
+from pipeline.stores.namespaces import Namespaces
+from pipeline.stores.tenants import Principal
+from pipeline.stores.work import unit_of_work
+
+log = structlog.get_logger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+THREADS = 40
+HEAVY_THREADS = 4  # large bodies, verification: they may fill their own threads and nobody else's
+QUICK_TIMEOUT_S = 2.0  # for the small look-ups that stand in front of a request
+_NAMESPACE_FRESH_S = 5.0
+_NAMESPACE_STALE_S = 300.0
+_MOST_NAMESPACES = 10_000
+
+
+class Gateway:
+    """One process's gateway. Made by `create_app`; nothing is connected before it is used."""
+
+    def __init__(self, settings: Settings, resources: Resources) -> None:
+        self.settings = settings
+        self.resources = resources
+        self.quick = replace(resources, timeout_s=QUICK_TIMEOUT_S)
+        self.wakes = Wakes()
+        self.keys = Keys(self._look_up)
+        self.namespaces = KnownNamespaces(self.quick)
+        self._threads: CapacityLimiter | None = None
+        self._heavy: CapacityLimiter | None = None
+
+    async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call something that blocks, in a thread."""
+        self._threads = self._threads or CapacityLimiter(THREADS)  # needs a running loop, so not made earlier
+        return await to_thread.run_sync(lambda: function(*args, **kwargs), limiter=self._threads)
+
+    async def run_heavy(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """The same for what may take seconds."""
+        self._heavy = self._heavy or CapacityLimiter(HEAVY_THREADS)
+        return await to_thread.run_sync(lambda: function(*args, **kwargs), limiter=self._heavy)
+
+    async def _look_up(self, api_key: str) -> Principal | None:
+        return await self.run(look_up, api_key, self.quick)
+
+
+class KnownNamespaces:
+    """Which namespaces were there a moment ago. They are never unmade, so only the absent ones are asked for often."""
+
+    def __init__(self, use: Resources, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._use = use
+        self._clock = clock
+        self._seen: dict[tuple[TenantId, Namespace], float] = {}
+
+    def require(self, tenant_id: TenantId, names: Sequence[Namespace]) -> None:
+        """Blocking. Raises Problem 404 that names the first one that is not there.
+
+        While MySQL is away, those seen in the last minutes are taken to be there; Unavailable is raised for others.
+        """
+        if all(self._age(tenant_id, name) < _NAMESPACE_FRESH_S for name in names):
+            return
+        try:
+            with unit_of_work(self._use.mysql) as work:
+                there = Namespaces(work.connection, tenant_id).existing(names)
+        except Unavailable:
+            if all(self._age(tenant_id, name) < _NAMESPACE_STALE_S for name in names):
+                log.warning("namespaces_answered_from_cache")
+                return
+            raise
+        if len(self._seen) > _MOST_NAMESPACES:
+            self._seen.clear()
+        self._seen.update(((tenant_id, name), self._clock()) for name in there)
+        missing = [(place, name) for place, name in enumerate(names) if name not in there]
+        if missing:
+            errors = [{"pointer": f"/namespaces/{place}", "detail": "does not exist"} for place, _ in missing]
+            detail = f"There is no namespace {missing[0][1]}."
+            raise Problem(404, "namespace_not_found", detail, errors=errors)
+
+    def _age(self, tenant_id: TenantId, name: Namespace) -> float:
+        return self._clock() - self._seen.get((tenant_id, name), float("-inf"))
+
+
+def gateway_of(request: Request) -> Gateway:
+    """The gateway that serves this request."""
+    gateway: Gateway = request.app.state.gateway
+    return gateway

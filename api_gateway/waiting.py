@@ -1,0 +1,162 @@
+"""Waiting for queries and jobs: one Redis subscriber per process wakes whoever waits for a name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import redis.asyncio
+import structlog
+from redis.exceptions import RedisError
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive
+
+from api_gateway.problems import Problem
+from pipeline.stores.queries import WAKE_CHANNEL
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+LOOK_AGAIN_S = 1.0  # what a lost message costs at most
+MOST_WAITERS = 10_000
+_LISTEN_S = 15.0  # a silent connection is pinged this often
+_BACKOFF_S = (0.05, 0.2, 0.5, 1.0, 2.0)
+
+
+class Waiter:
+    """One who waits for a name. Waking it twice, or before it waits, does no harm."""
+
+    __slots__ = ("_woken",)
+
+    def __init__(self) -> None:
+        self._woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def wake(self) -> None:
+        """Let it look."""
+        if not self._woken.done():
+            self._woken.set_result(None)
+
+    async def sleep(self, seconds: float, gone: asyncio.Future[None]) -> None:
+        """Until woken, until ``gone`` is done, or until the time is over."""
+        await asyncio.wait({self._woken, gone}, timeout=max(0.0, seconds), return_when=asyncio.FIRST_COMPLETED)
+        if self._woken.done():
+            self._woken = asyncio.get_running_loop().create_future()
+
+
+class Wakes:
+    """Everyone who waits in this process, by the name that is said on the wake channel."""
+
+    def __init__(self, *, most_waiters: int = MOST_WAITERS) -> None:
+        self._waiters: dict[str, set[Waiter]] = {}
+        self._count = 0
+        self._most_waiters = most_waiters
+        self._released = False
+
+    @property
+    def count(self) -> int:
+        """How many wait now."""
+        return self._count
+
+    @contextmanager
+    def watch(self, name: str) -> Iterator[Waiter]:
+        """Be woken for ``name`` from here on. Watch first, publish then, and nothing can be missed.
+
+        Raises Problem 503 when too many wait already.
+        """
+        if self._count >= self._most_waiters:
+            detail = "Too many requests wait for an answer; ask again without waiting."
+            raise Problem(503, "too_many_waiters", detail, headers={"Retry-After": "1"})
+        waiter = Waiter()
+        self._waiters.setdefault(name, set()).add(waiter)
+        self._count += 1
+        try:
+            yield waiter
+        finally:
+            self._count -= 1
+            waiting = self._waiters[name]
+            waiting.discard(waiter)
+            if not waiting:
+                del self._waiters[name]
+
+    def wake(self, name: str) -> None:
+        """Wake who waits for this name."""
+        for waiter in self._waiters.get(name, ()):
+            waiter.wake()
+
+    def wake_all(self) -> None:
+        """Let everyone look for himself: messages may have been missed."""
+        for waiters in self._waiters.values():
+            for waiter in waiters:
+                waiter.wake()
+
+    def release(self) -> None:
+        """End all waiting, for good: the process is about to go."""
+        self._released = True
+        self.wake_all()
+
+    async def until(
+        self,
+        waiter: Waiter,
+        look: Callable[[], Awaitable[T | None]],
+        *,
+        seconds: float,
+        receive: Receive,
+        look_first: bool = True,
+        alarm_in_s: float | None = None,
+    ) -> T | None:
+        """What ``look`` finds, as soon as it finds something; None when the seconds are over.
+
+        It looks when woken, at least every second, and once after ``alarm_in_s``. ``receive`` is the request's, whose
+        body has been read: raises ClientDisconnect when nobody is there any more to be answered.
+        """
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + seconds
+        alarm_at = None if alarm_in_s is None else loop.time() + alarm_in_s
+        gone = asyncio.ensure_future(_disconnected(receive))
+        try:
+            if look_first and (found := await look()) is not None:
+                return found
+            while not self._released and (now := loop.time()) < ends_at:
+                wake_at = min(now + LOOK_AGAIN_S, ends_at)
+                if alarm_at is not None and now < alarm_at:
+                    wake_at = min(wake_at, alarm_at)
+                await waiter.sleep(wake_at - now, gone)
+                if gone.done():
+                    raise ClientDisconnect
+                if (found := await look()) is not None:
+                    return found
+            return None
+        finally:
+            gone.cancel()
+
+    async def listen(self, client: redis.asyncio.Redis) -> None:
+        """Pass on what is said on the wake channel, for ever; connects again whenever the connection is lost."""
+        failures = 0
+        while True:
+            try:
+                async with client.pubsub(ignore_subscribe_messages=True) as pubsub:
+                    await pubsub.subscribe(WAKE_CHANNEL)
+                    self.wake_all()
+                    if failures:
+                        log.info("wake_channel_back", failures=failures)
+                    failures = 0
+                    while True:
+                        message = await pubsub.get_message(timeout=_LISTEN_S)
+                        if message is None:
+                            await pubsub.ping()
+                        elif message["type"] == "message":
+                            self.wake(message["data"].decode())
+            except (RedisError, OSError, TimeoutError) as error:
+                delay = _BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)]
+                if not failures:
+                    log.warning("wake_channel_lost", error=type(error).__name__)
+                failures += 1
+                await asyncio.sleep(delay)
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
