@@ -6,6 +6,7 @@ what guarantees a query, so the broker may lose any message here and nothing is 
 
 from __future__ import annotations
 
+from kombu import Exchange
 from kombu import Queue as KombuQueue
 
 from pipeline.settings import settings
@@ -18,7 +19,8 @@ result_backend = _settings.redis_url.get_secret_value()
 
 task_default_queue = Queue.UPKEEP.value
 task_create_missing_queues = False  # a message for a queue without a worker is a mistake, not a new queue
-task_queues = [KombuQueue(queue.value) for queue in Queue]
+# Exchange and key are spelled out: left to the default, every queue would get every message of the default queue.
+task_queues = [KombuQueue(queue.value, Exchange(queue.value), routing_key=queue.value) for queue in Queue]
 task_routes = {
     TaskName.INGEST.value: {"queue": Queue.INGEST.value},
     TaskName.RECALL.value: {"queue": Queue.RECALL.value},

@@ -111,7 +111,6 @@ class Requires:
         principal = await keys.principal(api_key_of(request.headers))
         if principal is None:
             raise unauthenticated("invalid_api_key", "The API key is not known, or it was revoked.")
-        request.state.tenant_id = principal.tenant_id
         structlog.contextvars.bind_contextvars(tenant_id=principal.tenant_id)
         require_scope(principal, self._scope)
         return principal

@@ -41,8 +41,7 @@ class RequestContext:
             await self._app(scope, receive, send)
             return
         request_id = request_id_of(scope)
-        state = scope.setdefault("state", {})
-        state["request_id"] = request_id
+        scope.setdefault("state", {})["request_id"] = request_id
         keep_encoded_slashes(scope)
         status = 0
         started = time.perf_counter()
@@ -57,7 +56,7 @@ class RequestContext:
                     headers.setdefault(name, value)
             await send(message)
 
-        with structlog.contextvars.bound_contextvars(request_id=request_id):
+        with structlog.contextvars.bound_contextvars(request_id=request_id, tenant_id=None):
             try:
                 await self._app(scope, receive, send_with_headers)
             except ClientDisconnect:
@@ -81,7 +80,6 @@ def _observe(scope: Scope, status: int, seconds: float) -> None:
         route=route,
         status=status,
         latency_ms=round(seconds * 1000, 2),
-        tenant_id=scope["state"].get("tenant_id"),
     )
 
 

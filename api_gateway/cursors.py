@@ -29,9 +29,14 @@ def decode(cursor: str | None, kind: str, *types: type[str] | type[int]) -> tupl
         found = None
     fits = isinstance(found, list) and len(found) == len(types) + 1 and found[0] == kind
     if not fits or not all(type(value) is wanted for value, wanted in zip(found[1:], types, strict=True)):
-        places = [{"pointer": "/cursor", "in": "query", "detail": "is not a cursor that this list gave"}]
-        raise Problem(422, "invalid_cursor", "The cursor is not one that this list gave.", errors=places)
+        raise foreign()
     return tuple(found[1:])
+
+
+def foreign() -> Problem:
+    """422 for a cursor that the list at hand never gave."""
+    places = [{"pointer": "/cursor", "in": "query", "detail": "is not a cursor that this list gave"}]
+    return Problem(422, "invalid_cursor", "The cursor is not one that this list gave.", errors=places)
 
 
 def page(found: Sequence[T], limit: int, cursor_of: Callable[[T], str]) -> tuple[Sequence[T], str | None]:

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 LONGEST_WAIT_S = 60
 
 # A preference, its value if it has one, and parameters, which none of ours takes.
-_PREFERENCE = re.compile(r'\s*([!#$%&\'*+.^_`|~0-9A-Za-z-]+)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^\s,;"]*))?\s*(?:;[^,]*)?(?:,|$)')
+_PREFERENCE = re.compile(
+    r"""\s*+([!#$%&'*+.^_`|~0-9A-Za-z-]++)\s*+(?:=\s*+("(?:[^"\\]|\\.)*+"|[^\s,;"]*+))?\s*+(?:;[^,]*+)?(?:,|$)"""
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -143,18 +143,27 @@ class Wakes:
                     if failures:
                         log.info("wake_channel_back", failures=failures)
                     failures = 0
-                    while True:
-                        message = await pubsub.get_message(timeout=_LISTEN_S)
-                        if message is None:
-                            await pubsub.ping()
-                        elif message["type"] == "message":
-                            self.wake(message["data"].decode())
+                    await self._pass_on(pubsub)
             except (RedisError, OSError, TimeoutError) as error:
                 delay = _BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)]
                 if not failures:
                     log.warning("wake_channel_lost", error=type(error).__name__)
                 failures += 1
                 await asyncio.sleep(delay)
+
+    async def _pass_on(self, pubsub: redis.asyncio.client.PubSub) -> None:
+        pinged = False
+        while True:
+            message = await pubsub.get_message(timeout=_LISTEN_S)
+            if message is not None:
+                pinged = False
+                if message["type"] == "message":
+                    self.wake(message["data"].decode())
+            elif pinged:
+                raise ConnectionError("no answer to a ping")
+            else:
+                pinged = True
+                await pubsub.ping()
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -14,11 +14,13 @@ FINAL_JOB_STATES = frozenset({"succeeded", "partly_failed", "failed", "cancelled
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobError(Result):
-    """Why one document of a job was not ingested. ``code`` is stable, ``detail`` is a sentence."""
+    """Why one document of a job was not ingested. ``code`` is stable, ``detail`` is a sentence, ``pointer`` leads to
+    the place in the request."""
 
     code: str = "unknown"
     detail: str = ""
     document_id: str | None = None
+    pointer: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +120,7 @@ def together(*ingestions: Ingestion) -> Ingestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HitSource(Result):
-    """How one channel saw a chunk. ``rank`` counts from 1; ``score`` is the channel's own."""
+    """How one channel saw a chunk. ``rank`` counts from 1; None: it only scored what another channel had found."""
 
     channel: str
     rank: int | None = None
@@ -282,5 +284,6 @@ class Health(Result):
 def failures(errors: Iterable[JobError], *, at_most: int = 3) -> str:
     """The first few errors in one line, for people."""
     listed = list(errors)
-    told = "; ".join(f"{error.document_id or 'a document'}: {error.detail or error.code}" for error in listed[:at_most])
+    names = (error.document_id or error.pointer or "a document" for error in listed[:at_most])
+    told = "; ".join(f"{name}: {error.detail or error.code}" for name, error in zip(names, listed, strict=False))
     return told + (f"; and {len(listed) - at_most} more" if len(listed) > at_most else "")

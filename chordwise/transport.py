@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -117,8 +118,12 @@ def client_arguments(url: str | None, api_key: str | None) -> dict[str, Any]:
         valid, host = False, ""
     if not valid:
         raise NotConfigured("the address of the server must look like http://host:port; check CHORDWISE_URL")
+    # Loading the certificates of the world takes longer than a query, and http has no use for them: it gets a context
+    # that trusts nobody.
+    secure = urlsplit(url).scheme == "https"
     return {
         "base_url": url.rstrip("/"),
+        "verify": httpx.create_ssl_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
         "headers": {"Authorization": f"Bearer {api_key}", "User-Agent": USER_AGENT, "Accept": "application/json"},
         "trust_env": host not in _LOOPBACK,  # a proxy from the environment cannot reach this machine's own loopback
         "limits": httpx.Limits(max_connections=64, max_keepalive_connections=32),

@@ -11,13 +11,14 @@ from typing import Any
 
 import structlog
 from celery import Celery
-from celery.signals import setup_logging, worker_init
+from celery.signals import celeryd_after_setup, setup_logging, worker_init, worker_process_init
 
 from pipeline.errors import Misconfigured, Unavailable
 from pipeline.settings import settings
 from pipeline.stores.engines import mysql_engine, postgres_engine
 from pipeline.stores.migrate import check
 from pipeline.telemetry import configure_logging
+from workers import resources
 from workers.subscriptions import subscribe_to_nothing
 
 log = structlog.get_logger(__name__)
@@ -47,3 +48,16 @@ def _check_schema(**_: Any) -> None:
     finally:
         mysql.dispose()
         postgres.dispose()
+
+
+@celeryd_after_setup.connect(weak=False)
+def _warm_up_threads(instance: Any, **_: Any) -> None:
+    """A worker of threads loads the model before it takes queries: a channel's time is less than loading takes."""
+    if "threads" in getattr(instance.pool_cls, "__module__", ""):
+        resources.warm_up(resources.for_queries())
+
+
+@worker_process_init.connect(weak=False)
+def _warm_up_child(**_: Any) -> None:
+    """A forked child of the ingest worker loads the model before its first batch, whose lease is running by then."""
+    resources.warm_up(resources.for_ingestion())

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import functools
 
+import structlog
+from sqlalchemy.exc import SQLAlchemyError
+
 from pipeline.channels.port import Channel
+from pipeline.errors import Unavailable
 from pipeline.flows.channels import make_channels
 from pipeline.flows.resources import Resources
-from pipeline.records import ChannelName
+from pipeline.models.factory import check_embedder
+from pipeline.records import Candidate, ChannelName, ChunkId
 from pipeline.settings import settings
+
+log = structlog.get_logger(__name__)
 
 
 @functools.cache
@@ -27,3 +34,16 @@ def for_queries() -> Resources:
 def channels() -> dict[ChannelName, Channel]:
     """The channels of this installation."""
     return make_channels(for_queries())
+
+
+def warm_up(use: Resources) -> None:
+    """Load the model and open the first connections, so that nobody's first query pays for it. What is away now will be
+    tried again by whoever needs it."""
+    try:
+        check_embedder(use.embedder, timeout_s=10.0)
+        with use.mysql.connect(), use.postgres.connect():
+            use.reranker.rerank("warm up", [Candidate(chunk_id=ChunkId("warm"), title=None, text="up")], timeout_s=5.0)
+    except Unavailable as error:
+        log.warning("not_warm", code=error.code, detail=str(error))
+    except SQLAlchemyError as error:
+        log.warning("not_warm", code="store_unavailable", detail=type(error).__name__)

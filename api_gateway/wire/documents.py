@@ -106,13 +106,11 @@ class Intake:
             first = places(error)[0]
             return refusal(value, "invalid_document", where + first["pointer"], first["detail"])
         source = sent.source
-        media_type = (source.media_type if source else None) or "text/plain"
         return self.upload(
             document_id=str(uuid.uuid4()) if sent.document_id is None else sent.document_id,
             fields=to_fields(sent),
             body=sent.text.encode(),
-            # A page may claim another character set in its head; the text in front of us is UTF-8 now.
-            media_type="text/html;charset=utf-8" if media_type == "text/html" else media_type,
+            media_type=(source.media_type if source else None) or "text/plain",
             source_uri=source.uri if source else None,
             where=where,
             text_where=f"{where}/text",

@@ -66,9 +66,10 @@ def evaluate_collection(
     if as_json:
         screen.print_json(_as_json(collection, namespace, report, held=held, empty=empty))
     else:
+        asked = screen.plural(report.queries, "query", "queries")
         note = "ingested now" if done else "there before"
         expected = "" if held == documents else f", though the collection has {documents}"
-        screen.say(f"{collection.name} in {namespace}: {report.queries} queries, {held} documents ({note}{expected})")
+        screen.say(f"{collection.name} in {namespace}: {asked}, {held} documents ({note}{expected})")
         _show(report, empty=empty)
     if report.failed:
         raise ChordwiseError(f"{screen.plural(report.failed, 'query', 'queries')} had no answer, counted as 0")

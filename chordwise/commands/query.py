@@ -115,7 +115,7 @@ def _title(hit: Hit, several: bool, width: int, lead: str = "") -> Text:
 
 def _found_by(hit: Hit) -> list[str]:
     """Each channel with the rank that the chunk had there, and where reranking took it from."""
-    lines = [source.channel + (f" #{source.rank}" if source.rank else "") for source in hit.sources]
+    lines = [f"{source.channel} #{source.rank}" for source in hit.sources if source.rank]
     if hit.rerank and hit.rerank.from_rank:
         lines.append(f"fused #{hit.rerank.from_rank}")
     return [screen.clean(line) for line in lines or [hit.source or "-"]]

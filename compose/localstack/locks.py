@@ -6,7 +6,6 @@ ones before it as constraints and repeats none of their packages, so that they c
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 import tempfile
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from . import shell
-from .install import DEV_LOCK, RUNTIME_LOCKS
+from .lockfile import DEV_LOCK, RUNTIME_LOCKS, pins, without
 from .places import LOCAL, ROOT
 from .progress import Failure, say, step
 
@@ -23,7 +22,6 @@ from .progress import Failure, say, step
 _FOR_OTHER_PYTHONS = ("async-timeout>=4.0.3",)  # redis, on Python before 3.11.3
 _OLDEST = (3, 11)
 _LOG = LOCAL / "logs" / "lock.log"
-_PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)")
 _FLAGS = (
     "--quiet --generate-hashes --strip-extras --allow-unsafe --no-header"
     " --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options"
@@ -70,26 +68,6 @@ def wanted(project: dict[str, Any]) -> dict[str, list[str]]:
     table, extras = project["project"], project["project"]["optional-dependencies"]
     runtime = [*table["dependencies"], *project["build-system"]["requires"], *_FOR_OTHER_PYTHONS]
     return {RUNTIME_LOCKS[0]: runtime, RUNTIME_LOCKS[1]: list(extras["local"]), DEV_LOCK: list(extras["dev"])}
-
-
-def pins(text: str) -> dict[str, str]:
-    """Package name to version, of a lock file's text."""
-    found = (_PIN.match(line) for line in text.splitlines())
-    return {match[1].lower(): match[2] for match in found if match}
-
-
-def without(text: str, names: set[str]) -> str:
-    """A lock file's text less the entries, with their hashes and remarks, of ``names``; other comments go as well."""
-    kept: list[str] = []
-    keeping = False
-    for line in text.splitlines():
-        if pin := _PIN.match(line):
-            keeping = pin[1].lower() not in names
-        elif not line.startswith(" "):
-            keeping = False
-        if keeping:
-            kept.append(line)
-    return "".join(f"{line}\n" for line in kept)
 
 
 def _tools() -> Path:

@@ -31,11 +31,11 @@ def step(title: str, *, slow: bool = False) -> Iterator[None]:
     say(f"  {title}: {time.monotonic() - started:.1f} s")
 
 
-def tail(log: Path, lines: int = 12) -> str:
-    """The last ``lines`` lines of a log, indented; empty when there is no log."""
+def tail(log: Path, *, since: int = 0, lines: int = 12) -> str:
+    """The last ``lines`` lines that a log has beyond its first ``since`` bytes, indented; empty without a log."""
     if not log.is_file():
         return ""
     with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - 16_384))
+        file.seek(max(since, log.stat().st_size - 16_384))
         text = file.read().decode("utf-8", "replace")
-    return "\n".join(f"    {line}" for line in text.splitlines()[-lines:])
+    return "\n".join(f"    {line[:400]}" for line in text.splitlines()[-lines:])

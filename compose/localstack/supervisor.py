@@ -110,13 +110,14 @@ class Supervisor:
             child.deaths = 0
         child.deaths += 1
         child.process, child.identity, child.ready = None, None, False
+        log_end = tail(program.log, since=child.log_starts_at)
         how = f"exit code {process.returncode}" if process.returncode >= 0 else f"signal {-process.returncode}"
         if not child.was_ready and child.deaths >= _HOPELESS_AFTER_DEATHS:
-            say(f"  {program.name} ended ({how}); its log ends:\n{tail(program.log)}")
+            say(f"  {program.name} ended ({how}); its log ends:\n{log_end}")
             raise Failure(f"{program.name} ended {child.deaths} times before it was ready", log=program.log)
         wait = wait_before_restart(child.deaths)
         child.restart_at = self._clock() + wait
-        say(f"  {program.name} ended ({how}), starting it again in {wait:.0f} s; its log ends:\n{tail(program.log)}")
+        say(f"  {program.name} ended ({how}), starting it again in {wait:.0f} s; its log ends:\n{log_end}")
         self._tell()
 
     def _tell(self) -> None:

@@ -23,7 +23,7 @@ from pipeline.core.query import (
     filters_as_sent,
 )
 from pipeline.core.reranking import Placed
-from pipeline.records import ChannelName
+from pipeline.records import ChannelName, ChunkId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ def answer_context(
     """The passages of an answer as a prompt would get them."""
     passages = [
         ContextPassage(
-            chunk_id=chunk.chunk_id,
+            chunk_id=ChunkId(chunk.chunk_id),
             title=chunk.title,
             heading_path=hydrated[chunk.chunk_id].heading_path,
             text=chunk.text,

@@ -23,7 +23,7 @@ def chunk(parsed: Parsed, chunking: Chunking) -> list[Passage]:
     Nothing else is repeated. A sentence is cut only if it alone is too long: between clauses, else between words, else
     between characters. A heading starts a new passage, except that small sections under one heading share a passage,
     whose heading path is what they have in common, and that a heading with little below it goes with what follows.
-    Only a single token longer than the budget can exceed it. Takes time linear in the text.
+    Takes time linear in the text.
 
     Raises ValueError for a strategy other than ``sentences``, a budget below 1 or an overlap outside [0, 1).
     """

@@ -159,15 +159,12 @@ def _units(text: str, tokens: TokenMap, start: int, end: int, max_tokens: int, f
 
 
 def _cut_word(text: str, tokens: TokenMap, start: int, end: int, limit: int) -> Iterator[tuple[int, int]]:
-    """Cut by tokens, but not within a character that is written with several code points."""
+    """Cut by tokens, but not within a character that is written with several code points unless it exceeds ``limit``."""
     while start < end:
-        cut = min(tokens.reach(start, limit), end)
+        furthest = cut = min(tokens.reach(start, limit), end)
         while start < cut < end and _within_character(text, cut):
             cut -= 1
-        if cut <= start:
-            cut = start + 1
-            while cut < end and _within_character(text, cut):
-                cut += 1
+        cut = cut if cut > start else furthest
         yield start, cut
         start = cut
 

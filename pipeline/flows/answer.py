@@ -76,7 +76,7 @@ def compose(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Cha
 
 def render(answer: Answer) -> bytes:
     """The answer as it is stored and sent."""
-    return orjson.dumps(answer)
+    return orjson.dumps(answer, option=orjson.OPT_NON_STR_KEYS)  # channel names are enums
 
 
 def _note_loss(channel: ChannelName, envelope: Envelope | None, journal: _Journal) -> None:

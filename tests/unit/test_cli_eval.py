@@ -66,7 +66,7 @@ class DescribeEval:
         stub.documents["tiny"] = {"both": {"document_id": "both", "text": "red fox"}}
         assert run(["eval", str(folder), "-n", "tiny", "--limit", "1"]) == 0
         out = capsys.readouterr().out
-        assert "tiny in tiny: 1 queries, 1 documents (there before, though the collection has 3)" in out
+        assert "tiny in tiny: 1 query, 1 documents (there before, though the collection has 3)" in out
         assert "nDCG@10" in out
         assert "1 empty document skipped" in out
         assert "POST /v1/documents" not in stub.paths()

@@ -27,7 +27,7 @@ CHINESE = Hit(
     title="矢井田瞳（やいだひとみ），是日本大阪府丰中市出身的创作歌手",
     text="香港浸会大学中医药学院植物药库对雷公藤是怎样描述的" * 20,
     score=0.5,
-    sources=(HitSource(channel="semantic", rank=1),),
+    sources=(HitSource(channel="semantic", rank=1), HitSource(channel="keyword", score=0.1)),
     rerank=Rerank(score=0.4, from_rank=1),
 )
 ENGLISH = Hit(
@@ -65,6 +65,7 @@ class DescribeTheAnswer:
         assert lines[1].split() == ["1", "0.9300", "keyword", "#2", "Thermal", "distributions", "en-1"]
         assert lines[2].split()[:4] == ["semantic", "#11", "The", "authors"]
         assert any("fused #1" in line for line in lines)
+        assert sum("keyword" in line for line in lines) == 1  # it only scored what the other channel had found
         assert sum(line.rstrip().endswith("…") for line in lines) == 2
 
     @pytest.mark.parametrize("width", [20, 33, 50, 63, 64, 80, 81, 120, 200])

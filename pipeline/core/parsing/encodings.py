@@ -39,6 +39,9 @@ _FREQUENT = frozenset(
 )
 _ENOUGH_FREQUENT = 0.12  # share of the Han characters
 _HAN = re.compile("[\u4e00-\u9fff]")
+# What Western European text holds above ASCII in Windows-1252, which is rarely more than one byte in seven.
+_WESTERN = frozenset("àâäáãåæçéèêëíìîïñóòôöõøœúùûüýÿßÀÂÄÁÃÅÆÇÉÈÊËÍÌÎÏÑÓÒÔÖÕØŒÚÙÛÜÝ’‘“”–—…«»°€£©®·¿¡ºª§\xa0")
+_MOST_WESTERN = 1 / 7
 _FEW_REPLACED = 0.02  # share of undecodable places among the characters above ASCII
 
 # Names of Python's codecs that are character sets of documents; others are not text, or take quadratic time.
@@ -72,9 +75,11 @@ def decode(body: bytes, *, declared: str | None = None) -> str:
         return body.decode("utf-8")
     except UnicodeDecodeError:
         pass
-    for attempt in (_as_declared(body, declared), _as_damaged_utf8(body), _as_chinese(body), _as_guessed(body)):
-        if attempt is not None:
-            return attempt
+    if (text := _as_declared(body, declared)) is not None:
+        return text
+    for attempt in (_as_damaged_utf8, _as_western, _as_chinese, _as_guessed):
+        if (text := attempt(body)) is not None:
+            return text
     raise UndecodableText("the text is in no encoding that could be recognised; save it as UTF-8")
 
 
@@ -127,6 +132,16 @@ def _as_damaged_utf8(body: bytes) -> str | None:
     replaced = text.count("\ufffd")
     beyond_ascii = len(text.encode("utf-8")) - len(text)  # bytes above one for each character: 0 for plain ASCII
     return text if replaced * 2 < beyond_ascii and replaced <= max(1, beyond_ascii * _FEW_REPLACED) else None
+
+
+def _as_western(body: bytes) -> str | None:
+    try:
+        text = body.decode("cp1252")
+    except UnicodeDecodeError:
+        return None
+    beyond_ascii = {character for character in set(text) if not character.isascii()}
+    count = sum(text.count(character) for character in beyond_ascii) if beyond_ascii <= _WESTERN else len(text)
+    return text if count <= len(text) * _MOST_WESTERN else None
 
 
 def _as_chinese(body: bytes) -> str | None:

@@ -77,7 +77,7 @@ def _blocks(lines: list[str]) -> Iterator[Block]:
             else:
                 code.append(line)
             continue
-        if commented or (not paragraph and _COMMENT_BLOCK.match(line)):
+        if commented or _COMMENT_BLOCK.match(line):
             commented = "-->" not in line
             line = line.partition("-->")[2]
         if quoted := _QUOTE.match(line):

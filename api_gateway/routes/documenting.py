@@ -1,0 +1,55 @@
+"""What the description of every route has in common."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Query as Parameter
+from pydantic import BaseModel
+
+from api_gateway.problems import MEDIA_TYPE
+
+Limit = Annotated[int, Parameter(ge=1, le=200, description="Entries per page.")]
+Cursor = Annotated[str | None, Parameter(max_length=1024, description="`next_cursor` of the page before.")]
+
+_MEANINGS = {
+    400: "The body cannot be read: it is not JSON, or not UTF-8.",
+    401: "The API key is missing, malformed, unknown or revoked.",
+    403: "The API key lacks a scope, or the body names another tenant.",
+    404: "There is no such thing for this tenant.",
+    413: "The body, or every document in it, is too large.",
+    415: "The media type is not accepted.",
+    422: "The request is understood and wrong; `errors` says where.",
+    500: "A fault of ours; `request_id` helps to find it.",
+    503: "A dependency does not answer; `Retry-After` says when to come back.",
+}
+
+_PROBLEM = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemBody"}}}
+
+
+def answers(
+    status: int,
+    shape: type[BaseModel] | None,
+    meaning: str,
+    *problems: int,
+    headers: dict[str, str] | None = None,
+) -> dict[int | str, dict[str, Any]]:
+    """The ``responses`` of a route: its success, and the problems it may end in."""
+    success: dict[str, Any] = {"description": meaning}
+    if shape is not None:
+        success["model"] = shape
+    if headers:
+        success["headers"] = {
+            name: {"description": text, "schema": {"type": "string"}} for name, text in headers.items()
+        }
+    found: dict[int | str, dict[str, Any]] = {status: success}
+    for problem in (*problems, 500):
+        found[problem] = {"description": _MEANINGS[problem], "content": _PROBLEM}
+    return found
+
+
+def json_body(shape: type[BaseModel], example: dict[str, Any]) -> dict[str, Any]:
+    """The ``openapi_extra`` of a route that reads a JSON body itself."""
+    schema = {"$ref": f"#/components/schemas/{shape.__name__}"}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema, "example": example}}}}
+

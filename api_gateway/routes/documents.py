@@ -1,0 +1,186 @@
+"""Documents: hand them in as JSON, list them, look at one and its chunks, take one away."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Request
+from fastapi import Query as Parameter
+from starlette.responses import Response
+
+from api_gateway import cursors
+from api_gateway.auth import Requires
+from api_gateway.bodies import read_json_body
+from api_gateway.context import SLASH
+from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.problems import Problem
+from api_gateway.routes.documenting import Cursor, Limit, answers, json_body
+from api_gateway.submitting import batch_of
+from api_gateway.wire import answers as wire
+from api_gateway.wire.documents import DocumentsRequest
+from api_gateway.wire.fields import namespace_parameter, tidy_document_id
+from api_gateway.wire.shapes import ChunkPage, Document, DocumentPage, JobAccepted
+from pipeline.flows.edit import delete_document
+from pipeline.flows.intake import Ticket, accept
+from pipeline.records import DocumentId, Generation, Namespace, Scope, TenantId
+from pipeline.stores.chunks import Chunks, StoredChunk
+from pipeline.stores.documents import Documents, DocumentView
+from pipeline.stores.tenants import Principal
+from pipeline.stores.work import unit_of_work
+from workers import dispatch
+
+router = APIRouter(tags=["documents"])
+
+Reader = Annotated[Principal, Depends(Requires("read"))]
+Writer = Annotated[Principal, Depends(Requires("write"))]
+InNamespace = Annotated[str, Parameter(description="The namespace the document is in.")]
+Id = Annotated[str, Path(description="The document's id; a slash in it is written `%2F`.")]
+
+_EXAMPLE = {
+    "namespace": "kb",
+    "documents": [
+        {
+            "document_id": "manual-1",
+            "title": "Controller manual",
+            "text": "# Resetting\n\nHold the button for five seconds.",
+            "type": "manual",
+            "tags": ["controller"],
+            "source": {"media_type": "text/markdown"},
+        }
+    ],
+}
+
+
+@router.post(
+    "/v1/documents",
+    status_code=202,
+    responses=answers(
+        202,
+        JobAccepted,
+        "The documents are durable; no crash can lose one any more. Single documents that could not be taken are "
+        "among the errors of the job.",
+        *(400, 401, 403, 413, 415, 422, 503),
+        headers={"Location": "The job."},
+    ),
+    openapi_extra=json_body(DocumentsRequest, _EXAMPLE),
+    summary="Hand in documents",
+)
+async def submit(request: Request, principal: Writer) -> Response:
+    """Takes what is valid of the batch. If nothing is, the answer is an error and nothing was stored."""
+    gateway = gateway_of(request)
+    body = await read_json_body(request, gateway.settings.max_body_bytes)
+    ticket = await gateway.run_heavy(_accept, body, principal, request.state.request_id, gateway)
+    return wire.accepted_response(ticket)
+
+
+def _accept(body: bytes, principal: Principal, request_id: str, gateway: Gateway) -> Ticket:
+    batch = batch_of(body, principal, request_id, gateway.settings)
+    return accept(batch, gateway.resources, ring=dispatch.ring)
+
+
+@router.get(
+    "/v1/documents",
+    responses=answers(200, DocumentPage, "One page of documents, by namespace and id.", 401, 403, 422, 503),
+    summary="List documents",
+)
+async def list_documents(
+    request: Request,
+    principal: Reader,
+    namespace: Annotated[str | None, Parameter(description="Only those in this namespace.")] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """Documents that are searchable or on their way."""
+    gateway = gateway_of(request)
+    within = None if namespace is None else namespace_parameter(namespace)
+    after = cursors.decode(cursor, "documents", str, str)
+
+    def read() -> list[DocumentView]:
+        with unit_of_work(gateway.resources.mysql) as work:
+            documents = Documents(work.connection, principal.tenant_id)
+            return documents.views(namespace=within, after=(after[0], after[1]) if after else None, limit=limit + 1)
+
+    found, following = cursors.page(
+        await gateway.run(read), limit, lambda last: cursors.encode("documents", last.namespace, last.document_id)
+    )
+    return wire.page_response([wire.document(view) for view in found], following)
+
+
+@router.get(
+    "/v1/documents/{document_id}",
+    responses=answers(200, Document, "The document, without its text.", 401, 403, 404, 422, 503),
+    summary="Look at a document",
+)
+async def look(request: Request, principal: Reader, document_id: Id, namespace: InNamespace) -> Response:
+    """`generation` is null while the first one is on its way."""
+    gateway = gateway_of(request)
+    within, known = namespace_parameter(namespace), _known_id(document_id)
+    return wire.json_response(wire.document(await gateway.run(_view, principal.tenant_id, within, known, gateway)))
+
+
+@router.delete(
+    "/v1/documents/{document_id}",
+    status_code=204,
+    responses=answers(204, None, "No search finds it any more.", 401, 403, 404, 422, 503),
+    summary="Take a document away",
+)
+async def delete(request: Request, principal: Writer, document_id: Id, namespace: InNamespace) -> Response:
+    """Also what was handed in under this id and is still on its way."""
+    gateway = gateway_of(request)
+    within, known = namespace_parameter(namespace), _known_id(document_id)
+    if not await gateway.run(delete_document, principal.tenant_id, within, known, gateway.resources):
+        raise _not_found(known)
+    return Response(status_code=204)
+
+
+@router.get(
+    "/v1/documents/{document_id}/chunks",
+    responses=answers(200, ChunkPage, "One page of chunks, in the order of the text.", 401, 403, 404, 422, 503),
+    summary="List a document's chunks",
+)
+async def list_chunks(
+    request: Request,
+    principal: Reader,
+    document_id: Id,
+    namespace: InNamespace,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """Those of the generation that searches see; none while the first one is on its way."""
+    gateway = gateway_of(request)
+    within, known = namespace_parameter(namespace), _known_id(document_id)
+    after = cursors.decode(cursor, "chunks", int)
+
+    def read() -> list[StoredChunk]:
+        number = _view(principal.tenant_id, within, known, gateway).generation
+        if number is None:
+            return []
+        scope = Scope(tenant_id=principal.tenant_id, namespace=within)
+        generation = Generation(scope=scope, document_id=known, number=number)
+        with unit_of_work(gateway.resources.mysql) as work:
+            chunks = Chunks(work.connection, principal.tenant_id)
+            return chunks.of_document(generation, after=after[0] if after else -1, limit=limit + 1)
+
+    found, following = cursors.page(await gateway.run(read), limit, lambda last: cursors.encode("chunks", last.ordinal))
+    return wire.page_response([wire.chunk(stored) for stored in found], following)
+
+
+def _view(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, gateway: Gateway) -> DocumentView:
+    """The document. Blocking. Raises Problem 404."""
+    with unit_of_work(gateway.resources.mysql) as work:
+        view = Documents(work.connection, tenant_id).view(namespace, document_id)
+    if view is None:
+        raise _not_found(document_id)
+    return view
+
+
+def _known_id(segment: str) -> DocumentId:
+    document_id = segment.replace(SLASH, "/")
+    try:
+        return DocumentId(tidy_document_id(document_id))
+    except ValueError:
+        raise _not_found(document_id) from None
+
+
+def _not_found(document_id: str) -> Problem:
+    return Problem(404, "document_not_found", f"There is no document {document_id[:64]!r} in this namespace.")

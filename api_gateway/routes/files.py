@@ -1,0 +1,132 @@
+"""Files: hand in documents as they lie on a disk."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from starlette.datastructures import FormData, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.responses import Response
+
+from api_gateway.auth import Requires, require_same_tenant
+from api_gateway.bodies import limited, require_identity
+from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.problems import Problem, invalid, pointer
+from api_gateway.routes.documenting import answers
+from api_gateway.submitting import require_few_enough, require_one
+from api_gateway.wire import answers as wire
+from api_gateway.wire.documents import Intake, to_chunking
+from api_gateway.wire.files import FilesForm, SentFile, entries_of, to_form
+from api_gateway.wire.shapes import JobAccepted
+from pipeline.flows.intake import Batch, Ticket, accept
+from pipeline.records import Namespace
+from pipeline.stores.tenants import Principal
+from workers import dispatch
+
+router = APIRouter(tags=["documents"])
+
+Writer = Annotated[Principal, Depends(Requires("write"))]
+
+_MOST_FIELDS = 1000
+_FORM: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "allOf": [
+                        {"$ref": "#/components/schemas/FilesForm"},
+                        {
+                            "type": "object",
+                            "required": ["file"],
+                            "properties": {"file": {"type": "array", "items": {"type": "string", "format": "binary"}}},
+                        },
+                    ]
+                }
+            }
+        },
+    }
+}
+
+
+@router.post(
+    "/v1/files",
+    status_code=202,
+    responses=answers(
+        202,
+        JobAccepted,
+        "The files are durable. Files that could not be taken are among the errors of the job.",
+        *(400, 401, 403, 413, 415, 422, 503),
+        headers={"Location": "The job."},
+    ),
+    openapi_extra=_FORM,
+    summary="Hand in files",
+)
+async def submit(request: Request, principal: Writer) -> Response:
+    """Any number of `file` parts: txt, md, html, jsonl. A file's name becomes its document's id."""
+    gateway = gateway_of(request)
+    sent = await _read_form(request, gateway)
+    try:
+        ticket = await gateway.run_heavy(_accept, sent, principal, request.state.request_id, gateway)
+    finally:
+        await sent.close()
+    return wire.accepted_response(ticket)
+
+
+async def _read_form(request: Request, gateway: Gateway) -> FormData:
+    require_identity(request.headers)
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "multipart/form-data":
+        detail = f"This route does not take a body of type {media_type or 'unknown'}; it takes multipart/form-data."
+        raise Problem(415, "unsupported_media_type", detail)
+    receive = limited(request.receive, request.headers, gateway.settings.max_body_bytes)
+    # One file more than allowed is let through, to be counted and refused by the same rule as documents.
+    most_files = gateway.settings.max_documents_per_batch + 1
+    stream = Request(request.scope, receive).stream()
+    parser = MultiPartParser(request.headers, stream, max_files=most_files, max_fields=_MOST_FIELDS)
+    try:
+        return await parser.parse()
+    except (MultiPartException, KeyError) as error:
+        message = getattr(error, "message", "the boundary is missing").rstrip(".")
+        raise Problem(400, "invalid_multipart", f"The multipart body cannot be read: {message}.") from None
+
+
+def _accept(sent: FormData, principal: Principal, request_id: str, gateway: Gateway) -> Ticket:
+    fields: list[tuple[str, str]] = []
+    uploads: list[UploadFile] = []
+    for name, value in sent.multi_items():
+        if isinstance(value, str):
+            fields.append((name, value))
+        elif name == "file":
+            uploads.append(value)
+        else:
+            raise invalid([{"pointer": pointer([name]), "detail": "is a file; files belong into parts called file"}])
+    form = to_form(fields)
+    require_same_tenant(principal, form.tenant_id)
+    if not uploads:
+        raise invalid([{"pointer": "/file", "detail": "is required: there is no part called file with a file name"}])
+    require_few_enough(len(uploads), gateway.settings)
+    return accept(_batch_of(form, uploads, principal, request_id, gateway), gateway.resources, ring=dispatch.ring)
+
+
+def _batch_of(
+    form: FilesForm, uploads: list[UploadFile], principal: Principal, request_id: str, gateway: Gateway
+) -> Batch:
+    settings = gateway.settings
+    files = [
+        SentFile(name=upload.filename or "", declared_type=upload.content_type, body=upload.file.read())
+        for upload in uploads
+    ]
+    intake = Intake(settings, to_chunking(form.chunking, settings), suspicious=True)
+    entries = list(islice(entries_of(files, form, intake), settings.max_documents_per_batch + 1))
+    require_few_enough(len(entries), settings)
+    require_one(entries)
+    return Batch(
+        tenant_id=principal.tenant_id,
+        namespace=Namespace(form.namespace),
+        request_id=request_id,
+        entries=entries,
+        on_conflict=form.on_conflict,
+    )

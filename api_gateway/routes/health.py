@@ -1,0 +1,49 @@
+"""Whether the process lives, whether it can serve, and its metrics. No key is needed; no tenant's data is shown."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
+from starlette.responses import Response
+
+from api_gateway.gateway import gateway_of
+from api_gateway.metrics import WAITERS
+from api_gateway.readiness import readiness
+from api_gateway.routes.documenting import answers
+from api_gateway.wire.answers import json_response
+from api_gateway.wire.shapes import Alive, Readiness
+
+router = APIRouter(tags=["operation"])
+
+
+@router.api_route(
+    "/healthz", methods=["GET"], responses=answers(200, Alive, "The process answers."), summary="Is it alive?"
+)
+async def healthz() -> Response:
+    """Touches nothing but the process itself."""
+    return json_response({"status": "ok"})
+
+
+@router.get(
+    "/readyz",
+    responses={
+        **answers(200, Readiness, "Every dependency answers."),
+        503: {"model": Readiness, "description": "At least one dependency does not answer."},
+    },
+    summary="Can it serve?",
+)
+async def readyz(request: Request) -> Response:
+    """Every dependency by name, each asked for at most 1.5 seconds. `workers` decides nothing."""
+    found = await readiness(gateway_of(request))
+    return json_response(found, status=200 if found["status"] == "ready" else 503)
+
+
+@router.get(
+    "/v1/metrics",
+    responses={200: {"description": "Prometheus text format.", "content": {"text/plain": {"schema": {"type": "string"}}}}},
+    summary="Metrics",
+)
+async def metrics(request: Request) -> Response:
+    """Requests by route and status; labels hold no ids."""
+    WAITERS.set(gateway_of(request).wakes.count)
+    return Response(generate_latest(REGISTRY), headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -1,0 +1,230 @@
+"""Queries: ask, wait, look, cancel."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from contextlib import suppress
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from fastapi import Query as Parameter
+from starlette.responses import Response
+
+from api_gateway.auth import Requires, require_same_tenant
+from api_gateway.bodies import decode_json, read_json_body
+from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.prefer import LONGEST_WAIT_S, Preference, parse_prefer
+from api_gateway.problems import Problem
+from api_gateway.routes.documenting import answers, json_body
+from api_gateway.wire.answers import json_response
+from api_gateway.wire.queries import QueryRequest, to_query
+from api_gateway.wire.results import Answer
+from api_gateway.wire.shapes import QueryAccepted
+from pipeline.core.query import Query
+from pipeline.errors import Unavailable
+from pipeline.flows.recall import finish
+from pipeline.records import QueryId, TenantId
+from pipeline.stores.queries import QueryState, wake_name
+from pipeline.stores.tenants import Principal
+from workers import dispatch
+
+router = APIRouter(tags=["retrieval"])
+
+Reader = Annotated[Principal, Depends(Requires("read"))]
+Wait = Annotated[float, Parameter(ge=0, le=LONGEST_WAIT_S, description="Seconds to hold the answer for.")]
+
+_MAX_BODY_BYTES = 1024 * 1024  # ten times the largest valid query; it is parsed on the event loop
+_GRACE_S = 1.0  # after its deadline a query still has to be put together from what arrived
+_EXAMPLE = {
+    "query_text": "How do I reset the controller?",
+    "namespaces": ["kb"],
+    "top_k": 5,
+    "filters": {"type": "manual"},
+    "retrieve": {"method": "hybrid", "fusion": {"strategy": "rrf", "k": 60}},
+}
+_PROBLEMS = (400, 401, 403, 404, 413, 415, 422, 503)
+_PREFERENCE = {"Preference-Applied": "Which preference had a part in this answer."}
+_ASKED: dict[int | str, dict[str, Any]] = {
+    **answers(200, Answer, "The answer, ready in time.", *_PROBLEMS, headers=_PREFERENCE),
+    202: {
+        "model": QueryAccepted,
+        "description": "The query runs; look again at `Location`.",
+        "headers": {"Location": {"schema": {"type": "string"}}, "Retry-After": {"schema": {"type": "integer"}}},
+    },
+}
+_PREFER_HEADER = {
+    "name": "Prefer",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": f"RFC 7240: `wait=<seconds>` (up to {LONGEST_WAIT_S}) holds the answer, `respond-async` does not.",
+    "example": "wait=5",
+}
+
+
+@router.post(
+    "/v1/queries",
+    responses=_ASKED,
+    openapi_extra={**json_body(QueryRequest, _EXAMPLE), "parameters": [_PREFER_HEADER]},
+    summary="Ask, and get the answer now or later",
+)
+async def ask(request: Request, principal: Reader) -> Response:
+    """202 at once, or with `Prefer: wait=<seconds>` 200 with the answer if it is ready in time."""
+    query = await _query_of(request, principal)
+    preference = parse_prefer(request.headers.getlist("prefer"))
+    return await _answer(request, query, preference, seconds=float(preference.wait_s or 0))
+
+
+@router.post(
+    "/v1/rag/query",
+    responses=_ASKED,
+    openapi_extra={**json_body(QueryRequest, _EXAMPLE), "parameters": [_PREFER_HEADER]},
+    summary="Ask, and wait for the answer",
+)
+async def ask_and_wait(request: Request, principal: Reader) -> Response:
+    """The same as a query, waiting up to the query's deadline unless `Prefer` says otherwise."""
+    query = await _query_of(request, principal)
+    preference = parse_prefer(request.headers.getlist("prefer"))
+    if preference.wait_s is not None or preference.respond_async:
+        seconds = float(preference.wait_s or 0)
+    else:
+        seconds = query.deadline_at - query.created_at + _GRACE_S
+    return await _answer(request, query, preference, seconds=seconds)
+
+
+@router.get(
+    "/v1/queries/{query_id}",
+    responses=answers(
+        200, Answer, "The answer; or, while it runs, `query_id` and `status` alone.", 401, 403, 404, 422, 503
+    ),
+    openapi_extra={"parameters": [_PREFER_HEADER]},
+    summary="Look at a query",
+)
+async def look(request: Request, principal: Reader, query_id: str, wait: Wait | None = None) -> Response:
+    """The same bytes as the synchronous answer, once there is one. Answers are kept for a while, then forgotten."""
+    gateway = gateway_of(request)
+    known = _known_id(query_id)
+    preference = parse_prefer(request.headers.getlist("prefer"))
+    seconds = float(preference.wait_s or 0) if wait is None else wait
+    applied = preference.applied(waited=wait is None, ready=True)
+
+    async def look_now() -> QueryState | None:
+        state = await gateway.run(current_state, principal.tenant_id, known, gateway)
+        return state if state.answer is not None else None
+
+    with gateway.wakes.watch(wake_name("query", principal.tenant_id, known)) as waiter:
+        state = await gateway.run(current_state, principal.tenant_id, known, gateway)
+        if state.answer is None and seconds > 0:
+            left_s = state.query.deadline_at - time.time()
+            found = await gateway.wakes.until(
+                waiter, look_now, seconds=seconds, receive=request.receive, look_first=False, alarm_in_s=left_s
+            )
+            state = found or state
+    if state.answer is None:
+        return json_response({"query_id": known, "status": state.status}, headers=_preference(applied))
+    return _ready(state.answer, applied)
+
+
+@router.delete(
+    "/v1/queries/{query_id}",
+    status_code=204,
+    responses=answers(204, None, "The query and its answer are gone.", 401, 403, 404, 503),
+    summary="Cancel or forget a query",
+)
+async def cancel(request: Request, principal: Reader, query_id: str) -> Response:
+    """Its tasks find nothing to do; whoever waits for it gets 404."""
+    gateway = gateway_of(request)
+    known = _known_id(query_id)
+    if not await gateway.run(gateway.resources.queries(principal.tenant_id).cancel, known):
+        raise _not_found()
+    return Response(status_code=204)
+
+
+async def _query_of(request: Request, principal: Principal) -> Query:
+    gateway = gateway_of(request)
+    limit = min(_MAX_BODY_BYTES, gateway.settings.max_body_bytes)
+    decoded = decode_json(await read_json_body(request, limit))
+    require_same_tenant(principal, decoded.value.get("tenant_id"))
+    return to_query(
+        decoded,
+        tenant_id=principal.tenant_id,
+        request_id=request.state.request_id,
+        use=gateway.settings,
+    )
+
+
+async def _answer(request: Request, query: Query, preference: Preference, *, seconds: float) -> Response:
+    """Send the query and wait for it. Two hops to a thread: one to send, one to read the answer."""
+    gateway = gateway_of(request)
+
+    async def look_now() -> QueryState | None:
+        state = await gateway.run(current_state, query.tenant_id, query.query_id, gateway)
+        return state if state.answer is not None else None
+
+    state = None
+    with gateway.wakes.watch(wake_name("query", query.tenant_id, query.query_id)) as waiter:
+        await gateway.run(send, query, gateway)
+        if seconds > 0:
+            state = await gateway.wakes.until(
+                waiter,
+                look_now,
+                seconds=seconds,
+                receive=request.receive,
+                look_first=False,
+                alarm_in_s=query.deadline_at - time.time(),
+            )
+    ready = state is not None and state.answer is not None
+    applied = preference.applied(waited=seconds > 0, ready=ready)
+    if state is not None and state.answer is not None:
+        return _ready(state.answer, applied)
+    headers = {"Location": f"/v1/queries/{query.query_id}", "Retry-After": "1", **_preference(applied)}
+    return json_response({"query_id": query.query_id, "status": "queued"}, status=202, headers=headers)
+
+
+def send(query: Query, gateway: Gateway) -> None:
+    """Keep a query and hand it to the workers. Blocking. Raises Problem 404 for a namespace, or Unavailable."""
+    gateway.namespaces.require(query.tenant_id, query.namespaces)
+    queries = gateway.resources.queries(query.tenant_id)
+    queries.open(query)
+    try:
+        dispatch.ask(query)
+    except Unavailable:
+        with suppress(Unavailable):
+            queries.cancel(query.query_id)
+        raise
+
+
+def current_state(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> QueryState:
+    """What is known of a query, with an answer once its deadline has passed. Blocking.
+
+    Whoever looks keeps the deadline: should no worker be alive, the answer is made here, of what arrived.
+    Raises Problem 404, or Unavailable.
+    """
+    queries = gateway.resources.queries(tenant_id)
+    state = queries.state(query_id)
+    if state is not None and state.overdue:
+        finish(tenant_id, query_id, gateway.resources)
+        state = queries.state(query_id)
+    if state is None:
+        raise _not_found()
+    return state
+
+
+def _known_id(query_id: str) -> QueryId:
+    try:
+        return QueryId(str(uuid.UUID(query_id)))
+    except ValueError:
+        raise _not_found() from None
+
+
+def _not_found() -> Problem:
+    return Problem(404, "query_not_found", "There is no such query; it may have been cancelled, or have expired.")
+
+
+def _ready(answer: bytes, applied: str | None) -> Response:
+    return Response(answer, media_type="application/json", headers=_preference(applied))
+
+
+def _preference(applied: str | None) -> dict[str, str]:
+    return {"Preference-Applied": applied} if applied else {}

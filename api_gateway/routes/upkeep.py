@@ -1,0 +1,88 @@
+"""Namespaces and the alignment of the two stores."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import orjson
+from fastapi import APIRouter, Depends, Request
+from pydantic import Field, ValidationError
+from starlette.responses import Response
+
+from api_gateway import cursors
+from api_gateway.auth import Requires, require_same_tenant, require_scope
+from api_gateway.bodies import decode_json, read_json_body, refuse_flaws
+from api_gateway.gateway import gateway_of
+from api_gateway.problems import invalid, places
+from api_gateway.routes.documenting import Cursor, Limit, answers, json_body
+from api_gateway.wire import answers as wire
+from api_gateway.wire.fields import NamespaceName, Wire
+from api_gateway.wire.shapes import Alignment, NamespacePage
+from pipeline.flows.verify import Report, verify
+from pipeline.records import Namespace
+from pipeline.stores.namespaces import Namespaces, NamespaceView
+from pipeline.stores.tenants import Principal
+from pipeline.stores.work import unit_of_work
+
+router = APIRouter(tags=["namespaces"])
+
+Reader = Annotated[Principal, Depends(Requires("read"))]
+
+_MAX_BODY_BYTES = 1024 * 1024
+
+
+class VerifyRequest(Wire):
+    """Which namespaces to compare, all if none are named, and whether to put right what differs."""
+
+    tenant_id: str | None = None
+    namespaces: Annotated[list[NamespaceName], Field(min_length=1, max_length=1000)] | None = None
+    repair: bool = False
+
+
+@router.get(
+    "/v1/namespaces",
+    responses=answers(200, NamespacePage, "One page of namespaces, by name.", 401, 403, 422, 503),
+    summary="List namespaces",
+)
+async def list_namespaces(request: Request, principal: Reader, limit: Limit = 50, cursor: Cursor = None) -> Response:
+    """A namespace is made by the first document that names it."""
+    gateway = gateway_of(request)
+    after = cursors.decode(cursor, "namespaces", str)
+
+    def read() -> list[NamespaceView]:
+        with unit_of_work(gateway.resources.mysql) as work:
+            found = Namespaces(work.connection, principal.tenant_id)
+            return found.views(after=after[0] if after else None, limit=limit + 1)
+
+    found, following = cursors.page(
+        await gateway.run(read), limit, lambda last: cursors.encode("namespaces", last.namespace)
+    )
+    return wire.page_response([wire.namespace(view) for view in found], following)
+
+
+@router.post(
+    "/v1/verify",
+    responses=answers(200, Alignment, "How the stores compare.", 400, 401, 403, 404, 413, 415, 422, 503),
+    openapi_extra=json_body(VerifyRequest, {"namespaces": ["kb"], "repair": False}),
+    summary="Compare both stores",
+)
+async def verify_stores(request: Request, principal: Reader) -> Response:
+    """Every chunk against every vector; it may take a while. `repair` needs the scope `write`."""
+    gateway = gateway_of(request)
+    decoded = decode_json(await read_json_body(request, min(_MAX_BODY_BYTES, gateway.settings.max_body_bytes)))
+    require_same_tenant(principal, decoded.value.get("tenant_id"))
+    try:
+        asked = VerifyRequest.model_validate(refuse_flaws(decoded))
+    except ValidationError as error:
+        raise invalid(places(error)) from None
+    if asked.repair:
+        require_scope(principal, "write")
+    names = None if asked.namespaces is None else [Namespace(name) for name in dict.fromkeys(asked.namespaces)]
+
+    def compare() -> Report:
+        if names is not None:
+            gateway.namespaces.require(principal.tenant_id, names)
+        return verify(principal.tenant_id, names, gateway.resources, repair=asked.repair)
+
+    report = await gateway.run_heavy(compare)
+    return Response(orjson.dumps(report), media_type="application/json")

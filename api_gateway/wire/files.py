@@ -1,0 +1,194 @@
+"""Files on their way in: what POST /v1/files takes, and its conversion to uploads."""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import BeforeValidator, ValidationError
+from pydantic.json_schema import WithJsonSchema
+
+from api_gateway.bodies import flaws_in
+from api_gateway.problems import invalid, places, pointer
+from api_gateway.wire.documents import ChunkingIn, DocumentIn, Intake
+from api_gateway.wire.fields import Metadata, NamespaceName, Tags, TypeName, Wire
+from pipeline.core.parsing import JSONL, media_type_of, split_jsonl
+from pipeline.errors import MalformedDocument, Rejected, UnsupportedMediaType
+from pipeline.flows.intake import Refusal
+from pipeline.records import DocumentFields, Upload
+
+_LONGEST_ID = 64
+_HASH_DIGITS = 16
+_LONGEST_MEDIA_TYPE = 127
+_ID_NAMES = ("document_id", "doc_id", "id", "_id")
+_FIELDS = frozenset(DocumentIn.model_fields)
+
+
+def _hint(value: Any) -> Any:
+    """A suffix or a media type, as the media type to read every file as."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return media_type_of(f"file.{value.strip().lstrip('.')}", value)
+    except UnsupportedMediaType as error:
+        raise ValueError(f"names no known format: {error}") from None
+
+
+ParserHint = Annotated[str, BeforeValidator(_hint), WithJsonSchema({"type": "string", "examples": ["md", "text/html"]})]
+
+
+class FilesForm(Wire):
+    """What holds for every file of the request. `tags` and `metadata` are added to what a JSONL line says itself."""
+
+    tenant_id: str | None = None
+    namespace: NamespaceName
+    on_conflict: Literal["replace", "skip", "error"] = "replace"
+    type: TypeName | None = None
+    tags: Tags | None = None
+    metadata: Metadata | None = None
+    parser_hint: ParserHint | None = None
+    chunking: ChunkingIn | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentFile:
+    """One ``file`` part."""
+
+    name: str
+    declared_type: str | None
+    body: bytes
+
+
+def to_form(fields: Sequence[tuple[str, str]]) -> FilesForm:
+    """The form fields, those that are not scalar out of their JSON. Raises Problem 422."""
+    values: dict[str, Any] = {}
+    for name, text in fields:
+        if name == "tags":
+            values.setdefault("tags", []).extend(_tags(text))
+        elif name in values:
+            raise invalid([{"pointer": pointer([name]), "detail": "is given more than once"}])
+        elif name in ("metadata", "chunking"):
+            values[name] = _json(name, text)
+        else:
+            values[name] = text
+    flaw = next(flaws_in(values), None)
+    if flaw is not None:
+        raise invalid([{"pointer": pointer(flaw.path), "detail": flaw.detail}])
+    try:
+        return FilesForm.model_validate(values)
+    except ValidationError as error:
+        raise invalid(places(error)) from None
+
+
+def _tags(text: str) -> list[Any]:
+    if not text.lstrip().startswith("["):
+        return [tag.strip() for tag in text.split(",") if tag.strip()]
+    found: list[Any] = _json("tags", text)
+    return found
+
+
+def _json(name: str, text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise invalid([{"pointer": pointer([name]), "detail": f"is not JSON: {error.msg}"}]) from None
+
+
+def entries_of(files: Sequence[SentFile], form: FilesForm, intake: Intake) -> Iterator[Upload | Refusal]:
+    """Every document of the files, in order. A file of JSON lines is as many documents as it has lines."""
+    names: set[str] = set()
+    for place, file in enumerate(files):
+        where = f"/file/{place}"
+        try:
+            media_type = form.parser_hint or media_type_of(file.name, file.declared_type)
+        except UnsupportedMediaType as error:
+            yield _refused(file, error, where)
+            continue
+        if media_type.partition(";")[0] == JSONL:
+            try:
+                yield from _lines(file, form, intake, where)
+            except Rejected as error:
+                yield _refused(file, error, where)
+            continue
+        yield intake.upload(
+            document_id=_unique(document_id_of(file.name), file.body, names),
+            fields=DocumentFields(type=form.type, tags=tuple(form.tags or ()), metadata=form.metadata or {}),
+            body=file.body,
+            media_type=_storable(media_type),
+            source_uri=file.name[:2048] or None,
+            where=where,
+            text_where=where,
+            blank=not file.body or file.body.isspace(),
+        )
+
+
+def _lines(file: SentFile, form: FilesForm, intake: Intake, where: str) -> Iterator[Upload | Refusal]:
+    for line in split_jsonl(file.body):
+        here = f"{where}/{line.number}"
+        if isinstance(line.value, MalformedDocument):
+            yield _refused(file, line.value, here)
+        else:
+            yield intake.document(document_of(line.value, line.number, file.name, form), here)
+
+
+def document_of(line: Mapping[str, Any], number: int, file_name: str, form: FilesForm) -> dict[str, Any]:
+    """A line as a document: its id under any of the usual names, unknown keys in its metadata, the form's labels added.
+
+    What is of a wrong type stays as it is, to be refused with its place.
+    """
+    document = {name: value for name, value in line.items() if name in _FIELDS}
+    claimed = next((line[name] for name in _ID_NAMES if line.get(name) not in (None, "")), None)
+    if isinstance(claimed, int) and not isinstance(claimed, bool):
+        claimed = str(claimed)
+    document["document_id"] = document_id_of(f"{file_name}#{number}") if claimed is None else claimed
+    others = {name: value for name, value in line.items() if name not in _FIELDS and name not in _ID_NAMES}
+    metadata = document.get("metadata") or {}
+    if isinstance(metadata, dict) and (form.metadata or others):
+        document["metadata"] = {**(form.metadata or {}), **others, **metadata}
+    tags = document.get("tags") or []
+    if isinstance(tags, list) and form.tags:
+        document["tags"] = [*tags, *(tag for tag in form.tags if tag not in tags)]
+    if form.type is not None and document.get("type") is None:
+        document["type"] = form.type
+    return document
+
+
+def document_id_of(file_name: str) -> str:
+    """A document id out of a file's name: relative folders are kept, so that equal names in two of them differ.
+
+    What is too long keeps its beginning and ends in a hash of the whole; a name of nothing gives a new id.
+    """
+    parts = [part.strip() for part in file_name.replace("\\", "/").split("/")]
+    kept = "/".join(part for part in parts if part not in ("", ".", ".."))
+    clean = "".join(character for character in kept if unicodedata.category(character)[0] not in "CZ" or character == " ")
+    name = clean.strip()
+    if not name:
+        return str(uuid.uuid4())
+    return name if len(name) <= _LONGEST_ID else _with_hash(name, name.encode("utf-8", "replace"), _HASH_DIGITS)
+
+
+def _unique(document_id: str, body: bytes, taken: set[str]) -> str:
+    """Another id for a second file of the same name, which is the same whenever the same file is sent."""
+    if document_id in taken:
+        document_id = _with_hash(document_id, body, 8)
+    taken.add(document_id)
+    return document_id
+
+
+def _with_hash(name: str, of: bytes, digits: int) -> str:
+    tail = "~" + hashlib.sha256(of).hexdigest()[:digits]
+    return name[: _LONGEST_ID - len(tail)].rstrip() + tail
+
+
+def _storable(media_type: str) -> str:
+    fits = media_type.isascii() and media_type.isprintable() and len(media_type) <= _LONGEST_MEDIA_TYPE
+    return media_type if fits else media_type.partition(";")[0]
+
+
+def _refused(file: SentFile, error: Rejected, where: str) -> Refusal:
+    return Refusal(document_id=document_id_of(file.name), code=error.code, detail=str(error), pointer=where)

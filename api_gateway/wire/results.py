@@ -1,0 +1,105 @@
+"""The answer to a query as it is described; it is sent as it was stored, so these classes only describe."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from api_gateway.wire.shapes import Shape
+
+
+class HitSource(Shape):
+    """One channel's say in a hit. `rank` counts from 1; null means that another channel found it first."""
+
+    channel: str
+    rank: int | None
+    score: float | None
+    normalized: float | None
+    contribution: float
+
+
+class RerankMove(Shape):
+    """What reranking did to a hit: its score there, and the place it came from."""
+
+    score: float
+    from_rank: int
+
+
+class AnswerChunk(Shape):
+    """A hit. `score` orders this answer; `confidence` can be compared between queries."""
+
+    chunk_id: str
+    document_id: str
+    namespace: str
+    title: str | None
+    text: str
+    metadata: dict[str, Any]
+    score: float
+    confidence: float
+    source: str
+    sources: list[HitSource]
+    reason: str
+    rerank: RerankMove | None
+
+
+class Citation(Shape):
+    """Which chunk a marker in the context stands for."""
+
+    marker: str
+    chunk_id: str
+
+
+class AnswerContext(Shape):
+    """The passages as a prompt would get them."""
+
+    text: str
+    token_count: int
+    citations: list[Citation]
+    entities: list[str]
+
+
+class Degradation(Shape):
+    """Something that was lost on the way: a channel, or a step such as rerank."""
+
+    part: str
+    code: str
+    detail: str
+
+
+class Stats(Shape):
+    """How the answer came about. Times in milliseconds."""
+
+    hits: dict[str, int]
+    source_share: dict[str, float]
+    expanded_queries: list[str]
+    latency_ms: dict[str, float]
+    rerank_lift: float | None
+    degraded: bool
+    degradations: list[Degradation]
+    profile: str
+    config_version: int
+    experiment_bucket: str | None
+
+
+class UnderstoodQuery(Shape):
+    """The query as it was understood."""
+
+    query_text: str
+    namespaces: list[str]
+    top_k: int
+    filters: dict[str, Any]
+    method: str
+    channels: list[str]
+    strategy: str
+    enable_expand: bool
+    enable_rerank: bool
+
+
+class Answer(Shape):
+    """The result of a query, best chunk first. No chunks is an answer too; `stats` says whether anything was lost."""
+
+    query_id: str
+    status: Literal["succeeded", "failed"]
+    query: UnderstoodQuery
+    chunks: list[AnswerChunk]
+    context: AnswerContext
+    stats: Stats

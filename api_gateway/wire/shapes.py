@@ -1,0 +1,224 @@
+"""What the gateway answers, described. Answers are written directly, for speed; tests hold both together."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Shape(BaseModel):
+    """The base of all answers."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class JobAccepted(Shape):
+    """The documents are durable; a worker will take them."""
+
+    job_id: str
+    status: Literal["queued", "running", "succeeded", "partly_failed", "failed"]
+    total: int
+
+
+class JobError(Shape):
+    """Why one document of a job was not ingested."""
+
+    document_id: str | None
+    code: str
+    detail: str | None
+    pointer: str | None
+
+
+class Job(Shape):
+    """A job with its counters. `stages`: how many documents have finished each step."""
+
+    job_id: str
+    namespace: str
+    status: Literal["queued", "running", "succeeded", "partly_failed", "failed", "cancelled"]
+    total: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    chunks: int
+    created_at: datetime
+    updated_at: datetime
+    finished_at: datetime | None
+    stages: dict[str, int]
+    errors: list[JobError]
+
+
+class Item(Shape):
+    """One document of a job."""
+
+    ordinal: int
+    document_id: str | None
+    status: Literal["queued", "running", "succeeded", "failed", "cancelled"]
+    stage: str
+    outcome: str | None
+    chunks: int
+    attempts: int
+    code: str | None
+    detail: str | None
+    pointer: str | None
+    updated_at: datetime
+
+
+class Source(Shape):
+    """Where a document came from."""
+
+    uri: str | None
+    media_type: str
+
+
+class Document(Shape):
+    """A document without its text. `generation` is null until searches can see it."""
+
+    namespace: str
+    document_id: str
+    generation: int | None
+    title: str | None
+    author: str | None
+    type: str | None
+    tags: list[str]
+    published_at: datetime | None
+    story_time: int | None
+    metadata: dict[str, Any]
+    source: Source
+    chunks: int
+    created_at: datetime
+    updated_at: datetime
+
+
+class Chunk(Shape):
+    """A passage of the generation that searches see. Offsets count characters of the parsed text; `end` is exclusive."""
+
+    chunk_id: str
+    namespace: str
+    document_id: str
+    generation: int
+    ordinal: int
+    text: str
+    heading_path: list[str]
+    page: int | None
+    start: int
+    end: int
+    token_count: int
+
+
+class Namespace(Shape):
+    """A knowledge base and how much is searchable in it."""
+
+    namespace: str
+    documents: int
+    chunks: int
+    created_at: datetime
+
+
+class JobPage(Shape):
+    """Jobs, newest first."""
+
+    data: list[Job]
+    next_cursor: str | None
+
+
+class ItemPage(Shape):
+    """Items in the order they were sent."""
+
+    data: list[Item]
+    next_cursor: str | None
+
+
+class DocumentPage(Shape):
+    """Documents by namespace and id."""
+
+    data: list[Document]
+    next_cursor: str | None
+
+
+class ChunkPage(Shape):
+    """Chunks in the order of the text."""
+
+    data: list[Chunk]
+    next_cursor: str | None
+
+
+class NamespacePage(Shape):
+    """Namespaces by name."""
+
+    data: list[Namespace]
+    next_cursor: str | None
+
+
+class QueryAccepted(Shape):
+    """A query that has no answer yet."""
+
+    query_id: str
+    status: Literal["queued", "running"]
+
+
+class ErrorPlace(Shape):
+    """A place at fault: a JSON Pointer into the body, or the name of a parameter when `in` says where it stands."""
+
+    model_config = ConfigDict(extra="allow")
+
+    pointer: str
+    detail: str
+
+
+class ProblemBody(Shape):
+    """An error (RFC 9457). `code` is stable and meant for programs."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    code: str
+    request_id: str
+    errors: list[ErrorPlace] | None = None
+
+
+class DependencyHealth(Shape):
+    """One thing the gateway needs."""
+
+    status: Literal["ok", "down", "unknown"]
+    latency_ms: float | None = None
+    detail: str | None = None
+
+
+class Readiness(Shape):
+    """Whether requests can be served, dependency by dependency. `workers` tells, and decides nothing."""
+
+    status: Literal["ready", "not_ready"]
+    version: str
+    dependencies: dict[str, DependencyHealth]
+
+
+class Alive(Shape):
+    """The process answers."""
+
+    status: Literal["ok"]
+
+
+class NamespaceAlignment(Shape):
+    """One namespace: chunks without vector, vectors without chunk, vectors of another text or model."""
+
+    namespace: str
+    documents: int
+    chunks: int
+    vectors: int
+    missing: int
+    orphaned: int
+    stale: int
+
+
+class Alignment(Shape):
+    """How the two stores compare. `repaired` counts what was put right."""
+
+    namespaces: list[NamespaceAlignment]
+    missing: int
+    orphaned: int
+    stale: int
+    repaired: int

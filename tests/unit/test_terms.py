@@ -1,0 +1,144 @@
+"""The analysis of the keyword index."""
+
+import string
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.core.terms import Tokenizer, analyze, query_terms, token
+from pipeline.records import Namespace, Scope, TenantId
+
+texts = st.text(alphabet=st.characters() | st.sampled_from("aé -_.@'1维生素 的么"), max_size=60)
+
+
+def scope(tenant: str = "acme", namespace: str = "kb") -> Scope:
+    return Scope(tenant_id=TenantId(tenant), namespace=Namespace(namespace))
+
+
+class DescribeAnalyze:
+    @pytest.mark.parametrize(
+        ("text", "terms"),
+        [
+            ("Running runners ran", "run runner ran"),
+            ("the dog's dogs' don't", "the dog dog dont"),
+            ("Café naïve Straße", "cafe naiv strass"),
+            ("ＰＰＲ　５００", "ppr 500"),
+            ("PPR-9087", "ppr9087 ppr 9087"),
+            ("PPR9087", "ppr9087"),
+            ("node.js", "node.js node js"),
+            ("E1234", "e1234"),
+            ("foo_bar", "foobar foo bar"),
+            ("v2.3.1", "v2.3.1 2.3.1"),
+            ("C++ and C#.", "c++ c and c# c"),
+            ("user@example.com", "user@example.com user exampl com"),
+            ("5-HT2A", "5ht2a 5 ht2a"),
+            ("1,234.56 and 3.14", "1234.56 and 3.14"),
+            ("2024-05-01", "2024-05-01 2024 05 01"),
+            ("500mg 2.5mg", "500mg 500 mg 2.5mg 2.5 mg"),
+            ("U.S. e.g.", "us eg"),
+            ("well-known e-mail", "well known email e mail"),
+            ("5–10 Navier–Stokes", "5-10 5 10 navier stoke"),
+            ("Widget™ soft\u00adware", "widget softwar"),
+            ("维生素", "维生 生素 生 素 维"),
+            ("维生素B12缺乏", "维生 生素 b12 缺乏 乏 生 素 维 缺"),
+            ("猫", "猫"),
+            ("我的猫", "我的 的猫 猫"),
+            ("ガーデン", "ガー ーデ デン"),
+            ("비타민", "비타 타민"),
+            ("Привет", "привет"),
+            ("?! -- …", ""),
+        ],
+    )
+    def it_gives_words_identifiers_and_bigrams(self, text, terms):
+        assert analyze(text) == terms.split()
+
+    def it_keeps_repetitions(self):
+        assert analyze("flow over flow") == ["flow", "over", "flow"]
+
+    @given(texts)
+    def it_gives_terms_that_hold_no_space_and_are_bounded(self, text):
+        assert all(term and len(term) <= 128 and not any(map(str.isspace, term)) for term in analyze(text))
+
+    @given(texts, texts)
+    def it_analyses_lines_independently(self, first, second):
+        def of_words(text):  # single Han characters are given once for the whole text
+            return [term for term in analyze(text) if len(term) > 1]
+
+        assert sorted(of_words(f"{first}\n{second}")) == sorted(of_words(first) + of_words(second))
+
+    @pytest.mark.parametrize("text", ["a" * 100_000, "a-" * 50_000, "维" * 100_000, "a'" * 50_000, "1," * 50_000])
+    def it_takes_text_without_spaces(self, text):
+        assert all(len(term) <= 128 for term in analyze(text))
+
+    def it_gives_every_thread_the_same(self):
+        words = [f"{stem}{ending}" for stem in string.ascii_lowercase for ending in ("nationally", "izing", "fulness")]
+        expected, found = analyze(" ".join(words)), []
+        threads = [threading.Thread(target=lambda: found.append(analyze(" ".join(words)))) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert found == [expected] * 4
+
+
+class DescribeQueryTerms:
+    @pytest.mark.parametrize(
+        ("text", "terms"),
+        [
+            ("What is the flow of the flow?", "flow"),
+            ("what is this", "what is this"),
+            ("糖尿病是什么？", "糖尿 尿病"),
+            ("什么是", "什么 么是"),
+            ("猫", "猫"),
+            ("目的地", "目的"),
+            ("PPR-9087 ppr9087", "ppr9087 ppr 9087"),
+            ("US policy", "us polici"),
+            ("", ""),
+        ],
+    )
+    def it_drops_repetitions_and_question_words(self, text, terms):
+        assert query_terms(text) == terms.split()
+
+    @given(texts)
+    def it_looks_only_for_what_the_same_text_would_be_found_by(self, text):
+        assert set(query_terms(text)) <= set(analyze(text))
+
+    @pytest.mark.parametrize("character", "猫癌税病")
+    def it_finds_a_single_han_character_within_a_word(self, character):
+        assert set(query_terms(character)) <= set(analyze(f"关于{character}症的报告"))
+
+    @pytest.mark.parametrize("spelling", ["PPR-9087", "ppr 9087", "PPR_9087", "ＰＰＲ－９０８７"])
+    def it_finds_an_identifier_however_it_is_joined(self, spelling):
+        assert set(query_terms(spelling)) <= set(analyze("see PPR-9087 for details"))
+
+
+class DescribeTokenizer:
+    @given(texts)
+    def it_gives_thirteen_plain_characters(self, term):
+        written = Tokenizer(scope()).token(term)
+        assert len(written) == 13
+        assert set(written) <= set("abcdefghijklmnopqrstuvwxyz234567")
+
+    def it_is_the_same_in_every_process(self):
+        assert token(scope(), "flow") == "ap2n6rj7vcrle"
+        assert Tokenizer(scope()).tokens(["flow", "over", "flow"]) == [token(scope(), t) for t in ("flow", "over", "flow")]
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            (scope("a", "kb"), scope("b", "kb")),
+            (scope("a", "kb"), scope("a", "kc")),
+            (scope("ab", "c"), scope("a", "bc")),
+            (scope("a\x00", "b"), scope("a", "\x00b")),
+            (scope("", "a"), scope("a", "")),
+        ],
+    )
+    def it_never_lets_a_term_match_in_another_scope(self, one, other):
+        terms = analyze("every term of one tenant and namespace 维生素缺乏")
+        assert set(Tokenizer(one).tokens(terms)).isdisjoint(Tokenizer(other).tokens(terms))
+
+    def it_gives_different_terms_different_tokens(self):
+        terms = [f"term{number}" for number in range(20_000)]
+        assert len(set(Tokenizer(scope()).tokens(terms))) == len(terms)
