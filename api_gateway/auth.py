@@ -25,7 +25,9 @@ STALE_S = 300.0  # how long verified keys go on working while MySQL is away
 _MOST_KEYS = 10_000
 
 # Read by hand in `api_key_of`; this describes it in OpenAPI.
-_BEARER = HTTPBearer(auto_error=False, scheme_name="api_key", description="An API key of the form `cw_<tenant>_<secret>`.")
+_BEARER = HTTPBearer(
+    auto_error=False, scheme_name="api_key", description="An API key of the form `cw_<tenant>_<secret>`."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,9 @@ def api_key_of(headers: Mapping[str, str]) -> str:
     if not scheme:
         raise unauthenticated("missing_api_key", "The request has no Authorization header with an API key.")
     if scheme.lower() != "bearer" or not key.strip():
-        raise unauthenticated("malformed_authorization", "The Authorization header is not of the form: Bearer <api key>.")
+        raise unauthenticated(
+            "malformed_authorization", "The Authorization header is not of the form: Bearer <api key>."
+        )
     return key.strip()
 
 
@@ -104,9 +108,7 @@ class Requires:
     def __init__(self, scope: str) -> None:
         self._scope = scope
 
-    async def __call__(
-        self, request: Request, _: HTTPAuthorizationCredentials | None = Depends(_BEARER)
-    ) -> Principal:
+    async def __call__(self, request: Request, _: HTTPAuthorizationCredentials | None = Depends(_BEARER)) -> Principal:
         keys: Keys = request.app.state.gateway.keys
         principal = await keys.principal(api_key_of(request.headers))
         if principal is None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import structlog
 from anyio import CapacityLimiter, to_thread
@@ -13,6 +14,7 @@ from fastapi import Request
 
 from api_gateway.auth import Keys, look_up
 from api_gateway.problems import Problem
+from api_gateway.readiness import Probes
 from api_gateway.waiting import Wakes
 from pipeline.errors import Unavailable
 from pipeline.flows.resources import Resources
@@ -45,6 +47,9 @@ class Gateway:
         self.wakes = Wakes()
         self.keys = Keys(self._look_up)
         self.namespaces = KnownNamespaces(self.quick)
+        self.probes = Probes(settings, self.quick)
+        self._background: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._threads: CapacityLimiter | None = None
         self._heavy: CapacityLimiter | None = None
 
@@ -57,6 +62,29 @@ class Gateway:
         """The same for what may take seconds."""
         self._heavy = self._heavy or CapacityLimiter(HEAVY_THREADS)
         return await to_thread.run_sync(lambda: function(*args, **kwargs), limiter=self._heavy)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Let something go on after the request that began it."""
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    def started(self) -> None:
+        """Called on the event loop that serves requests, before the first one."""
+        self._loop = asyncio.get_running_loop()
+
+    def release_soon(self) -> None:
+        """End all waiting. May be called from a signal handler."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self.wakes.release)
+
+    async def close(self) -> None:
+        """Let go of everything that is connected."""
+        for task in tuple(self._background):
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        for resources in (self.resources, self.quick):
+            await to_thread.run_sync(resources.close)
 
     async def _look_up(self, api_key: str) -> Principal | None:
         return await self.run(look_up, api_key, self.quick)

@@ -120,10 +120,14 @@ def internal() -> Problem:
 
 def misconfigured() -> Problem:
     """The installation has to be put right by its operator; the log says how."""
-    return Problem(500, "misconfigured", "This installation is not set up completely; its operator finds why in the log.")
+    return Problem(
+        500, "misconfigured", "This installation is not set up completely; its operator finds why in the log."
+    )
 
 
-def invalid(errors: Sequence[Mapping[str, str]], *, code: str = "invalid_request", detail: str | None = None) -> Problem:
+def invalid(
+    errors: Sequence[Mapping[str, str]], *, code: str = "invalid_request", detail: str | None = None
+) -> Problem:
     """422 with the places at fault."""
     first = errors[0] if errors else {"pointer": "", "detail": "is not valid"}
     sentence = detail or f"{first['pointer'] or 'the body'} {first['detail']}" + (
@@ -146,12 +150,13 @@ def printable(text: str) -> str:
 def places(error: ValidationError, *, under: Sequence[str | int] = ()) -> list[dict[str, str]]:
     """The places at fault in a validation error; ``under`` leads to the value that was validated."""
     return [
-        {"pointer": pointer([*under, *found["loc"]]), "detail": _sentence(found)}
+        {"pointer": pointer([*under, *found["loc"]]), "detail": sentence(found)}
         for found in error.errors(include_url=False, include_input=False)
     ]
 
 
-def _sentence(found: Mapping[str, Any]) -> str:
+def sentence(found: Mapping[str, Any]) -> str:
+    """What is wrong in one place, in the words of someone who sent JSON."""
     kind = found["type"]
     if kind in _SENTENCES:
         return _SENTENCES[kind]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from api_gateway.bodies import Decoded, Flaw, decode_json, flaws_in
-from api_gateway.problems import MOST_ERRORS, Problem, invalid, places, pointer
-from api_gateway.wire.documents import Envelope, Intake, to_chunking
 from pydantic import ValidationError
 
 from api_gateway.auth import require_same_tenant
+from api_gateway.bodies import Decoded, Flaw, decode_json, flaws_in
+from api_gateway.problems import MOST_ERRORS, Problem, invalid, places, pointer
+from api_gateway.wire.documents import Envelope, Intake, to_chunking
 from pipeline.flows.intake import Batch, Refusal
 from pipeline.records import Namespace, Upload
 from pipeline.settings import Settings

@@ -52,4 +52,3 @@ def json_body(shape: type[BaseModel], example: dict[str, Any]) -> dict[str, Any]
     """The ``openapi_extra`` of a route that reads a JSON body itself."""
     schema = {"$ref": f"#/components/schemas/{shape.__name__}"}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema, "example": example}}}}
-

@@ -40,7 +40,9 @@ async def readyz(request: Request) -> Response:
 
 @router.get(
     "/v1/metrics",
-    responses={200: {"description": "Prometheus text format.", "content": {"text/plain": {"schema": {"type": "string"}}}}},
+    responses={
+        200: {"description": "Prometheus text format.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+    },
     summary="Metrics",
 )
 async def metrics(request: Request) -> Response:

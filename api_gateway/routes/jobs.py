@@ -61,7 +61,7 @@ def _before(cursor: str | None) -> tuple[datetime, str] | None:
     if position is None:
         return None
     try:
-        return datetime.fromisoformat(position[0]), position[1]
+        return datetime.fromisoformat(position[0]), str(uuid.UUID(position[1]))
     except ValueError:
         raise cursors.foreign() from None
 

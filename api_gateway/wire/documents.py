@@ -131,7 +131,9 @@ class Intake:
     ) -> Upload | Refusal:
         """An upload, unless it is empty, too large or comes twice."""
         if blank:
-            return Refusal(document_id=document_id, code="empty_document", detail="There is no text.", pointer=text_where)
+            return Refusal(
+                document_id=document_id, code="empty_document", detail="There is no text.", pointer=text_where
+            )
         if len(body) > self._max_bytes:
             detail = f"The document has {len(body)} bytes; at most {self._max_bytes} are taken."
             return Refusal(document_id=document_id, code="document_too_large", detail=detail, pointer=text_where)

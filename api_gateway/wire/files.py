@@ -165,7 +165,9 @@ def document_id_of(file_name: str) -> str:
     """
     parts = [part.strip() for part in file_name.replace("\\", "/").split("/")]
     kept = "/".join(part for part in parts if part not in ("", ".", ".."))
-    clean = "".join(character for character in kept if unicodedata.category(character)[0] not in "CZ" or character == " ")
+    clean = "".join(
+        character for character in kept if unicodedata.category(character)[0] not in "CZ" or character == " "
+    )
     name = clean.strip()
     if not name:
         return str(uuid.uuid4())

@@ -29,6 +29,9 @@ def main(arguments: list[str]) -> int:
     except stopping.Stopped as stopped:
         print("stopped", file=sys.stderr)
         return stopped.exit_code
+    except OSError as error:  # a full disk, a folder of somebody else's: the system's own words say it best
+        print(f"error: {error.strerror}: {error.filename}", file=sys.stderr, flush=True)
+        return 1
     except Failure as failure:
         print(f"error: {failure}", file=sys.stderr, flush=True)
         if failure.log is not None:

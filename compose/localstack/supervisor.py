@@ -82,6 +82,8 @@ class Supervisor:
             elif self._finished(child.process):
                 self._bury(child, child.process)
             elif not child.ready and child.program.ready(child.program.log, child.log_starts_at):
+                if child.was_ready:
+                    say(f"  {child.program.name}: ready again")
                 child.ready = child.was_ready = True
 
     def stop(self, names: Iterable[str] | None = None) -> None:

@@ -1,0 +1,66 @@
+"""Run the gateway: `python -m api_gateway`. Exit code 0 after a requested end, 1 with one sentence when it cannot run."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+
+import uvicorn
+
+from api_gateway.app import create_app
+from api_gateway.gateway import Gateway
+from pipeline.errors import PipelineError
+from pipeline.flows.resources import Resources
+from pipeline.settings import settings
+from pipeline.stores import migrate
+from pipeline.telemetry import configure_logging
+
+_SHUTDOWN_S = 20  # for requests that are being answered; those that only wait are let go at once
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn, but on the first signal whoever waits is told how things stand instead of holding up the end."""
+
+    def __init__(self, config: uvicorn.Config, gateway: Gateway) -> None:
+        super().__init__(config)
+        self._gateway = gateway
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        self._gateway.release_soon()
+
+
+def main() -> int:
+    """Serve until a signal ends it."""
+    try:
+        use = settings()
+        configure_logging(use.log_level, service="gateway")
+        resources = Resources(use)
+        migrate.check(resources.mysql, resources.postgres, use)
+    except PipelineError as error:
+        print(f"gateway: {error}", file=sys.stderr)  # noqa: T201 - the one sentence an operator looks for
+        return 1
+    app = create_app(use, resources)
+    config = uvicorn.Config(
+        app,
+        host=use.gateway_host,
+        port=use.gateway_port,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_SHUTDOWN_S,
+    )
+    server = _Server(config, app.state.gateway)
+    try:
+        server.run()
+    except KeyboardInterrupt:
+        return 0
+    return 0 if server.started else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

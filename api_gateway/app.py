@@ -1,0 +1,115 @@
+"""The ASGI application: routes, error table, lifespan. Importing this does nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import redis.asyncio
+import structlog
+from anyio import to_thread
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from api_gateway import openapi, problems
+from api_gateway.context import RequestContext
+from api_gateway.gateway import Gateway
+from api_gateway.problems import Problem
+from api_gateway.routes import documents, files, health, jobs, queries, upkeep
+from pipeline.errors import PipelineError, Unavailable
+from pipeline.flows.resources import Resources
+from pipeline.settings import Settings
+from pipeline.stores import migrate
+
+log = structlog.get_logger(__name__)
+
+_ROUTERS = (documents, files, jobs, queries, upkeep, health, openapi)
+
+
+def create_app(settings: Settings, resources: Resources | None = None) -> FastAPI:
+    """The gateway as an ASGI application. Nothing is connected before it starts or is asked something."""
+    app = FastAPI(lifespan=_lifespan, openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app.state.gateway = Gateway(settings, resources or Resources(settings))
+    for module in _ROUTERS:
+        app.include_router(module.router)
+    app.add_middleware(RequestContext)
+    app.add_exception_handler(Problem, _problem)
+    app.add_exception_handler(PipelineError, _pipeline_error)
+    app.add_exception_handler(RequestValidationError, _invalid_parameters)
+    app.add_exception_handler(HTTPException, _http_exception)
+    app.openapi = functools.partial(openapi.describe, app)  # type: ignore[method-assign]
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """Refuse to start on a schema that does not fit, and listen for what wakes waiters while running."""
+    gateway: Gateway = app.state.gateway
+    use = gateway.resources
+    await to_thread.run_sync(migrate.check, use.mysql, use.postgres, gateway.settings)
+    client = redis.asyncio.Redis.from_url(gateway.settings.redis_url.get_secret_value(), socket_connect_timeout=2.0)
+    gateway.started()
+    listener = asyncio.create_task(gateway.wakes.listen(client))
+    try:
+        yield
+    finally:
+        gateway.wakes.release()
+        listener.cancel()
+        with suppress(asyncio.CancelledError):
+            await listener
+        await client.aclose()
+        await gateway.close()
+
+
+async def _problem(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Problem)
+    return error.response(request.scope)
+
+
+async def _pipeline_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, PipelineError)
+    problem = problems.from_error(error)
+    if isinstance(error, Unavailable):
+        log.warning("dependency_unavailable", code=error.code, error=str(error))
+    elif problem.status >= 500:
+        log.error("request_failed", code=error.code, exc_info=error)
+    return problem.response(request.scope)
+
+
+async def _invalid_parameters(request: Request, error: Exception) -> Response:
+    """FastAPI reads nothing but paths and query strings here; bodies are read by the routes."""
+    assert isinstance(error, RequestValidationError)
+    errors = [
+        {"pointer": problems.pointer(found["loc"][1:]), "in": str(found["loc"][0]), "detail": problems.sentence(found)}
+        for found in error.errors()
+    ]
+    names = ", ".join(sorted({place["pointer"].removeprefix("/") for place in errors}))
+    problem = problems.invalid(errors, detail=f"The parameters are not valid: {names}.")
+    return problem.response(request.scope)
+
+
+async def _http_exception(request: Request, error: Exception) -> Response:
+    """What the framework says by itself: unknown routes and methods."""
+    assert isinstance(error, HTTPException)
+    path = problems.instance_of(request.scope)
+    if error.status_code == 404:
+        problem = Problem(404, "route_not_found", f"There is nothing at {path}.")
+    elif error.status_code == 405:
+        allowed = ", ".join(_methods_at(request))
+        detail = f"{path} does not take {request.method}; it takes {allowed}."
+        problem = Problem(405, "method_not_allowed", detail, headers={"Allow": allowed})
+    else:
+        problem = Problem(error.status_code, "http_error", str(error.detail), headers=error.headers)
+    return problem.response(request.scope)
+
+
+def _methods_at(request: Request) -> list[str]:
+    """Every method some route takes at this path; the framework names only those of the first that fits."""
+    app: FastAPI = request.app
+    template = getattr(request.scope.get("route"), "path", "")
+    described = openapi.describe(app)["paths"].get(template, {"get": None})
+    return sorted(method.upper() for method in described)

@@ -1,0 +1,74 @@
+"""Contexts: what they look like, and that they never overspend."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.core.context import ContextPassage, build_context
+from pipeline.core.tokens import count_tokens
+
+
+def passage(text: str, *, title: str | None = None, path: tuple[str, ...] = (), chunk_id: str = "c") -> ContextPassage:
+    return ContextPassage(chunk_id=chunk_id, title=title, heading_path=path, text=text)
+
+
+words = st.text(alphabet="ab .维\n[]#-", max_size=60)
+passages = st.lists(
+    st.builds(
+        ContextPassage,
+        chunk_id=st.text(max_size=3),
+        title=st.none() | words,
+        heading_path=st.lists(words, max_size=3).map(tuple),
+        text=words,
+    ),
+    max_size=8,
+)
+
+
+class DescribeBuildContext:
+    def it_puts_each_passage_under_its_marker_title_and_headings(self):
+        context = build_context(
+            [
+                passage("One.", title="Guide", path=("Guide", "Setup"), chunk_id="x"),
+                passage("Two.\n", path=("A", "B"), chunk_id="y"),
+                passage("Three.", chunk_id="z"),
+            ],
+            max_tokens=100,
+        )
+        assert context.text == "### [1] Guide > Setup\n\nOne.\n\n---\n\n### [2] A > B\n\nTwo.\n\n---\n\n### [3]\n\nThree."
+        assert [(cited.marker, cited.chunk_id) for cited in context.citations] == [("[1]", "x"), ("[2]", "y"), ("[3]", "z")]
+        assert context.token_count == count_tokens(context.text)
+
+    def it_can_do_without_markdown(self):
+        assert build_context([passage("A"), passage("B", title="T")], max_tokens=50, style="text").text == (
+            "[1]\n\nA\n\n[2] T\n\nB"
+        )
+
+    @pytest.mark.parametrize(("over_budget", "cited"), [("skip", ["a", "c"]), ("stop", ["a"])])
+    def it_leaves_out_what_does_not_fit(self, over_budget, cited):
+        offered = [
+            passage("fits", chunk_id="a"),
+            passage("far too long " * 20, chunk_id="b"),
+            passage("fits too", chunk_id="c"),
+        ]
+        context = build_context(offered, max_tokens=20, over_budget=over_budget)
+        assert [citation.chunk_id for citation in context.citations] == cited
+        assert [citation.marker for citation in context.citations] == ["[1]", "[2]"][: len(cited)]
+
+    @pytest.mark.parametrize("offered", [[], [passage(" \n")], [passage("long text here")]])
+    def it_may_be_empty(self, offered):
+        context = build_context(offered, max_tokens=3)
+        assert (context.text, context.token_count, context.citations) == ("", 0, ())
+
+    def it_counts_headers_and_separators(self):
+        one = build_context([passage("word")], max_tokens=100).token_count
+        both = [passage("word"), passage("word")]
+        separator = count_tokens("---")
+        assert build_context(both, max_tokens=2 * one + separator - 1).token_count == one
+        assert build_context(both, max_tokens=2 * one + separator).token_count == 2 * one + separator
+
+    @given(passages, st.integers(0, 120), st.sampled_from(["markdown", "text"]), st.sampled_from(["skip", "stop"]))
+    def it_never_overspends_and_counts_exactly(self, offered, budget, style, over_budget):
+        context = build_context(offered, max_tokens=budget, style=style, over_budget=over_budget)
+        assert context.token_count == count_tokens(context.text) <= budget
+        assert [cited.marker for cited in context.citations] == [f"[{n + 1}]" for n in range(len(context.citations))]
