@@ -52,8 +52,9 @@ def _check_schema(**_: Any) -> None:
 
 @celeryd_after_setup.connect(weak=False)
 def _warm_up_threads(instance: Any, **_: Any) -> None:
-    """A worker of threads loads the model before it takes queries: a channel's time is less than loading takes."""
-    if "threads" in getattr(instance.pool_cls, "__module__", ""):
+    """A worker without children loads the model before it takes queries: a channel's time is less than loading takes."""
+    pool = instance.pool_cls  # an alias or a class, depending on how far the worker has got
+    if "prefork" not in (pool if isinstance(pool, str) else pool.__module__):
         resources.warm_up(resources.for_queries())
 
 

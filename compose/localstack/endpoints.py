@@ -33,15 +33,22 @@ class Endpoints:
     flower_user: str = "chordwise"
 
     @classmethod
-    def of(cls, folder: StackFolder, passwords: Mapping[str, str], ports: Mapping[str, int]) -> Endpoints:
-        """The stack's own servers, save for those that the environment says are elsewhere."""
+    def of(
+        cls,
+        folder: StackFolder,
+        passwords: Mapping[str, str],
+        ports: Mapping[str, int],
+        environment: Mapping[str, str] = os.environ,
+    ) -> Endpoints:
+        """The stack's own servers, save for those that ``environment`` says are elsewhere."""
         mysql = f"mysql+pymysql://chordwise:{passwords['mysql']}@127.0.0.1:{ports['mysql']}/chordwise?charset=utf8mb4"
         postgres = f"postgresql+psycopg://chordwise:{passwords['postgres']}@127.0.0.1:{ports['postgres']}/chordwise"
+        redis = f"redis://:{passwords['redis']}@127.0.0.1:{ports['redis']}/0"
         return cls(
-            mysql_url=external("mysql") or mysql,
-            postgres_url=external("postgres") or postgres,
-            redis_url=external("redis") or f"redis://:{passwords['redis']}@127.0.0.1:{ports['redis']}/0",
-            database=external("mysql") or "own",
+            mysql_url=external("mysql", environment) or mysql,
+            postgres_url=external("postgres", environment) or postgres,
+            redis_url=external("redis", environment) or redis,
+            database=external("mysql", environment) or "own",
             gateway_port=ports["gateway"],
             flower_port=ports["flower"],
             admin_key=passwords["admin_key"],

@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from . import apt, lockfile, programs, shell
+from . import apt, lockfile, programs, shell, stopping
 from .lockfile import DEV_LOCK, RUNTIME_LOCKS
 from .places import LOCAL, ROOT, VENV
-from .progress import Failure, step
+from .progress import Failure, say, step
 
 PYTHON = VENV / "bin" / "python"
 _LOG = LOCAL / "logs" / "install.log"
@@ -122,5 +122,14 @@ def _one_at_a_time() -> Iterator[None]:
     """Let a second command wait until the first has installed."""
     LOCAL.mkdir(exist_ok=True)
     with (LOCAL / "install.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        told = False
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not told:
+                    say("  waiting for another command that is installing ...")
+                told = True
+                stopping.pause(0.2)
         yield

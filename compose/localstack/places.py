@@ -16,10 +16,11 @@ class StackFolder:
     """The folders of one stack. Names are `up`, `demo`, `test`, `bench`, or whatever `with` is given."""
 
     name: str
+    local: Path = LOCAL
 
     @property
     def path(self) -> Path:
-        return LOCAL / "stacks" / self.name
+        return self.local / "stacks" / self.name
 
     @property
     def data(self) -> Path:

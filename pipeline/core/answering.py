@@ -95,7 +95,7 @@ def source_share(chunks: Sequence[AnswerChunk]) -> dict[str, float]:
 
 
 def _chunk(hit: Placed, fused: Fused, hydrated: Hydrated, envelopes: Mapping[ChannelName, Envelope]) -> AnswerChunk:
-    strongest = max(fused.contributions, key=lambda part: part.contribution)
+    strongest = max(fused.contributions, key=lambda part: (part.contribution, part.rank is not None))
     strengths = [
         part.score / bound
         for part in fused.contributions

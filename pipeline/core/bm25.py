@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-# Chosen on scifact's training queries and checked on collections not tuned on: docs/decisions has the table.
+# Chosen on training queries of one English collection, where nDCG@10 is flat within 0.005 from k1 0.9 to 1.5 and b 0.4
+# to 0.75; recall there and collections not tuned on, English and Chinese, favour full length normalisation.
 K1 = 1.2
 B = 0.75
 

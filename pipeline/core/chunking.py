@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 
 from pipeline.core.sentences import Sentence, paragraphs, sentences
 from pipeline.core.tokens import TokenMap, count_tokens
@@ -54,25 +55,32 @@ def embedding_text(passage: Passage, title: str | None) -> str:
     return f"{place}\n{passage.text}" if place else passage.text
 
 
-def _grouped(sections: Iterable[Section], tokens: TokenMap, max_tokens: int) -> Iterator[list[Section]]:
-    """Each section by itself, but small ones together with their neighbours under the same heading."""
+def _grouped(sections: Sequence[Section], tokens: TokenMap, max_tokens: int) -> Iterator[list[Section]]:
+    """Each section by itself, but small ones together: with the sections below them, or with those beside them."""
     group: list[Section] = []
     group_size = 0
-    for section in sections:
+    for section, following in zip_longest(sections, sections[1:]):
         size = tokens.count(section.start, section.end)
+        small = group_size + size <= max_tokens * _SMALL_SECTION
+        bare = group_size <= max_tokens * _BARE_HEADING
         if group:
-            first = group[0].heading_path
-            below = section.heading_path[: len(first)] == first
-            beside = section.heading_path[:-1] == first[:-1]
-            small = group_size + size <= max_tokens * _SMALL_SECTION
-            bare = group_size <= max_tokens * _BARE_HEADING
-            if not (below and (small or bare)) and not (beside and small):
+            below = _is_below(section, group[0]) and (small or bare)
+            leaves = not _is_below(group[-1], group[0], strictly=True) and not (
+                following and _is_below(following, section)
+            )
+            beside = section.heading_path[:-1] == group[0].heading_path[:-1] and leaves and small
+            if not below and not beside:
                 yield group
                 group, group_size = [], 0
         group.append(section)
         group_size += size
     if group:
         yield group
+
+
+def _is_below(section: Section, other: Section, *, strictly: bool = False) -> bool:
+    depth = len(other.heading_path)
+    return section.heading_path[:depth] == other.heading_path and (not strictly or len(section.heading_path) > depth)
 
 
 def _packed(cut: Iterable[list[Sentence]], chunking: Chunking) -> Iterator[list[Sentence]]:

@@ -1,5 +1,6 @@
 """Chunking: examples, and the laws that hold for any text."""
 
+import itertools
 import time
 
 import pytest
@@ -33,7 +34,9 @@ markdown = st.lists(
     min_size=1,
     max_size=25,
 ).map("".join)
-chunkings = st.builds(Chunking, max_tokens=st.sampled_from([1, 5, 16, 50, 400]), overlap=st.sampled_from([0, 0.2, 0.3, 0.9]))
+chunkings = st.builds(
+    Chunking, max_tokens=st.sampled_from([1, 5, 16, 50, 400]), overlap=st.sampled_from([0, 0.2, 0.3, 0.9])
+)
 
 
 def parsed(text: str) -> Parsed:
@@ -41,7 +44,7 @@ def parsed(text: str) -> Parsed:
 
 
 def numbered(count: int) -> str:
-    """Sentences of ten tokens each."""
+    """Sentences of nine tokens each."""
     return " ".join(f"Word word word word word word {number:03}." for number in range(count))
 
 
@@ -53,7 +56,7 @@ class DescribeChunk:
 
     def it_cuts_a_long_paragraph_into_windows_that_repeat_whole_sentences(self):
         passages = chunk(parsed(numbered(100)), Chunking(max_tokens=80, overlap=0.25))
-        for before, after in zip(passages, passages[1:], strict=False):
+        for before, after in itertools.pairwise(passages):
             repeated = before.end - after.start
             assert before.text.endswith(after.text[:repeated])
             assert after.text.startswith("Word")
@@ -63,14 +66,13 @@ class DescribeChunk:
     def it_repeats_nothing_without_overlap_or_between_paragraphs(self):
         for text, overlap in ((numbered(100), 0.0), ("\n\n".join([numbered(6)] * 10), 0.3)):
             passages = chunk(parsed(text), Chunking(max_tokens=60, overlap=overlap))
-            assert all(one.end <= other.start for one, other in zip(passages, passages[1:], strict=False))
+            assert all(one.end <= other.start for one, other in itertools.pairwise(passages))
 
     def it_starts_a_passage_at_a_heading(self):
         text = f"# Guide\n\n{numbered(20)}\n\n## Setup\n\n{numbered(20)}\n\n## Use\n\n{numbered(20)}"
-        passages = chunk(parsed(text), Chunking(max_tokens=400))
-        assert [passage.heading_path for passage in passages] == [("Guide",), ("Guide", "Setup"), ("Guide", "Use")] or [
-            passage.text.split("\n")[0] for passage in passages
-        ] == ["Guide", "Setup", "Use"]
+        passages = chunk(parsed(text), Chunking(max_tokens=300))
+        assert [passage.text.split("\n")[0] for passage in passages] == ["Guide", "Setup", "Use"]
+        assert [passage.heading_path for passage in passages] == [("Guide",), ("Guide", "Setup"), ("Guide", "Use")]
 
     def it_merges_tiny_sections_under_one_heading(self):
         text = "# Terms\n\n" + "\n\n".join(f"## Term {n}\n\nIt means {n}." for n in range(6))
@@ -101,12 +103,9 @@ class DescribeChunk:
         with pytest.raises(ValueError):
             chunk(parsed("text"), chunking)
 
-    @given(markdown.filter(lambda text: any(c.isalnum() for c in text)), chunkings)
+    @given(markdown.map("Begin. ".__add__), chunkings)
     def it_keeps_its_promises_for_any_text(self, text, chunking):
-        try:
-            document = parsed(text)
-        except Exception:
-            return
+        document = parsed(text)
         passages = chunk(document, chunking)
         covered = bytearray(len(document.text))
         for passage in passages:
@@ -114,11 +113,9 @@ class DescribeChunk:
             assert passage.token_count == count_tokens(passage.text) <= chunking.max_tokens
             covered[passage.start : passage.end] = b"\1" * (passage.end - passage.start)
         assert all(inside or character.isspace() for inside, character in zip(covered, document.text, strict=True))
-        assert all(
-            one.start < other.start and one.end < other.end for one, other in zip(passages, passages[1:], strict=False)
-        )
+        assert all(one.start < other.start and one.end < other.end for one, other in itertools.pairwise(passages))
         assert chunk(document, chunking) == passages
-        for one, other in zip(passages, passages[1:], strict=False):
+        for one, other in itertools.pairwise(passages):
             if other.start < one.end:
                 assert "\n\n" not in document.text[other.start : one.end]
 

@@ -35,8 +35,14 @@ class DescribeBuildContext:
             ],
             max_tokens=100,
         )
-        assert context.text == "### [1] Guide > Setup\n\nOne.\n\n---\n\n### [2] A > B\n\nTwo.\n\n---\n\n### [3]\n\nThree."
-        assert [(cited.marker, cited.chunk_id) for cited in context.citations] == [("[1]", "x"), ("[2]", "y"), ("[3]", "z")]
+        assert (
+            context.text == "### [1] Guide > Setup\n\nOne.\n\n---\n\n### [2] A > B\n\nTwo.\n\n---\n\n### [3]\n\nThree."
+        )
+        assert [(cited.marker, cited.chunk_id) for cited in context.citations] == [
+            ("[1]", "x"),
+            ("[2]", "y"),
+            ("[3]", "z"),
+        ]
         assert context.token_count == count_tokens(context.text)
 
     def it_can_do_without_markdown(self):

@@ -107,7 +107,7 @@ class DescribeWeightedFusion:
             weights={KEYWORD: 0.5, SEMANTIC: 0.5},
             completed={SEMANTIC: {"a": 0.6, "b": 0.0, "z": 9.0}, KEYWORD: {"c": 3.0, "d": 0.0}},
         )
-        assert order(fused) == "a c d b"
+        assert order(fused) == "a c b d"
         by_id = {hit.chunk_id: hit for hit in fused}
         assert "z" not in by_id
         [keyword, semantic] = by_id["c"].contributions

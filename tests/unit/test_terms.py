@@ -123,7 +123,9 @@ class DescribeTokenizer:
 
     def it_is_the_same_in_every_process(self):
         assert token(scope(), "flow") == "jaxwsvsspxcjn"
-        assert Tokenizer(scope()).tokens(["flow", "over", "flow"]) == [token(scope(), t) for t in ("flow", "over", "flow")]
+        assert Tokenizer(scope()).tokens(["flow", "over", "flow"]) == [
+            token(scope(), t) for t in ("flow", "over", "flow")
+        ]
 
     @pytest.mark.parametrize(
         ("one", "other"),

@@ -103,7 +103,7 @@ class _Reader:
             end = raw.search(html, tag.end())
             content = html[tag.end() : end.start() if end else len(html)]
             self._raw_text(name, content)
-            return end.start() if end else len(html)
+            return _after(html, ">", end.start()) if end else len(html)
         self._opened(name, tag[3])
         if name not in _VOID and not tag[3].endswith("/"):
             self._open.append(name)

@@ -36,7 +36,7 @@ _LINK_TITLE = r"""(?:\s{1,9}["'][^"'()]{0,499}["'])?\s{0,9}"""
 _IMAGE_OR_LINK = re.compile(rf"!?\[([^\[\]]{{0,999}})\](?:\(\s{{0,9}}{_ADDRESS}{_LINK_TITLE}\)|\[[^\[\]]{{0,99}}\])")
 _AUTOLINK = re.compile(r"<((?:https?://|mailto:)[^\s<>]{1,1999}|[^\s<>@]{1,99}@[^\s<>@]{1,99})>")
 _LINE_BREAK = re.compile(r"<br\s{0,9}/?>", re.IGNORECASE)
-_TAG = re.compile(r"<!--.{0,1999}?-->|</?[a-zA-Z][^<>]{0,1999}>", re.DOTALL)
+_TAG = re.compile(r"<!--(?:(?!<!--|-->).){0,1999}-->|</?[a-zA-Z][^<>]{0,1999}>", re.DOTALL)
 _STRONG = re.compile(r"\*{2,}(?=\S)|(?<=\S)\*{2,}|~~")
 _EMPHASIS = re.compile(
     r"(?<![\w*\\])\*(?=[^\s*])|(?<=[^\s*\\])\*(?![\w*])|(?<![\w\\])_{1,3}(?=[^\s_])|(?<=[^\s_\\])_{1,3}(?!\w)"

@@ -1,0 +1,173 @@
+"""HTML and Markdown to text with sections."""
+
+import contextlib
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.core.parsing import HTML, MARKDOWN, parse
+from pipeline.errors import EmptyDocument
+from pipeline.records import Parsed
+
+
+def html(page: str) -> Parsed:
+    return parse(page.encode(), media_type=HTML)
+
+
+def markdown(text: str) -> Parsed:
+    return parse(text.encode(), media_type=MARKDOWN)
+
+
+def outline(document: Parsed) -> list[tuple[str, ...]]:
+    return [section.heading_path for section in document.sections]
+
+
+class DescribeHtml:
+    @pytest.mark.parametrize(
+        ("page", "text"),
+        [
+            ("<p>One<p>Two", "One\n\nTwo"),
+            ("<div>a <b>bo</b>ld\n  word</div><div>b</div>", "a bold word\n\nb"),
+            ("one<br>two<hr>three", "one\ntwo\n\nthree"),
+            ("Tom &amp; Jerry &lt;3 &#x4e2d;&nbsp;x", "Tom & Jerry <3 中 x"),
+            ("<ul><li>a<li><p>b</p></li></ul><p>c", "- a\n- b\n\nc"),
+            ("<ol><li>a<ul><li>b</ul><li>c</ol>", "- a\n\n- b\n- c"),
+            ("<table><tr><th>A<th>B<tr><td>1<td><p>2</p></table>x", "A | B\n1 | 2\n\nx"),
+            ("<dl><dt>t<dd>d</dl>", "t\nd"),
+            ("<p>code:<pre>if a:\n    b  c\n</pre>after", "code:\n\nif a:\n    b  c\n\nafter"),
+            ("a<script>if (a<b) {'</p>'}</script>b<style>p{}</style>", "ab"),
+            ("<nav><ul><li><h2>Menu</h2></ul></nav><p>Text", "Text"),
+            ("<div><nav><div>Menu</div>unclosed</div>Text", "Text"),
+            ("x<template><p>t</p></template><svg><title>s</title><path/></svg>y", "xy"),
+            ("a<!-- <p>no</p> -->b<!doctype html><?php x ?>c", "abc"),
+            ("a < b and c <3 but x<y", "a < b and c <3 but x"),
+            ("<a href='x>y' title=\"a>b\">link</a>", "link"),
+            ("<textarea>a\n&lt;b&gt;</textarea>", "a\n<b>"),
+            ("<img alt='A chart' src=x>", "A chart"),
+            ("<ruby>漢<rp>(</rp><rt>kan</rt><rp>)</rp>字</ruby>", "漢字"),
+            ("</div></p><p>stray", "stray"),
+        ],
+    )
+    def it_keeps_what_is_read(self, page, text):
+        assert html(page).text == text
+
+    def it_makes_sections_of_headings(self):
+        page = "intro<h1>A <i>b</i></h1>x<h3>C</h3>y<h2><div>D</div></h2>z<h1>E"
+        document = html(page)
+        assert outline(document) == [(), ("A b",), ("A b", "C"), ("A b", "D"), ("E",)]
+        assert document.title == "A b"
+        assert [document.text[section.start : section.end] for section in document.sections] == [
+            "intro\n\n",
+            "A b\n\nx\n\n",
+            "C\n\ny\n\n",
+            "D\n\nz\n\n",
+            "E",
+        ]
+
+    def it_takes_the_title_element_first(self):
+        assert html("<title>The &amp;\n Page</title><h1>Other</h1>").title == "The & Page"
+
+    def it_believes_the_page_about_its_character_set(self):
+        page = '<meta http-equiv=Content-Type content="text/html; charset=windows-1250"><p>żółć'
+        assert parse(page.encode("cp1250"), media_type=HTML).text == "żółć"
+
+    @pytest.mark.parametrize(
+        "page",
+        [
+            "<div>" * 10_000 + "x" + "</div>" * 10_000,
+            "<div>" * 200_000 + "x",
+            "".join(f"<font color={n}><p>x" for n in range(20_000)),
+            '<a ="' * 100_000 + "x",
+            "<!--" * 100_000 + "x",
+            "x" + "<script>" * 100_000,
+            "<table><tr><td>" * 50_000 + "x",
+            "<" * 500_000,
+        ],
+        ids=["deep", "deeper", "fonts", "quotes", "comments", "scripts", "tables", "brackets"],
+    )
+    def it_takes_hostile_pages_in_its_stride(self, page):
+        started = time.process_time()
+        with contextlib.suppress(EmptyDocument):
+            html(page)
+        assert time.process_time() - started < 3
+
+    tags = st.sampled_from(
+        [*"pba", "div", "h1", "h2", "ul", "li", "table", "tr", "td", "pre", "nav", "title", "script", "br"]
+    )
+    pieces = st.one_of(
+        tags.map("<{}>".format), tags.map("</{}>".format), st.text(alphabet="ab <>&;\"'=/-!\n维", max_size=8)
+    )
+
+    @given(st.lists(pieces, max_size=30).map("".join))
+    def it_makes_sections_that_cover_the_text(self, page):
+        try:
+            document = html(page)
+        except EmptyDocument:
+            return
+        assert [section.start for section in document.sections] == [0, *(s.end for s in document.sections[:-1])]
+        assert document.sections[-1].end == len(document.text)
+
+
+class DescribeMarkdown:
+    @pytest.mark.parametrize(
+        ("source", "text"),
+        [
+            ("One\ntwo\n\nthree", "One\ntwo\n\nthree"),
+            ("a **bold** *it* __b__ _i_ ~~s~~ `c *d*`", "a bold it b i s c *d*"),
+            ("2*3 a * b foo_bar_baz __init__.py", "2*3 a * b foo_bar_baz init.py"),
+            ("这是**重点**内容", "这是重点内容"),
+            ('[text](http://a.b/c_(d) "t") ![alt](x.png) [r][1] <http://u.v>', "text alt r http://u.v"),
+            ("[![img](a.png)](b.html)", "img"),
+            ("array[0] and [brackets] (x)", "array[0] and [brackets] (x)"),
+            ("a &amp; b &lt; c <b>tag</b><br>x", "a & b < c tag\nx"),
+            ("\\*not\\* \\_it\\_", "*not* _it_"),
+            ("- a\n  - b\n1. c", "- a\n  - b\n1. c"),
+            ("> quoted\n> more\n>> deep", "quoted\nmore\ndeep"),
+            ("| a | b |\n|:--|--:|\n| 1 | 2 |", "a | b\n1 | 2"),
+            ("a\n\n---\n\nb\n***\nc", "a\n\nb\n\nc"),
+            ("```py\n# no *heading*\n\nx\n```\nafter", "# no *heading*\n\nx\n\nafter"),
+            ("~~~\nunclosed", "unclosed"),
+            ("a\n<!-- gone\n\nstill -->\nb", "a\n\nb"),
+            ("[x]: http://y\n\na", "a"),
+            ("a < b and <c", "a < b and <c"),
+        ],
+    )
+    def it_keeps_the_words_and_drops_the_marks(self, source, text):
+        assert markdown(source).text == text
+
+    def it_makes_sections_of_headings(self):
+        document = markdown("intro\n# A `x` #\ntext\n### C\n\nD **d**\n---\n\nE\n=\n#no\n")
+        assert outline(document) == [(), ("A x",), ("A x", "C"), ("A x", "D d"), ("E",)]
+        assert document.text.endswith("E\n\n#no")
+        assert document.title == "A x"
+
+    @pytest.mark.parametrize(
+        ("source", "title", "text"),
+        [
+            ('---\ntitle: "Front: x"\ntags:\n  - a\n---\n# Other\n', "Front: x", "Other"),
+            ("---\nauthor: me\n---\n# Other\n", "Other", "Other"),
+            ("---\nNot front matter at all.\n\n---\ntext", None, "Not front matter at all.\n\ntext"),
+        ],
+    )
+    def it_takes_the_title_of_the_front_matter_first(self, source, title, text):
+        document = markdown(source)
+        assert (document.title, document.text) == (title, text)
+
+    @pytest.mark.parametrize(
+        "piece", ["[", "![](", "[](a  ", "*a ", "`", "``a ", "<a ", "<!--", "> ", "- ", "a\t\t", "|", "&"]
+    )
+    def it_takes_hostile_text_in_its_stride(self, piece):
+        started = time.process_time()
+        markdown("z" + piece * (300_000 // len(piece)) + "z")
+        assert time.process_time() - started < 3
+
+    @given(st.text(alphabet="ab#*_`~[](){}<>!&;|-=\\ \n\t.1维", max_size=80))
+    def it_makes_sections_that_cover_the_text(self, source):
+        try:
+            document = markdown(source)
+        except EmptyDocument:
+            return
+        assert [section.start for section in document.sections] == [0, *(s.end for s in document.sections[:-1])]
+        assert document.sections[-1].end == len(document.text)
