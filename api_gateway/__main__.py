@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from types import FrameType
 
@@ -32,6 +33,8 @@ class _Server(uvicorn.Server):
 
 def main() -> int:
     """Serve until a signal ends it."""
+    # Uvicorn raises the signal that ended it once more when it is done; this makes that an orderly end too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         use = settings()
         configure_logging(use.log_level, service="gateway")

@@ -23,7 +23,7 @@ from pipeline.errors import (
 
 MEDIA_TYPE = "application/problem+json"
 MOST_ERRORS = 100  # entries of ``errors`` in one answer
-_LONGEST_POINTER = 255
+LONGEST_POINTER = 255  # as many characters as the ledger keeps
 _RETRY_AFTER_S = 2
 
 # The first base class found here decides. Errors of ours that have no line are bugs and answer 500.
@@ -131,7 +131,7 @@ def invalid(
     """422 with the places at fault."""
     first = errors[0] if errors else {"pointer": "", "detail": "is not valid"}
     sentence = detail or f"{first['pointer'] or 'the body'} {first['detail']}" + (
-        f", and {len(errors) - 1} more" if len(errors) > 1 else ""
+        f", and {len(errors) - 1} more." if len(errors) > 1 else "."
     )
     return Problem(422, code, sentence, errors=errors)
 
@@ -139,7 +139,7 @@ def invalid(
 def pointer(path: Iterable[str | int]) -> str:
     """A JSON Pointer (RFC 6901), fit to be stored and sent whatever a sender called his fields."""
     text = "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
-    return printable(text)[:_LONGEST_POINTER]
+    return printable(text)[:LONGEST_POINTER]
 
 
 def printable(text: str) -> str:

@@ -27,7 +27,7 @@ def batch_of(body: bytes, principal: Principal, request_id: str, use: Settings) 
     require_few_enough(len(envelope.documents), use)
     intake = Intake(use, to_chunking(envelope.chunking, use), suspicious=decoded.suspicious)
     entries = [intake.document(value, f"/documents/{place}") for place, value in enumerate(envelope.documents)]
-    require_one(entries)
+    require_one(entries, intake)
     return Batch(
         tenant_id=principal.tenant_id,
         namespace=Namespace(envelope.namespace),
@@ -57,7 +57,7 @@ def require_few_enough(documents: int, use: Settings) -> None:
         raise Problem(422, "too_many_documents", detail, errors=errors)
 
 
-def require_one(entries: Sequence[Upload | Refusal]) -> None:
+def require_one(entries: Sequence[Upload | Refusal], intake: Intake) -> None:
     """Raises Problem if every document was refused: 413 or 415 if that is what all of them suffer from, else 422."""
     refusals = [entry for entry in entries if isinstance(entry, Refusal)]
     if len(refusals) < len(entries):
@@ -67,6 +67,5 @@ def require_one(entries: Sequence[Upload | Refusal]) -> None:
     codes = {refusal.code for refusal in refusals}
     code = codes.pop() if len(codes) == 1 else "no_valid_document"
     status = {"document_too_large": 413, "unsupported_media_type": 415}.get(code, 422)
-    errors = [{"pointer": refusal.pointer or "", "detail": refusal.detail} for refusal in refusals[:MOST_ERRORS]]
     what = refusals[0].detail if len(refusals) == 1 else f"None of the {len(refusals)} documents can be taken."
-    raise Problem(status, code, what, errors=errors)
+    raise Problem(status, code, what, errors=intake.places)

@@ -122,7 +122,7 @@ def _batch_of(
     intake = Intake(settings, to_chunking(form.chunking, settings), suspicious=True)
     entries = list(islice(entries_of(files, form, intake), settings.max_documents_per_batch + 1))
     require_few_enough(len(entries), settings)
-    require_one(entries)
+    require_one(entries, intake)
     return Batch(
         tenant_id=principal.tenant_id,
         namespace=Namespace(form.namespace),

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from api_gateway.bodies import flaws_in
-from api_gateway.problems import places, pointer
+from api_gateway.problems import LONGEST_POINTER, MOST_ERRORS, places, pointer
 from api_gateway.wire.fields import (
     Author,
     DocumentIdText,
@@ -86,25 +86,28 @@ def to_chunking(sent: ChunkingIn | None, use: Settings) -> Chunking:
 
 
 class Intake:
-    """Turns the documents of one submission into uploads, or into refusals that say what is wrong with them."""
+    """Turns the documents of one submission into uploads, or into refusals that say what is wrong with them.
+
+    A refusal tells of the first fault of its document; ``places`` collects them all, up to what one answer shows.
+    """
 
     def __init__(self, use: Settings, chunking: Chunking, *, suspicious: bool) -> None:
         self._max_bytes = use.max_document_bytes
         self._chunking = chunking
         self._suspicious = suspicious
         self._taken: dict[str, str] = {}
+        self.places: list[dict[str, str]] = []
 
     def document(self, value: Any, where: str) -> Upload | Refusal:
         """One document as it stands in the body at the JSON Pointer ``where``."""
         if self._suspicious and isinstance(value, dict | list):
             flaw = next(flaws_in(value), None)
             if flaw is not None:
-                return refusal(value, "invalid_document", where + pointer(flaw.path), flaw.detail)
+                return self._invalid(value, where, [{"pointer": pointer(flaw.path), "detail": flaw.detail}])
         try:
             sent = _DOCUMENT.validate_python(value)
         except ValidationError as error:
-            first = places(error)[0]
-            return refusal(value, "invalid_document", where + first["pointer"], first["detail"])
+            return self._invalid(value, where, places(error))
         source = sent.source
         return self.upload(
             document_id=str(uuid.uuid4()) if sent.document_id is None else sent.document_id,
@@ -131,20 +134,13 @@ class Intake:
     ) -> Upload | Refusal:
         """An upload, unless it is empty, too large or comes twice."""
         if blank:
-            return Refusal(
-                document_id=document_id, code="empty_document", detail="There is no text.", pointer=text_where
-            )
+            return self.refuse(document_id, "empty_document", "There is no text.", text_where)
         if len(body) > self._max_bytes:
             detail = f"The document has {len(body)} bytes; at most {self._max_bytes} are taken."
-            return Refusal(document_id=document_id, code="document_too_large", detail=detail, pointer=text_where)
+            return self.refuse(document_id, "document_too_large", detail, text_where)
         if (earlier := self._taken.get(document_id)) is not None:
             detail = f"The same document_id stands earlier in this batch, at {earlier}."
-            return Refusal(
-                document_id=document_id,
-                code="duplicate_document_id",
-                detail=detail,
-                pointer=f"{where}/document_id",
-            )
+            return self.refuse(document_id, "duplicate_document_id", detail, f"{where}/document_id")
         self._taken[document_id] = where
         return Upload(
             document_id=DocumentId(document_id),
@@ -154,6 +150,27 @@ class Intake:
             source_uri=source_uri,
             chunking=self._chunking,
         )
+
+    def refuse(self, document_id: str | None, code: str, detail: str, where: str) -> Refusal:
+        """A refusal for one reason."""
+        self._note([{"pointer": where, "detail": detail}])
+        return Refusal(document_id=document_id, code=code, detail=detail, pointer=where)
+
+    def _invalid(self, value: Any, where: str, found: list[dict[str, str]]) -> Refusal:
+        """A refusal that names the document by its own id, where it has one that can be stored."""
+        here = [{"pointer": (where + place["pointer"])[:LONGEST_POINTER], "detail": place["detail"]} for place in found]
+        self._note(here)
+        first = here[0]
+        more = f", and {len(here) - 1} more" if len(here) > 1 else ""
+        return Refusal(
+            document_id=nameable(value.get("document_id")) if isinstance(value, dict) else None,
+            code="invalid_document",
+            detail=f"{first['pointer']} {first['detail']}{more}.",
+            pointer=first["pointer"],
+        )
+
+    def _note(self, found: list[dict[str, str]]) -> None:
+        self.places += found[: MOST_ERRORS - len(self.places)]
 
 
 def to_fields(sent: DocumentIn) -> DocumentFields:
@@ -167,12 +184,6 @@ def to_fields(sent: DocumentIn) -> DocumentFields:
         story_time=sent.story_time,
         metadata=sent.metadata or {},
     )
-
-
-def refusal(value: Any, code: str, where: str, detail: str) -> Refusal:
-    """A refusal that names the document by its own id, where it has one that can be stored."""
-    claimed = value.get("document_id") if isinstance(value, dict) else None
-    return Refusal(document_id=nameable(claimed), code=code, detail=f"{where} {detail}.", pointer=where[:255])
 
 
 def nameable(claimed: object) -> str | None:

@@ -107,13 +107,13 @@ def entries_of(files: Sequence[SentFile], form: FilesForm, intake: Intake) -> It
         try:
             media_type = form.parser_hint or media_type_of(file.name, file.declared_type)
         except UnsupportedMediaType as error:
-            yield _refused(file, error, where)
+            yield _refused(file, error, where, intake)
             continue
         if media_type.partition(";")[0] == JSONL:
             try:
                 yield from _lines(file, form, intake, where)
             except Rejected as error:
-                yield _refused(file, error, where)
+                yield _refused(file, error, where, intake)
             continue
         yield intake.upload(
             document_id=_unique(document_id_of(file.name), file.body, names),
@@ -131,7 +131,7 @@ def _lines(file: SentFile, form: FilesForm, intake: Intake, where: str) -> Itera
     for line in split_jsonl(file.body):
         here = f"{where}/{line.number}"
         if isinstance(line.value, MalformedDocument):
-            yield _refused(file, line.value, here)
+            yield _refused(file, line.value, here, intake)
         else:
             yield intake.document(document_of(line.value, line.number, file.name, form), here)
 
@@ -192,5 +192,5 @@ def _storable(media_type: str) -> str:
     return media_type if fits else media_type.partition(";")[0]
 
 
-def _refused(file: SentFile, error: Rejected, where: str) -> Refusal:
-    return Refusal(document_id=document_id_of(file.name), code=error.code, detail=str(error), pointer=where)
+def _refused(file: SentFile, error: Rejected, where: str, intake: Intake) -> Refusal:
+    return intake.refuse(document_id_of(file.name), error.code, str(error), where)

@@ -39,7 +39,7 @@ def problem(response: httpx.Response, status: int, code: str) -> dict[str, Any]:
     body = response.json()
     assert (response.status_code, body["code"]) == (status, code), body
     assert body["status"] == status
-    assert body["type"] and body["title"] and body["detail"]
+    assert all(body[name] for name in ("type", "title", "detail"))
     assert body["instance"] == response.request.url.path
     assert body["request_id"] == response.headers["x-request-id"]
     return body
@@ -355,7 +355,9 @@ class DescribeAWrongMethod:
 class DescribeBadFiles:
     def it_refuses_what_no_parser_reads(self, client, namespace):
         files = [("file", ("scan.pdf", b"%PDF-1.7", "application/pdf"))]
-        body = problem(client.post("/v1/files", files=files, data={"namespace": namespace}), 415, "unsupported_media_type")
+        body = problem(
+            client.post("/v1/files", files=files, data={"namespace": namespace}), 415, "unsupported_media_type"
+        )
         assert pointers(body) == ["/file/0"]
 
     def it_keeps_the_good_ones(self, client, namespace):

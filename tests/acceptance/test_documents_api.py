@@ -124,7 +124,11 @@ class DescribeLists:
     def it_pages_through_documents(self, client, namespace):
         ingest(client, namespace, *({"document_id": f"d{number}", "text": "An owl."} for number in range(5)))
         pages = every_page(client, "/v1/documents", namespace=namespace, limit=2)
-        assert [[document["document_id"] for document in page] for page in pages] == [["d0", "d1"], ["d2", "d3"], ["d4"]]
+        assert [[document["document_id"] for document in page] for page in pages] == [
+            ["d0", "d1"],
+            ["d2", "d3"],
+            ["d4"],
+        ]
 
     def it_has_nothing_in_a_namespace_that_does_not_exist(self, client, namespace):
         assert client.get("/v1/documents", params={"namespace": namespace}).json() == {"data": [], "next_cursor": None}

@@ -49,7 +49,7 @@ class DescribeALockFile:
 
 
 class DescribeTheProjectsLocks:
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def texts(self) -> dict[str, str]:
         return {name: (ROOT / name).read_text(encoding="utf-8") for name in (*RUNTIME_LOCKS, DEV_LOCK)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -114,15 +115,11 @@ class DescribeTheSupervisor:
 
 class DescribeAnIdentity:
     def it_is_alive_as_long_as_its_process(self) -> None:
-        import os
-
         ourselves = processes.identify(os.getpid())
         assert ourselves is not None
         assert ourselves.alive
 
     def it_is_not_taken_over_by_whoever_gets_its_number_next(self) -> None:
-        import os
-
         assert not Identity(os.getpid(), "some other time").alive
 
     def it_is_nobody_when_there_is_no_such_process(self) -> None:
