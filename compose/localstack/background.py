@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from . import processes, state, stopping, variables
@@ -47,7 +48,7 @@ def down() -> int:
         ended += 1
     for name in stack_names():
         folder = StackFolder(name)
-        if not state.is_held(folder):
+        with suppress(Failure), state.held(folder):  # held by somebody else: then nothing in it is left over
             ended += end_leftovers(folder)
     if not ended:
         say("  nothing was running")

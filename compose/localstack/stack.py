@@ -153,11 +153,12 @@ class Stack:
         """A port for each server and service: `up` takes the usual ones when they are free; a stack keeps its ports."""
         file = self.folder.path / "ports.json"
         before: dict[str, int] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+        usual: dict[str, int] = {}
+        if self.folder.name == "up":
+            wish = os.environ.get("CHORDWISE_GATEWAY_PORT", "")
+            usual = _USUAL_PORTS | ({"gateway": int(wish)} if wish.isdigit() else {})
         taken: set[int] = set()
-        chosen = {
-            name: ports.choose([usual if self.folder.name == "up" else None, before.get(name)], taken)
-            for name, usual in _USUAL_PORTS.items()
-        }
+        chosen = {name: ports.choose([usual.get(name), before.get(name)], taken) for name in _USUAL_PORTS}
         file.write_text(json.dumps(chosen) + "\n", encoding="utf-8")
         return chosen
 

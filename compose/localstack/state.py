@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -39,14 +40,23 @@ def read(folder: StackFolder) -> State | None:
 
 
 @contextmanager
-def held(folder: StackFolder) -> Iterator[None]:
-    """Be the only supervisor of this stack; the system lets go when we die. Raises Failure when somebody else is."""
+def held(folder: StackFolder, *, patience_s: float = 1.0) -> Iterator[None]:
+    """Be the only supervisor of this stack; the system lets go when we die. Raises Failure when somebody else is.
+
+    The patience is for those who hold it for a moment only, to see whether anybody does.
+    """
     folder.path.mkdir(parents=True, exist_ok=True)
+    until = time.monotonic() + patience_s
     with folder.lock.open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Failure(f"the stack '{folder.name}' is in use by another command of this checkout") from None
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    sentence = f"the stack '{folder.name}' is in use by another command of this checkout"
+                    raise Failure(sentence) from None
+                time.sleep(0.05)
         yield
 
 
@@ -55,7 +65,7 @@ def is_held(folder: StackFolder) -> bool:
     if not folder.path.is_dir():
         return False
     try:
-        with held(folder):
+        with held(folder, patience_s=0):
             return False
     except Failure:
         return True

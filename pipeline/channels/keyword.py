@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Engine
 
 from pipeline.channels.port import Recalled
-from pipeline.core.bm25 import Collection, TermCounts, bm25, upper_bound
+from pipeline.core.bm25 import Collection, bm25, count_within, upper_bound
 from pipeline.core.query import Query
 from pipeline.core.terms import query_terms, token
 from pipeline.records import ChannelName, ChunkId, Namespace, Scope, TenantId
@@ -16,9 +16,11 @@ from pipeline.stores.keyword import KeywordIndex, TermsRow
 from pipeline.stores.work import unit_of_work
 
 # A FULLTEXT search cannot be interrupted, so its work is bounded before it starts: it may match about this many rows.
-_MATCHES = 20_000
-_CANDIDATES_PER_PLACE = 3
-_LEAST_CANDIDATES = 300
+# Searching for the rarest terms only loses nothing that BM25 would rank high: docs/decisions/0001.
+_MATCHES = 2_000
+_LEAST_TERMS = 2
+_CANDIDATES_PER_PLACE = 2
+_LEAST_CANDIDATES = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,23 +32,29 @@ class _Words:
     collection: Collection
 
     def selective(self) -> list[str]:
-        """The tokens to search for: the rarest terms first, as many as stay within the bound, at least one."""
+        """The tokens to search for: the rarest terms first, as many as stay within the bound."""
         known = [term for term in self.terms if self.collection.chunk_frequency.get(term)]
         chosen: list[int] = []
         matches = 0
         for term in sorted(known, key=lambda term: self.collection.chunk_frequency[term]):
             matches += self.collection.chunk_frequency[term]
-            if chosen and matches > _MATCHES:
+            if len(chosen) >= _LEAST_TERMS and matches > _MATCHES:
                 break
             chosen.append(self.terms.index(term))
         return [tokens[place] for tokens in self.tokens.values() for place in chosen]
 
-    def counts(self, row: TermsRow) -> TermCounts:
-        """One index row under the query's own terms."""
-        tokens = self.tokens[row.namespace]
-        found = TermCounts.within(row.terms, tokens)
-        frequency = {term: found.frequency[token] for term, token in zip(self.terms, tokens, strict=True)}
-        return TermCounts(frequency=frequency, length=row.term_count)
+    def score(self, rows: Sequence[TermsRow]) -> dict[ChunkId, float]:
+        """BM25 of index rows, by chunk."""
+        scores: dict[ChunkId, float] = {}
+        for namespace, tokens in self.tokens.items():
+            mine = [row for row in rows if row.namespace == namespace]
+            counted = count_within([row.terms for row in mine], tokens)
+            # The tokens of a namespace stand for the query's terms in their order.
+            known = {token: self.collection.chunk_frequency.get(term, 0) for term, token in zip(self.terms, tokens, strict=True)}
+            collection = replace(self.collection, chunk_frequency=known)
+            found = bm25(tokens, counted, collection)
+            scores.update((row.chunk_id, score) for row, score in zip(mine, found, strict=True))
+        return scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +75,7 @@ class KeywordChannel:
                 filters=query.filters,
                 limit=max(_LEAST_CANDIDATES, _CANDIDATES_PER_PLACE * query.pool),
             )
-        scored = sorted(_scored(words, rows).items(), key=lambda pair: (-pair[1], pair[0]))[: query.pool]
+        scored = sorted(words.score(rows).items(), key=lambda pair: (-pair[1], pair[0]))[: query.pool]
         return Recalled(
             chunk_ids=tuple(chunk_id for chunk_id, _ in scored),
             scores=tuple(score for _, score in scored),
@@ -82,7 +90,7 @@ class KeywordChannel:
             index = KeywordIndex(work.connection, query.tenant_id)
             words = _words(index, query.tenant_id, query)
             rows = index.rows(chunk_ids)
-        return _scored(words, [row for row in rows if row.namespace in words.tokens])
+        return words.score(rows)
 
 
 def _words(index: KeywordIndex, tenant_id: TenantId, query: Query) -> _Words:
@@ -101,7 +109,3 @@ def _words(index: KeywordIndex, tenant_id: TenantId, query: Query) -> _Words:
     )
     return _Words(terms=terms, tokens=tokens, collection=collection)
 
-
-def _scored(words: _Words, rows: Sequence[TermsRow]) -> dict[ChunkId, float]:
-    scores = bm25(words.terms, [words.counts(row) for row in rows], words.collection)
-    return {row.chunk_id: score for row, score in zip(rows, scores, strict=True)}

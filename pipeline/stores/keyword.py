@@ -67,15 +67,14 @@ class KeywordIndex:
         """Up to ``limit`` shown chunks that hold any of the tokens, those first that FULLTEXT ranks highest."""
         if not tokens:
             return []
-        condition, values = mysql_condition(filters, alias="g")
-        values |= {
-            "tenant": self._tenant_id,
-            "namespaces": list(namespaces),
-            "query": " ".join(tokens),
-            "limit": limit,
-        }
-        statement = text(_CANDIDATES.format(condition=condition)).bindparams(bindparam("namespaces", expanding=True))
-        return [_terms_row(row) for row in self._connection.execute(statement, values)]
+        values: dict[str, Any] = {"tenant": self._tenant_id, "query": " ".join(tokens)}
+        if filters:
+            condition, filtered = mysql_condition(filters, alias="g")
+            statement = text(_FILTERED.format(condition=condition)).bindparams(bindparam("namespaces", expanding=True))
+            values |= {**filtered, "namespaces": list(namespaces), "limit": limit}
+        else:
+            statement, values["limit"] = _CANDIDATES, limit + limit // 4  # some of these may not be shown (any more)
+        return [_terms_row(row) for row in self._connection.execute(statement, values)][:limit]
 
     def rows(self, chunk_ids: Sequence[ChunkId]) -> list[TermsRow]:
         """The index rows of given chunks, whether shown or not: the caller drops what is not when it loads the text."""
@@ -124,8 +123,25 @@ _FREQUENCIES = text(
     " WHERE tenant_id = :tenant AND namespace IN :namespaces AND term IN :tokens"
 ).bindparams(bindparam("namespaces", expanding=True), bindparam("tokens", expanding=True))
 
-# Sorted narrow and widened afterwards: carrying the terms through the sort costs more than fetching them again.
-_CANDIDATES = """
+# Sorted narrow and widened afterwards: carrying the terms through the sort costs more than fetching them again. Tokens
+# belong to one tenant and namespace, so the inner part touches nobody else's rows; joining inside it doubles its cost.
+_CANDIDATES = text("""
+SELECT c.chunk_id, c.namespace, c.terms, c.term_count
+FROM (
+    SELECT m.tenant_id, m.namespace, m.document_id, m.generation, m.ordinal,
+        MATCH(m.terms) AGAINST(:query IN BOOLEAN MODE) AS relevance
+    FROM chunks m
+    WHERE MATCH(m.terms) AGAINST(:query IN BOOLEAN MODE) AND m.tenant_id = :tenant
+    ORDER BY relevance DESC LIMIT :limit
+) best
+JOIN documents d ON d.tenant_id = best.tenant_id AND d.namespace = best.namespace
+    AND d.document_id = best.document_id AND d.published_generation = best.generation
+JOIN chunks c ON c.tenant_id = best.tenant_id AND c.namespace = best.namespace
+    AND c.document_id = best.document_id AND c.generation = best.generation AND c.ordinal = best.ordinal
+""")
+
+# A filter may leave few of the best, so here it has to be applied to every match.
+_FILTERED = """
 SELECT c.chunk_id, c.namespace, c.terms, c.term_count
 FROM (
     SELECT m.tenant_id, m.chunk_id, MATCH(m.terms) AGAINST(:query IN BOOLEAN MODE) AS relevance
@@ -136,7 +152,7 @@ FROM (
         AND g.generation = m.generation
     WHERE MATCH(m.terms) AGAINST(:query IN BOOLEAN MODE) AND m.tenant_id = :tenant AND m.namespace IN :namespaces
         AND {condition}
-    ORDER BY relevance DESC, m.chunk_id LIMIT :limit
+    ORDER BY relevance DESC LIMIT :limit
 ) best
 JOIN chunks c ON c.tenant_id = best.tenant_id AND c.chunk_id = best.chunk_id
 """

@@ -113,7 +113,7 @@ class DescribeTheState:
         folder = StackFolder("try", local=tmp_path)
         with state.held(folder):
             assert state.is_held(folder)
-            with pytest.raises(Failure, match="'try' is in use"), state.held(folder):
+            with pytest.raises(Failure, match="'try' is in use"), state.held(folder, patience_s=0):
                 pass
         assert not state.is_held(folder)
 

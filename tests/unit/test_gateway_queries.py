@@ -1,0 +1,158 @@
+"""Queries on the wire: every default is resolved, every field is checked."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from api_gateway.bodies import Decoded
+from api_gateway.problems import Problem
+from api_gateway.wire.queries import to_query
+from pipeline.core.query import ContextOptions
+from pipeline.records import ChannelName, Filters, TenantId
+from pipeline.settings import load
+
+SETTINGS = load(
+    {"recall_source_weights": {"keyword": 0.7, "semantic": 0.3}, "recall_pool": 50, "query_deadline_ms": 2500}
+)
+KEYWORD, SEMANTIC = ChannelName.KEYWORD, ChannelName.SEMANTIC
+
+
+def query(settings=SETTINGS, **fields):
+    body = {"query_text": "pumps", "namespaces": ["kb"], **fields}
+    return to_query(Decoded(body), tenant_id=TenantId("acme"), request_id="r-1", use=settings)
+
+
+class DescribeAQuery:
+    def it_needs_a_text_and_a_namespace_and_gets_the_rest_from_the_settings(self):
+        found = query()
+        assert (found.query_text, found.namespaces, found.tenant_id, found.request_id) == (
+            "pumps",
+            ("kb",),
+            "acme",
+            "r-1",
+        )
+        assert (found.top_k, found.pool, found.strategy, found.rrf_k) == (10, 50, "weighted", 60)
+        assert found.channels == (KEYWORD, SEMANTIC)
+        assert found.weights == {KEYWORD: 0.7, SEMANTIC: 0.3}
+        assert found.deadline_at - found.created_at == pytest.approx(2.5)
+        assert (found.enable_expand, found.enable_rerank, found.trace) == (True, True, False)
+        assert (found.filters, found.context) == (Filters(), ContextOptions())
+
+    def it_carries_everything_the_contract_names(self):
+        found = query(
+            tenant_id="acme",
+            top_k=200,
+            filters={
+                "type": "manual",
+                "tags": ["a"],
+                "author": "A",
+                "start": "2026-01-01T00:00:00Z",
+                "end": "2026-02-01T00:00:00Z",
+                "metadata": {"k": "v"},
+            },
+            enable_expand=False,
+            enable_rerank=False,
+            profile="default",
+            retrieve={
+                "method": "hybrid",
+                "score_threshold": 0.25,
+                "channels": {"keyword": {"weight": 2}},
+                "fusion": {"strategy": "rrf", "k": 0},
+                "time_decay": {"half_life_days": 30},
+            },
+            story_time=1200,
+            context={"format": "text", "max_tokens": 500, "window": 1, "parents": True},
+            session_id="s",
+            experiment_id="e",
+            trace=True,
+        )
+        assert found.filters == Filters(
+            type="manual",
+            tags=("a",),
+            author="A",
+            start=datetime(2026, 1, 1, tzinfo=UTC),
+            end=datetime(2026, 2, 1, tzinfo=UTC),
+            metadata={"k": "v"},
+            story_time=1200,
+        )
+        assert (found.top_k, found.pool, found.score_threshold) == (200, 200, 0.25)
+        assert (found.enable_expand, found.enable_rerank, found.trace) == (False, False, True)
+        assert (found.strategy, found.rrf_k, found.weights) == ("rrf", 0, {KEYWORD: 2.0, SEMANTIC: 1.0})
+        assert found.context == ContextOptions(format="text", max_tokens=500)
+        assert (found.session_id, found.experiment_id) == ("s", "e")
+
+    def it_takes_null_for_absent(self):
+        names = ("top_k", "filters", "retrieve", "context", "profile", "story_time", "trace", "session_id", "tenant_id")
+        assert query(**dict.fromkeys(names)).top_k == 10
+
+    def it_names_a_namespace_once(self):
+        assert query(namespaces=["b", "a", "b"]).namespaces == ("b", "a")
+
+    @pytest.mark.parametrize(
+        ("retrieve", "weights"),
+        [
+            ({"method": "full_text"}, {KEYWORD: 0.7}),
+            ({"method": "semantic"}, {SEMANTIC: 0.3}),
+            ({"channels": {"semantic": {"weight": 0}}}, {KEYWORD: 0.7}),
+            ({"channels": {"semantic": {}}}, {KEYWORD: 0.7, SEMANTIC: 0.3}),
+            ({"fusion": {"strategy": "rrf"}}, {KEYWORD: 1.0, SEMANTIC: 1.0}),
+            ({"method": "semantic", "channels": {"keyword": {"weight": 5}}}, {SEMANTIC: 0.3}),
+        ],
+    )
+    def it_asks_the_channels_that_can_have_a_say(self, retrieve, weights):
+        found = query(retrieve=retrieve)
+        assert found.weights == weights
+        assert found.channels == tuple(weights)
+
+    def it_asks_only_channels_that_the_installation_has(self):
+        assert query(load({"recall_sources": ["semantic"]})).channels == (SEMANTIC,)
+
+    def it_fuses_as_configured_unless_told_otherwise(self):
+        custom = load({"recall_merge_strategy": "custom"})
+        assert query(custom).strategy == "custom"
+        assert query(custom, retrieve={"fusion": {"strategy": "custom"}}).strategy == "custom"
+        assert query(custom, retrieve={"fusion": {"strategy": "rrf"}}).strategy == "rrf"
+
+
+class DescribeABadQuery:
+    @pytest.mark.parametrize(
+        ("fields", "pointer"),
+        [
+            ({"query_text": ""}, "/query_text"),
+            ({"query_text": " \u3000"}, "/query_text"),
+            ({"query_text": "x" * 8001}, "/query_text"),
+            ({"namespaces": []}, "/namespaces"),
+            ({"namespaces": ["kb"] * 33}, "/namespaces"),
+            ({"namespaces": [""]}, "/namespaces/0"),
+            ({"top_k": 0}, "/top_k"),
+            ({"top_k": 1001}, "/top_k"),
+            ({"top_k": 5.0}, "/top_k"),
+            ({"filters": {"start": "2026-01-02T00:00:00Z", "end": "2026-01-01T00:00:00Z"}}, "/filters/end"),
+            ({"filters": {"metadata": []}}, "/filters/metadata"),
+            ({"enable_rerank": "yes"}, "/enable_rerank"),
+            ({"retrieve": {"score_threshold": -0.1}}, "/retrieve/score_threshold"),
+            ({"retrieve": {"channels": {"faq": {"weight": 1}}}}, "/retrieve/channels/faq"),
+            ({"retrieve": {"channels": {"keyword": {"weight": 101}}}}, "/retrieve/channels/keyword/weight"),
+            ({"retrieve": {"method": "full_text", "channels": {"keyword": {"weight": 0}}}}, "/retrieve/channels"),
+            ({"retrieve": {"fusion": {"k": -1}}}, "/retrieve/fusion/k"),
+            ({"retrieve": {"fusion": {"strategy": "custom"}}}, "/retrieve/fusion/strategy"),
+            ({"retrieve": {"time_decay": {"half_life_days": 0}}}, "/retrieve/time_decay/half_life_days"),
+            ({"context": {"format": "xml"}}, "/context/format"),
+            ({"context": {"max_tokens": 32_001}}, "/context/max_tokens"),
+            ({"story_time": 2**63}, "/story_time"),
+            ({"session_id": ""}, "/session_id"),
+            ({"q": "x"}, "/q"),
+        ],
+    )
+    def it_is_refused_with_its_place(self, fields, pointer):
+        with pytest.raises(Problem) as refused:
+            query(**fields)
+        assert (refused.value.status, refused.value.code) == (422, "invalid_request")
+        assert refused.value.errors[0]["pointer"] == pointer
+
+    def it_may_name_a_profile_that_does_not_exist(self):
+        with pytest.raises(Problem) as refused:
+            query(profile="fast")
+        assert (refused.value.status, refused.value.code) == (404, "profile_not_found")
