@@ -107,19 +107,22 @@ def refuse_flaws(decoded: Decoded) -> dict[str, Any]:
 
 def flaws_in(value: dict[str, Any] | list[Any]) -> Iterator[Flaw]:
     """Every flaw in a JSON object or array. Without recursion, because the depth is the sender's choice."""
-    waiting: list[tuple[Path, Iterator[tuple[str | int, Any]]]] = [((), _entries(value))]
+    path: list[str | int] = []
+    waiting = [_entries(value)]
     while waiting:
-        path, entries = waiting[-1]
-        for key, found in entries:
+        for key, found in waiting[-1]:
             if isinstance(key, str) and (detail := _flaw(key)):
                 yield Flaw((*path, key), f"its name {detail}")
             if isinstance(found, dict | list):
-                waiting.append(((*path, key), _entries(found)))
+                path.append(key)
+                waiting.append(_entries(found))
                 break
             if isinstance(found, str) and (detail := _flaw(found)):
                 yield Flaw((*path, key), detail)
         else:
             waiting.pop()
+            if path:
+                path.pop()
 
 
 def _entries(value: dict[str, Any] | list[Any]) -> Iterator[tuple[str | int, Any]]:

@@ -50,8 +50,8 @@ class _Words:
             mine = [row for row in rows if row.namespace == namespace]
             counted = count_within([row.terms for row in mine], tokens)
             # The tokens of a namespace stand for the query's terms in their order.
-            known = {token: self.collection.chunk_frequency.get(term, 0) for term, token in zip(self.terms, tokens, strict=True)}
-            collection = replace(self.collection, chunk_frequency=known)
+            frequency = [self.collection.chunk_frequency.get(term, 0) for term in self.terms]
+            collection = replace(self.collection, chunk_frequency=dict(zip(tokens, frequency, strict=True)))
             found = bm25(tokens, counted, collection)
             scores.update((row.chunk_id, score) for row, score in zip(mine, found, strict=True))
         return scores
@@ -108,4 +108,3 @@ def _words(index: KeywordIndex, tenant_id: TenantId, query: Query) -> _Words:
         chunk_frequency=frequency,
     )
     return _Words(terms=terms, tokens=tokens, collection=collection)
-

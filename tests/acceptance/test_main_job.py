@@ -11,7 +11,9 @@ from tests.support.documents import document, found_documents, search, upload
 
 SOLAR = document("solar", "Photovoltaic panels turn sunlight into direct current.", title="Solar power", type="note")
 WIND = document("wind", "A wind turbine drives a generator through a gearbox.", title="Wind power", type="note")
-TEA = document("tea", "绿茶是不发酵茶，冲泡时水温以八十度为宜。红茶是全发酵茶，可以用沸水冲泡。", title="茶的冲泡", type="note")
+TEA = document(
+    "tea", "绿茶是不发酵茶，冲泡时水温以八十度为宜。红茶是全发酵茶，可以用沸水冲泡。", title="茶的冲泡", type="note"
+)
 PORT = document("port", "错误码 PPR-9087 表示消息队列连接超时，请检查网络。", title="错误码手册", type="manual")
 
 

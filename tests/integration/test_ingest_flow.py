@@ -22,7 +22,10 @@ from pipeline.stores.work import unit_of_work
 
 def _upload(document_id: str, body: str, **fields: Any) -> Upload:
     return Upload(
-        document_id=DocumentId(document_id), fields=DocumentFields(**fields), body=body.encode(), media_type="text/plain"
+        document_id=DocumentId(document_id),
+        fields=DocumentFields(**fields),
+        body=body.encode(),
+        media_type="text/plain",
     )
 
 
@@ -58,9 +61,7 @@ class Corner:
         with unit_of_work(self.use.mysql) as work:
             for column, state in (("next_attempt_at", "queued"), ("lease_until", "running")):
                 work.connection.execute(
-                    text(
-                        f"UPDATE job_items SET {column} = '2000-01-01' WHERE tenant_id = :tenant AND state = :state"
-                    ),
+                    text(f"UPDATE job_items SET {column} = '2000-01-01' WHERE tenant_id = :tenant AND state = :state"),
                     {"tenant": self.tenant, "state": state},
                 )
         sweep(self.use, ring=lambda *_: None)
@@ -102,7 +103,7 @@ class Corner:
                 text("SELECT term, chunk_count FROM term_statistics WHERE tenant_id = :tenant AND chunk_count <> 0"),
                 {"tenant": self.tenant},
             )
-            assert {term: count for term, count in kept} == dict(counted)
+            assert {row.term: row.chunk_count for row in kept} == dict(counted)
             sizes = work.connection.execute(
                 text("SELECT chunk_count FROM namespaces WHERE tenant_id = :tenant"), {"tenant": self.tenant}
             ).scalars()
@@ -280,11 +281,14 @@ class DescribeVerify:
                 text("DELETE FROM chunk_embeddings WHERE tenant_id = :tenant AND chunk_id = :one"), values
             )
             connection.execute(
-                text("UPDATE chunk_embeddings SET chunk_id = gen_random_uuid() WHERE tenant_id = :tenant AND chunk_id = :two"),
+                text(
+                    "UPDATE chunk_embeddings SET chunk_id = gen_random_uuid() WHERE tenant_id = :tenant AND chunk_id = :two"
+                ),
                 values,
             )
             connection.execute(
-                text("UPDATE chunk_embeddings SET model = 'other' WHERE tenant_id = :tenant AND chunk_id = :three"), values
+                text("UPDATE chunk_embeddings SET model = 'other' WHERE tenant_id = :tenant AND chunk_id = :three"),
+                values,
             )
         found = verify(corner.tenant, [corner.namespace], use, repair=True)
         assert (found.missing, found.orphaned, found.stale, found.repaired) == (2, 1, 1, 4)

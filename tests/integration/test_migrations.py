@@ -33,7 +33,10 @@ MYSQL_TABLES = {
 def fresh(settings: Settings) -> Iterator[Settings]:
     """Settings that point to two empty databases on the stack's servers."""
     name = f"chordwise_{uuid.uuid4().hex[:12]}"
-    mysql, postgres = make_url(settings.mysql_url.get_secret_value()), make_url(settings.postgres_url.get_secret_value())
+    mysql, postgres = (
+        make_url(settings.mysql_url.get_secret_value()),
+        make_url(settings.postgres_url.get_secret_value()),
+    )
     moved = settings.model_copy(
         update={
             "mysql_url": SecretStr(mysql.set(database=name).render_as_string(hide_password=False)),
@@ -83,7 +86,7 @@ class DescribeMigrations:
                 assert leading == {"tenant_id"}, table
 
     def it_says_in_one_sentence_what_is_missing(self, fresh, engines):
-        with pytest.raises(Misconfigured, match="run python -m pipeline.stores.migrate upgrade"):
+        with pytest.raises(Misconfigured, match=r"run python -m pipeline.stores.migrate upgrade"):
             check(*engines, fresh)
 
     @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def it_reaches_the_floor(use, collection, fused, keyword):
     assert ran.returncode == 0, ran.stderr
     report = json.loads(ran.stdout)
     results = {name: measured["ndcg@10"] for name, measured in report["results"].items()}
-    print(collection, results, report["latency_ms"])
+    sys.stderr.write(f"{collection} {results} {report['latency_ms']}\n")
     assert report["degraded"] == 0
     assert results["fused"] >= fused
     assert results["keyword"] >= keyword

@@ -14,6 +14,7 @@ from fastapi import FastAPI
 
 from api_gateway.app import create_app
 from api_gateway.auth import Keys
+from api_gateway.openapi import docs_page
 from api_gateway.wire import results, shapes
 from pipeline.core import query as records
 from pipeline.errors import StoreUnavailable
@@ -50,6 +51,11 @@ async def client(app):
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def document(app):
+    return json.loads(json.dumps(app.openapi()))
 
 
 def bearer(key: str) -> dict[str, str]:
@@ -153,10 +159,6 @@ class DescribeBodies:
 
 
 class DescribeTheDescription:
-    @pytest.fixture(scope="class")
-    def document(self, app):
-        return json.loads(json.dumps(app.openapi()))
-
     def it_refers_to_nothing_that_is_not_there(self, document):
         references = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(document)))
         assert references <= set(document["components"]["schemas"])
@@ -181,9 +183,7 @@ class DescribeTheDescription:
                 for status in errors:
                     assert list(operation["responses"][str(status)]["content"]) == ["application/problem+json"], path
 
-    def it_is_shown_on_a_page_that_loads_nothing(self, app, document):
-        from api_gateway.openapi import docs_page
-
+    def it_is_shown_on_a_page_that_loads_nothing(self, document):
         page = docs_page(document)
         assert "<script" not in page
         assert not re.findall(r'(?:src|href)="(?!/)', page)

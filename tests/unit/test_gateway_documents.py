@@ -145,7 +145,7 @@ class DescribeARefusal:
 
     def it_refuses_metadata_that_no_database_can_nest(self):
         deep: dict[str, object] = {}
-        for _ in range(17):
+        for _ in range(16):
             deep = {"k": deep}
         assert entry(text="t", metadata=deep).pointer == "/documents/1/metadata"
         assert isinstance(entry(text="t", metadata=deep["k"]), Upload)
