@@ -43,6 +43,7 @@ task_send_sent_event = False
 broker_connection_retry_on_startup = True
 
 result_expires = 300  # a chord's parts are read within seconds
+result_backend_thread_safe = True  # one backend for all threads: each thread's own would subscribe by itself
 result_backend_always_retry = True  # a header that ends while Redis is away would strand its chord otherwise
 result_backend_transport_options = {"retry_policy": {"timeout": 2.0, "max_retries": 1}}
 redis_socket_timeout = 1.0

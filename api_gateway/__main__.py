@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable
 from types import FrameType
 
 import uvicorn
 
-from api_gateway.app import create_app
-from api_gateway.gateway import Gateway
 from pipeline.errors import PipelineError
-from pipeline.flows.resources import Resources
 from pipeline.settings import settings
-from pipeline.stores import migrate
 from pipeline.telemetry import configure_logging
 
 _SHUTDOWN_S = 20  # for requests that are being answered; those that only wait are let go at once
@@ -22,13 +19,13 @@ _SHUTDOWN_S = 20  # for requests that are being answered; those that only wait a
 class _Server(uvicorn.Server):
     """Uvicorn, but on the first signal whoever waits is told how things stand instead of holding up the end."""
 
-    def __init__(self, config: uvicorn.Config, gateway: Gateway) -> None:
+    def __init__(self, config: uvicorn.Config, release: Callable[[], None]) -> None:
         super().__init__(config)
-        self._gateway = gateway
+        self._release = release
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)
-        self._gateway.release_soon()
+        self._release()
 
 
 def main() -> int:
@@ -38,6 +35,11 @@ def main() -> int:
     try:
         use = settings()
         configure_logging(use.log_level, service="gateway")
+        # Only now: these read the settings while they are imported, and a wrong one must be told in a sentence.
+        from api_gateway.app import create_app
+        from pipeline.flows.resources import Resources
+        from pipeline.stores import migrate
+
         resources = Resources(use)
         migrate.check(resources.mysql, resources.postgres, use)
     except PipelineError as error:
@@ -57,11 +59,16 @@ def main() -> int:
         server_header=False,
         timeout_graceful_shutdown=_SHUTDOWN_S,
     )
-    server = _Server(config, app.state.gateway)
+    server = _Server(config, app.state.gateway.release_soon)
     try:
         server.run()
     except KeyboardInterrupt:
         return 0
+    except SystemExit as end:
+        if end.code == 0:
+            return 0
+        print(f"gateway: it cannot serve on {use.gateway_host}:{use.gateway_port}; the log says why", file=sys.stderr)  # noqa: T201
+        return 1
     return 0 if server.started else 1
 
 

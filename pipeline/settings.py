@@ -45,6 +45,7 @@ class Settings(BaseSettings):
     ingest_batch_bytes: Annotated[int, Field(ge=1)] = 4 * 1024 * 1024
     ingest_lease_s: Annotated[float, Field(ge=1)] = 30.0
     ingest_max_attempts: Annotated[int, Field(ge=1, le=100)] = 12
+    retired_grace_s: Annotated[float, Field(ge=0)] = 15.0
     sweep_interval_s: Annotated[float, Field(ge=0.5)] = 5.0
 
     # Retrieval
@@ -114,6 +115,8 @@ class Settings(BaseSettings):
             raise ValueError(
                 "CHORDWISE_EMBEDDING_MODEL must name the service's model when CHORDWISE_EMBEDDING_PROVIDER is openai"
             )
+        if self.retired_grace_s * 1000 < self.query_deadline_ms:
+            raise ValueError("CHORDWISE_RETIRED_GRACE_S must not be below the deadline of a query")
         return self
 
     @property

@@ -129,7 +129,7 @@ async def look(request: Request, principal: Reader, query_id: str, wait: Wait | 
 @router.delete(
     "/v1/queries/{query_id}",
     status_code=204,
-    responses=answers(204, None, "The query and its answer are gone.", 401, 403, 404, 503),
+    responses=answers(204, None, "The query and its answer are gone.", 401, 403, 404, 422, 503),
     summary="Cancel or forget a query",
 )
 async def cancel(request: Request, principal: Reader, query_id: str) -> Response:

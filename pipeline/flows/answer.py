@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import orjson
 
@@ -19,6 +20,9 @@ from pipeline.flows.resources import Resources
 from pipeline.records import Candidate, ChannelName, ChunkId, Ranking
 from pipeline.stores.chunks import Chunks, StoredChunk
 from pipeline.stores.work import unit_of_work
+
+# Gateway and workers may be on different hosts: a query is taken to have begun this much earlier.
+_CLOCKS_APART_S = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,22 +140,32 @@ def _complete(
 
 
 def _hydrate(query: Query, fused: Sequence[Fused], use: Resources, journal: _Journal) -> dict[str, Hydrated]:
-    """The text of the best hits; what is not shown any more is not in the answer, and later hits take its place."""
+    """The text of the best hits; what is not shown any more is not in the answer, and later hits take its place.
+
+    A document that was replaced since the query began is there with its new chunks, or with its old ones if only those
+    were recalled, and never with both.
+    """
     started = time.perf_counter()
     wanted = max(query.top_k, query.rerank_top_n if query.enable_rerank else 0)
-    hydrated: dict[str, Hydrated] = {}
+    found: dict[ChunkId, StoredChunk] = {}
     position = 0
+    since = datetime.fromtimestamp(query.created_at - _CLOCKS_APART_S, UTC)
     try:
-        while position < len(fused) and len(hydrated) < wanted:
+        while position < len(fused) and len(found) < wanted:
             ids = [ChunkId(hit.chunk_id) for hit in fused[position : position + wanted]]
             with unit_of_work(use.mysql) as work:
-                found = Chunks(work.connection, query.tenant_id).hydrate(ids, namespaces=query.namespaces)
-            hydrated.update((chunk_id, _hydrated(chunk)) for chunk_id, chunk in found.items())
+                chunks = Chunks(work.connection, query.tenant_id)
+                found |= chunks.hydrate(ids, namespaces=query.namespaces, since=since)
             position += wanted
     except Unavailable as error:
         journal.lost("hydrate", error.code, "the text of the hits could not be read")
     journal.took("hydrate", started)
-    return hydrated
+    current = {(chunk.namespace, chunk.document_id) for chunk in found.values() if chunk.shown}
+    return {
+        chunk_id: _hydrated(chunk)
+        for chunk_id, chunk in found.items()
+        if chunk.shown or (chunk.namespace, chunk.document_id) not in current
+    }
 
 
 def _hydrated(chunk: StoredChunk) -> Hydrated:

@@ -1,7 +1,7 @@
 """Turn accepted documents into searchable ones: claim, parse, write aside, embed, show, clean up.
 
 Every step may die anywhere or run twice: chunk ids repeat themselves, vectors are complete before the pointer moves,
-and old generations go only after it has. Whoever finds the item next finishes it.
+and old generations go only after it has (`flows/upkeep`). Whoever finds the item next finishes it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pipeline.stores.engines import Conflict
 from pipeline.stores.jobs import Claim, Ledger
 from pipeline.stores.keyword import KeywordIndex
 from pipeline.stores.queries import announce_job
+from pipeline.stores.retired import Retired
 from pipeline.stores.rows import slices
 from pipeline.stores.work import UnitOfWork, unit_of_work
 
@@ -152,6 +153,7 @@ def _end(tenant_id: TenantId, gone: Sequence[Claim], refused: Sequence[tuple[Cla
         ledger.succeed(dict.fromkeys(gone, 0), outcome="superseded")
         for claim, error in refused:
             ledger.fail([claim], code=error.code, detail=str(error))
+            Retired(work.connection, tenant_id).add([claim.generation])
             log.info("document_rejected", job_id=claim.job_id, ordinal=claim.ordinal, code=error.code)
         _close(tenant_id, claims, ledger, use, work.after_commit)
 
@@ -192,31 +194,36 @@ def _advance(tenant_id: TenantId, claims: Sequence[Claim], stage: Stage, use: Re
 
 
 def _show(tenant_id: TenantId, prepared: Sequence[_Prepared], use: Resources) -> None:
-    """Move the pointers, then forget what was shown before.
-
-    Dying between any two lines leaves searches correct, and running the item again finishes the work: an item that
-    replaces something ends only after the old rows are gone.
-    """
+    """Move the pointers. Vectors are complete before; what was shown before goes a while after, when no query that
+    began earlier can need it any more."""
     by_generation = {item.claim.generation: item for item in prepared}
     counts = use.vectors(tenant_id).counts(list(by_generation))
     short = [g for g, item in by_generation.items() if counts[g] != len(item.chunks)]
     if short:
         raise VectorsMissing(f"{len(short)} of {len(by_generation)} documents have fewer vectors than chunks")
+    claims = [item.claim for item in prepared]
     with unit_of_work(use.mysql) as work:
         ledger = Ledger(work.connection, tenant_id)
-        ledger.hold([item.claim for item in prepared])
-        shown_before = _flip(tenant_id, by_generation, work, model=use.embedder.model)
-        first = {
-            item.claim: len(item.chunks)
-            for generation, item in by_generation.items()
-            if generation.number == 1 and generation in shown_before
-        }
-        ledger.succeed(first, outcome="created")
-        _close(tenant_id, list(first), ledger, use, work.after_commit)
-    later = {g: item for g, item in by_generation.items() if item.claim not in first}
-    if later:
-        _clean_up(tenant_id, later, shown_before, use)
-    log.info("documents_shown", documents=len(shown_before), chunks=sum(len(item.chunks) for item in prepared))
+        ledger.hold(claims)
+        before = _flip(tenant_id, by_generation, work, model=use.embedder.model)
+        replaced = [_numbered(g, shown) for g, shown in before.items() if shown is not None and shown != g.number]
+        vain = [g for g in by_generation if g not in before]
+        retired = Retired(work.connection, tenant_id)
+        retired.add(replaced, after_s=use.settings.retired_grace_s, replaced=True)
+        retired.add(vain)
+        for outcome, generations in _outcomes(before, vain).items():
+            shown = {by_generation[g].claim: 0 if g in vain else len(by_generation[g].chunks) for g in generations}
+            ledger.succeed(shown, outcome=outcome)
+        _close(tenant_id, claims, ledger, use, work.after_commit)
+    log.info("documents_shown", documents=len(before), chunks=sum(len(by_generation[g].chunks) for g in before))
+
+
+def _outcomes(before: Mapping[Generation, int | None], vain: Sequence[Generation]) -> dict[str, list[Generation]]:
+    return {
+        "created": [g for g, shown in before.items() if shown is None],
+        "replaced": [g for g, shown in before.items() if shown is not None],
+        "superseded": list(vain),
+    }
 
 
 def _flip(
@@ -243,33 +250,6 @@ def _flip(
     return before
 
 
-def _clean_up(
-    tenant_id: TenantId,
-    prepared: Mapping[Generation, _Prepared],
-    shown_before: Mapping[Generation, int | None],
-    use: Resources,
-) -> None:
-    """Drop earlier generations in both stores, and what was prepared in vain, then end the items."""
-    vain = [g for g in prepared if g not in shown_before]
-    shown = [g for g in prepared if g in shown_before]
-    vectors = use.vectors(tenant_id)
-    vectors.forget_before(shown)
-    vectors.drop(vain)
-    with unit_of_work(use.mysql) as work:
-        documents = Documents(work.connection, tenant_id)
-        for generation in sorted(shown, key=lambda g: g.document_id):
-            documents.forget_before(generation)
-        for generation in sorted(vain, key=lambda g: g.document_id):
-            documents.drop(generation)
-    with unit_of_work(use.mysql) as work:
-        ledger = Ledger(work.connection, tenant_id)
-        claims = [item.claim for item in prepared.values()]
-        ledger.hold(claims)
-        ledger.succeed({prepared[g].claim: len(prepared[g].chunks) for g in shown}, outcome="replaced")
-        ledger.succeed({prepared[g].claim: 0 for g in vain}, outcome="superseded")
-        _close(tenant_id, claims, ledger, use, work.after_commit)
-
-
 def _put_back(tenant_id: TenantId, claims: Sequence[Claim], error: Exception, use: Resources) -> None:
     for claim in claims:
         _give_up_or_retry(tenant_id, claim, error, use)
@@ -286,6 +266,7 @@ def _give_up_or_retry(tenant_id: TenantId, claim: Claim, error: Exception, use: 
             ledger.hold([claim])
             if claim.attempts >= use.settings.ingest_max_attempts:
                 ledger.fail([claim], code=code, detail=f"gave up after {claim.attempts} attempts: {detail}")
+                Retired(work.connection, tenant_id).add([claim.generation])
                 _close(tenant_id, [claim], ledger, use, work.after_commit)
             else:
                 ledger.put_back([claim], delay_s=delay, code=code, detail=detail)

@@ -10,13 +10,16 @@ from pipeline.errors import Unavailable
 from pipeline.flows.ingest import tell_waiters
 from pipeline.flows.resources import Resources
 from pipeline.records import JobId, TenantId
+from pipeline.stores.documents import Documents
 from pipeline.stores.engines import redis_errors
 from pipeline.stores.jobs import Ledger, tenants_with_open_jobs
+from pipeline.stores.retired import Retired, tenants_with_retired
 from pipeline.stores.work import unit_of_work
 
 log = structlog.get_logger(__name__)
 
 _RING_AGAIN_AFTER_S = 10
+_DROPPED_AT_ONCE = 200
 
 
 def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
@@ -26,7 +29,29 @@ def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
     """
     with unit_of_work(use.mysql) as work:
         tenants = tenants_with_open_jobs(work.connection)
-    return sum(_sweep_tenant(tenant_id, use, ring=ring) for tenant_id in tenants)
+        untidy = tenants_with_retired(work.connection)
+    rung = sum(_sweep_tenant(tenant_id, use, ring=ring) for tenant_id in tenants)
+    for tenant_id in untidy:
+        drop_retired(tenant_id, use)
+    return rung
+
+
+def drop_retired(tenant_id: TenantId, use: Resources) -> int:
+    """Drop the rows of generations whose time has come, in both stores. Gives how many; dying in here repeats work."""
+    dropped = 0
+    while True:
+        with unit_of_work(use.mysql) as work:
+            due = Retired(work.connection, tenant_id).due(limit=_DROPPED_AT_ONCE)
+            kept = Documents(work.connection, tenant_id).lock(due)
+        going = [generation for generation in due if kept.get(generation) != generation.number]
+        use.vectors(tenant_id).drop(going)
+        with unit_of_work(use.mysql) as work:
+            for generation in due:
+                Documents(work.connection, tenant_id).drop(generation)
+                Retired(work.connection, tenant_id).forget(generation)
+        dropped += len(due)
+        if len(due) < _DROPPED_AT_ONCE:
+            return dropped
 
 
 def _sweep_tenant(tenant_id: TenantId, use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:

@@ -26,12 +26,15 @@ def shown_chunks(connection: Connection, tenant_id: TenantId, namespace: Namespa
 
 
 def chunks_on_their_way(connection: Connection, tenant_id: TenantId, namespace: Namespace) -> set[ChunkId]:
-    """Chunks of generations that an open item of a job is still working on: neither missing nor orphaned."""
+    """Chunks of generations that an open item is working on, or that wait to be dropped: neither missing nor orphaned."""
     rows = connection.execute(
         text(
             "SELECT c.chunk_id FROM job_items i JOIN chunks c ON c.tenant_id = i.tenant_id AND c.namespace = i.namespace"
             " AND c.document_id = i.document_id AND c.generation = i.generation"
             " WHERE i.tenant_id = :tenant AND i.namespace = :namespace AND i.state IN ('queued', 'running')"
+            " UNION SELECT c.chunk_id FROM retired_generations r JOIN chunks c ON c.tenant_id = r.tenant_id"
+            " AND c.namespace = r.namespace AND c.document_id = r.document_id AND c.generation = r.generation"
+            " WHERE r.tenant_id = :tenant AND r.namespace = :namespace"
         ),
         {"tenant": tenant_id, "namespace": namespace},
     ).scalars()

@@ -11,12 +11,12 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, text
 
 from pipeline.records import Chunk, ChunkId, Generation, TenantId
-from pipeline.stores.rows import as_utc, insert_many, now, slices, to_json
+from pipeline.stores.rows import as_utc, insert_many, now, slices, to_json, to_naive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredChunk:
-    """A chunk of a published generation with the fields of its document."""
+    """A chunk of a published generation with the fields of its document. ``shown`` is False for one that was just replaced."""
 
     chunk_id: ChunkId
     namespace: str
@@ -38,6 +38,7 @@ class StoredChunk:
     metadata: Mapping[str, Any]
     source_uri: str | None
     updated_at: datetime | None
+    shown: bool
 
 
 class Chunks:
@@ -102,13 +103,25 @@ class Chunks:
         ).scalars()
         return [terms.split() for terms in rows]
 
-    def hydrate(self, chunk_ids: Sequence[ChunkId], *, namespaces: Sequence[str]) -> dict[ChunkId, StoredChunk]:
+    def hydrate(
+        self, chunk_ids: Sequence[ChunkId], *, namespaces: Sequence[str], since: datetime | None = None
+    ) -> dict[ChunkId, StoredChunk]:
         """The shown chunks among these, by id. One that is missing, of another tenant or namespace, or of a generation
-        that is not shown, is not in the answer: this is what keeps a stale vector from ever being returned."""
+        that is not shown, is not in the answer: this is what keeps a stale vector from ever being returned.
+
+        With ``since``, chunks of a generation that was replaced after that moment count as shown: a query that began
+        before a document was replaced sees the old one rather than none (``shown`` tells them apart).
+        """
         found: dict[ChunkId, StoredChunk] = {}
         for ids in slices(list(chunk_ids), 1000):
             rows = self._connection.execute(
-                _HYDRATE, {"tenant": self._tenant_id, "ids": list(ids), "namespaces": list(namespaces)}
+                _HYDRATE,
+                {
+                    "tenant": self._tenant_id,
+                    "ids": list(ids),
+                    "namespaces": list(namespaces),
+                    "since": to_naive(since) or now(),
+                },
             ).mappings()
             found.update((ChunkId(row["chunk_id"]), _stored(row)) for row in rows)
         return found
@@ -117,8 +130,10 @@ class Chunks:
         """Chunks of one shown document in their order, those with an ordinal above ``after``."""
         rows = self._connection.execute(
             text(
-                _STORED + " WHERE c.tenant_id = :tenant AND c.namespace = :namespace AND c.document_id = :document"
-                " AND c.generation = :generation AND c.ordinal > :after ORDER BY c.ordinal LIMIT :limit"
+                _STORED.format(extra="")
+                + " WHERE c.tenant_id = :tenant AND c.namespace = :namespace AND c.document_id = :document"
+                " AND c.generation = :generation AND d.published_generation = c.generation"
+                " AND c.ordinal > :after ORDER BY c.ordinal LIMIT :limit"
             ),
             {**_key(generation), "after": after, "limit": limit},
         ).mappings()
@@ -128,16 +143,23 @@ class Chunks:
 _STORED = (
     "SELECT c.chunk_id, c.namespace, c.document_id, c.generation, c.ordinal, c.text, c.heading_path, c.page,"
     " c.start_offset, c.end_offset, c.token_count, g.title, g.author, g.type, g.tags, g.published_at, g.story_time,"
-    " g.metadata, g.source_uri, d.updated_at"
+    " g.metadata, g.source_uri, d.updated_at, d.published_generation = c.generation AS shown"
     " FROM chunks c"
     " JOIN documents d ON d.tenant_id = c.tenant_id AND d.namespace = c.namespace AND d.document_id = c.document_id"
-    " AND d.published_generation = c.generation"
     " JOIN generations g ON g.tenant_id = c.tenant_id AND g.namespace = c.namespace AND g.document_id = c.document_id"
-    " AND g.generation = c.generation"
+    " AND g.generation = c.generation{extra}"
+)
+
+_REPLACED = (
+    " LEFT JOIN retired_generations r ON r.tenant_id = c.tenant_id AND r.namespace = c.namespace"
+    " AND r.document_id = c.document_id AND r.generation = c.generation"
 )
 
 _HYDRATE = text(
-    _STORED + " WHERE c.tenant_id = :tenant AND c.chunk_id IN :ids AND c.namespace IN :namespaces"
+    _STORED.format(extra=_REPLACED)
+    + " WHERE c.tenant_id = :tenant AND c.chunk_id IN :ids AND c.namespace IN :namespaces"
+    " AND d.published_generation IS NOT NULL"
+    " AND (d.published_generation = c.generation OR r.replaced_at >= :since)"
 ).bindparams(bindparam("ids", expanding=True), bindparam("namespaces", expanding=True))
 
 
@@ -163,6 +185,7 @@ def _stored(row: Mapping[Any, Any]) -> StoredChunk:
         metadata=json.loads(row["metadata"]),
         source_uri=row["source_uri"],
         updated_at=as_utc(row["updated_at"]),
+        shown=bool(row["shown"]),
     )
 
 

@@ -204,29 +204,30 @@ class Documents:
                 key,
             )
 
-    def forget_before(self, generation: Generation) -> None:
-        """Drop the rows of all earlier generations, chunks included. Running it again finds nothing to do."""
-        self._drop_where("generation < :generation", generation)
+    def drop(self, generation: Generation) -> bool:
+        """Drop the chunks of exactly this generation, and its bytes and fields too unless it may still be tried again.
 
-    def drop(self, generation: Generation) -> None:
-        """Drop the rows of exactly this generation, chunks included."""
-        self._drop_where("generation = :generation", generation)
-
-    def _drop_where(self, condition: str, generation: Generation) -> None:
-        for table in ("chunks", "payloads", "generations"):
+        False, and nothing is done, if searches see it.
+        """
+        key = _key(generation)
+        row = self._connection.execute(_LOCK_ONE, key).one_or_none()
+        if row is not None and row.published_generation == generation.number:
+            return False
+        over = row is None or generation.number < max(row.published_generation or 0, row.deleted_generation)
+        for table in ("chunks", "payloads", "generations") if over else ("chunks",):
             self._connection.execute(
                 text(
                     f"DELETE FROM {table} WHERE tenant_id = :tenant AND namespace = :namespace"
-                    f" AND document_id = :document AND {condition}"
+                    " AND document_id = :document AND generation = :generation"
                 ),
-                _key(generation),
+                key,
             )
+        return True
 
-    def delete(self, namespace: Namespace, document_id: DocumentId) -> Generation | None:
+    def delete(self, namespace: Namespace, document_id: DocumentId) -> list[Generation] | None:
         """Hide the document at once and for every upload accepted before now.
 
-        Gives the generation number the deletion took, everything below which may be dropped; None if there is no
-        such document.
+        Gives the generations that are to be dropped; None if there is no such document.
         """
         row = self._connection.execute(
             _LOCK_ONE, {"tenant": self._tenant_id, "namespace": namespace, "document": document_id}
@@ -248,8 +249,15 @@ class Documents:
                 "now": now(),
             },
         )
+        rows = self._connection.execute(
+            text(
+                "SELECT generation FROM generations"
+                " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document"
+            ),
+            {"tenant": self._tenant_id, "namespace": namespace, "document": document_id},
+        ).scalars()
         scope = Scope(tenant_id=self._tenant_id, namespace=namespace)
-        return Generation(scope=scope, document_id=document_id, number=number)
+        return [Generation(scope=scope, document_id=document_id, number=generation) for generation in rows]
 
     def published(self, namespace: Namespace, document_id: DocumentId) -> Generation | None:
         """The generation searches see, locked until the transaction ends."""

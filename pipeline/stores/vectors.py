@@ -81,25 +81,13 @@ class Vectors:
                     found[generation] = count
         return found
 
-    def forget_before(self, generations: Sequence[Generation]) -> None:
-        """Delete the vectors of every generation earlier than the given one of its document, and no others."""
-        self._delete(generations, comparison="<")
-
     def drop(self, generations: Sequence[Generation]) -> None:
-        """Delete the vectors of exactly these generations."""
-        self._delete(generations, comparison="=")
-
-    def _delete(self, generations: Sequence[Generation], *, comparison: Literal["<", "="]) -> None:
+        """Delete the vectors of exactly these generations; none named, none deleted."""
         if not generations:
             return
         with postgres_errors(), self._postgres.begin() as connection:
             connection.execute(
-                text(
-                    "DELETE FROM chunk_embeddings e USING unnest(CAST(:namespaces AS text[]), CAST(:documents AS text[]),"
-                    " CAST(:numbers AS integer[])) AS gone(namespace, document_id, generation)"
-                    " WHERE e.tenant_id = :tenant AND e.namespace = gone.namespace"
-                    f" AND e.document_id = gone.document_id AND e.generation {comparison} gone.generation"
-                ),
+                _DROP,
                 {
                     "tenant": self._tenant_id,
                     "namespaces": [generation.scope.namespace for generation in generations],
@@ -156,6 +144,13 @@ _COUNTS = text(
     "SELECT namespace, document_id, generation, count(*) FROM chunk_embeddings"
     " WHERE tenant_id = :tenant AND namespace = ANY(:namespaces) AND document_id = ANY(:documents)"
     " GROUP BY namespace, document_id, generation"
+)
+
+_DROP = text(
+    "DELETE FROM chunk_embeddings e USING unnest(CAST(:namespaces AS text[]), CAST(:documents AS text[]),"
+    " CAST(:numbers AS integer[])) AS gone(namespace, document_id, generation)"
+    " WHERE e.tenant_id = :tenant AND e.namespace = gone.namespace"
+    " AND e.document_id = gone.document_id AND e.generation = gone.generation"
 )
 
 # A plain subquery, ordered outside it: no approximate index can be chosen for it, today or when one exists.

@@ -23,6 +23,7 @@ MYSQL_TABLES = {
     "generations",
     "payloads",
     "chunks",
+    "retired_generations",
     "term_statistics",
     "jobs",
     "job_items",

@@ -46,6 +46,13 @@ def app() -> FastAPI:
     return made
 
 
+@pytest.fixture(autouse=True)
+def _quiet():
+    """Unconfigured logs draw tracebacks, which takes a second each."""
+    with structlog.testing.capture_logs():
+        yield
+
+
 @pytest.fixture
 async def client(app):
     transport = httpx.ASGITransport(app)

@@ -95,6 +95,15 @@ TABLES: dict[str, str] = {
         PRIMARY KEY (tenant_id, namespace, document_id, generation, ordinal),
         UNIQUE KEY chunks_by_id (tenant_id, chunk_id),
         FULLTEXT KEY chunks_terms (terms)""",
+    "retired_generations": f"""
+        {_TENANT},
+        {_NAMESPACE},
+        {_DOCUMENT},
+        generation INT UNSIGNED NOT NULL,
+        due_at DATETIME(6) NOT NULL,
+        replaced_at DATETIME(6) NULL,
+        PRIMARY KEY (tenant_id, namespace, document_id, generation),
+        KEY retired_due (tenant_id, due_at)""",
     "term_statistics": f"""
         {_TENANT},
         {_NAMESPACE},

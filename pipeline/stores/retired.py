@@ -1,0 +1,85 @@
+"""Generations whose rows are to go, and when: written with the decision, carried out by the sweeper.
+
+A query that began before a document was replaced may still hold the old generation's chunks. So the rows of what was
+replaced stay for a while, and `Chunks.hydrate` may still read them for such a query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from sqlalchemy import Connection, text
+
+from pipeline.records import DocumentId, Generation, Namespace, Scope, TenantId
+from pipeline.stores.rows import insert_many, now
+
+
+class Retired:
+    """One tenant's generations that wait to be dropped."""
+
+    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
+        self._connection = connection
+        self._tenant_id = tenant_id
+
+    def add(self, generations: Sequence[Generation], *, after_s: float = 0.0, replaced: bool = False) -> None:
+        """Let these be dropped in ``after_s`` seconds. ``replaced``: another one is shown in their place since now."""
+        moment = now()
+        insert_many(
+            self._connection,
+            "INSERT INTO retired_generations (tenant_id, namespace, document_id, generation, due_at, replaced_at)"
+            " VALUES (%s, %s, %s, %s, %s, %s)"
+            " ON DUPLICATE KEY UPDATE due_at = VALUES(due_at)",
+            [
+                (
+                    self._tenant_id,
+                    generation.scope.namespace,
+                    generation.document_id,
+                    generation.number,
+                    moment + timedelta(seconds=after_s),
+                    moment if replaced else None,
+                )
+                for generation in sorted(generations, key=lambda g: (g.scope.namespace, g.document_id, g.number))
+            ],
+        )
+
+    def due(self, *, limit: int) -> list[Generation]:
+        """What is to be dropped now."""
+        rows = self._connection.execute(
+            text(
+                "SELECT namespace, document_id, generation FROM retired_generations"
+                " WHERE tenant_id = :tenant AND due_at <= :now ORDER BY due_at LIMIT :limit"
+            ),
+            {"tenant": self._tenant_id, "now": now(), "limit": limit},
+        )
+        return [
+            Generation(
+                scope=Scope(tenant_id=self._tenant_id, namespace=Namespace(namespace)),
+                document_id=DocumentId(document_id),
+                number=number,
+            )
+            for namespace, document_id, number in rows
+        ]
+
+    def forget(self, generation: Generation) -> None:
+        """The rows of this one are gone."""
+        self._connection.execute(
+            text(
+                "DELETE FROM retired_generations WHERE tenant_id = :tenant AND namespace = :namespace"
+                " AND document_id = :document AND generation = :generation"
+            ),
+            {
+                "tenant": self._tenant_id,
+                "namespace": generation.scope.namespace,
+                "document": generation.document_id,
+                "generation": generation.number,
+            },
+        )
+
+
+def tenants_with_retired(connection: Connection) -> list[TenantId]:
+    """Whom the sweeper has to visit; reads nothing but their ids."""
+    rows = connection.execute(
+        text("SELECT DISTINCT tenant_id FROM retired_generations WHERE due_at <= :now"), {"now": now()}
+    ).scalars()
+    return [TenantId(tenant_id) for tenant_id in rows]
