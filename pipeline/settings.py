@@ -64,7 +64,7 @@ class Settings(BaseSettings):
     recall_experiment_platform: Literal["none", "internal", "growthbook"] = "none"
     query_deadline_ms: Annotated[int, Field(ge=200, le=60_000)] = 3000
     query_ttl_s: Annotated[int, Field(ge=10)] = 3600
-    rerank_top_n: Annotated[int, Field(ge=1, le=200)] = 30
+    rerank_top_n: Annotated[int, Field(ge=1, le=200)] = 20
 
     # Models
     embedding_provider: Literal["local", "openai"] = "local"

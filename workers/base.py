@@ -10,6 +10,7 @@ from celery import Task
 from celery.signals import task_postrun, task_prerun
 
 from pipeline.errors import Unavailable
+from workers.names import TaskName
 
 log = structlog.get_logger(__name__)
 
@@ -43,8 +44,10 @@ def bind(task: Task, kwargs: dict[str, Any] | None = None, **_: Any) -> None:
 
 @task_postrun.connect(weak=False)
 def unbind(task: Task, state: str | None = None, **_: Any) -> None:
-    """One line for each task, then forget whose it was."""
+    """One line for each task that was not about a query, which says more of itself; then forget whose it was."""
     started = getattr(task.request, _STARTED, None)
     elapsed_ms = None if started is None else round((time.perf_counter() - started) * 1000, 2)
-    log.info("task_done", state=state, latency_ms=elapsed_ms)
+    (log.debug if "channel" in structlog.contextvars.get_contextvars() or task.name == TaskName.ANSWER else log.info)(
+        "task_done", state=state, latency_ms=elapsed_ms
+    )
     structlog.contextvars.clear_contextvars()

@@ -27,7 +27,7 @@ def for_ingestion() -> Resources:
 @functools.cache
 def for_queries() -> Resources:
     """Impatient ones: a statement that takes longer than a channel may is no use to a query."""
-    return Resources(settings(), timeout_s=settings().recall_timeout_ms / 1000)
+    return Resources(settings(), timeout_s=settings().recall_timeout_ms / 1000, reading=True)
 
 
 @functools.cache

@@ -26,17 +26,20 @@ def _words(command: str) -> tuple[str, ...]:
     return tuple(command.split())
 
 
-def _worker(name: str, *, queues: tuple[str, ...], pool: str, concurrency: int) -> Service:
-    """A Celery worker. Prefetch 1: no task waits behind a slow one; gossip and mingle cost and bring nothing here."""
+def _worker(name: str, *, queues: tuple[str, ...], pool: str, concurrency: int, events: str = " -E") -> Service:
+    """A Celery worker. Prefetch 1: no task waits behind a slow one; gossip and mingle cost and bring nothing here.
+    ``events``: what Flower needs to show its tasks."""
     command = f"celery -A workers.app worker -n {name}@%h -Q {','.join(queues)} --pool {pool} -c {concurrency}"
-    flags = "--prefetch-multiplier 1 --without-gossip --without-mingle -l INFO"
+    flags = f"--prefetch-multiplier 1 --without-gossip --without-mingle -l INFO{events}"
     return Service(name=f"worker-{name}", arguments=_words(f"{command} {flags}"), queues=queues)
 
 
 SERVICES = (
     Service(name="gateway", arguments=("python", "-m", "api_gateway")),
     _worker("ingest", queues=("ingest",), pool="prefork", concurrency=2),  # parsing and embedding use the processor
-    _worker("queries", queues=("recall", "answer"), pool="threads", concurrency=8),  # these wait for databases
+    _worker(
+        "queries", queues=("recall", "answer"), pool="threads", concurrency=8, events=""
+    ),  # these wait for databases
     _worker("upkeep", queues=("upkeep", "rerank"), pool="threads", concurrency=4),  # these for models and the clock
     Service(name="beat", arguments=_words("celery -A workers.app beat -s {run}/beat-schedule --pidfile= -l INFO")),
     Service(name="flower", arguments=_words("celery -A workers.app flower --address=127.0.0.1 --port={flower_port}")),

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Engine
 
 from pipeline.channels.port import Recalled
+from pipeline.channels.recent import Recent
 from pipeline.core.bm25 import Collection, bm25, count_within, upper_bound
 from pipeline.core.query import Query
 from pipeline.core.terms import query_terms, token
 from pipeline.records import ChannelName, ChunkId, Namespace, Scope, TenantId
 from pipeline.stores.keyword import KeywordIndex, TermsRow
-from pipeline.stores.work import unit_of_work
+from pipeline.stores.work import reading
 
 # A FULLTEXT search cannot be interrupted, so its work is bounded before it starts: it may match about this many rows.
 # Searching for the rarest terms only loses nothing that BM25 would rank high: docs/decisions/0001.
@@ -63,12 +64,13 @@ class KeywordChannel:
 
     mysql: Engine
     name: ChannelName = ChannelName.KEYWORD
+    _known: Recent[_Words] = field(default_factory=lambda: Recent(256))
 
     def recall(self, query: Query) -> Recalled:
         """The best chunks by BM25 among those that hold any of the query's words."""
-        with unit_of_work(self.mysql) as work:
-            index = KeywordIndex(work.connection, query.tenant_id)
-            words = _words(index, query.tenant_id, query)
+        with reading(self.mysql) as connection:
+            index = KeywordIndex(connection, query.tenant_id)
+            words = self._words(index, query)
             rows = index.candidates(
                 query.namespaces,
                 words.selective(),
@@ -86,11 +88,15 @@ class KeywordChannel:
         """BM25 of chunks that another channel found; 0 where no word of the query occurs."""
         if not chunk_ids:
             return {}
-        with unit_of_work(self.mysql) as work:
-            index = KeywordIndex(work.connection, query.tenant_id)
-            words = _words(index, query.tenant_id, query)
+        with reading(self.mysql) as connection:
+            index = KeywordIndex(connection, query.tenant_id)
+            words = self._words(index, query)
             rows = index.rows(chunk_ids)
         return words.score(rows)
+
+    def _words(self, index: KeywordIndex, query: Query) -> _Words:
+        """What the collection knows of the query's words; asked once, though the channel is asked twice."""
+        return self._known.get((query.tenant_id, query.query_id), lambda: _words(index, query.tenant_id, query))
 
 
 def _words(index: KeywordIndex, tenant_id: TenantId, query: Query) -> _Words:

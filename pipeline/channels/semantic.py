@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.channels.port import Recalled
+from pipeline.channels.recent import Recent
 from pipeline.core.query import Query
 from pipeline.models.port import Embedder
 from pipeline.records import ChannelName, ChunkId, TenantId
@@ -22,6 +23,7 @@ class SemanticChannel:
     embedder: Embedder
     vectors: Callable[[TenantId], Vectors]
     name: ChannelName = ChannelName.SEMANTIC
+    _known: Recent[NDArray[np.float32]] = field(default_factory=lambda: Recent(1024))
 
     def recall(self, query: Query) -> Recalled:
         """The chunks nearest to the query; similarity is computed now and never stored."""
@@ -39,5 +41,10 @@ class SemanticChannel:
         return self.vectors(query.tenant_id).scores(self._vector(query), chunk_ids) if chunk_ids else {}
 
     def _vector(self, query: Query) -> NDArray[np.float32]:
-        vector: NDArray[np.float32] = self.embedder.embed([query.query_text], timeout_s=query.timeout_ms / 1000)[0]
-        return vector
+        """The query's vector; a model service is asked once, though the channel is asked twice."""
+
+        def embed() -> NDArray[np.float32]:
+            vector: NDArray[np.float32] = self.embedder.embed([query.query_text], timeout_s=query.timeout_ms / 1000)[0]
+            return vector
+
+        return self._known.get((query.tenant_id, self.embedder.model, query.query_text), embed)

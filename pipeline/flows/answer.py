@@ -19,7 +19,7 @@ from pipeline.flows.channels import run_bounded
 from pipeline.flows.resources import Resources
 from pipeline.records import Candidate, ChannelName, ChunkId, Ranking
 from pipeline.stores.chunks import Chunks, StoredChunk
-from pipeline.stores.work import unit_of_work
+from pipeline.stores.work import reading
 
 # Gateway and workers may be on different hosts: a query is taken to have begun this much earlier.
 _CLOCKS_APART_S = 0.2
@@ -153,8 +153,8 @@ def _hydrate(query: Query, fused: Sequence[Fused], use: Resources, journal: _Jou
     try:
         while position < len(fused) and len(found) < wanted:
             ids = [ChunkId(hit.chunk_id) for hit in fused[position : position + wanted]]
-            with unit_of_work(use.mysql) as work:
-                chunks = Chunks(work.connection, query.tenant_id)
+            with reading(use.mysql) as connection:
+                chunks = Chunks(connection, query.tenant_id)
                 found |= chunks.hydrate(ids, namespaces=query.namespaces, since=since)
             position += wanted
     except Unavailable as error:

@@ -7,7 +7,6 @@ answer written wins. Nothing in here raises to the user: what is lost on the way
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 
 import structlog
 
@@ -86,21 +85,15 @@ def _lost(channel: Channel, status: str, code: str, error: str) -> Envelope:
     return Envelope(channel=channel.name, status="timeout" if status == "timeout" else "failed", code=code, error=error)
 
 
-def answer(
-    tenant_id: TenantId,
-    query_id: QueryId,
-    envelopes: Sequence[Envelope],
-    use: Resources,
-    channels: dict[ChannelName, Channel],
-) -> bool:
-    """Put the answer together from what the channels said, and store it. False if somebody else was first."""
+def answer(tenant_id: TenantId, query_id: QueryId, use: Resources, channels: dict[ChannelName, Channel]) -> bool:
+    """Put the answer together from what the channels have said so far, and store it. False if somebody else was first."""
     queries = use.queries(tenant_id)
     state = queries.state(query_id)
     if state is None or state.answer is not None:
         return False
     arrived = Arrived(
         query=state.query,
-        envelopes={envelope.channel: envelope for envelope in (*state.envelopes, *envelopes)},
+        envelopes={envelope.channel: envelope for envelope in state.envelopes},
         elapsed_ms=state.elapsed_ms,
     )
     composed = compose(arrived, use, channels)
@@ -124,4 +117,4 @@ def finish(
     tenant_id: TenantId, query_id: QueryId, use: Resources, channels: dict[ChannelName, Channel] | None = None
 ) -> None:
     """Answer a query whose deadline has passed, from what has arrived: a lost task costs its channel, not the answer."""
-    answer(tenant_id, query_id, (), use, channels or {})
+    answer(tenant_id, query_id, use, channels or {})

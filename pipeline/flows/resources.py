@@ -22,20 +22,22 @@ class Resources:
     """Everything a flow may need. Nothing is connected before its first use, so making one is cheap and never fails.
 
     ``timeout_s`` bounds every database call made through it: the channels of a query get less than ingestion.
+    ``reading``: its connections are for single statements that change nothing.
     """
 
     settings: Settings
     timeout_s: float | None = None
+    reading: bool = False
 
     @cached_property
     def mysql(self) -> Engine:
         """The system of record."""
-        return mysql_engine(self.settings, timeout_s=self.timeout_s)
+        return mysql_engine(self.settings, timeout_s=self.timeout_s, reading=self.reading)
 
     @cached_property
     def postgres(self) -> Engine:
         """The vector store."""
-        return postgres_engine(self.settings, timeout_s=self.timeout_s)
+        return postgres_engine(self.settings, timeout_s=self.timeout_s, reading=self.reading)
 
     @cached_property
     def redis(self) -> redis.Redis:

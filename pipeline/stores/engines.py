@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import redis
 import sqlalchemy
@@ -13,6 +14,15 @@ from sqlalchemy import Engine, exc
 
 from pipeline.errors import Misconfigured, PipelineError, StoreUnavailable
 from pipeline.settings import Settings
+
+# A query's few statements would otherwise travel with as many BEGINs, ROLLBACKs and pings. A connection that was closed
+# meanwhile fails its first statement, and the channel is tried again on a new one.
+_READING: dict[str, Any] = {
+    "isolation_level": "AUTOCOMMIT",
+    "skip_autocommit_rollback": True,
+    "pool_reset_on_return": None,
+    "pool_pre_ping": False,
+}
 
 # MySQL says these when nothing is wrong but the moment: lock wait timeout, deadlock.
 _TRY_AGAIN = {1205, 1213}
@@ -24,9 +34,9 @@ class Conflict(StoreUnavailable):
     code = "store_conflict"
 
 
-def mysql_engine(settings: Settings, *, timeout_s: float | None = None) -> Engine:
+def mysql_engine(settings: Settings, *, timeout_s: float | None = None, reading: bool = False) -> Engine:
     """A pool on the MySQL-protocol server. ``timeout_s`` bounds each read and write on the socket, because neither
-    statement timeouts nor KILL stop a FULLTEXT query."""
+    statement timeouts nor KILL stop a FULLTEXT query. ``reading``: for single statements without transactions."""
     seconds = timeout_s or settings.store_timeout_s
     return sqlalchemy.create_engine(
         settings.mysql_url.get_secret_value(),
@@ -34,8 +44,8 @@ def mysql_engine(settings: Settings, *, timeout_s: float | None = None) -> Engin
         max_overflow=settings.mysql_pool_size,
         pool_timeout=seconds,
         pool_recycle=1800,
-        pool_pre_ping=True,
-        isolation_level="READ COMMITTED",  # REPEATABLE READ deadlocks when documents are re-indexed side by side
+        # REPEATABLE READ deadlocks when documents are re-indexed side by side.
+        **(_READING if reading else {"isolation_level": "READ COMMITTED", "pool_pre_ping": True}),
         connect_args={
             "charset": "utf8mb4",
             "connect_timeout": max(1, min(5, int(seconds))),
@@ -46,8 +56,9 @@ def mysql_engine(settings: Settings, *, timeout_s: float | None = None) -> Engin
     )
 
 
-def postgres_engine(settings: Settings, *, timeout_s: float | None = None) -> Engine:
-    """A pool on PostgreSQL. ``timeout_s`` is the statement timeout; a dead peer is noticed by TCP_USER_TIMEOUT."""
+def postgres_engine(settings: Settings, *, timeout_s: float | None = None, reading: bool = False) -> Engine:
+    """A pool on PostgreSQL, for ``reading`` as above. ``timeout_s`` is the statement timeout and TCP_USER_TIMEOUT, by
+    which a dead peer is noticed."""
     seconds = timeout_s or settings.store_timeout_s
     milliseconds = int(seconds * 1000)
     return sqlalchemy.create_engine(
@@ -56,7 +67,7 @@ def postgres_engine(settings: Settings, *, timeout_s: float | None = None) -> En
         max_overflow=settings.postgres_pool_size,
         pool_timeout=seconds,
         pool_recycle=1800,
-        pool_pre_ping=True,
+        **(_READING if reading else {"pool_pre_ping": True}),
         connect_args={
             "connect_timeout": max(2, min(5, int(seconds))),  # libpq takes nothing below 2
             "options": f"-c statement_timeout={milliseconds} -c jit=off -c TimeZone=UTC",

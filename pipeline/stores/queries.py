@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import redis
 from pydantic import TypeAdapter
@@ -131,17 +130,6 @@ def announce_job(client: redis.Redis, tenant_id: TenantId, job_id: JobId) -> Non
     """Wake who waits for a job. Nobody may be waiting, and who misses it asks again by himself."""
     with redis_errors():
         client.publish(WAKE_CHANNEL, wake_name("job", tenant_id, job_id))
-
-
-def envelope_to_wire(envelope: Envelope) -> dict[str, Any]:
-    """An envelope as plain JSON values, as a task returns it."""
-    found: dict[str, Any] = _ENVELOPE.dump_python(envelope, mode="json")
-    return found
-
-
-def envelope_from_wire(value: dict[str, Any]) -> Envelope:
-    """The envelope a task returned."""
-    return _ENVELOPE.validate_python(value)
 
 
 def _state(raw: dict[bytes, bytes]) -> QueryState:

@@ -37,3 +37,11 @@ def unit_of_work(mysql: Engine) -> Iterator[UnitOfWork]:
         work = UnitOfWork(connection)
         yield work
     work.send_all()
+
+
+@contextmanager
+def reading(mysql: Engine) -> Iterator[Connection]:
+    """A connection for statements that only read, each by itself: on an engine made for reading, no BEGIN and no
+    ROLLBACK travel around them. Raises StoreUnavailable."""
+    with mysql_errors(), mysql.connect() as connection:
+        yield connection
