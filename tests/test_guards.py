@@ -59,7 +59,9 @@ class DescribeQueues:
         "local", [service for service in LOCAL_SERVICES if service.queues], ids=lambda each: each.name
     )
     def it_starts_workers_in_containers_as_in_the_local_stack(self, local):
-        assert words(SERVICES[local.name]["command"]) == list(local.arguments)
+        # Where the local stack starts a worker twice, as queries and queries-2, compose has replicas of one service.
+        name = local.name.removesuffix("-2")
+        assert words(SERVICES[name]["command"]) == [argument.replace("-2@", "@") for argument in local.arguments]
 
     def it_keeps_ingestion_away_from_queries(self):
         for service in SERVICES.values():

@@ -37,12 +37,15 @@ def _worker(name: str, *, queues: tuple[str, ...], pool: str, concurrency: int, 
 SERVICES = (
     Service(name="gateway", arguments=("python", "-m", "api_gateway")),
     _worker("ingest", queues=("ingest",), pool="prefork", concurrency=2),  # parsing and embedding use the processor
-    _worker(
-        "queries", queues=("recall", "answer"), pool="threads", concurrency=8, events=""
-    ),  # these wait for databases
+    # These wait for databases, in threads; two processes, because threads of one share an interpreter.
+    _worker("queries", queues=("recall", "answer"), pool="threads", concurrency=4, events=""),
+    _worker("queries-2", queues=("recall", "answer"), pool="threads", concurrency=4, events=""),
     _worker("upkeep", queues=("upkeep", "rerank"), pool="threads", concurrency=4),  # these for models and the clock
     Service(name="beat", arguments=_words("celery -A workers.app beat -s {run}/beat-schedule --pidfile= -l INFO")),
-    Service(name="flower", arguments=_words("celery -A workers.app flower --address=127.0.0.1 --port={flower_port}")),
+    Service(
+        name="flower",
+        arguments=_words("celery -A workers.app flower --address=127.0.0.1 --port={flower_port} --enable_events=False"),
+    ),
 )
 
 

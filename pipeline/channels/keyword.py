@@ -18,7 +18,7 @@ from pipeline.stores.work import reading
 
 # A FULLTEXT search cannot be interrupted, so its work is bounded before it starts: it may match about this many rows.
 # Searching for the rarest terms only loses nothing that BM25 would rank high: docs/decisions/0001.
-_MATCHES = 2_000
+_MATCHES = 1_000
 _LEAST_TERMS = 2
 _CANDIDATES_PER_PLACE = 2
 _LEAST_CANDIDATES = 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -15,7 +16,7 @@ from pipeline.core.fusion import Fused, reciprocal_rank_fusion, weighted_fusion
 from pipeline.core.query import Answer, AnswerChunk, AnswerContext, Degradation, Envelope, Query, Stats
 from pipeline.core.reranking import Placed, rerank, rerank_lift
 from pipeline.errors import PipelineError, Unavailable
-from pipeline.flows.channels import run_bounded
+from pipeline.flows.channels import aside
 from pipeline.flows.resources import Resources
 from pipeline.records import Candidate, ChannelName, ChunkId, Ranking
 from pipeline.stores.chunks import Chunks, StoredChunk
@@ -121,20 +122,18 @@ def _complete(
     started = time.perf_counter()
     union = {chunk_id for ranking in rankings for chunk_id in ranking.chunk_ids}
     completed: dict[ChannelName, dict[ChunkId, float]] = {}
+    running: dict[ChannelName, Future[dict[ChunkId, float]]] = {}
     for ranking in rankings:
         channel = channels.get(ranking.channel)
         unscored = sorted(union.difference(ranking.chunk_ids))
-        if channel is None or not unscored or arrived.left_s <= 0:
-            continue
-        limit_s = min(arrived.left_s, arrived.query.timeout_ms / 1000)
+        if channel is not None and unscored:
+            running[ranking.channel] = aside(channel.score, arrived.query, unscored)
+    for name, future in running.items():
         try:
-            completed[ranking.channel] = run_bounded(
-                lambda channel=channel, unscored=unscored: channel.score(arrived.query, unscored),  # type: ignore[misc]
-                timeout_s=limit_s,
-            )
+            completed[name] = future.result(timeout=max(0.0, min(arrived.left_s, arrived.query.timeout_ms / 1000)))
         except (PipelineError, TimeoutError) as error:
             code = error.code if isinstance(error, PipelineError) else "timeout"
-            journal.lost("fuse", code, f"{ranking.channel} could not score what other channels found")
+            journal.lost("fuse", code, f"{name} could not score what other channels found")
     journal.took("complete", started)
     return completed
 
@@ -217,9 +216,7 @@ def _rerank(
     try:
         if limit_s <= 0:
             raise TimeoutError
-        scores = run_bounded(
-            lambda: use.reranker.rerank(query.query_text, candidates, timeout_s=limit_s), timeout_s=limit_s
-        )
+        scores = use.reranker.rerank(query.query_text, candidates, timeout_s=limit_s)
     except TimeoutError:
         journal.lost("rerank", "timeout", "reranking did not end in time; the fused order stands")
         scores = {}

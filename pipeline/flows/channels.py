@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
 
 from pipeline.channels.keyword import KeywordChannel
 from pipeline.channels.port import Channel
@@ -12,6 +12,7 @@ from pipeline.channels.semantic import SemanticChannel
 from pipeline.flows.resources import Resources
 from pipeline.records import ChannelName
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 # Channel calls run aside, so that one which hangs costs its thread until its socket times out, and never the query.
@@ -24,6 +25,6 @@ def make_channels(use: Resources) -> dict[ChannelName, Channel]:
     return {channel.name: channel for channel in channels}
 
 
-def run_bounded(call: Callable[[], T], *, timeout_s: float) -> T:
-    """The result of ``call``. Raises TimeoutError when it is not there in time; the call itself is left to end alone."""
-    return _ASIDE.submit(call).result(timeout=timeout_s)
+def aside(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+    """Start ``call`` in a thread of its own. Who waits for it sets the bound; a call that hangs is left to end alone."""
+    return _ASIDE.submit(call, *args, **kwargs)

@@ -14,7 +14,7 @@ from pipeline.channels.port import Channel
 from pipeline.core.query import Envelope, Query
 from pipeline.errors import PipelineError, Unavailable
 from pipeline.flows.answer import Arrived, compose, render
-from pipeline.flows.channels import run_bounded
+from pipeline.flows.channels import aside
 from pipeline.flows.resources import Resources
 from pipeline.records import ChannelName, QueryId, TenantId
 
@@ -57,7 +57,7 @@ def _ask(query: Query, channel: Channel) -> Envelope:
         if left <= 0:
             break
         try:
-            found = run_bounded(lambda: channel.recall(query), timeout_s=min(left, query.timeout_ms / 1000))
+            found = aside(channel.recall, query).result(timeout=min(left, query.timeout_ms / 1000))
         except TimeoutError:
             return _lost(channel, "timeout", "timeout", f"no answer within {query.timeout_ms} ms")
         except Unavailable as error:
