@@ -44,7 +44,7 @@ SERVICES = (
     Service(name="beat", arguments=_words("celery -A workers.app beat -s {run}/beat-schedule --pidfile= -l INFO")),
     Service(
         name="flower",
-        arguments=_words("celery -A workers.app flower --address=127.0.0.1 --port={flower_port} --enable_events=False"),
+        arguments=_words("celery -A workers.app flower --address=127.0.0.1 --port={flower_port} --enable-events=False"),
     ),
 )
 
