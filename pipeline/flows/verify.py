@@ -94,7 +94,7 @@ def _one(
         namespace=namespace,
         documents=documents,
         chunks=len(expected),
-        vectors=len(found),
+        vectors=sum(chunk_id in expected or chunk_id not in moving for chunk_id in found),
         missing=len(missing),
         orphaned=len(orphaned),
         stale=len(stale),
