@@ -8,6 +8,9 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+import sqlalchemy
+from pydantic import SecretStr
+from sqlalchemy import make_url, text
 
 from pipeline.flows.resources import Resources
 from pipeline.records import Namespace, TenantId
@@ -61,6 +64,27 @@ def client(use: Resources) -> Iterator[httpx.Client]:
         yield found
 
 
+@pytest.fixture
+def fresh(settings: Settings) -> Iterator[Settings]:
+    """Settings that point to two empty databases on the stack's servers."""
+    name = f"chordwise_{uuid.uuid4().hex[:12]}"
+    mysql, postgres = (
+        make_url(settings.mysql_url.get_secret_value()),
+        make_url(settings.postgres_url.get_secret_value()),
+    )
+    moved = settings.model_copy(
+        update={
+            "mysql_url": SecretStr(mysql.set(database=name).render_as_string(hide_password=False)),
+            "postgres_url": SecretStr(postgres.set(database=name).render_as_string(hide_password=False)),
+        }
+    )
+    for url in (mysql, postgres):
+        _outside_a_transaction(url, f"CREATE DATABASE {name}")
+    yield moved
+    for url in (mysql, postgres):
+        _outside_a_transaction(url, f"DROP DATABASE {name}")
+
+
 def make_tenant(use: Resources) -> tuple[TenantId, str]:
     """A new tenant and a key for it."""
     tenant_id = TenantId(f"test-{uuid.uuid4().hex[:16]}")
@@ -74,3 +98,10 @@ def gateway(key: str) -> httpx.Client:
     """A client of the gateway with the given key."""
     headers = {"Authorization": f"Bearer {key}"}
     return httpx.Client(base_url=os.environ["CHORDWISE_URL"], headers=headers, timeout=60)
+
+
+def _outside_a_transaction(url: sqlalchemy.URL, statement: str) -> None:
+    engine = sqlalchemy.create_engine(url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(statement))
+    engine.dispose()

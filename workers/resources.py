@@ -41,8 +41,10 @@ def warm_up(use: Resources) -> None:
     tried again by whoever needs it."""
     try:
         check_embedder(use.embedder, timeout_s=10.0)
-        with use.mysql.connect(), use.postgres.connect():
+        if not use.settings.llm_model:  # asking a language model costs money, and warms nothing here
             use.reranker.rerank("warm up", [Candidate(chunk_id=ChunkId("warm"), title=None, text="up")], timeout_s=5.0)
+        with use.mysql.connect(), use.postgres.connect():
+            pass
     except Unavailable as error:
         log.warning("not_warm", code=error.code, detail=str(error))
     except SQLAlchemyError as error:

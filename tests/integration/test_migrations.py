@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 
 import pytest
 import sqlalchemy
-from pydantic import SecretStr
-from sqlalchemy import Engine, make_url, text
+from sqlalchemy import Engine, text
 
 from pipeline.errors import Misconfigured
 from pipeline.settings import Settings
@@ -28,27 +26,6 @@ MYSQL_TABLES = {
     "jobs",
     "job_items",
 }
-
-
-@pytest.fixture
-def fresh(settings: Settings) -> Iterator[Settings]:
-    """Settings that point to two empty databases on the stack's servers."""
-    name = f"chordwise_{uuid.uuid4().hex[:12]}"
-    mysql, postgres = (
-        make_url(settings.mysql_url.get_secret_value()),
-        make_url(settings.postgres_url.get_secret_value()),
-    )
-    moved = settings.model_copy(
-        update={
-            "mysql_url": SecretStr(mysql.set(database=name).render_as_string(hide_password=False)),
-            "postgres_url": SecretStr(postgres.set(database=name).render_as_string(hide_password=False)),
-        }
-    )
-    for url in (mysql, postgres):
-        _outside_a_transaction(url, f"CREATE DATABASE {name}")
-    yield moved
-    for url in (mysql, postgres):
-        _outside_a_transaction(url, f"DROP DATABASE {name}")
 
 
 @pytest.fixture
@@ -112,10 +89,3 @@ class DescribeMigrations:
 
 def _tables(engine: Engine) -> set[str]:
     return set(sqlalchemy.inspect(engine).get_table_names())
-
-
-def _outside_a_transaction(url: sqlalchemy.URL, statement: str) -> None:
-    engine = sqlalchemy.create_engine(url, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(text(statement))
-    engine.dispose()
