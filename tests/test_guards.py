@@ -130,8 +130,6 @@ class DescribeFiles:
 
     @pytest.mark.parametrize("readme", ["README.md", "README.zh-CN.md"])
     def it_promises_only_make_targets_that_exist(self, readme):
-        if not (ROOT / readme).exists() or not (ROOT / "Makefile").exists():
-            pytest.skip("nothing to compare yet")
         targets = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
         code = code_of((ROOT / readme).read_text(encoding="utf-8"))
         assert set(re.findall(r"(?<=[`\s])make ([a-z][\w-]*)", code)) <= targets
