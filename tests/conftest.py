@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import httpx
 import pytest
@@ -15,6 +16,7 @@ from sqlalchemy import make_url, text
 from pipeline.flows.resources import Resources
 from pipeline.records import Namespace, TenantId
 from pipeline.settings import Settings, load
+from pipeline.stores.migrate import upgrade
 from pipeline.stores.tenants import Tenants
 from pipeline.stores.work import unit_of_work
 
@@ -67,20 +69,34 @@ def client(use: Resources) -> Iterator[httpx.Client]:
 @pytest.fixture
 def fresh(settings: Settings) -> Iterator[Settings]:
     """Settings that point to two empty databases on the stack's servers."""
+    with scratch_databases(settings) as moved:
+        yield moved
+
+
+@pytest.fixture(scope="module")
+def use_alone(settings: Settings) -> Iterator[Resources]:
+    """Connections to databases of the module's own, where no worker of the stack interferes."""
+    with scratch_databases(settings) as moved:
+        resources = Resources(moved)
+        upgrade(resources.mysql, resources.postgres, moved)
+        yield resources
+        resources.close()
+
+
+@contextmanager
+def scratch_databases(settings: Settings) -> Iterator[Settings]:
+    """Two empty databases on the stack's servers, as settings; dropped with the block."""
     name = f"chordwise_{uuid.uuid4().hex[:12]}"
-    mysql, postgres = (
-        make_url(settings.mysql_url.get_secret_value()),
-        make_url(settings.postgres_url.get_secret_value()),
-    )
-    moved = settings.model_copy(
+    mysql = make_url(settings.mysql_url.get_secret_value())
+    postgres = make_url(settings.postgres_url.get_secret_value())
+    for url in (mysql, postgres):
+        _outside_a_transaction(url, f"CREATE DATABASE {name}")
+    yield settings.model_copy(
         update={
             "mysql_url": SecretStr(mysql.set(database=name).render_as_string(hide_password=False)),
             "postgres_url": SecretStr(postgres.set(database=name).render_as_string(hide_password=False)),
         }
     )
-    for url in (mysql, postgres):
-        _outside_a_transaction(url, f"CREATE DATABASE {name}")
-    yield moved
     for url in (mysql, postgres):
         _outside_a_transaction(url, f"DROP DATABASE {name}")
 

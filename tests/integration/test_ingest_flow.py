@@ -120,6 +120,12 @@ class Corner:
             assert sum(sizes) == self.rows("chunks")
 
 
+@pytest.fixture(scope="module")
+def use(use_alone: Resources) -> Resources:
+    """Stores that the stack's own workers and sweeper do not know."""
+    return use_alone
+
+
 @pytest.fixture
 def corner(use, tenant, namespace) -> Corner:
     return Corner(use, tenant, namespace)

@@ -9,10 +9,17 @@ from contextlib import contextmanager
 import pytest
 
 from pipeline.errors import LeaseLost
+from pipeline.flows.resources import Resources
 from pipeline.records import ItemState, JobId
 from pipeline.stores.job_views import JobViews, status_of
 from pipeline.stores.jobs import Ledger, NewItem
 from pipeline.stores.work import unit_of_work
+
+
+@pytest.fixture(scope="module")
+def use(use_alone: Resources) -> Resources:
+    """Stores that the stack's own workers and sweeper do not know."""
+    return use_alone
 
 
 @pytest.fixture

@@ -1,0 +1,114 @@
+"""Queries in Redis: the first answer wins, what is cancelled stays gone, and no tenant sees another's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import fakeredis
+import pytest
+
+from pipeline.core.query import Envelope, Query
+from pipeline.records import ChannelName, Filters, Namespace, QueryId, TenantId
+from pipeline.stores.queries import WAKE_CHANNEL, Queries
+
+A, B = TenantId("a"), TenantId("b")
+
+
+@pytest.fixture
+def redis() -> Iterator[fakeredis.FakeRedis]:
+    client = fakeredis.FakeRedis()
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def queries(redis: fakeredis.FakeRedis) -> Queries:
+    return Queries(redis, A, ttl_s=60)
+
+
+def asked(query_id: str = "q1", *, deadline_s: float = 3.0) -> Query:
+    now = time.time()
+    return Query(
+        query_id=QueryId(query_id),
+        tenant_id=A,
+        request_id="r",
+        query_text="绿茶 \U0001f375",
+        namespaces=(Namespace("kb"),),
+        top_k=5,
+        filters=Filters(tags=("a",), metadata={"k": [1, None]}),
+        weights={ChannelName.KEYWORD: 0.7},
+        created_at=now,
+        deadline_at=now + deadline_s,
+    )
+
+
+def heard(channel: ChannelName) -> Envelope:
+    return Envelope(channel=channel, status="ok", chunk_ids=("c1", "c2"), scores=(2.0, 1.5), upper_bound=4.0)
+
+
+class DescribeQueries:
+    def it_gives_back_what_was_asked(self, queries):
+        query = asked()
+        queries.open(query)
+        assert queries.load(QueryId("q1")) == query
+
+    def it_goes_from_queued_to_running_to_succeeded(self, queries):
+        queries.open(asked())
+        assert queries.state(QueryId("q1")).status == "queued"
+        queries.report(asked(), heard(ChannelName.KEYWORD), elapsed_ms=1.25)
+        state = queries.state(QueryId("q1"))
+        assert (state.status, state.envelopes, state.elapsed_ms) == (
+            "running",
+            (heard(ChannelName.KEYWORD),),
+            {"keyword": 1.25},
+        )
+        assert queries.answer(QueryId("q1"), b'{"x": 1}')
+        state = queries.state(QueryId("q1"))
+        assert (state.status, state.answer) == ("succeeded", b'{"x": 1}')
+        assert queries.load(QueryId("q1")) is None
+
+    def it_keeps_the_first_answer(self, queries):
+        queries.open(asked())
+        assert queries.answer(QueryId("q1"), b"first")
+        assert not queries.answer(QueryId("q1"), b"second")
+        assert queries.state(QueryId("q1")).answer == b"first"
+
+    def it_does_not_bring_back_what_was_cancelled(self, queries, redis):
+        queries.open(asked())
+        assert queries.cancel(QueryId("q1"))
+        queries.report(asked(), heard(ChannelName.SEMANTIC), elapsed_ms=1.0)
+        assert not queries.answer(QueryId("q1"), b"late")
+        assert not queries.cancel(QueryId("q1"))
+        assert redis.keys() == []
+
+    def it_hides_queries_from_other_tenants(self, queries, redis):
+        queries.open(asked())
+        others = Queries(redis, B, ttl_s=60)
+        assert others.state(QueryId("q1")) is None
+        assert others.load(QueryId("q1")) is None
+        assert not others.cancel(QueryId("q1"))
+        assert not others.answer(QueryId("q1"), b"forged")
+        assert all(key.startswith(b"a:") for key in redis.scan_iter())
+
+    def it_keeps_nothing_for_ever(self, queries, redis):
+        queries.open(asked())
+        queries.report(asked(), heard(ChannelName.KEYWORD), elapsed_ms=1.0)
+        queries.answer(QueryId("q1"), b"{}")
+        assert all(0 < redis.ttl(key) <= 60 for key in redis.scan_iter())
+
+    def it_wakes_who_waits_when_the_answer_is_there(self, queries, redis):
+        listener = redis.pubsub(ignore_subscribe_messages=True)
+        listener.subscribe(WAKE_CHANNEL)
+        listener.get_message(timeout=1)
+        queries.open(asked())
+        queries.answer(QueryId("q1"), b"{}")
+        assert listener.get_message(timeout=1)["data"] == b"a:query:q1"
+        listener.close()
+
+    @pytest.mark.parametrize(("deadline_s", "overdue"), [(3.0, False), (-0.1, True)])
+    def it_is_overdue_after_its_deadline_unless_answered(self, queries, deadline_s, overdue):
+        queries.open(asked(deadline_s=deadline_s))
+        assert queries.state(QueryId("q1")).overdue is overdue
+        queries.answer(QueryId("q1"), b"{}")
+        assert not queries.state(QueryId("q1")).overdue

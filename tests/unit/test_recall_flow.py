@@ -1,0 +1,124 @@
+"""One header task: whatever its channel does, it gives an envelope, in time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import fakeredis
+import pytest
+
+from pipeline.channels.port import Recalled
+from pipeline.core.query import Query
+from pipeline.errors import Misconfigured, StoreUnavailable
+from pipeline.flows.recall import recall
+from pipeline.flows.resources import Resources
+from pipeline.records import ChannelName, ChunkId, Namespace, QueryId, TenantId
+from pipeline.settings import load
+
+TENANT, QUERY = TenantId("t"), QueryId("q")
+
+
+class FakeChannel:
+    """A channel at the edge: does what it is told, one thing a call."""
+
+    name = ChannelName.KEYWORD
+
+    def __init__(self, *behaviours: Callable[[], Recalled]) -> None:
+        self._behaviours = list(behaviours)
+        self.calls = 0
+
+    def recall(self, query: Query) -> Recalled:
+        self.calls += 1
+        return self._behaviours[min(self.calls, len(self._behaviours)) - 1]()
+
+    def score(self, query: Query, chunk_ids: object) -> dict[ChunkId, float]:
+        return {}
+
+
+def finds() -> Recalled:
+    return Recalled(chunk_ids=(ChunkId("c"),), scores=(1.0,), upper_bound=2.0)
+
+
+def raises(error: Exception) -> Callable[[], Recalled]:
+    def fail() -> Recalled:
+        raise error
+
+    return fail
+
+
+@pytest.fixture
+def use() -> Iterator[Resources]:
+    client = fakeredis.FakeRedis()
+    resources = Resources(load())
+    resources.__dict__["redis"] = client
+    yield resources
+    client.close()
+
+
+def open_query(use: Resources, *, retry: int = 1, timeout_ms: int = 200, deadline_s: float = 3.0) -> None:
+    now = time.time()
+    use.queries(TENANT).open(
+        Query(
+            query_id=QUERY,
+            tenant_id=TENANT,
+            request_id="r",
+            query_text="x",
+            namespaces=(Namespace("n"),),
+            top_k=1,
+            retry=retry,
+            timeout_ms=timeout_ms,
+            created_at=now,
+            deadline_at=now + deadline_s,
+        )
+    )
+
+
+class DescribeAHeaderTask:
+    @pytest.mark.parametrize(
+        ("behaviours", "retry", "status", "code", "calls"),
+        [
+            ([finds], 1, "ok", None, 1),
+            ([raises(StoreUnavailable("away")), finds], 1, "ok", None, 2),
+            ([raises(StoreUnavailable("away"))], 1, "failed", "store_unavailable", 2),
+            ([raises(StoreUnavailable("away"))], 0, "failed", "store_unavailable", 1),
+            ([raises(Misconfigured("no table"))], 3, "failed", "misconfigured", 1),
+            ([raises(KeyError("a bug"))], 3, "failed", "internal_error", 1),
+        ],
+    )
+    def it_says_what_became_of_its_channel(self, use, behaviours, retry, status, code, calls):
+        open_query(use, retry=retry)
+        channel = FakeChannel(*behaviours)
+        envelope = recall(TENANT, QUERY, channel, use)
+        assert (envelope.status, envelope.code, channel.calls) == (status, code, calls)
+        assert use.queries(TENANT).state(QUERY).envelopes == (envelope,)
+
+    def it_does_not_wait_for_a_channel_that_hangs(self, use):
+        open_query(use, timeout_ms=100)
+        let_go = threading.Event()
+        started = time.monotonic()
+        envelope = recall(TENANT, QUERY, FakeChannel(lambda: let_go.wait(10) and finds()), use)
+        let_go.set()
+        assert envelope.status == "timeout"
+        assert time.monotonic() - started < 1.0
+
+    def it_does_not_start_what_cannot_end_in_time(self, use):
+        open_query(use, deadline_s=-1.0)
+        channel = FakeChannel(finds)
+        assert recall(TENANT, QUERY, channel, use).code == "timeout"
+        assert channel.calls == 0
+
+    def it_leaves_a_query_alone_that_is_gone_or_answered(self, use):
+        channel = FakeChannel(finds)
+        assert recall(TENANT, QUERY, channel, use) is None
+        open_query(use)
+        use.queries(TENANT).answer(QUERY, b"{}")
+        assert recall(TENANT, QUERY, channel, use) is None
+        assert channel.calls == 0
+
+    def it_gives_the_same_envelope_when_it_runs_twice(self, use):
+        open_query(use)
+        first = recall(TENANT, QUERY, FakeChannel(finds), use)
+        assert recall(TENANT, QUERY, FakeChannel(finds), use) == first
+        assert len(use.queries(TENANT).state(QUERY).envelopes) == 1
