@@ -141,8 +141,8 @@ def _complete(
 def _hydrate(query: Query, fused: Sequence[Fused], use: Resources, journal: _Journal) -> dict[str, Hydrated]:
     """The text of the best hits; what is not shown any more is not in the answer, and later hits take its place.
 
-    A document that was replaced since the query began is there with its new chunks, or with its old ones if only those
-    were recalled, and never with both.
+    A document that was replaced since the query began, perhaps more than once, is there with the chunks of one
+    generation: the newest of those that were recalled.
     """
     started = time.perf_counter()
     wanted = max(query.top_k, query.rerank_top_n if query.enable_rerank else 0)
@@ -159,11 +159,14 @@ def _hydrate(query: Query, fused: Sequence[Fused], use: Resources, journal: _Jou
     except Unavailable as error:
         journal.lost("hydrate", error.code, "the text of the hits could not be read")
     journal.took("hydrate", started)
-    current = {(chunk.namespace, chunk.document_id) for chunk in found.values() if chunk.shown}
+    newest: dict[tuple[str, str], int] = {}
+    for chunk in found.values():
+        document = (chunk.namespace, chunk.document_id)
+        newest[document] = max(chunk.generation, newest.get(document, 0))
     return {
         chunk_id: _hydrated(chunk)
         for chunk_id, chunk in found.items()
-        if chunk.shown or (chunk.namespace, chunk.document_id) not in current
+        if chunk.generation == newest[chunk.namespace, chunk.document_id]
     }
 
 

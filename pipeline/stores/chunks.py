@@ -16,7 +16,7 @@ from pipeline.stores.rows import as_utc, insert_many, now, slices, to_json, to_n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredChunk:
-    """A chunk of a published generation with the fields of its document. ``shown`` is False for one that was just replaced."""
+    """A chunk of a published generation with the fields of its document."""
 
     chunk_id: ChunkId
     namespace: str
@@ -38,7 +38,6 @@ class StoredChunk:
     metadata: Mapping[str, Any]
     source_uri: str | None
     updated_at: datetime | None
-    shown: bool
 
 
 class Chunks:
@@ -110,7 +109,7 @@ class Chunks:
         that is not shown, is not in the answer: this is what keeps a stale vector from ever being returned.
 
         With ``since``, chunks of a generation that was replaced after that moment count as shown: a query that began
-        before a document was replaced sees the old one rather than none (``shown`` tells them apart).
+        before a document was replaced sees the old one rather than none.
         """
         found: dict[ChunkId, StoredChunk] = {}
         for ids in slices(list(chunk_ids), 1000):
@@ -143,7 +142,7 @@ class Chunks:
 _STORED = (
     "SELECT c.chunk_id, c.namespace, c.document_id, c.generation, c.ordinal, c.text, c.heading_path, c.page,"
     " c.start_offset, c.end_offset, c.token_count, g.title, g.author, g.type, g.tags, g.published_at, g.story_time,"
-    " g.metadata, g.source_uri, d.updated_at, d.published_generation = c.generation AS shown"
+    " g.metadata, g.source_uri, d.updated_at"
     " FROM chunks c"
     " JOIN documents d ON d.tenant_id = c.tenant_id AND d.namespace = c.namespace AND d.document_id = c.document_id"
     " JOIN generations g ON g.tenant_id = c.tenant_id AND g.namespace = c.namespace AND g.document_id = c.document_id"
@@ -185,7 +184,6 @@ def _stored(row: Mapping[Any, Any]) -> StoredChunk:
         metadata=json.loads(row["metadata"]),
         source_uri=row["source_uri"],
         updated_at=as_utc(row["updated_at"]),
-        shown=bool(row["shown"]),
     )
 
 

@@ -44,13 +44,14 @@ class DescribeTheMainJob:
 
     def it_replaces_a_document_without_a_gap(self, client, namespace):
         upload(client, namespace, [document("d", "zebra crossing version 0"), SOLAR])
-        seen: list[set[str]] = []
+        seen: list[tuple[set[str], list[dict[str, str]]]] = []
         stop = threading.Event()
 
         def look() -> None:
             while not stop.is_set():
                 answer = search(client, namespace, "zebra crossing version", enable_rerank=False)
-                seen.append({chunk["text"] for chunk in answer["chunks"] if chunk["document_id"] == "d"})
+                texts = {chunk["text"] for chunk in answer["chunks"] if chunk["document_id"] == "d"}
+                seen.append((texts, answer["stats"]["degradations"]))
 
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             looking = pool.submit(look)
@@ -59,7 +60,8 @@ class DescribeTheMainJob:
             stop.set()
             looking.result(timeout=30)
         assert len(seen) > 5
-        assert all(len(texts) == 1 for texts in seen), "a search saw no version, or two"
+        strange = [look for look in seen if len(look[0]) != 1]
+        assert strange == [], "a search saw no version, or two"
         last = search(client, namespace, "zebra crossing version")
         texts = [chunk["text"] for chunk in last["chunks"] if chunk["document_id"] == "d"]
         assert texts == ["zebra crossing version 5"]
