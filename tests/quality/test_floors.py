@@ -17,7 +17,7 @@ from tests.conftest import make_tenant
 from tests.support.processes import ROOT
 
 DATA = Path(os.environ.get("CHORDWISE_JUDGED_DATA", ROOT.parent / "shared" / "data"))
-QUERIES = "300"
+QUERIES = "150"
 
 # Collection, least nDCG@10 of the fused order, least of the keyword channel alone.
 FLOORS = [("cranfield", 0.45, 0.50), ("scifact", 0.62, 0.66), ("cmrc2018", 0.80, 0.88)]
