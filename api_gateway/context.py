@@ -61,7 +61,7 @@ class RequestContext:
                 await self._app(scope, receive, send_with_headers)
             except ClientDisconnect:
                 status = status or _CLIENT_WENT
-            except Exception:
+            except Exception:  # the outermost place: a bug becomes a logged traceback and the problem internal_error
                 log.exception("request_failed")
                 if not status:
                     await internal().response(scope)(scope, receive, send_with_headers)
