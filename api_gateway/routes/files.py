@@ -58,7 +58,7 @@ _FORM: dict[str, Any] = {
         202,
         JobAccepted,
         "The files are durable. Files that could not be taken are among the errors of the job.",
-        *(400, 401, 403, 413, 415, 422, 503),
+        *(400, 401, 403, 413, 415, 422, 429, 503),
         headers={"Location": "The job."},
     ),
     openapi_extra=_FORM,

@@ -37,7 +37,7 @@ BAD_DOCUMENTS = [
         {"document_id": "bad", "text": "t", "story_time": 2**63}, 422, "invalid_document", "/story_time", id="big number"
     ),
     pytest.param(
-        {"document_id": "bad", "text": "t", "source": {"media_type": "application/pdf"}}, 422, "invalid_document",
+        {"document_id": "bad", "text": "t", "source": {"media_type": "image/png"}}, 422, "invalid_document",
         "/source/media_type", id="media type",
     ),
     pytest.param("not an object", 422, "invalid_document", "", id="a string"),
@@ -106,7 +106,7 @@ class DescribeABadEnvelope:
 
 class DescribeBadFiles:
     def it_refuses_what_no_parser_reads(self, client, namespace):
-        files = [("file", ("scan.pdf", b"%PDF-1.7", "application/pdf"))]
+        files = [("file", ("scan.png", b"\x89PNG\r\n", "image/png"))]
         body = problem(
             client.post("/v1/files", files=files, data={"namespace": namespace}), 415, "unsupported_media_type"
         )
@@ -115,7 +115,7 @@ class DescribeBadFiles:
     def it_keeps_the_good_ones(self, client, namespace):
         files = [
             ("file", ("note.txt", b"The pump starts.", "text/plain")),
-            ("file", ("scan.pdf", b"%PDF-1.7", "application/pdf")),
+            ("file", ("scan.png", b"\x89PNG\r\n", "image/png")),
             ("file", ("empty.md", b" \n", "text/markdown")),
             ("file", ("lines.jsonl", b'{"id": "l1", "text": "One."}\nnonsense\n{"id": "l3"}\n', None)),
         ]

@@ -52,7 +52,7 @@ class DescribeAFile:
     @pytest.mark.parametrize(
         ("name", "body", "code"),
         [
-            ("a.pdf", b"%PDF", "unsupported_media_type"),
+            ("a.exe", b"MZ", "unsupported_media_type"),
             ("a", b"text", "unsupported_media_type"),
             ("a.txt", b"", "empty_document"),
             ("a.txt", b" \n ", "empty_document"),

@@ -2,15 +2,36 @@
 
 from pipeline.core.parsing.encodings import clean, decode
 from pipeline.core.parsing.jsonl import JsonLine, split_jsonl
-from pipeline.core.parsing.registry import HTML, JSONL, MARKDOWN, PARSERS, PLAIN, SUFFIXES, media_type_of, parse
+from pipeline.core.parsing.registry import (
+    CSV,
+    DOCX,
+    HTML,
+    JSON,
+    JSONL,
+    MARKDOWN,
+    PARSERS,
+    PDF,
+    PLAIN,
+    SUFFIXES,
+    TSV,
+    XLSX,
+    media_type_of,
+    parse,
+)
 
 __all__ = [
+    "CSV",
+    "DOCX",
     "HTML",
+    "JSON",
     "JSONL",
     "MARKDOWN",
     "PARSERS",
+    "PDF",
     "PLAIN",
     "SUFFIXES",
+    "TSV",
+    "XLSX",
     "JsonLine",
     "clean",
     "decode",

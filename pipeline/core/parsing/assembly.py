@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pipeline.core.parsing.encodings import clean
+from pipeline.errors import DocumentTooLarge
 from pipeline.records import Parsed, Section
 
 _LONGEST_HEADING = 200  # characters of a heading that are kept in a heading path
 _LONGEST_TITLE = 500  # characters
+LONGEST_TEXT = 32 * 1024 * 1024  # characters of a document; a few megabytes of an archive may unpack to any number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,25 +19,29 @@ class Block:
     """A paragraph, a list item, a table row, a heading, or many paragraphs of plain text.
 
     ``level``: 1 to 6 if it is a heading. ``tight``: it follows the block before it without a blank line between.
+    ``page``: on which page it stands, counted from 1, where the format has pages.
     """
 
     text: str
     level: int | None = None
     tight: bool = False
+    page: int | None = None
 
 
 def assemble(blocks: Iterable[Block], *, title: str | None = None) -> Parsed:
-    """Clean the blocks and put them together. A heading opens a section and is the first line of it.
+    """Clean the blocks and put them together. A heading opens a section and is the first line of it; so does a page.
 
     Sections cover the text without gaps: each ends where the next one starts. Without ``title``, the first heading of
     level 1 is the title.
     """
     pieces: list[str] = []
     length = 0
-    openings: list[tuple[int, tuple[str, ...]]] = [(0, ())]
+    openings: list[tuple[int, tuple[str, ...], int | None]] = [(0, (), None)]
     open_headings: list[tuple[int, str]] = []
     first_heading: str | None = None
     for block in blocks:
+        if length + len(block.text) > LONGEST_TEXT:
+            raise DocumentTooLarge(f"the document holds more than {LONGEST_TEXT} characters")
         text = clean(block.text)
         if not text:
             continue
@@ -49,13 +55,14 @@ def assemble(blocks: Iterable[Block], *, title: str | None = None) -> Parsed:
                 first_heading = heading
             open_headings = [each for each in open_headings if each[0] < block.level]
             open_headings.append((block.level, heading[:_LONGEST_HEADING]))
-            openings.append((length, tuple(heading for _, heading in open_headings)))
+        if block.level is not None or block.page != openings[-1][2]:
+            openings.append((length, tuple(heading for _, heading in open_headings), block.page))
         pieces.append(text)
         length += len(text)
-    ends = [start for start, _ in openings[1:]] + [length]
+    ends = [start for start, _, _ in openings[1:]] + [length]
     sections = tuple(
-        Section(start=start, end=end, heading_path=path)
-        for (start, path), end in zip(openings, ends, strict=True)
+        Section(start=start, end=end, heading_path=path, page=page)
+        for (start, path, page), end in zip(openings, ends, strict=True)
         if end > start
     )
     title = one_line(clean(title or first_heading or ""))[:_LONGEST_TITLE]

@@ -7,19 +7,54 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from pipeline.core.parsing.assembly import one_line
+from pipeline.core.parsing.csv import parse_csv, parse_tsv
+from pipeline.core.parsing.docx import parse_docx
 from pipeline.core.parsing.encodings import clean
 from pipeline.core.parsing.html import parse_html
+from pipeline.core.parsing.json_documents import parse_json
 from pipeline.core.parsing.markdown import parse_markdown
 from pipeline.core.parsing.plain import parse_plain
 from pipeline.errors import EmptyDocument, UnsupportedMediaType
 from pipeline.records import Parsed
 
 PLAIN, MARKDOWN, HTML, JSONL = "text/plain", "text/markdown", "text/html", "application/jsonl"
+CSV, TSV, JSON, PDF = "text/csv", "text/tab-separated-values", "application/json", "application/pdf"
+DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
 Parser = Callable[[bytes, str | None], Parsed]
 
+
+# Libraries that take a while to load are loaded with the first document that needs them: the gateway, which only asks
+# for media types, never does.
+def _pdf(body: bytes, _charset: str | None) -> Parsed:
+    from pipeline.core.parsing.pdf import parse_pdf
+
+    return parse_pdf(body)
+
+
+def _docx(body: bytes, _charset: str | None) -> Parsed:
+    return parse_docx(body)
+
+
+def _xlsx(body: bytes, _charset: str | None) -> Parsed:
+    from pipeline.core.parsing.xlsx import parse_xlsx
+
+    return parse_xlsx(body)
+
+
 # Given the body and the character set its media type names, if it does. A new format is a line here and in SUFFIXES.
-PARSERS: dict[str, Parser] = {PLAIN: parse_plain, MARKDOWN: parse_markdown, HTML: parse_html}
+PARSERS: dict[str, Parser] = {
+    PLAIN: parse_plain,
+    MARKDOWN: parse_markdown,
+    HTML: parse_html,
+    CSV: parse_csv,
+    TSV: parse_tsv,
+    JSON: parse_json,
+    PDF: _pdf,
+    DOCX: _docx,
+    XLSX: _xlsx,
+}
 
 # Every media type that is accepted; JSON lines are documents in disguise and are split before they are parsed.
 SUFFIXES = {
@@ -31,6 +66,12 @@ SUFFIXES = {
     ".htm": HTML,
     ".jsonl": JSONL,
     ".ndjson": JSONL,
+    ".csv": CSV,
+    ".tsv": TSV,
+    ".json": JSON,
+    ".pdf": PDF,
+    ".docx": DOCX,
+    ".xlsx": XLSX,
 }
 _OTHER_NAMES = {
     "text/x-markdown": MARKDOWN,
@@ -39,6 +80,10 @@ _OTHER_NAMES = {
     "application/ndjson": JSONL,
     "application/x-jsonlines": JSONL,
     "application/jsonlines": JSONL,
+    "application/csv": CSV,
+    "text/tsv": TSV,
+    "text/json": JSON,
+    "application/x-pdf": PDF,
 }
 
 
@@ -62,7 +107,8 @@ def parse(body: bytes, *, media_type: str, filename: str | None = None) -> Parse
 
     ``media_type`` as `media_type_of` gives it, with or without a ``charset`` parameter. A document that names no title
     has that of its file, without the suffix.
-    Raises UnsupportedMediaType, UndecodableText, or EmptyDocument if nothing to read is left.
+    Raises another Rejected error of what is wrong with it, or EmptyDocument if nothing to read is left. What a document
+    may cost is not bounded here: see `pipeline.sandbox`.
     """
     base, _, parameters = media_type.partition(";")
     parser = PARSERS.get(base.strip().lower())

@@ -1,0 +1,107 @@
+"""Tables of separated values to text: each row a paragraph that says of every value what it is."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from pipeline.core.parsing.assembly import Block, assemble, one_line
+from pipeline.core.parsing.encodings import decode
+from pipeline.errors import DocumentTooLarge, MalformedDocument
+from pipeline.records import Parsed
+
+_DELIMITERS = ",;\t|"
+_SAMPLE_ROWS = 20
+_LONGEST_CELL = 256 * 1024  # characters; a longer one is a quote that nobody closed
+MOST_CELLS = 1_000_000
+_NUMBER = re.compile(r"[-+]?[\d.,\s]+%?$")
+
+
+def parse_csv(body: bytes, charset: str | None) -> Parsed:
+    """Rows of comma, semicolon, tab or bar separated values, whichever makes the most even columns of the first rows.
+
+    Raises MalformedDocument, which names the line, for a quote that is never closed or has text after it.
+    """
+    text = decode(body, declared=charset)
+    return _parsed(text, _delimiter(text))
+
+
+def parse_tsv(body: bytes, charset: str | None) -> Parsed:
+    """Rows of tab separated values."""
+    return _parsed(decode(body, declared=charset), "\t")
+
+
+def table_blocks(rows: Iterator[Sequence[str]]) -> Iterator[Block]:
+    """Rows as blocks of `header: value` lines; without a header, as values between bars. Empty rows are left out.
+
+    The first row is the header if each of its cells holds something, no two the same and none a number.
+    """
+    filled = (row for row in rows if any(row))
+    first = next(filled, None)
+    if first is None:
+        return
+    following = list(islice(filled, 1))
+    header = [one_line(cell) for cell in first]
+    while header and not header[-1]:
+        header.pop()
+    if not following or not _is_header(header):
+        header = []
+        following.insert(0, first)
+    seen = 0
+    for row in _chained(following, filled):
+        seen += len(row)
+        if seen > MOST_CELLS:
+            raise DocumentTooLarge(f"the table holds more than {MOST_CELLS} cells")
+        if header:
+            named = zip(header + [""] * (len(row) - len(header)), row, strict=False)
+            lines = (f"{name}: {one_line(cell)}" if name else one_line(cell) for name, cell in named if cell.strip())
+            yield Block(text="\n".join(lines))
+        else:
+            yield Block(text=" | ".join(one_line(cell) for cell in row if cell.strip()))
+
+
+def _chained(first: list[Sequence[str]], rest: Iterator[Sequence[str]]) -> Iterator[Sequence[str]]:
+    yield from first
+    yield from rest
+
+
+def _is_header(cells: Sequence[str]) -> bool:
+    return bool(cells) and all(cells) and len(set(cells)) == len(cells) and not any(map(_NUMBER.match, cells))
+
+
+def _parsed(text: str, delimiter: str) -> Parsed:
+    return assemble(table_blocks(_rows(text, delimiter)))
+
+
+def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
+    csv.field_size_limit(_LONGEST_CELL)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True, skipinitialspace=True)
+    while True:
+        line = reader.line_num + 1
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error:
+            raise MalformedDocument(
+                f"in the row that begins in line {line}, a quote is never closed or has text after it"
+            ) from None
+        yield [cell.strip() for cell in row]
+
+
+def _delimiter(text: str) -> str:
+    """The delimiter with which most of the first rows have one number of cells, above one; at a tie, the most cells."""
+
+    def evenness(delimiter: str) -> tuple[float, int]:
+        sample = "\n".join(text[: 64 * 1024].splitlines()[:_SAMPLE_ROWS])
+        widths = [len(row) for row in csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter) if row]
+        if not widths:
+            return (0.0, 0)
+        usual = max(set(widths), key=lambda width: (widths.count(width), width))
+        return (widths.count(usual) / len(widths) if usual > 1 else 0.0, usual)
+
+    csv.field_size_limit(_LONGEST_CELL)
+    return max(_DELIMITERS, key=evenness)

@@ -1,0 +1,50 @@
+"""How the two processes talk: a request and an answer in turn, each one header of JSON and one body."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from pipeline.records import Parsed, Section
+
+_LENGTHS = struct.Struct("!II")  # bytes of the header, bytes of the body
+LARGEST_FRAME = 512 * 1024 * 1024  # bytes
+
+
+class BrokenFrame(Exception):
+    """The other side said something that is no frame."""
+
+
+def packed(header: dict[str, Any], body: bytes = b"") -> bytes:
+    """A frame as bytes."""
+    encoded = orjson.dumps(header)
+    return b"".join((_LENGTHS.pack(len(encoded), len(body)), encoded, body))
+
+
+def read_frame(read: Callable[[int], bytes]) -> tuple[dict[str, Any], bytes]:
+    """The next frame. ``read`` gives exactly as many bytes as it is asked for, or raises EOFError."""
+    header_bytes, body_bytes = _LENGTHS.unpack(read(_LENGTHS.size))
+    if header_bytes + body_bytes > LARGEST_FRAME:
+        raise BrokenFrame("a frame is too large")
+    header = orjson.loads(read(header_bytes))
+    if not isinstance(header, dict):
+        raise BrokenFrame("a header is no object")
+    return header, read(body_bytes)
+
+
+def frame_of(parsed: Parsed) -> tuple[dict[str, Any], bytes]:
+    """A parsed document as header and body."""
+    sections = [(each.start, each.end, each.heading_path, each.page) for each in parsed.sections]
+    return {"title": parsed.title, "sections": sections}, parsed.text.encode()
+
+
+def parsed_of(header: dict[str, Any], body: bytes) -> Parsed:
+    """The parsed document in a frame."""
+    sections = tuple(
+        Section(start=start, end=end, heading_path=tuple(path), page=page)
+        for start, end, path, page in header["sections"]
+    )
+    return Parsed(text=body.decode(), sections=sections, title=header["title"])

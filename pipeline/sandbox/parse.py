@@ -1,0 +1,112 @@
+"""The process that parses: `python -m pipeline.sandbox.parse MEMORY_BYTES CPU_SECONDS`, frames on its standard streams.
+
+It loads the parsers and little else, has no settings and no secrets in its environment, and bounds itself before it
+reads the first document. A document that needs too much ends it; whoever started it starts another.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+import sys
+import time
+from functools import partial
+from typing import Any, BinaryIO
+
+from pipeline.core.parsing import parse
+from pipeline.errors import MalformedDocument, ParserMemory, Rejected
+from pipeline.sandbox.frames import frame_of, packed, read_frame
+
+_MOST_FILES = 64  # file descriptors
+_WORN_OUT = 0.5  # share of the memory from which the process ends, because little of it comes back
+
+
+def main() -> None:
+    """Parse what comes until the input ends, or until a document has used up the memory."""
+    memory_bytes, cpu_s = int(sys.argv[1]), float(sys.argv[2])
+    requests, answers = _streams()
+    _bound(resource.RLIMIT_AS, memory_bytes)
+    _bound(resource.RLIMIT_FSIZE, 0)
+    _bound(resource.RLIMIT_CORE, 0)
+    _bound(resource.RLIMIT_NOFILE, _MOST_FILES)
+    read = partial(_read, requests)
+    answers.write(packed({"ready": True}))
+    answers.flush()
+    is_last = False
+    while not is_last:
+        try:
+            header, body = read_frame(read)
+        except EOFError:
+            return
+        _bound(resource.RLIMIT_CPU, math.ceil(time.process_time() + cpu_s))
+        about: dict[str, Any] = {"number": header["number"], "last": False}
+        try:
+            answer, text = answer_to(header, body)
+            is_last = about["last"] = _peak_bytes() > memory_bytes * _WORN_OUT
+            about["cpu_s"] = time.process_time()
+            frame = packed({**about, **answer}, text)
+        except MemoryError:
+            is_last = True
+            refused = refusal(ParserMemory("parsing the document takes more memory than is allowed"))
+            frame = packed({**about, **refused, "last": True})
+        answers.write(frame)
+        answers.flush()
+
+
+def _peak_bytes() -> int:
+    """The most memory it had. Not that of `getrusage`, which begins with what the process that started it had."""
+    with open("/proc/self/status", "rb") as status:
+        return next((int(line.split()[1]) * 1024 for line in status if line.startswith(b"VmHWM:")), 0)
+
+
+def answer_to(header: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
+    """The parsed document, or the code and the sentence of what is wrong with it."""
+    try:
+        parsed = parse(body, media_type=header["media_type"], filename=header["filename"])
+        return frame_of(parsed)
+    except Rejected as error:
+        return refusal(error), b""
+    except MemoryError:
+        raise
+    except RecursionError:
+        return refusal(MalformedDocument("the document is nested too deeply")), b""
+    except Exception as error:  # noqa: BLE001 - a document that no parser foresaw; said by its type, never its text
+        return {"bug": type(error).__name__, "where": _where(error)}, b""
+
+
+def refusal(error: Rejected) -> dict[str, Any]:
+    """What is answered for a document that is at fault."""
+    return {"error": type(error).__name__, "detail": str(error)}
+
+
+def _where(error: BaseException) -> str:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}" if trace else ""
+
+
+def _streams() -> tuple[BinaryIO, BinaryIO]:
+    """The two pipes; whatever a library prints goes nowhere instead of between two frames."""
+    requests, answers = os.dup(0), os.dup(1)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(nowhere, standard)
+    return os.fdopen(requests, "rb"), os.fdopen(answers, "wb")
+
+
+def _read(stream: BinaryIO, count: int) -> bytes:
+    data = stream.read(count)
+    if len(data) < count:
+        raise EOFError
+    return data
+
+
+def _bound(what: int, amount: int) -> None:
+    hard = resource.getrlimit(what)[1]
+    resource.setrlimit(what, (amount if hard == resource.RLIM_INFINITY else min(amount, hard), hard))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""The parser process, as seen from outside: started, asked, killed.
+
+It is a plain subprocess: the children of a Celery worker may not have children by way of `multiprocessing`.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pipeline
+from pipeline.sandbox.frames import BrokenFrame, packed, read_frame
+
+_ROOT = Path(pipeline.__file__).parent.parent
+_AT_ONCE = 1024 * 1024  # bytes read or written before the clock is looked at
+_START_S = 10.0  # for starting on a busy host
+
+
+class NotStarted(Exception):
+    """The process did not come up."""
+
+
+class ProcessOverdue(Exception):
+    """There was no answer in time, and the process is gone; ``cpu_s`` of the processor's time went by for the question."""
+
+    def __init__(self, cpu_s: float) -> None:
+        super().__init__(f"{cpu_s:.1f} s of processor time")
+        self.cpu_s = cpu_s
+
+
+class ProcessDied(Exception):
+    """The process ended instead of answering."""
+
+    def __init__(self, exit_code: int, *, peak_bytes: int, cpu_s: float) -> None:
+        super().__init__(f"exit code {exit_code}")
+        self.exit_code = exit_code
+        self.peak_bytes = peak_bytes
+        self.cpu_s = cpu_s
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether it had used up its processor time."""
+        return self.exit_code == -signal.SIGXCPU
+
+    @property
+    def killed_from_outside(self) -> bool:
+        """Whether somebody ended it, who need not have had its document in mind."""
+        return self.exit_code in (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
+
+
+class _Overdue(Exception):
+    """A pipe was not ready in time."""
+
+
+class ParserProcess:
+    """One running `pipeline.sandbox.parse`."""
+
+    def __init__(self, *, memory_bytes: int, cpu_s: float) -> None:
+        self.asked = 0
+        self._cpu_s = 0.0  # at its last answer
+        self._owner = os.getpid()
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "pipeline.sandbox.parse", str(memory_bytes), str(cpu_s)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=_ROOT,
+            env=_environment(),
+            start_new_session=True,  # the terminal's Ctrl-C ends the worker, which ends this
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._stdin, self._stdout = self._process.stdin.fileno(), self._process.stdout.fileno()
+        os.set_blocking(self._stdin, False)
+        os.set_blocking(self._stdout, False)
+        try:
+            read_frame(partial(self._read, ends=time.monotonic() + _START_S))
+        except (EOFError, _Overdue, BrokenFrame) as error:
+            self.end()
+            raise NotStarted(f"exit code {self._process.returncode}") from error
+
+    def is_ours(self) -> bool:
+        """Whether this process started it. A fork that took it over would read answers to its parent's questions."""
+        return self._owner == os.getpid()
+
+    def ask(self, header: dict[str, Any], body: bytes, *, timeout_s: float) -> tuple[dict[str, Any], bytes]:
+        """Send one frame and wait for the one that answers it. Raises ProcessOverdue or ProcessDied."""
+        ends = time.monotonic() + timeout_s
+        self.asked += 1
+        try:
+            self._write(packed({**header, "number": self.asked}, body), ends)
+            answer, text = read_frame(partial(self._read, ends=ends))
+        except _Overdue:
+            self._process.kill()
+            raise ProcessOverdue(self._buried().cpu_s - self._cpu_s) from None
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            raise self._buried() from None
+        if answer.get("number") != self.asked:
+            raise BrokenFrame("the answer is to another question")
+        self._cpu_s = answer.get("cpu_s", 0.0)
+        return answer, text
+
+    def end(self) -> None:
+        """Kill it. It holds nothing that could be lost."""
+        if self.is_ours() and self._process.returncode is None:
+            self._process.kill()
+            self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()
+
+    def _write(self, data: bytes, ends: float) -> None:
+        view = memoryview(data)
+        while view:
+            self._wait(self._stdin, select.POLLOUT, ends)
+            with suppress(BlockingIOError):
+                view = view[os.write(self._stdin, view[:_AT_ONCE]) :]
+
+    def _read(self, count: int, ends: float) -> bytes:
+        data = bytearray()
+        while len(data) < count:
+            self._wait(self._stdout, select.POLLIN, ends)
+            with suppress(BlockingIOError):
+                piece = os.read(self._stdout, min(_AT_ONCE, count - len(data)))
+                if not piece:
+                    raise EOFError
+                data += piece
+        return bytes(data)
+
+    @staticmethod
+    def _wait(stream: int, event: int, ends: float) -> None:
+        poll = select.poll()
+        poll.register(stream, event)
+        if not poll.poll(max(0.0, ends - time.monotonic()) * 1000):
+            raise _Overdue
+
+    def _buried(self) -> ProcessDied:
+        """It is dead or dying: let it go, and see what it died of, and how much memory and time it had."""
+        _, status, usage = os.wait4(self._process.pid, 0)
+        self._process.returncode = os.waitstatus_to_exitcode(status)
+        peak = usage.ru_maxrss * 1024
+        if usage.ru_maxrss <= resource.getrusage(resource.RUSAGE_SELF).ru_maxrss:
+            peak = 0  # not known: the kernel counts what this process had when it started the other
+        return ProcessDied(self._process.returncode, peak_bytes=peak, cpu_s=usage.ru_utime + usage.ru_stime)
+
+
+def _environment() -> dict[str, str]:
+    """Nothing of ours: no settings, no keys. One thread is enough for what numpy does in there, which is nothing."""
+    return {
+        "PATH": os.defpath,
+        "PYTHONPATH": str(_ROOT),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUTF8": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+    }
