@@ -21,8 +21,9 @@ def verify(
 ) -> None:
     """Compare the text store with the vector store.
 
-    missing: chunks without a vector. orphaned: vectors without a chunk. stale: vectors of an older text. Exits with 1
-    if there is any; with --repair, if any is left.
+    missing: chunks without a vector. orphaned: vectors without a chunk. stale: vectors of an older text. Named only
+    where there are any: misplaced vectors, miscounted documents, leftover rows, wrong statistics. Exits with 1 if
+    there is any; with --repair, if any is left.
     """
     with screen.connect() as client:
         found = client.verify(namespaces or None, repair=repair)
@@ -54,4 +55,6 @@ def _show(alignment: Alignment) -> None:
 
 
 def _counts(alignment: Alignment) -> str:
-    return f"{alignment.missing} missing, {alignment.orphaned} orphaned, {alignment.stale} stale"
+    rare = [(getattr(alignment, kind), kind) for kind in ("misplaced", "miscounted", "leftover", "statistics")]
+    named = "".join(f", {count} {kind}" for count, kind in rare if count)
+    return f"{alignment.missing} missing, {alignment.orphaned} orphaned, {alignment.stale} stale{named}"

@@ -1,26 +1,63 @@
-"""Compare the two stores, and make the vector store what MySQL says it should be."""
+"""Compare the two stores page by page, and make both what MySQL says they should be.
+
+What looks wrong is looked at a second time, with its documents held still, before it counts: a document that is
+published between two reads differs only once. What a job or the sweeper still works on is left alone. A repair locks
+its documents and looks a third time, so that it never undoes an edit or a replacement.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 
-from pipeline.core.chunking import embedding_text
+from pipeline.flows.mend import Found, look, mend
 from pipeline.flows.resources import Resources
-from pipeline.records import Chunk, ChunkId, DocumentFields, DocumentId, Generation, Namespace, Passage, Scope, TenantId
+from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.stores import alignment
-from pipeline.stores.chunks import Chunks, StoredChunk
 from pipeline.stores.namespaces import Namespaces
-from pipeline.stores.rows import slices
+from pipeline.stores.recount import recount
 from pipeline.stores.work import unit_of_work
 
-_REPAIRED_AT_ONCE = 500
+PAGE_DOCUMENTS = 200
+PAGE_CHUNKS = 10_000
+DOCUMENTS, VECTORS = "documents", "vectors"  # the two phases: what MySQL knows, then what only PostgreSQL knows
+_NAMESPACES_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What was looked at and what differs.
+
+    ``missing``: shown chunks without a vector. ``orphaned``: vectors without a shown chunk. ``stale``: vectors of
+    another text or another model. ``misplaced``: vectors under another tenant, namespace or document than their chunk.
+    ``miscounted``: documents with another number of chunks than they were published with. ``leftover``: chunk rows of
+    generations nobody needs. ``statistics``: rows of the keyword statistics that are wrong.
+    """
+
+    chunks: int = 0
+    vectors: int = 0
+    missing: int = 0
+    orphaned: int = 0
+    stale: int = 0
+    misplaced: int = 0
+    miscounted: int = 0
+    leftover: int = 0
+    statistics: int = 0
+    repaired: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(Counts)})
+
+    @property
+    def wrong(self) -> int:
+        """Everything that differs."""
+        vectors = self.missing + self.orphaned + self.stale + self.misplaced
+        return vectors + self.miscounted + self.leftover + self.statistics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceReport:
-    """How one namespace stands. ``missing``: chunks without a vector; ``orphaned``: vectors without a chunk;
-    ``stale``: vectors of another text or another model."""
+    """How one namespace stands; the words are those of ``Counts``."""
 
     namespace: str
     documents: int
@@ -29,118 +66,139 @@ class NamespaceReport:
     missing: int
     orphaned: int
     stale: int
+    misplaced: int = 0
+    miscounted: int = 0
+    leftover: int = 0
+    statistics: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """How a tenant's stores stand to each other. ``repaired``: vectors made or removed by this run."""
+    """How a tenant's stores stand to each other. ``repaired``: what was put right by this run."""
 
     namespaces: tuple[NamespaceReport, ...]
     missing: int
     orphaned: int
     stale: int
     repaired: int
+    misplaced: int = 0
+    miscounted: int = 0
+    leftover: int = 0
+    statistics: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spot:
+    """Where a comparison is: the phase, and the document after which it goes on."""
+
+    phase: str = DOCUMENTS
+    after: str = ""
 
 
 def verify(tenant_id: TenantId, namespaces: Sequence[Namespace] | None, use: Resources, *, repair: bool) -> Report:
-    """Compare every chunk with every vector of these namespaces, or of all the tenant has.
+    """Compare every chunk with every vector of these namespaces, or of all the tenant has, and recount the statistics.
 
-    With ``repair``, missing and stale vectors are made again and orphaned ones removed. What an open job is working
-    on counts as neither.
+    With ``repair``, what differs is put right. Needs memory for a page of documents at a time, whatever their number.
     """
-    with unit_of_work(use.mysql) as work:
-        documents = {view.namespace: view.documents for view in Namespaces(work.connection, tenant_id).views()}
-    wanted = sorted(namespaces if namespaces is not None else _all(tenant_id, documents, use))
-    reports, repaired = [], 0
+    known = documents_by_namespace(tenant_id, use)
+    wanted = sorted(namespaces if namespaces is not None else all_namespaces(tenant_id, known, use))
+    reports = []
+    total = Counts()
     for namespace in wanted:
-        report, mended = _one(tenant_id, namespace, documents.get(namespace, 0), use, repair=repair)
-        reports.append(report)
-        repaired += mended
-    return Report(
-        namespaces=tuple(reports),
-        missing=sum(report.missing for report in reports),
-        orphaned=sum(report.orphaned for report in reports),
-        stale=sum(report.stale for report in reports),
-        repaired=repaired,
+        counts = Counts()
+        for _, page in compare(tenant_id, namespace, use, repair=repair):
+            counts += page
+        counts += recounted(tenant_id, namespace, use, repair=repair)
+        total += counts
+        shown = {each.name: getattr(counts, each.name) for each in fields(Counts) if each.name != "repaired"}
+        reports.append(NamespaceReport(namespace=namespace, documents=known.get(namespace, 0), **shown))
+    told = {each.name: getattr(total, each.name) for each in fields(Counts) if each.name not in ("chunks", "vectors")}
+    return Report(namespaces=tuple(reports), **told)
+
+
+def compare(
+    tenant_id: TenantId, namespace: Namespace, use: Resources, *, repair: bool, start: Spot | None = None
+) -> Iterator[tuple[Spot | None, Counts]]:
+    """Compare page by page; each comes with where the next one begins, None after the last."""
+    spot: Spot | None = start or Spot()
+    while spot is not None:
+        page, unknown = _page(tenant_id, namespace, spot, use)
+        counts = _compare_page(tenant_id, namespace, unknown, use, repair=repair) if unknown else Counts()
+        if page.last is not None:
+            spot = Spot(phase=spot.phase, after=page.last)
+        else:
+            spot = Spot(phase=VECTORS) if spot.phase == DOCUMENTS else None
+        yield spot, counts
+
+
+def recounted(tenant_id: TenantId, namespace: Namespace, use: Resources, *, repair: bool) -> Counts:
+    """The keyword statistics against the shown chunks. One pass over the namespace's terms."""
+    wrong = recount(use.mysql, tenant_id, namespace, repair=repair).rows
+    return Counts(statistics=wrong, repaired=wrong if repair else 0)
+
+
+def documents_by_namespace(tenant_id: TenantId, use: Resources) -> dict[str, int]:
+    """How many documents each namespace shows."""
+    found: dict[str, int] = {}
+    after: str | None = None
+    while True:
+        with unit_of_work(use.mysql) as work:
+            views = Namespaces(work.connection, tenant_id).views(after=after, limit=_NAMESPACES_AT_ONCE)
+        found |= {view.namespace: view.documents for view in views}
+        if len(views) < _NAMESPACES_AT_ONCE:
+            return found
+        after = views[-1].namespace
+
+
+def all_namespaces(tenant_id: TenantId, known: dict[str, int], use: Resources) -> set[Namespace]:
+    """Those of MySQL and those that only vectors name."""
+    return {Namespace(name) for name in known} | alignment.vector_namespaces(use.postgres, tenant_id)
+
+
+def _page(
+    tenant_id: TenantId, namespace: Namespace, spot: Spot, use: Resources
+) -> tuple[alignment.Page, tuple[DocumentId, ...]]:
+    """The next documents, and which of them this phase has to compare."""
+    if spot.phase == DOCUMENTS:
+        with unit_of_work(use.mysql) as work:
+            page = alignment.page_of_documents(
+                work.connection,
+                tenant_id,
+                namespace,
+                after=spot.after,
+                documents=PAGE_DOCUMENTS,
+                chunks=PAGE_CHUNKS,
+            )
+        return page, page.document_ids
+    page = alignment.page_of_vectors(
+        use.postgres, tenant_id, namespace, after=spot.after, documents=PAGE_DOCUMENTS, chunks=PAGE_CHUNKS
     )
-
-
-def _all(tenant_id: TenantId, documents: dict[str, int], use: Resources) -> set[Namespace]:
-    return {Namespace(name) for name in documents} | alignment.vector_namespaces(use.postgres, tenant_id)
-
-
-def _one(
-    tenant_id: TenantId, namespace: Namespace, documents: int, use: Resources, *, repair: bool
-) -> tuple[NamespaceReport, int]:
-    # Vectors are read first: what is published between the two reads then looks missing at worst, never orphaned.
-    found = {
-        chunk_id: (model, digest) for chunk_id, model, digest in alignment.vectors(use.postgres, tenant_id, namespace)
-    }
     with unit_of_work(use.mysql) as work:
-        expected = alignment.shown_chunks(work.connection, tenant_id, namespace)
-        moving = alignment.chunks_on_their_way(work.connection, tenant_id, namespace)
-    missing = sorted(chunk_id for chunk_id in expected if chunk_id not in found and chunk_id not in moving)
-    orphaned = sorted(chunk_id for chunk_id in found if chunk_id not in expected and chunk_id not in moving)
-    stale = sorted(
-        chunk_id
-        for chunk_id, digest in expected.items()
-        if chunk_id in found and found[chunk_id] != (use.embedder.model, digest)
-    )
-    if repair:
-        for chunk_ids in slices([*missing, *stale], _REPAIRED_AT_ONCE):
-            _make_again(tenant_id, namespace, chunk_ids, use)
-        alignment.delete_vectors(use.postgres, tenant_id, orphaned)
-    report = NamespaceReport(
-        namespace=namespace,
-        documents=documents,
-        chunks=len(expected),
-        vectors=sum(chunk_id in expected or chunk_id not in moving for chunk_id in found),
-        missing=len(missing),
-        orphaned=len(orphaned),
-        stale=len(stale),
-    )
-    return report, len(missing) + len(orphaned) + len(stale) if repair else 0
+        known = alignment.documents_of(work.connection, tenant_id, namespace, page.document_ids)
+    return page, tuple(document_id for document_id in page.document_ids if document_id not in known)
 
 
-def _make_again(tenant_id: TenantId, namespace: Namespace, chunk_ids: Sequence[ChunkId], use: Resources) -> None:
-    with unit_of_work(use.mysql) as work:
-        stored = Chunks(work.connection, tenant_id).hydrate(chunk_ids, namespaces=[namespace])
-        hashes = alignment.shown_chunks(work.connection, tenant_id, namespace)
-    rows = list(stored.values())
-    chunks = [_chunk(tenant_id, row, hashes[row.chunk_id]) for row in rows]
-    vectors = use.embedder.embed([chunk.embedding_text for chunk in chunks])
-    fields = {chunk.generation: _fields(row) for chunk, row in zip(chunks, rows, strict=True)}
-    use.vectors(tenant_id).upsert(chunks, vectors, fields=fields, model=use.embedder.model)
+def _compare_page(
+    tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId], use: Resources, *, repair: bool
+) -> Counts:
+    first = look(tenant_id, namespace, document_ids, use)
+    if not first.wrong:
+        return _counted(first, first)
+    second = look(tenant_id, namespace, sorted(first.guilty), use, lock=True)
+    both = first.confirmed_by(second)
+    repaired = mend(tenant_id, namespace, both, use) if repair and both.wrong else 0
+    counts = _counted(first, both)
+    return counts + Counts(repaired=repaired)
 
 
-def _chunk(tenant_id: TenantId, row: StoredChunk, content_hash: bytes) -> Chunk:
-    passage = Passage(
-        text=row.text,
-        start=row.start,
-        end=row.end,
-        token_count=row.token_count,
-        heading_path=row.heading_path,
-        page=row.page,
-    )
-    scope = Scope(tenant_id=tenant_id, namespace=Namespace(row.namespace))
-    return Chunk(
-        chunk_id=row.chunk_id,
-        generation=Generation(scope=scope, document_id=DocumentId(row.document_id), number=row.generation),
-        ordinal=row.ordinal,
-        passage=passage,
-        terms=(),
-        content_hash=content_hash,
-        embedding_text=embedding_text(passage, row.title),
-    )
-
-
-def _fields(row: StoredChunk) -> DocumentFields:
-    return DocumentFields(
-        title=row.title,
-        author=row.author,
-        type=row.type,
-        tags=row.tags,
-        published_at=row.published_at,
-        story_time=row.story_time,
-        metadata=row.metadata,
+def _counted(looked: Found, wrong: Found) -> Counts:
+    return Counts(
+        chunks=looked.chunks,
+        vectors=looked.vectors,
+        missing=len(wrong.missing),
+        orphaned=len(wrong.orphaned),
+        stale=len(wrong.stale),
+        misplaced=len(wrong.misplaced),
+        miscounted=len(wrong.miscounted),
+        leftover=wrong.leftover_rows,
     )

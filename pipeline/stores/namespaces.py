@@ -37,6 +37,41 @@ class Namespaces:
         rows = self._connection.execute(statement, {"tenant": self._tenant_id, "names": list(names)}).scalars()
         return {Namespace(name) for name in rows}
 
+    def living_documents(self, namespace: Namespace, *, limit: int) -> list[str]:
+        """Some documents of a namespace that are shown or on their way."""
+        rows = self._connection.execute(
+            text(
+                "SELECT document_id FROM documents WHERE tenant_id = :tenant AND namespace = :namespace"
+                " AND latest_generation > deleted_generation ORDER BY document_id LIMIT :limit"
+            ),
+            {"tenant": self._tenant_id, "namespace": namespace, "limit": limit},
+        ).scalars()
+        return list(rows)
+
+    def close(self, namespace: Namespace) -> bool:
+        """Forget a namespace that holds no document any more; False, and nothing is done, if it holds one.
+
+        Uploads that name it wait for this transaction, because every one touches the namespace's row first. What was
+        replaced a moment ago may be dropped at once, as nobody is to see it any more.
+        """
+        values = {"tenant": self._tenant_id, "namespace": namespace}
+        locked = "SELECT namespace FROM namespaces WHERE tenant_id = :tenant AND namespace = :namespace FOR UPDATE"
+        self._connection.execute(text(locked), values).all()
+        if self.living_documents(namespace, limit=1):
+            return False
+        for table in ("term_statistics", "namespaces"):
+            self._connection.execute(
+                text(f"DELETE FROM {table} WHERE tenant_id = :tenant AND namespace = :namespace"), values
+            )
+        self._connection.execute(
+            text(
+                "UPDATE retired_generations SET due_at = :now"
+                " WHERE tenant_id = :tenant AND namespace = :namespace AND due_at > :now"
+            ),
+            {**values, "now": now()},
+        )
+        return True
+
     def views(self, *, after: str | None = None, limit: int = 1000) -> list[NamespaceView]:
         """Namespaces in order of name, those after the given one."""
         rows = self._connection.execute(

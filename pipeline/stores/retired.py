@@ -44,11 +44,16 @@ class Retired:
         )
 
     def due(self, *, limit: int) -> list[Generation]:
-        """What is to be dropped now."""
+        """What is to be dropped now, locked until the transaction ends; what another sweeper holds is left to it.
+
+        While a generation stands here nobody begins to write it anew (see `Ledger.claim`), so the lock must be held
+        from before its rows are dropped until ``forget``.
+        """
         rows = self._connection.execute(
             text(
                 "SELECT namespace, document_id, generation FROM retired_generations"
                 " WHERE tenant_id = :tenant AND due_at <= :now ORDER BY due_at LIMIT :limit"
+                " FOR UPDATE SKIP LOCKED"
             ),
             {"tenant": self._tenant_id, "now": now(), "limit": limit},
         )

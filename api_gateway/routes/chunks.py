@@ -1,0 +1,167 @@
+"""Chunks of what is published: list them, change their text, switch them off and on, delete them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, TypeVar
+
+from fastapi import APIRouter, Depends, Header, Request
+from fastapi import Query as Parameter
+from pydantic import BaseModel, ValidationError
+from starlette.responses import Response
+
+from api_gateway import cursors
+from api_gateway.auth import Requires, require_same_tenant
+from api_gateway.bodies import decode_json, read_json_body, refuse_flaws
+from api_gateway.gateway import gateway_of
+from api_gateway.problems import Problem, invalid, places
+from api_gateway.routes.documenting import Cursor, Limit, answers, json_body
+from api_gateway.wire import chunks as wire
+from api_gateway.wire.answers import json_response, page_response
+from api_gateway.wire.chunks import ChunkResults, ChunksDeleteRequest, ChunksEditRequest, OwnedChunkPage
+from api_gateway.wire.fields import namespace_parameter
+from pipeline.flows.chunk_edit import Edited, delete_chunks, edit_chunks
+from pipeline.records import ChunkId, DocumentId
+from pipeline.stores.chunk_edits import ChunkEdits, ChunkOrder, OwnedChunk
+from pipeline.stores.tenants import Principal
+from pipeline.stores.work import unit_of_work
+
+router = APIRouter(tags=["chunks"])
+
+Reader = Annotated[Principal, Depends(Requires("read"))]
+Writer = Annotated[Principal, Depends(Requires("write"))]
+Body = TypeVar("Body", bound=BaseModel)
+
+_STATUS = {
+    "chunk_not_found": 404,
+    "precondition_failed": 412,
+    "document_replaced": 409,
+    "chunk_changed": 409,
+    "embedder_refused": 422,
+}
+_EXAMPLE_ID = "7e1f6f7e-5a52-5b6c-9d5e-5f0f3c1d2b4a"
+
+
+@router.get(
+    "/v1/chunks",
+    responses=answers(200, OwnedChunkPage, "One page of chunks, switched off ones too.", 401, 403, 422, 503),
+    summary="List chunks",
+)
+async def list_chunks(
+    request: Request,
+    principal: Reader,
+    namespace: Annotated[str, Parameter(description="The namespace the chunks are in.")],
+    document_id: Annotated[str | None, Parameter(max_length=64, description="Only those of this document.")] = None,
+    enabled: Annotated[bool | None, Parameter(description="Only those that searches see, or do not see.")] = None,
+    order_by: Annotated[
+        ChunkOrder, Parameter(description="`document_id` is by document, and in the order of the text within it.")
+    ] = "document_id",
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """Chunks of published generations."""
+    gateway = gateway_of(request)
+    within = namespace_parameter(namespace)
+    after = _position(cursor, order_by)
+
+    def read() -> list[OwnedChunk]:
+        with unit_of_work(gateway.resources.mysql) as work:
+            return ChunkEdits(work.connection, principal.tenant_id).page(
+                within,
+                document_id=None if document_id is None else DocumentId(document_id),
+                enabled=enabled,
+                order_by=order_by,
+                after=after,
+                limit=limit + 1,
+            )
+
+    found, following = cursors.page(await gateway.run(read), limit, lambda last: _cursor(last, order_by))
+    return page_response([wire.owned(chunk) for chunk in found], following)
+
+
+@router.put(
+    "/v1/chunks",
+    responses=answers(
+        200,
+        ChunkResults,
+        "What became of each chunk; some may have failed.",
+        *(400, 401, 403, 404, 409, 412, 413, 415, 422, 503),
+    ),
+    openapi_extra=json_body(
+        ChunksEditRequest, {"chunks": [{"chunk_id": _EXAMPLE_ID, "text": "Hold the button for ten seconds."}]}
+    ),
+    summary="Change chunks",
+)
+async def edit(
+    request: Request,
+    principal: Writer,
+    if_match: Annotated[str | None, Header(description="The etag of the chunk, where only one is edited.")] = None,
+) -> Response:
+    """Text is analysed and embedded again; `enabled` hides a chunk from every search, or shows it again. If every
+    chunk failed for one reason, the answer is that error. A later upload of the document replaces edits."""
+    gateway = gateway_of(request)
+    sent = await _body(request, principal, ChunksEditRequest)
+    _refuse_repeated([chunk.chunk_id for chunk in sent.chunks], "/chunks/{}/chunk_id")
+    if if_match is not None and len(sent.chunks) != 1:
+        raise Problem(422, "invalid_request", "If-Match stands for one chunk; with more, each has its own etag.")
+    edits = wire.to_edits(sent, None if if_match in (None, "*") else if_match)
+    return _answer(await gateway.run_heavy(edit_chunks, principal.tenant_id, edits, gateway.resources))
+
+
+@router.delete(
+    "/v1/chunks",
+    responses=answers(200, ChunkResults, "What became of each chunk.", *(400, 401, 403, 404, 409, 413, 415, 422, 503)),
+    openapi_extra=json_body(ChunksDeleteRequest, {"chunk_ids": [_EXAMPLE_ID]}),
+    summary="Delete chunks",
+)
+async def delete(request: Request, principal: Writer) -> Response:
+    """Exactly those that are named. A document whose last chunk is deleted goes with it."""
+    gateway = gateway_of(request)
+    sent = await _body(request, principal, ChunksDeleteRequest)
+    _refuse_repeated(sent.chunk_ids, "/chunk_ids/{}")
+    named = [ChunkId(chunk_id) for chunk_id in sent.chunk_ids]
+    return _answer(await gateway.run_heavy(delete_chunks, principal.tenant_id, named, gateway.resources))
+
+
+async def _body(request: Request, principal: Principal, shape: type[Body]) -> Body:
+    decoded = decode_json(await read_json_body(request, gateway_of(request).settings.max_body_bytes))
+    require_same_tenant(principal, decoded.value.get("tenant_id"))
+    try:
+        return shape.model_validate(refuse_flaws(decoded))
+    except ValidationError as error:
+        raise invalid(places(error)) from None
+
+
+def _refuse_repeated(chunk_ids: list[str], pointer: str) -> None:
+    first: dict[str, int] = {}
+    again = [place for place, chunk_id in enumerate(chunk_ids) if first.setdefault(chunk_id, place) != place]
+    if again:
+        raise invalid([{"pointer": pointer.format(place), "detail": "stands earlier in this list"} for place in again])
+
+
+def _answer(found: list[Edited]) -> Response:
+    """The results, or one error if all failed alike."""
+    codes = {each.code for each in found}
+    if len(codes) == 1 and (code := found[0].code) is not None:
+        raise Problem(_STATUS[code], code, f"{(found[0].detail or code).capitalize()}.")
+    headers = {"ETag": found[0].etag} if len(found) == 1 and found[0].etag else None
+    return json_response(wire.results(found), headers=headers)
+
+
+def _position(cursor: str | None, order_by: ChunkOrder) -> tuple[Any, ...] | None:
+    if order_by == "document_id":
+        return cursors.decode(cursor, "owned_chunks", str, int)
+    found = cursors.decode(cursor, order_by, str, str, int)
+    if found is None:
+        return None
+    try:
+        return datetime.fromisoformat(found[0]), found[1], found[2]
+    except ValueError:
+        raise cursors.foreign() from None
+
+
+def _cursor(last: OwnedChunk, order_by: ChunkOrder) -> str:
+    place = (last.generation.document_id, last.ordinal)
+    if order_by == "document_id":
+        return cursors.encode("owned_chunks", *place)
+    return cursors.encode(order_by, last.updated_at.replace(tzinfo=None).isoformat(), *place)

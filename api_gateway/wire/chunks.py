@@ -1,0 +1,145 @@
+"""Chunks as their owner edits them: requests, answers, and the conversion between them and records."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from api_gateway.wire.fields import Wire
+from api_gateway.wire.shapes import Chunk, Shape
+from pipeline.flows.chunk_edit import Edit, Edited
+from pipeline.records import ChunkId
+from pipeline.stores.chunk_edits import OwnedChunk
+
+MOST_CHUNKS = 500
+_LONGEST_TEXT = 64_000
+
+
+def _chunk_id(value: str) -> str:
+    try:
+        return str(uuid.UUID(value))
+    except ValueError:
+        raise ValueError("is not a chunk id") from None
+
+
+def _not_blank(value: str) -> str:
+    if not value.strip():
+        raise ValueError("has no text; delete the chunk, or switch it off")
+    return value
+
+
+def _immutable(_: Any) -> Any:
+    raise ValueError("belongs to the structure of the document and cannot be changed")
+
+
+ChunkIdText = Annotated[str, AfterValidator(_chunk_id)]
+Immutable = Annotated[None, BeforeValidator(_immutable)]
+
+
+class ChunkEditIn(Wire):
+    """What is to become of one chunk. `etag`: only if the chunk is still the one it stands for."""
+
+    chunk_id: ChunkIdText
+    text: Annotated[str, Field(max_length=_LONGEST_TEXT), AfterValidator(_not_blank)] | None = None
+    enabled: bool | None = None
+    etag: Annotated[str, Field(max_length=128)] | None = None
+    namespace: Immutable = None
+    document_id: Immutable = None
+    generation: Immutable = None
+    ordinal: Immutable = None
+    parent_id: Immutable = None
+    chunk_type: Immutable = None
+    heading_path: Immutable = None
+    page: Immutable = None
+    start: Immutable = None
+    end: Immutable = None
+    token_count: Immutable = None
+    metadata: Immutable = None
+
+
+class ChunksEditRequest(Wire):
+    """Edits of existing chunks, each carried out for itself."""
+
+    tenant_id: str | None = None
+    chunks: Annotated[list[ChunkEditIn], Field(min_length=1, max_length=MOST_CHUNKS)]
+
+
+class ChunksDeleteRequest(Wire):
+    """Exactly the chunks that are to go. An empty list is refused."""
+
+    tenant_id: str | None = None
+    chunk_ids: Annotated[list[ChunkIdText], Field(min_length=1, max_length=MOST_CHUNKS)]
+
+
+class OwnedChunkShape(Chunk):
+    """A chunk as its owner sees it, shown or switched off. Chunks without a parent are parents themselves."""
+
+    parent_id: str | None
+    chunk_type: str
+    enabled: bool
+    etag: str
+    updated_at: datetime
+
+
+class OwnedChunkPage(Shape):
+    """One page of chunks."""
+
+    data: list[OwnedChunkShape]
+    next_cursor: str | None
+
+
+class ChunkResult(Shape):
+    """What became of one chunk. `replacement_pending`: a newer upload of its document will replace it."""
+
+    chunk_id: str
+    status: Literal["updated", "unchanged", "deleted", "failed"]
+    etag: str | None
+    code: str | None
+    detail: str | None
+    replacement_pending: bool
+
+
+class ChunkResults(Shape):
+    """What became of each chunk, in the order of the request."""
+
+    data: list[ChunkResult]
+
+
+def to_edits(sent: ChunksEditRequest, if_match: str | None) -> list[Edit]:
+    """The edits as records; `If-Match` stands for the etag of the only chunk."""
+    return [
+        Edit(chunk_id=ChunkId(each.chunk_id), text=each.text, enabled=each.enabled, etag=each.etag or if_match)
+        for each in sent.chunks
+    ]
+
+
+def owned(chunk: OwnedChunk) -> dict[str, Any]:
+    """A chunk as it is sent."""
+    passage = chunk.passage
+    return {
+        "chunk_id": chunk.chunk_id,
+        "namespace": chunk.generation.scope.namespace,
+        "document_id": chunk.generation.document_id,
+        "generation": chunk.generation.number,
+        "ordinal": chunk.ordinal,
+        "text": passage.text,
+        "heading_path": passage.heading_path,
+        "page": passage.page,
+        "start": passage.start,
+        "end": passage.end,
+        "token_count": passage.token_count,
+        "parent_id": None,
+        "chunk_type": "parent",
+        "enabled": chunk.enabled,
+        "etag": chunk.etag,
+        "updated_at": chunk.updated_at,
+    }
+
+
+def results(found: Sequence[Edited]) -> dict[str, Any]:
+    """What became of the chunks, as it is sent."""
+    return {"data": [{name: getattr(each, name) for name in ChunkResult.model_fields} for each in found]}

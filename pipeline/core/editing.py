@@ -1,0 +1,29 @@
+"""A chunk whose text was changed by hand: everything that follows from its text is made again, its place is kept."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+from pipeline.core.chunking import embedding_text
+from pipeline.core.terms import Tokenizer, analyze
+from pipeline.core.tokens import count_tokens
+from pipeline.records import Chunk, ChunkId, Generation, Passage
+
+
+def edited(
+    *, chunk_id: ChunkId, generation: Generation, ordinal: int, passage: Passage, text: str, title: str | None
+) -> Chunk:
+    """The chunk as ingestion would have made it with ``text`` in this place. Offsets go on naming the original passage."""
+    changed = replace(passage, text=text, token_count=count_tokens(text))
+    tokenizer = Tokenizer(generation.scope)
+    whole = embedding_text(changed, title)
+    return Chunk(
+        chunk_id=chunk_id,
+        generation=generation,
+        ordinal=ordinal,
+        passage=changed,
+        terms=tuple(tokenizer.tokens([*(analyze(title) if title else []), *analyze(text)])),
+        content_hash=hashlib.sha256(whole.encode()).digest(),
+        embedding_text=whole,
+    )

@@ -1,0 +1,269 @@
+"""Change single chunks of what is published: their text, whether searches see them, whether they are there at all.
+
+The model is asked before anything is locked. Then one transaction holds the documents still, so that no replacement and
+no other edit comes between: vectors are written while it is open, rows and statistics with it. Dying in between leaves
+the old text with, at worst, the vector of the new one, which the reconciler finds by its hash and makes again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import structlog
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from pipeline.core.editing import edited
+from pipeline.errors import EmbedderRefused, Unavailable
+from pipeline.flows.resources import Resources
+from pipeline.records import Chunk, ChunkId, DocumentId, Generation, Namespace, TenantId
+from pipeline.stores import alignment
+from pipeline.stores.chunk_edits import ChunkEdits, OwnedChunk
+from pipeline.stores.documents import Documents
+from pipeline.stores.engines import Conflict
+from pipeline.stores.keyword import KeywordIndex
+from pipeline.stores.retired import Retired
+from pipeline.stores.work import UnitOfWork, unit_of_work
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """What is to become of one chunk; None leaves it as it is. ``etag``: only if it is still this one."""
+
+    chunk_id: ChunkId
+    text: str | None = None
+    enabled: bool | None = None
+    etag: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edited:
+    """What became of it: ``updated``, ``unchanged``, ``deleted``, or ``failed`` with a code and a sentence.
+
+    ``replacement_pending``: a newer upload of the document is on its way and will replace this chunk too.
+    """
+
+    chunk_id: ChunkId
+    status: str
+    etag: str | None = None
+    code: str | None = None
+    detail: str | None = None
+    replacement_pending: bool = False
+
+
+_again = retry(
+    retry=retry_if_exception_type(Conflict),
+    stop=stop_after_attempt(5),
+    wait=wait_random_exponential(multiplier=0.05, max=1),
+    reraise=True,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """One edit that would change something. ``chunk`` is the chunk as it will be."""
+
+    before: OwnedChunk
+    chunk: Chunk
+    enabled: bool
+
+    @property
+    def needs_vector(self) -> bool:
+        return self.enabled and (not self.before.enabled or self.chunk.content_hash != self.before.content_hash)
+
+
+def edit_chunks(tenant_id: TenantId, edits: Sequence[Edit], use: Resources) -> list[Edited]:
+    """Carry out each edit or say why not, in their order; one that fails harms no other. Ids must not repeat.
+
+    Raises EmbedderUnavailable or StoreUnavailable if nothing could be done at all.
+    """
+    with unit_of_work(use.mysql) as work:
+        known = ChunkEdits(work.connection, tenant_id).named([edit.chunk_id for edit in edits])
+    results: dict[ChunkId, Edited] = {}
+    plans: list[_Plan] = []
+    for edit in edits:
+        before = known.get(edit.chunk_id)
+        if before is None:
+            results[edit.chunk_id] = _not_found(edit.chunk_id)
+        elif edit.etag is not None and edit.etag != before.etag:
+            results[edit.chunk_id] = _changed(before)
+        elif (plan := _plan(edit, before)) is None:
+            results[edit.chunk_id] = _done(before, "unchanged")
+        else:
+            plans.append(plan)
+    if plans:
+        results |= _carry_out(tenant_id, plans, use)
+    return [results[edit.chunk_id] for edit in edits]
+
+
+def delete_chunks(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resources) -> list[Edited]:
+    """Delete exactly these chunks; a document whose last one is among them goes with it. None named, none deleted."""
+    if not chunk_ids:
+        return []
+    with unit_of_work(use.mysql) as work:
+        known = ChunkEdits(work.connection, tenant_id).named(chunk_ids)
+    gone = _remove(tenant_id, list(known.values()), use)
+    return [gone.get(chunk_id) or _not_found(chunk_id) for chunk_id in chunk_ids]
+
+
+def _plan(edit: Edit, before: OwnedChunk) -> _Plan | None:
+    enabled = before.enabled if edit.enabled is None else edit.enabled
+    text = before.passage.text if edit.text is None else edit.text
+    if enabled == before.enabled and text == before.passage.text:
+        return None
+    chunk = edited(
+        chunk_id=before.chunk_id,
+        generation=before.generation,
+        ordinal=before.ordinal,
+        passage=before.passage,
+        text=text,
+        title=before.fields.title,
+    )
+    return _Plan(before=before, chunk=chunk, enabled=enabled)
+
+
+def _carry_out(tenant_id: TenantId, plans: Sequence[_Plan], use: Resources) -> dict[ChunkId, Edited]:
+    embedded = [plan for plan in plans if plan.needs_vector]
+    try:
+        vectors = use.embedder.embed([plan.chunk.embedding_text for plan in embedded]) if embedded else None
+    except EmbedderRefused as error:
+        guilty = {embedded[index].before.chunk_id for index in error.indexes} or {p.before.chunk_id for p in embedded}
+        refused = {chunk_id: _failed(chunk_id, error.code, str(error)) for chunk_id in guilty}
+        others = [plan for plan in plans if plan.before.chunk_id not in guilty]
+        return refused | (_carry_out(tenant_id, others, use) if others else {})
+    by_id = {} if vectors is None else dict(zip([p.before.chunk_id for p in embedded], vectors, strict=True))
+
+    def write(work: UnitOfWork) -> dict[ChunkId, Edited]:
+        now_there = _locked(tenant_id, [plan.before for plan in plans], work)
+        results, standing = {}, []
+        for plan in plans:
+            current = now_there.get(plan.before.chunk_id)
+            if current is None or current.version != plan.before.version:
+                results[plan.before.chunk_id] = _overtaken(plan.before, current)
+            else:
+                standing.append(plan)
+        if with_vector := [plan for plan in standing if plan.needs_vector]:
+            use.vectors(tenant_id).upsert(
+                [plan.chunk for plan in with_vector],
+                np.stack([by_id[plan.before.chunk_id] for plan in with_vector]),
+                fields={plan.before.generation: plan.before.fields for plan in with_vector},
+                model=use.embedder.model,
+            )
+        _write_rows(tenant_id, standing, work)
+        hidden = [plan.before.chunk_id for plan in standing if not plan.enabled]
+        work.after_commit(lambda: _forget_vectors(tenant_id, hidden, use))
+        after = ChunkEdits(work.connection, tenant_id).named([plan.before.chunk_id for plan in standing])
+        return results | {chunk_id: _done(chunk, "updated") for chunk_id, chunk in after.items()}
+
+    return _transact(use, write)
+
+
+def _write_rows(tenant_id: TenantId, plans: Sequence[_Plan], work: UnitOfWork) -> None:
+    edits = ChunkEdits(work.connection, tenant_id)
+    added: defaultdict[Namespace, list[Sequence[str]]] = defaultdict(list)
+    removed: defaultdict[Namespace, list[Sequence[str]]] = defaultdict(list)
+    for plan in plans:
+        namespace = plan.before.generation.scope.namespace
+        if plan.chunk.content_hash != plan.before.content_hash or plan.chunk.passage.text != plan.before.passage.text:
+            edits.rewrite(plan.chunk)
+        terms = plan.chunk.terms if plan.chunk.passage.text != plan.before.passage.text else plan.before.terms
+        if plan.before.enabled:
+            removed[namespace].append(plan.before.terms)
+        if plan.enabled:
+            added[namespace].append(terms)
+    for enabled in (False, True):
+        switched = [p.before.chunk_id for p in plans if p.enabled is enabled and p.before.enabled is not enabled]
+        edits.switch(switched, enabled=enabled)
+    for namespace in sorted(added.keys() | removed.keys()):
+        KeywordIndex(work.connection, tenant_id).count(namespace, added[namespace], removed[namespace])
+
+
+def _remove(tenant_id: TenantId, wanted: Sequence[OwnedChunk], use: Resources) -> dict[ChunkId, Edited]:
+    if not wanted:
+        return {}
+
+    def write(work: UnitOfWork) -> dict[ChunkId, Edited]:
+        there = _locked(tenant_id, wanted, work)
+        by_generation: defaultdict[Generation, list[OwnedChunk]] = defaultdict(list)
+        for chunk in there.values():
+            by_generation[chunk.generation].append(chunk)
+        for generation, chunks in sorted(by_generation.items(), key=lambda pair: _place(pair[0])):
+            _remove_from(tenant_id, generation, chunks, work)
+        work.after_commit(lambda: _forget_vectors(tenant_id, list(there), use))
+        overtaken = {chunk.chunk_id: _overtaken(chunk, None) for chunk in wanted if chunk.chunk_id not in there}
+        return overtaken | {chunk_id: Edited(chunk_id=chunk_id, status="deleted") for chunk_id in there}
+
+    return _transact(use, write)
+
+
+def _remove_from(tenant_id: TenantId, generation: Generation, chunks: Sequence[OwnedChunk], work: UnitOfWork) -> None:
+    namespace = generation.scope.namespace
+    left = ChunkEdits(work.connection, tenant_id).remove(generation, [chunk.ordinal for chunk in chunks])
+    terms = [chunk.terms for chunk in chunks if chunk.enabled]
+    KeywordIndex(work.connection, tenant_id).count(namespace, [], terms)
+    if left:
+        return
+    if any(chunk.latest > generation.number for chunk in chunks):  # a newer upload was not named: it stays
+        ChunkEdits(work.connection, tenant_id).unpublish(generation)
+        gone: Iterable[Generation] = [generation]
+    else:
+        gone = Documents(work.connection, tenant_id).delete(namespace, generation.document_id) or []
+    Retired(work.connection, tenant_id).add(list(gone))
+
+
+def _locked(tenant_id: TenantId, chunks: Sequence[OwnedChunk], work: UnitOfWork) -> dict[ChunkId, OwnedChunk]:
+    """Those that are still published, their documents held still."""
+    edits = ChunkEdits(work.connection, tenant_id)
+    documents: defaultdict[Namespace, set[DocumentId]] = defaultdict(set)
+    for chunk in chunks:
+        documents[chunk.generation.scope.namespace].add(chunk.generation.document_id)
+    for namespace in sorted(documents):
+        edits.lock(namespace, list(documents[namespace]))
+    return edits.named([chunk.chunk_id for chunk in chunks])
+
+
+@_again
+def _transact(use: Resources, write: Callable[[UnitOfWork], dict[ChunkId, Edited]]) -> dict[ChunkId, Edited]:
+    with unit_of_work(use.mysql) as work:
+        return write(work)
+
+
+def _forget_vectors(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resources) -> None:
+    """Searches do not show these any more; if PostgreSQL is away, the reconciler takes their vectors."""
+    try:
+        alignment.delete_vectors(use.postgres, tenant_id, chunk_ids)
+    except Unavailable as error:
+        log.warning("vectors_left_to_the_reconciler", tenant_id=tenant_id, vectors=len(chunk_ids), code=error.code)
+
+
+def _place(generation: Generation) -> tuple[str, str, int]:
+    return generation.scope.namespace, generation.document_id, generation.number
+
+
+def _done(chunk: OwnedChunk, status: str) -> Edited:
+    pending = chunk.latest > chunk.generation.number
+    return Edited(chunk_id=chunk.chunk_id, status=status, etag=chunk.etag, replacement_pending=pending)
+
+
+def _failed(chunk_id: ChunkId, code: str, detail: str) -> Edited:
+    return Edited(chunk_id=chunk_id, status="failed", code=code, detail=detail)
+
+
+def _not_found(chunk_id: ChunkId) -> Edited:
+    return _failed(chunk_id, "chunk_not_found", "there is no such chunk in what is published")
+
+
+def _changed(chunk: OwnedChunk) -> Edited:
+    detail = "the chunk is not the one the etag stands for; read it again"
+    return Edited(chunk_id=chunk.chunk_id, status="failed", etag=chunk.etag, code="precondition_failed", detail=detail)
+
+
+def _overtaken(before: OwnedChunk, current: OwnedChunk | None) -> Edited:
+    if current is None:
+        detail = "the document was replaced or deleted meanwhile; nothing was changed"
+        return _failed(before.chunk_id, "document_replaced", detail)
+    return _failed(before.chunk_id, "chunk_changed", "the chunk was changed by someone else at the same moment")

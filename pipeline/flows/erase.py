@@ -1,0 +1,151 @@
+"""Take a whole namespace or a whole tenant away: exactly what was named, in every store, and proven by counting again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+
+import structlog
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from pipeline.errors import Unavailable
+from pipeline.flows.resources import Resources
+from pipeline.flows.upkeep import drop_retired
+from pipeline.records import DocumentId, Generation, Namespace, TenantId
+from pipeline.stores import erasure
+from pipeline.stores.chunks import Chunks
+from pipeline.stores.documents import Documents
+from pipeline.stores.engines import Conflict
+from pipeline.stores.keyword import KeywordIndex
+from pipeline.stores.namespaces import Namespaces
+from pipeline.stores.retired import Retired
+from pipeline.stores.rows import now
+from pipeline.stores.work import unit_of_work
+
+log = structlog.get_logger(__name__)
+
+_DOCUMENTS_AT_ONCE = 100
+_SETTLES_AFTER = timedelta(minutes=2)  # longer than a key goes on working, and than a worker goes on without its lease
+
+_again = retry(
+    retry=retry_if_exception_type(Conflict),
+    stop=stop_after_attempt(8),
+    wait=wait_random_exponential(multiplier=0.05, max=1),
+    reraise=True,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceErased:
+    """How much went. ``generations``: those whose rows were dropped in both stores by this call."""
+
+    namespace: str
+    documents: int
+    generations: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantErased:
+    """What went from where since the erasure was first asked for, and what a recount still finds (nothing, if all is well)."""
+
+    tenant_id: str
+    erased: dict[str, int]
+    remaining: dict[str, int]
+
+
+def delete_namespace(tenant_id: TenantId, namespace: Namespace, use: Resources) -> NamespaceErased | None:
+    """Delete a namespace with all its documents, also those that are still on their way; None if there is none.
+
+    Searches lose documents some hundred at a time. Ending anywhere leaves fewer documents and no half ones; asked
+    again, it goes on. What is handed in after it has ended makes a new namespace.
+    """
+    with unit_of_work(use.mysql) as work:
+        if not Namespaces(work.connection, tenant_id).existing([namespace]):
+            return None
+    documents = 0
+    while True:
+        deleted = _delete_some(tenant_id, namespace, use)
+        documents += deleted
+        if not deleted and _close(tenant_id, namespace, use):
+            break
+    dropped = drop_retired(tenant_id, use)
+    log.info("namespace_deleted", tenant_id=tenant_id, documents=documents)
+    return NamespaceErased(namespace=namespace, documents=documents, generations=dropped)
+
+
+@_again
+def _delete_some(tenant_id: TenantId, namespace: Namespace, use: Resources) -> int:
+    with unit_of_work(use.mysql) as work:
+        documents = Documents(work.connection, tenant_id)
+        namespaces = Namespaces(work.connection, tenant_id)
+        ids = namespaces.living_documents(namespace, limit=_DOCUMENTS_AT_ONCE)
+        terms: list[list[str]] = []
+        gone: list[Generation] = []
+        for document_id in sorted(ids):
+            shown = documents.published(namespace, DocumentId(document_id))
+            deleted = documents.delete(namespace, DocumentId(document_id))
+            if deleted is None:
+                continue
+            gone += deleted
+            if shown is not None:
+                terms += Chunks(work.connection, tenant_id).terms_of(shown)
+        KeywordIndex(work.connection, tenant_id).count(namespace, [], terms)
+        Retired(work.connection, tenant_id).add(gone)
+    return len(ids)
+
+
+@_again
+def _close(tenant_id: TenantId, namespace: Namespace, use: Resources) -> bool:
+    """Forget the namespace itself, unless a document was handed in since; uploads wait while this looks."""
+    with unit_of_work(use.mysql) as work:
+        return Namespaces(work.connection, tenant_id).close(namespace)
+
+
+def erase_tenant(tenant_id: TenantId, use: Resources) -> TenantErased | None:
+    """Erase a tenant from every store; None if there never was one.
+
+    The order to do so is written first: if this ends anywhere, the reconciler goes on, and asking again does too. The
+    tenant's keys end with the first step; a worker that is under way can write no more once the ledger is gone.
+    """
+    with unit_of_work(use.mysql) as work:
+        if not erasure.is_known(work.connection, tenant_id):
+            return None
+        erasure.request_erasure(work.connection, tenant_id)
+    return _erase(tenant_id, use, settled=False)
+
+
+def finish_erasures(use: Resources) -> int:
+    """Go on with erasures that were interrupted, and look once more at those that were not: a gateway may have
+    taken a document with a key it knew from before. Gives how many were looked at."""
+    with unit_of_work(use.mysql) as work:
+        waiting = erasure.unsettled(work.connection)
+    for each in waiting:
+        try:
+            _erase(each.tenant_id, use, settled=now() - each.requested_at > _SETTLES_AFTER)
+        except Unavailable as error:
+            log.warning("erasure_postponed", tenant_id=each.tenant_id, code=error.code)
+    return len(waiting)
+
+
+def _erase(tenant_id: TenantId, use: Resources, *, settled: bool) -> TenantErased:
+    with unit_of_work(use.mysql) as work:
+        tables = erasure.mysql_tables(work.connection)
+    for table in tables:
+        _step(tenant_id, f"mysql.{table}", partial(erasure.erase_from_mysql, use.mysql, tenant_id, table), use)
+    for table in erasure.postgres_tables(use.postgres):
+        _step(tenant_id, f"postgres.{table}", partial(erasure.erase_from_postgres, use.postgres, tenant_id, table), use)
+    _step(tenant_id, "redis.keys", partial(erasure.erase_from_redis, use.redis, tenant_id), use)
+    remaining = erasure.left_over(use.mysql, use.postgres, use.redis, tenant_id)
+    with unit_of_work(use.mysql) as work:
+        erased = erasure.note_erased(work.connection, tenant_id, {}, settled=settled and not remaining)
+    log.info("tenant_erased", tenant_id=tenant_id, remaining=sum(remaining.values()))
+    return TenantErased(tenant_id=tenant_id, erased=erased, remaining=remaining)
+
+
+@_again
+def _step(tenant_id: TenantId, name: str, erase: Callable[[], int], use: Resources) -> None:
+    count = erase()
+    with unit_of_work(use.mysql) as work:
+        erasure.note_erased(work.connection, tenant_id, {name: count}, settled=False)

@@ -1,0 +1,257 @@
+"""One page of the comparison: what differs between the stores for some documents, and how each difference is mended."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import structlog
+from sqlalchemy import Connection
+
+from pipeline.core.assembling import assemble
+from pipeline.core.chunking import embedding_text
+from pipeline.core.parsing import parse
+from pipeline.core.terms import Tokenizer
+from pipeline.errors import Rejected
+from pipeline.flows.resources import Resources
+from pipeline.records import Chunk, ChunkId, DocumentFields, DocumentId, Generation, Namespace, Scope, TenantId
+from pipeline.stores import alignment
+from pipeline.stores.alignment import ChunkRow, VectorRow
+from pipeline.stores.chunk_edits import ChunkEdits, OwnedChunk
+from pipeline.stores.chunks import Chunks
+from pipeline.stores.documents import Documents
+from pipeline.stores.rows import slices
+from pipeline.stores.work import unit_of_work
+
+log = structlog.get_logger(__name__)
+
+_EMBEDDED_AT_ONCE = 500
+_LOOKED_FOR_ELSEWHERE = 20  # of the orphans of a page; a look costs one step into the index for each tenant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What differs for some documents. Chunks by id with their document, generations by document and number.
+
+    ``miscounted``: documents whose shown generation has another number of rows than noted, with that number.
+    """
+
+    chunks: int
+    vectors: int
+    missing: Mapping[ChunkId, str]
+    orphaned: Mapping[ChunkId, str]
+    stale: Mapping[ChunkId, str]
+    misplaced: Mapping[ChunkId, str]
+    miscounted: Mapping[str, int]
+    leftover: Mapping[tuple[str, int], int]
+
+    @property
+    def wrong(self) -> bool:
+        """Whether anything differs."""
+        return bool(self.guilty)
+
+    @property
+    def guilty(self) -> set[DocumentId]:
+        """Documents for which something differs."""
+        by_chunk = (self.missing, self.orphaned, self.stale, self.misplaced)
+        found = {document for group in by_chunk for document in group.values()}
+        return {DocumentId(each) for each in found | set(self.miscounted) | {name for name, _ in self.leftover}}
+
+    @property
+    def leftover_rows(self) -> int:
+        """Rows of generations nobody needs."""
+        return sum(self.leftover.values())
+
+    def confirmed_by(self, other: Found) -> Found:
+        """What both looks found."""
+        return replace(
+            self,
+            missing={k: v for k, v in self.missing.items() if k in other.missing},
+            orphaned={k: v for k, v in self.orphaned.items() if k in other.orphaned},
+            stale={k: v for k, v in self.stale.items() if k in other.stale},
+            misplaced={k: v for k, v in self.misplaced.items() if k in other.misplaced},
+            miscounted={k: v for k, v in self.miscounted.items() if k in other.miscounted},
+            leftover={k: v for k, v in self.leftover.items() if k in other.leftover},
+        )
+
+
+def look(
+    tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId], use: Resources, *, lock: bool = False
+) -> Found:
+    """Compare all there is of these documents in both stores. Vectors are read first; with ``lock`` nothing of the
+    documents is published or edited meanwhile."""
+    with unit_of_work(use.mysql) as work:
+        if lock:
+            alignment.documents_of(work.connection, tenant_id, namespace, document_ids, lock=True)
+        vectors = alignment.vector_rows(use.postgres, tenant_id, namespace, document_ids)
+        found = _differences(work.connection, tenant_id, namespace, document_ids, vectors, use)
+        strange = list(found.orphaned)[:_LOOKED_FOR_ELSEWHERE]
+        elsewhere = alignment.chunks_elsewhere(work.connection, tenant_id, strange)
+    lost = alignment.vectors_by_id(use.postgres, tenant_id, list(found.missing))
+    misplaced = {chunk_id: found.missing[chunk_id] for chunk_id in lost}
+    misplaced |= {chunk_id: document for chunk_id, document in found.orphaned.items() if chunk_id in elsewhere}
+    return replace(
+        found,
+        missing={k: v for k, v in found.missing.items() if k not in lost},
+        orphaned={k: v for k, v in found.orphaned.items() if k not in elsewhere},
+        misplaced={**found.misplaced, **misplaced},
+    )
+
+
+def _differences(
+    connection: Connection,
+    tenant_id: TenantId,
+    namespace: Namespace,
+    document_ids: Sequence[DocumentId],
+    vectors: Mapping[ChunkId, VectorRow],
+    use: Resources,
+) -> Found:
+    documents = alignment.documents_of(connection, tenant_id, namespace, document_ids)
+    rows = alignment.chunk_rows(connection, tenant_id, namespace, document_ids)
+    shown = {(document.document_id, document.published) for document in documents.values()}
+    expected = {row.chunk_id: row for row in rows if row.enabled and (row.document_id, row.generation) in shown}
+    per_generation = Counter((row.document_id, row.generation) for row in rows)
+    odd = [row for chunk_id, row in vectors.items() if chunk_id not in expected]
+    unneeded = {key for key in per_generation if key not in shown}
+    busy = alignment.busy_generations(connection, tenant_id, namespace, document_ids) if odd or unneeded else set()
+    here = {chunk_id: row for chunk_id, row in vectors.items() if chunk_id in expected}
+    return Found(
+        chunks=len(expected),
+        vectors=len(vectors),
+        missing={chunk_id: row.document_id for chunk_id, row in expected.items() if chunk_id not in vectors},
+        orphaned={row.chunk_id: row.document_id for row in odd if (row.document_id, row.generation) not in busy},
+        stale={
+            chunk_id: row.document_id
+            for chunk_id, row in here.items()
+            if _placed(row, expected[chunk_id])
+            and (row.model, row.content_hash) != (use.embedder.model, expected[chunk_id].content_hash)
+        },
+        misplaced={
+            chunk_id: expected[chunk_id].document_id
+            for chunk_id, row in here.items()
+            if not _placed(row, expected[chunk_id])
+        },
+        miscounted={
+            document.document_id: document.chunk_count
+            for document in documents.values()
+            if document.published is not None
+            and document.chunk_count is not None
+            and per_generation[(document.document_id, document.published)] != document.chunk_count
+        },
+        leftover={key: per_generation[key] for key in unneeded - busy if key[0] in documents},
+    )
+
+
+def _placed(vector: VectorRow, chunk: ChunkRow) -> bool:
+    return (vector.document_id, vector.generation) == (chunk.document_id, chunk.generation)
+
+
+def mend(tenant_id: TenantId, namespace: Namespace, found: Found, use: Resources) -> int:
+    """Put right what was found, except what has changed since. Gives how many vectors, rows and counts were mended.
+
+    Chunks come back first, then vectors, and what nobody needs goes last: searches miss nothing meanwhile that they
+    had before.
+    """
+    mended = sum(_restore(tenant_id, namespace, DocumentId(each), use) for each in sorted(found.miscounted))
+    if found.miscounted:
+        again = look(tenant_id, namespace, sorted(found.guilty), use)
+        found = replace(found, missing=again.missing, orphaned=again.orphaned, stale=again.stale)
+    wanted = [*found.missing, *found.stale, *found.misplaced]
+    again_made = sum(_embed_again(tenant_id, chunk_ids, use) for chunk_ids in slices(wanted, _EMBEDDED_AT_ONCE))
+    guilty = sorted(found.guilty)
+    with unit_of_work(use.mysql) as work:
+        alignment.documents_of(work.connection, tenant_id, namespace, guilty, lock=True)
+        vectors = alignment.vector_rows(use.postgres, tenant_id, namespace, guilty)
+        still = _differences(work.connection, tenant_id, namespace, guilty, vectors, use)
+        going = [chunk_id for chunk_id in (*found.orphaned, *found.misplaced) if chunk_id in still.orphaned]
+        alignment.delete_vectors(use.postgres, tenant_id, going)
+        chunks = Chunks(work.connection, tenant_id)
+        left = {key: count for key, count in found.leftover.items() if key in still.leftover}
+        for document_id, number in left:
+            chunks.drop(_generation(tenant_id, namespace, document_id, number))
+    log.info("stores_mended", tenant_id=tenant_id, vectors=again_made, dropped=len(going), rows=sum(left.values()))
+    return mended + again_made + len(going) + sum(left.values())
+
+
+def _embed_again(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resources) -> int:
+    """Make the vectors of these chunks from their text, unless it changes while the model thinks. Gives how many."""
+    with unit_of_work(use.mysql) as work:
+        rows = [chunk for chunk in ChunkEdits(work.connection, tenant_id).named(chunk_ids).values() if chunk.enabled]
+    if not rows:
+        return 0
+    chunks = [_chunk(row) for row in rows]
+    vectors = use.embedder.embed([chunk.embedding_text for chunk in chunks])
+    by_namespace: defaultdict[Namespace, set[DocumentId]] = defaultdict(set)
+    for row in rows:
+        by_namespace[row.generation.scope.namespace].add(row.generation.document_id)
+    with unit_of_work(use.mysql) as work:
+        edits = ChunkEdits(work.connection, tenant_id)
+        for namespace in sorted(by_namespace):
+            edits.lock(namespace, list(by_namespace[namespace]))
+        current = edits.named([row.chunk_id for row in rows])
+        standing = [place for place, row in enumerate(rows) if _unchanged(row, current.get(row.chunk_id))]
+        if not standing:
+            return 0
+        fields: dict[Generation, DocumentFields] = {rows[place].generation: rows[place].fields for place in standing}
+        use.vectors(tenant_id).upsert(
+            [chunks[place] for place in standing],
+            np.asarray(vectors)[standing],
+            fields=fields,
+            model=use.embedder.model,
+        )
+    return len(standing)
+
+
+def _unchanged(before: OwnedChunk, now: OwnedChunk | None) -> bool:
+    return now is not None and now.enabled and (now.version, now.content_hash) == (before.version, before.content_hash)
+
+
+def _chunk(row: OwnedChunk) -> Chunk:
+    return Chunk(
+        chunk_id=row.chunk_id,
+        generation=row.generation,
+        ordinal=row.ordinal,
+        passage=row.passage,
+        terms=row.terms,
+        content_hash=row.content_hash,
+        embedding_text=embedding_text(row.passage, row.fields.title),
+    )
+
+
+def _restore(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, use: Resources) -> int:
+    """Cut a shown document again and write the chunks that are not there; what was deleted by hand stays deleted.
+
+    Where its bytes are gone too, the number noted is corrected instead, so that it tells what there is.
+    """
+    with unit_of_work(use.mysql) as work:
+        generation = Documents(work.connection, tenant_id).published(namespace, document_id)
+        if generation is None:
+            return 0
+        source = Documents(work.connection, tenant_id).sources([generation]).get(generation)
+        chunks: list[Chunk] = []
+        if source is not None:
+            try:
+                chunks = assemble(
+                    parse(source.body, media_type=source.media_type, filename=source.source_uri),
+                    generation,
+                    title=source.fields.title,
+                    chunking=source.chunking,
+                    tokenizer=Tokenizer(generation.scope),
+                    limit=use.settings.max_chunks_per_document,
+                )
+            except Rejected as error:
+                log.warning("document_not_cut_again", tenant_id=tenant_id, code=error.code)
+        edits = ChunkEdits(work.connection, tenant_id)
+        there, removed = edits.ordinals(generation)
+        lost = [chunk for chunk in chunks if chunk.ordinal not in there and chunk.ordinal not in removed]
+        Chunks(work.connection, tenant_id).write(lost)
+        edits.remove(generation, [])  # notes how many there are now
+    log.warning("chunks_restored", tenant_id=tenant_id, chunks=len(lost))
+    return len(lost) or 1
+
+
+def _generation(tenant_id: TenantId, namespace: Namespace, document_id: str, number: int) -> Generation:
+    scope = Scope(tenant_id=tenant_id, namespace=namespace)
+    return Generation(scope=scope, document_id=DocumentId(document_id), number=number)
