@@ -5,7 +5,7 @@ RUN := .venv/bin/python
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test up down check bench lock
+.PHONY: help demo test up down check bench chaos lock
 
 help:
 	@echo "make demo    install what is missing, start real servers, ingest, query, end everything"
@@ -14,6 +14,7 @@ help:
 	@echo "make down    end it"
 	@echo "make check   format, lint, types, import contracts, unit tests; no servers"
 	@echo "make bench   the benchmark, into benchmarks/results/"
+	@echo "make chaos   ingest while everything is killed at random; ARGS='--seed N' repeats a run"
 	@echo "make lock    write requirements*.lock anew from pyproject.toml"
 
 demo:
@@ -33,6 +34,9 @@ check:
 
 bench:
 	@$(LOCAL) with bench --fresh -- $(RUN) -m benchmarks $(ARGS)
+
+chaos:
+	@$(LOCAL) with chaos --fresh -- $(RUN) -m tests.faults.chaos $(ARGS)
 
 lock:
 	@$(LOCAL) lock $(ARGS)

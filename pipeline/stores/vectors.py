@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
+from uuid import UUID
 
 import numpy as np
+import psycopg
 from numpy.typing import NDArray
 from pgvector import HalfVector
 from psycopg.types.json import Jsonb
@@ -39,31 +41,36 @@ class Vectors:
         """Write one vector for each chunk, in the chunks' order; a chunk that has one already gets the new one."""
         if not chunks:
             return
+        filtered = {generation: _filter_columns(fields[generation]) for generation in {c.generation for c in chunks}}
         rows = [
             (
                 self._tenant_id,
-                chunk.chunk_id,
+                UUID(chunk.chunk_id),
                 chunk.generation.scope.namespace,
                 chunk.generation.document_id,
                 chunk.generation.number,
-                HalfVector(vector).to_text(),
+                halves,
                 model,
                 chunk.content_hash,
-                *_filter_columns(fields[chunk.generation]),
+                *filtered[chunk.generation],
             )
-            for chunk, vector in zip(chunks, vectors, strict=True)
+            for chunk, halves in zip(chunks, _as_sent(vectors), strict=True)
         ]
-        with postgres_errors(), self._postgres.begin() as connection:
-            cursor = connection.connection.cursor()
-            cursor.execute("CREATE TEMP TABLE incoming (LIKE chunk_embeddings INCLUDING DEFAULTS) ON COMMIT DROP")
-            with cursor.copy(f"COPY incoming ({_COLUMNS}) FROM STDIN") as copy:
-                for row in rows:
-                    copy.write_row(row)
-            cursor.execute(
-                f"INSERT INTO chunk_embeddings ({_COLUMNS}) SELECT {_COLUMNS} FROM incoming"
-                f" ORDER BY chunk_id ON CONFLICT (tenant_id, chunk_id) DO UPDATE SET {_OVERWRITE}"
-            )
-            cursor.close()
+        with postgres_errors(), self._postgres.connect() as connection:
+            driver: Any = connection.connection
+            try:
+                with connection.begin(), driver.cursor() as cursor:
+                    _copy(cursor, "chunk_embeddings", rows)
+            except psycopg.errors.UniqueViolation:  # an earlier attempt left some of them
+                with connection.begin(), driver.cursor() as cursor:
+                    cursor.execute(
+                        "CREATE TEMP TABLE incoming (LIKE chunk_embeddings INCLUDING DEFAULTS) ON COMMIT DROP"
+                    )
+                    _copy(cursor, "incoming", rows)
+                    cursor.execute(
+                        f"INSERT INTO chunk_embeddings ({_COLUMNS}) SELECT {_COLUMNS} FROM incoming"
+                        f" ORDER BY chunk_id ON CONFLICT (tenant_id, chunk_id) DO UPDATE SET {_OVERWRITE}"
+                    )
 
     def counts(self, generations: Sequence[Generation]) -> dict[Generation, int]:
         """How many vectors each of these generations has."""
@@ -136,6 +143,8 @@ _COLUMNS = (
     "tenant_id, chunk_id, namespace, document_id, generation, embedding, model, content_hash,"
     " type, author, tags, published_at, story_time, metadata"
 )
+_TYPES = ["text", "uuid", "text", "text", "int4", "bytea", "text", "bytea"]  # a halfvec's bytes go as they are
+_TYPES += ["text", "text", "text[]", "timestamptz", "int8", "jsonb"]
 _OVERWRITE = ", ".join(
     f"{column} = EXCLUDED.{column}" for column in _COLUMNS.split(", ") if column not in {"tenant_id", "chunk_id"}
 )
@@ -168,6 +177,19 @@ _SCORES = (
     "SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) FROM chunk_embeddings"
     " WHERE tenant_id = :tenant AND chunk_id = ANY(CAST(:ids AS uuid[]))"
 )
+
+
+def _as_sent(vectors: NDArray[np.float32]) -> list[bytes]:
+    """Each row as PostgreSQL reads a halfvec: its length, two unused bytes, and the halves, big end first."""
+    head = np.array([vectors.shape[1], 0], dtype=">u2").tobytes()
+    return [head + halves.tobytes() for halves in vectors.astype(">f2")]
+
+
+def _copy(cursor: Any, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    with cursor.copy(f"COPY {table} ({_COLUMNS}) FROM STDIN (FORMAT BINARY)") as copy:
+        copy.set_types(_TYPES)
+        for row in rows:
+            copy.write_row(row)
 
 
 def _filter_columns(fields: DocumentFields) -> tuple[Any, ...]:

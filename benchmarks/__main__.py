@@ -1,0 +1,73 @@
+"""`python -m benchmarks [ingest] [query] [--quick]`: measures, prints tables, writes `benchmarks/results/*.json`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks import corpus, ingest, query
+
+_RESULTS = Path(__file__).parent / "results"
+_SECTIONS = ("ingest", "query")
+_CHUNKS, _QUICK_CHUNKS = 25_000, 3_000
+_QUERIES, _QUICK_QUERIES = 400, 100
+
+
+def main(arguments: list[str]) -> int:
+    """Run the sections asked for; 0 when all were measured, 2 when there is no stack to measure."""
+    chosen = _parser().parse_args(arguments)
+    if "CHORDWISE_STACK_DIR" not in os.environ:
+        print("the benchmark needs a stack of its own: run it with make bench", file=sys.stderr)
+        return 2
+    chunks = chosen.chunks or (_QUICK_CHUNKS if chosen.quick else _CHUNKS)
+    texts = corpus.documents(chunks=chunks, seed=chosen.seed)
+    sections = chosen.sections or _SECTIONS
+    if unknown := set(sections) - set(_SECTIONS):
+        print(f"there is no section {', '.join(sorted(unknown))}; there are: {', '.join(_SECTIONS)}", file=sys.stderr)
+        return 2
+    about = {
+        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": f"{platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}",
+        "seed": chosen.seed,
+        "quick": chosen.quick,
+    }
+    namespace = f"bench-{uuid.uuid4().hex[:8]}"
+    if "ingest" in sections:
+        found = ingest.run(texts, namespace=namespace, peers=not chosen.no_peers)
+        _keep("ingest", about | found)
+        print(ingest.show(found), flush=True)
+    else:
+        ingest.product(texts, namespace)
+    if "query" in sections:
+        found = query.run(
+            texts, namespace=namespace, seed=chosen.seed, count=_QUICK_QUERIES if chosen.quick else _QUERIES
+        )
+        _keep("query", about | found)
+        print(query.show(found), flush=True)
+    return 0
+
+
+def _keep(section: str, found: dict[str, Any]) -> None:
+    _RESULTS.mkdir(exist_ok=True)
+    (_RESULTS / f"{section}.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("sections", nargs="*", help="ingest, query; default: both")
+    parser.add_argument("--quick", action="store_true", help=f"{_QUICK_CHUNKS:,} chunks instead of {_CHUNKS:,}")
+    parser.add_argument("--chunks", type=int, help="another number of chunks")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--no-peers", action="store_true", help="do not install and measure LangChain")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

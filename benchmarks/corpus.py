@@ -1,0 +1,103 @@
+"""Synthetic documents whose words are distributed as in real text; the same seed gives the same documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+MAX_TOKENS = 256  # asked for with every upload, so that one paragraph of about 150 words is one chunk
+_VOCABULARY = 20_000
+_CHINESE_EVERY = 8  # documents
+_SENTENCE = 12  # words
+_PARAGRAPHS = (2, 7)  # from, up to but not including
+_CONSONANTS = ("b", "c", "d", "f", "g", "h", "l", "m", "n", "p", "r", "s", "t", "v", "st", "tr", "pl")
+_SYLLABLES = [first + vowel for first in _CONSONANTS for vowel in "aeiou"]
+_FIRST_HAN, _HAN_CHARACTERS = 0x4E00, 2500
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A document to be ingested; its paragraphs are meant to become one chunk each."""
+
+    document_id: str
+    title: str
+    text: str
+    paragraphs: int
+
+    def as_json(self) -> dict[str, object]:
+        """As `POST /v1/documents` takes it."""
+        return {"document_id": self.document_id, "title": self.title, "text": self.text, "tags": ["bench"]}
+
+
+def documents(*, chunks: int, seed: int) -> list[Text]:
+    """Documents of two to six paragraphs, ``chunks`` paragraphs in all; one in eight is Chinese."""
+    random = np.random.default_rng(seed)
+    english = _Writer(random, _english(random), join=" ", stop=". ", words=150)
+    chinese = _Writer(random, _chinese(random), join="", stop="。", words=110)
+    found: list[Text] = []
+    left = chunks
+    while left:
+        count = min(left, int(random.integers(*_PARAGRAPHS)))
+        writer = chinese if len(found) % _CHINESE_EVERY == _CHINESE_EVERY - 1 else english
+        paragraphs = [writer.paragraph() for _ in range(count)]
+        found.append(
+            Text(
+                document_id=f"bench-{len(found):06d}",
+                title=writer.sentence(5),
+                text="\n\n".join(paragraphs),
+                paragraphs=count,
+            )
+        )
+        left -= count
+    return found
+
+
+def questions(texts: list[Text], *, count: int, seed: int) -> list[str]:
+    """Four words in a row from the middle of randomly chosen documents."""
+    random = np.random.default_rng(seed)
+    found = []
+    for index in random.integers(0, len(texts), size=count):
+        text = texts[int(index)].text
+        start = int(random.integers(0, max(1, len(text) - 80)))
+        words = text[start : start + 80].split()
+        found.append(" ".join(words[1:5]) if len(words) > 5 else text[start : start + 10])
+    return found
+
+
+class _Writer:
+    """Draws words by Zipf's law and makes sentences of about twelve of them."""
+
+    def __init__(self, random: np.random.Generator, vocabulary: list[str], *, join: str, stop: str, words: int) -> None:
+        self._random, self._words, self._join, self._stop, self._length = random, vocabulary, join, stop, words
+        weights = 1.0 / np.arange(2, len(vocabulary) + 2)
+        self._drawn = self._draw(weights / weights.sum())
+
+    def paragraph(self) -> str:
+        """About as many words as asked for, in sentences."""
+        length = int(self._random.integers(int(self._length * 0.87), int(self._length * 1.13)))
+        sentences = [self.sentence(_SENTENCE) for _ in range(length // _SENTENCE)]
+        return (self._stop.join(sentences) + self._stop).strip()
+
+    def sentence(self, words: int) -> str:
+        """That many words."""
+        return self._join.join(next(self._drawn) for _ in range(words)).capitalize()
+
+    def _draw(self, weights: np.ndarray) -> Iterator[str]:
+        while True:
+            for index in self._random.choice(len(self._words), size=100_000, p=weights):
+                yield self._words[index]
+
+
+def _english(random: np.random.Generator) -> list[str]:
+    words = dict.fromkeys(
+        "".join(_SYLLABLES[i] for i in random.integers(0, len(_SYLLABLES), size=int(random.integers(1, 5))))
+        for _ in range(_VOCABULARY * 2)
+    )
+    return list(words)[:_VOCABULARY]
+
+
+def _chinese(random: np.random.Generator) -> list[str]:
+    pairs = random.integers(0, _HAN_CHARACTERS, size=(_VOCABULARY, 2))
+    return [chr(_FIRST_HAN + int(one)) + chr(_FIRST_HAN + int(other)) for one, other in pairs]

@@ -1,0 +1,61 @@
+"""LangChain's PGVectorStore on the same texts with the same embedder, in a virtual environment that is made for it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pipeline.settings import settings
+
+_ROOT = Path(__file__).resolve().parents[1]
+_VENV = _ROOT / ".local" / "bench-langchain"
+_PACKAGES = ("langchain-postgres>=0.0.14", "wordllama>=0.4", "psycopg[binary]>=3.2")
+_MOST_TEXTS = 3_000  # its rate does not depend on how many there are, and nobody wants to wait for more
+_INSTALLED_WITHIN_S, _DONE_WITHIN_S = 300, 600
+
+
+def measure(texts: Sequence[str]) -> dict[str, Any]:
+    """The figures with its recommended HNSW index and, under ``exact``, without; or ``skipped`` with the reason."""
+    try:
+        python = _installed()
+        url = settings().postgres_url.get_secret_value()
+        runs = [_run(python, {"url": url, "texts": list(texts[:_MOST_TEXTS]), "hnsw": hnsw}) for hnsw in (True, False)]
+    except (OSError, subprocess.SubprocessError) as error:
+        said = getattr(error, "stderr", None) or ""
+        last = said.strip().splitlines()[-1] if said.strip() else type(error).__name__
+        print(f"ingest: LangChain is left out: {last}", flush=True)
+        return {"skipped": last}
+    return runs[0] | {"exact": runs[1]}
+
+
+def _installed() -> Path:
+    python = _VENV / "bin" / "python"
+    done = _VENV / "installed"
+    if not done.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(_VENV)], check=True, capture_output=True, text=True)
+        subprocess.run(
+            [str(python), "-m", "pip", "install", "-q", *_PACKAGES],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=_INSTALLED_WITHIN_S,
+        )
+        done.touch()
+    return python
+
+
+def _run(python: Path, task: dict[str, Any]) -> dict[str, Any]:
+    done = subprocess.run(
+        [str(python), str(Path(__file__).with_name("langchain_child.py"))],
+        input=json.dumps(task),
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=_DONE_WITHIN_S,
+    )
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found

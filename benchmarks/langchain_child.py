@@ -1,0 +1,78 @@
+"""Runs in a virtual environment of its own: the texts on standard input into LangChain's PGVectorStore, as its pages say.
+
+Reads ``{"url": …, "texts": […], "hnsw": bool}`` and writes the figures as one JSON line. Uses the same local embedder
+as Chordwise; the table is made with hybrid search, because that is what is compared.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+
+import wordllama
+from langchain_core.embeddings import Embeddings
+from langchain_postgres import PGEngine, PGVectorStore
+from langchain_postgres.v2.hybrid_search_config import HybridSearchConfig
+from langchain_postgres.v2.indexes import HNSWIndex
+
+_TABLE = "bench_langchain"
+_ADDED_AT_ONCE = 500
+
+
+class Local(Embeddings):  # type: ignore[misc]  # Any where LangChain is not installed
+    """The embedder of the other side of the comparison."""
+
+    def __init__(self) -> None:
+        self._model = wordllama.WordLlama.load(
+            cache_dir=Path(wordllama.__file__).parent, trunc_dim=256, disable_download=True
+        )
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """One unit vector for each text."""
+        found: list[list[float]] = self._model.embed(texts, norm=True).tolist()
+        return found
+
+    def embed_query(self, text: str) -> list[float]:
+        """The same for one."""
+        return self.embed_documents([text])[0]
+
+
+def main() -> None:
+    """Make the table, add the texts, drop it."""
+    task = json.load(sys.stdin)
+    texts: list[str] = task["texts"]
+    engine = PGEngine.from_connection_string(url=task["url"])
+    hybrid = HybridSearchConfig(tsv_column="content_tsv", tsv_lang="pg_catalog.english")
+    engine.init_vectorstore_table(
+        table_name=_TABLE, vector_size=256, hybrid_search_config=hybrid, overwrite_existing=True
+    )
+    embedder = Local()
+    embedder.embed_documents(["warm up"])
+    store = PGVectorStore.create_sync(engine, embedder, _TABLE, hybrid_search_config=hybrid)
+    store.apply_hybrid_search_index()
+    if task["hnsw"]:
+        store.apply_vector_index(HNSWIndex())
+    began, cpu = time.perf_counter(), time.process_time()
+    for start in range(0, len(texts), _ADDED_AT_ONCE):
+        store.add_texts(texts[start : start + _ADDED_AT_ONCE])
+    wall_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu
+    began = time.process_time()
+    embedder.embed_documents(texts)
+    embed_s = time.process_time() - began
+    engine.drop_table(_TABLE)
+    found = {
+        "chunks": len(texts),
+        "hnsw": task["hnsw"],
+        "wall_s": round(wall_s, 3),
+        "chunks_per_s": round(len(texts) / wall_s, 1),
+        "client_cpu_ms_per_chunk": round((cpu_s - embed_s) * 1000 / len(texts), 4),
+        "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+    }
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

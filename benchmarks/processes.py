@@ -1,0 +1,63 @@
+"""What the stack's processes use, read from /proc: processor time and peak memory, by name."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds() -> dict[str, float]:
+    """Processor time that each of the stack's servers and services has used, with its children."""
+    return {name: sum(_cpu(pid) for pid in pids) for name, pids in _trees().items()}
+
+
+def peak_mb() -> dict[str, float]:
+    """The most memory each one's processes have ever held, the largest of a tree (they share pages)."""
+    return {name: max((_peak(pid) for pid in pids), default=0.0) for name, pids in _trees().items()}
+
+
+def used(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
+    """The difference, name by name."""
+    return {name: round(after[name] - before.get(name, 0.0), 3) for name in sorted(after)}
+
+
+def own_cpu_seconds() -> float:
+    """Processor time of this process."""
+    times = os.times()
+    return times.user + times.system
+
+
+def _trees() -> dict[str, list[int]]:
+    state = json.loads((Path(os.environ["CHORDWISE_STACK_DIR"]) / "run" / "state.json").read_text())
+    return {name: _with_children(int(process["pid"])) for name, process in state["processes"].items()}
+
+
+def _with_children(pid: int) -> list[int]:
+    found = [pid]
+    for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            children = tasks.read_text().split()
+        except OSError:
+            continue
+        for child in children:
+            found.extend(_with_children(int(child)))
+    return found
+
+
+def _cpu(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+
+
+def _peak(pid: int) -> float:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0.0
+    return next((int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM:")), 0.0)
