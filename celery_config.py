@@ -26,6 +26,7 @@ task_routes = {
     TaskName.RECALL.value: {"queue": Queue.RECALL.value},
     TaskName.ANSWER.value: {"queue": Queue.ANSWER.value},
     TaskName.SWEEP.value: {"queue": Queue.UPKEEP.value},
+    TaskName.RECONCILE.value: {"queue": Queue.UPKEEP.value},
 }
 
 task_serializer = "json"
@@ -71,6 +72,11 @@ beat_schedule = {
         "task": TaskName.SWEEP.value,
         "schedule": _settings.sweep_interval_s,
         "options": {"expires": max(1.0, _settings.sweep_interval_s)},  # sweeps that could not run do not pile up
-    }
+    },
+    "reconcile": {
+        "task": TaskName.RECONCILE.value,
+        "schedule": _settings.reconcile_interval_s,
+        "options": {"expires": max(1.0, _settings.reconcile_interval_s)},
+    },
 }
 beat_max_loop_interval = 5

@@ -19,7 +19,19 @@ from api_gateway import openapi, problems
 from api_gateway.context import RequestContext
 from api_gateway.gateway import Gateway
 from api_gateway.problems import Problem
-from api_gateway.routes import documents, files, health, jobs, queries, upkeep
+from api_gateway.routes import (
+    chunks,
+    control,
+    dead_letters,
+    documents,
+    erasure,
+    files,
+    health,
+    jobs,
+    namespaces,
+    queries,
+    upkeep,
+)
 from pipeline.errors import PipelineError, Unavailable
 from pipeline.flows.resources import Resources
 from pipeline.settings import Settings
@@ -27,7 +39,20 @@ from pipeline.stores import migrate
 
 log = structlog.get_logger(__name__)
 
-_ROUTERS = (documents, files, jobs, queries, upkeep, health, openapi)
+_ROUTERS = (
+    documents,
+    files,
+    jobs,
+    control,
+    dead_letters,
+    queries,
+    upkeep,
+    chunks,
+    namespaces,
+    erasure,
+    health,
+    openapi,
+)
 
 
 def create_app(settings: Settings, resources: Resources | None = None) -> FastAPI:

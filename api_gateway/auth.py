@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
@@ -116,6 +117,16 @@ class Requires:
         structlog.contextvars.bind_contextvars(tenant_id=principal.tenant_id)
         require_scope(principal, self._scope)
         return principal
+
+
+async def require_admin(request: Request, _: HTTPAuthorizationCredentials | None = Depends(_BEARER)) -> None:
+    """A dependency. Raises Problem 401 or 403 unless the request carries the installation's own key."""
+    given = api_key_of(request.headers)
+    admin_key = request.app.state.gateway.settings.admin_key
+    if admin_key is None or not admin_key.get_secret_value():
+        raise Problem(403, "admin_disabled", "This installation has no CHORDWISE_ADMIN_KEY, so nobody may do this.")
+    if not hmac.compare_digest(given.encode(), admin_key.get_secret_value().encode()):
+        raise unauthenticated("invalid_admin_key", "This takes the installation's own key.")
 
 
 def require_scope(principal: Principal, scope: str) -> None:

@@ -91,7 +91,7 @@ class Gateway:
 
 
 class KnownNamespaces:
-    """Which namespaces were there a moment ago. They are never unmade, so only the absent ones are asked for often."""
+    """Which namespaces were there a moment ago: few are ever unmade, so only the absent ones are asked for often."""
 
     def __init__(self, use: Resources, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._use = use
@@ -121,6 +121,10 @@ class KnownNamespaces:
             errors = [{"pointer": f"/namespaces/{place}", "detail": "does not exist"} for place, _ in missing]
             detail = f"There is no namespace {missing[0][1]}."
             raise Problem(404, "namespace_not_found", detail, errors=errors)
+
+    def forget(self, tenant_id: TenantId, name: Namespace) -> None:
+        """This one was unmade; other processes notice within seconds."""
+        self._seen.pop((tenant_id, name), None)
 
     def _age(self, tenant_id: TenantId, name: Namespace) -> float:
         return self._clock() - self._seen.get((tenant_id, name), float("-inf"))

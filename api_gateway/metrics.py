@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from prometheus_client import Counter, Gauge, Histogram
+from collections.abc import Iterator
+
+from prometheus_client import REGISTRY, Counter, Gauge, Histogram, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from pipeline.stores.reconciling import KINDS, Totals
 
 REQUESTS = Counter("chordwise_gateway_requests", "Answered requests.", ["method", "route", "status"])
 LATENCY = Histogram(
@@ -12,3 +17,35 @@ LATENCY = Histogram(
     buckets=(0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.3, 2.6, 5.2, 10, 30, 60),
 )
 WAITERS = Gauge("chordwise_gateway_waiters", "Requests that wait for a job or a query.")
+
+
+class AlignmentMetrics:
+    """What the reconciler has found, as the database remembers it: workers serve no metrics themselves."""
+
+    def __init__(self) -> None:
+        self.totals: Totals | None = None
+
+    def collect(self) -> Iterator[Metric]:
+        """Nothing before the totals were read for the first time."""
+        if self.totals is None:
+            return
+        found = CounterMetricFamily(
+            "chordwise_alignment_found", "Differences between the stores that were found.", labels=["kind"]
+        )
+        for kind in KINDS:
+            found.add_metric([kind], self.totals.counted[kind])
+        yield found
+        repaired = self.totals.counted["repaired"]
+        yield CounterMetricFamily("chordwise_alignment_repaired", "Differences that were mended.", value=repaired)
+        checked = self.totals.counted["chunks"]
+        yield CounterMetricFamily("chordwise_alignment_chunks", "Chunks that were compared.", value=checked)
+        if self.totals.last_run is not None:
+            yield GaugeMetricFamily(
+                "chordwise_alignment_last_run_timestamp_seconds",
+                "When the reconciler last compared anything.",
+                value=self.totals.last_run,
+            )
+
+
+ALIGNMENT = AlignmentMetrics()
+REGISTRY.register(ALIGNMENT)

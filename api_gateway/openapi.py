@@ -13,6 +13,8 @@ from starlette.responses import HTMLResponse, Response
 from api_gateway.readiness import installed_version
 from api_gateway.routes.upkeep import VerifyRequest
 from api_gateway.wire.answers import json_response
+from api_gateway.wire.chunks import ChunksDeleteRequest, ChunksEditRequest
+from api_gateway.wire.dead_letters import ReplayRequest
 from api_gateway.wire.documents import DocumentsRequest
 from api_gateway.wire.files import FilesForm
 from api_gateway.wire.queries import QueryRequest
@@ -34,7 +36,18 @@ def describe(app: FastAPI) -> dict[str, Any]:
             title="Chordwise", version=installed_version(), description=_DESCRIPTION, routes=app.routes
         )
         schemas = document.setdefault("components", {}).setdefault("schemas", {})
-        requests = [(model, "validation") for model in (DocumentsRequest, FilesForm, QueryRequest, VerifyRequest)]
+        requests = [
+            (model, "validation")
+            for model in (
+                DocumentsRequest,
+                FilesForm,
+                QueryRequest,
+                VerifyRequest,
+                ReplayRequest,
+                ChunksEditRequest,
+                ChunksDeleteRequest,
+            )
+        ]
         _, found = models_json_schema(
             [*requests, (ProblemBody, "serialization")],  # type: ignore[list-item]
             ref_template=_REFERENCE,

@@ -16,6 +16,8 @@ from pipeline.errors import (
     DocumentTooLarge,
     Misconfigured,
     PipelineError,
+    QueueFull,
+    QuotaExceeded,
     Rejected,
     Unavailable,
     UnsupportedMediaType,
@@ -28,6 +30,8 @@ _RETRY_AFTER_S = 2
 
 # The first base class found here decides. Errors of ours that have no line are bugs and answer 500.
 _TABLE: dict[type[PipelineError], tuple[int, str]] = {
+    QuotaExceeded: (403, "The tenant may not store more"),
+    QueueFull: (429, "Too much is waiting already"),
     Unavailable: (503, "A dependency is not answering"),
     UnsupportedMediaType: (415, "This media type is not accepted"),
     DocumentTooLarge: (413, "The document is too large"),
@@ -41,9 +45,11 @@ _TITLES = {
     404: "There is no such thing",
     405: "This method is not offered here",
     409: "The request conflicts with the present state",
+    412: "The thing is not what the request takes it for",
     413: "The request is too large",
     415: "This media type is not accepted",
     422: "The request is not valid",
+    429: "Too many requests",
     500: "Something went wrong on our side",
     503: "The service cannot answer now",
 }
@@ -108,7 +114,7 @@ def from_error(error: PipelineError) -> Problem:
         return misconfigured() if isinstance(error, Misconfigured) else internal()
     status, title = found
     headers = {}
-    if isinstance(error, Unavailable):
+    if isinstance(error, Unavailable | QueueFull):
         headers["Retry-After"] = str(math.ceil(error.retry_after_s or _RETRY_AFTER_S))
     return Problem(status, error.code, str(error), title=title, headers=headers)
 

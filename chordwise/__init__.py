@@ -21,6 +21,7 @@ from chordwise.errors import (
     Timeout,
     UnexpectedAnswer,
 )
+from chordwise.letters import DeadLetter, PayloadReference
 from chordwise.results import (
     Alignment,
     Citation,
@@ -51,6 +52,7 @@ __all__ = [
     "Citation",
     "ConnectionFailed",
     "Context",
+    "DeadLetter",
     "Dependency",
     "Document",
     "DocumentInfo",
@@ -64,6 +66,7 @@ __all__ = [
     "NamespaceAlignment",
     "NamespaceInfo",
     "NotConfigured",
+    "PayloadReference",
     "ProblemError",
     "QueryFailed",
     "QueryResult",

@@ -12,8 +12,9 @@ import httpx
 from chordwise.config import from_environment
 from chordwise.documents import IngestOptions
 from chordwise.files import FoundFile
+from chordwise.letters import DeadLetter
 from chordwise.operations import Ingestible, Operations
-from chordwise.options import FileKeywords, IngestKeywords, QueryKeywords, Told
+from chordwise.options import DeadLetterFilters, FileKeywords, IngestKeywords, QueryKeywords, Told
 from chordwise.queries import query_body
 from chordwise.results import Alignment, DocumentInfo, Health, Ingestion, Job, NamespaceInfo, QueryResult
 from chordwise.retries import RetryPolicy
@@ -88,6 +89,42 @@ class AsyncChordwise:
     async def jobs(self, *, limit: int | None = 100) -> list[Job]:
         """See ``Chordwise.jobs``."""
         return await self._run(self._operations.jobs(limit=limit))
+
+    async def cancel_job(self, job_id: str) -> Job:
+        """See ``Chordwise.cancel_job``."""
+        return await self._run(self._operations.steer(job_id, "cancel"))
+
+    async def retry_job(self, job_id: str) -> Job:
+        """See ``Chordwise.retry_job``."""
+        return await self._run(self._operations.steer(job_id, "retry"))
+
+    async def pause_job(self, job_id: str) -> Job:
+        """See ``Chordwise.pause_job``."""
+        return await self._run(self._operations.steer(job_id, "pause"))
+
+    async def resume_job(self, job_id: str) -> Job:
+        """See ``Chordwise.resume_job``."""
+        return await self._run(self._operations.steer(job_id, "resume"))
+
+    async def dead_letters(self, *, limit: int | None = 100, **chosen: Unpack[DeadLetterFilters]) -> list[DeadLetter]:
+        """See ``Chordwise.dead_letters``."""
+        return await self._run(self._operations.dead_letters(limit=limit, **chosen))
+
+    async def dead_letter(self, letter_id: str) -> DeadLetter:
+        """See ``Chordwise.dead_letter``."""
+        return await self._run(self._operations.dead_letter(letter_id))
+
+    async def replay_dead_letter(self, letter_id: str) -> int:
+        """See ``Chordwise.replay_dead_letter``."""
+        return await self._run(self._operations.replay_dead_letter(letter_id))
+
+    async def replay_dead_letters(self, *, everything: bool = False, **chosen: Unpack[DeadLetterFilters]) -> int:
+        """See ``Chordwise.replay_dead_letters``."""
+        return await self._run(self._operations.replay_dead_letters(everything=everything, **chosen))
+
+    async def drop_dead_letter(self, letter_id: str) -> None:
+        """See ``Chordwise.drop_dead_letter``."""
+        await self._run(self._operations.drop_dead_letter(letter_id))
 
     async def query(self, text: str, *, timeout: float | None = None, **options: Unpack[QueryKeywords]) -> QueryResult:
         """See ``Chordwise.query``."""

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from chordwise.commands import screen
+from chordwise.commands.dead_letters import dead_letters
 from chordwise.commands.doctor import doctor
 from chordwise.commands.evaluate import evaluate_collection
 from chordwise.commands.ingest import ingest
@@ -28,6 +29,7 @@ app = typer.Typer(name="chordwise", add_completion=False, pretty_exceptions_enab
 app.command()(ingest)
 app.command()(query)
 app.command()(jobs)
+app.command("dead-letters")(dead_letters)
 app.command()(verify)
 app.command("eval")(evaluate_collection)
 app.command()(doctor)

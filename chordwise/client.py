@@ -12,8 +12,9 @@ import httpx
 from chordwise.config import from_environment
 from chordwise.documents import IngestOptions
 from chordwise.files import FoundFile
+from chordwise.letters import DeadLetter
 from chordwise.operations import Ingestible, Operations
-from chordwise.options import FileKeywords, IngestKeywords, QueryKeywords, Told
+from chordwise.options import DeadLetterFilters, FileKeywords, IngestKeywords, QueryKeywords, Told
 from chordwise.queries import query_body
 from chordwise.results import Alignment, DocumentInfo, Health, Ingestion, Job, NamespaceInfo, QueryResult
 from chordwise.retries import RetryPolicy
@@ -100,6 +101,42 @@ class Chordwise:
     def jobs(self, *, limit: int | None = 100) -> list[Job]:
         """The latest jobs, as many as ``limit``; None for all that the server remembers."""
         return self._run(self._operations.jobs(limit=limit))
+
+    def cancel_job(self, job_id: str) -> Job:
+        """Call back every document of a job that is not done. ProblemError with status 409 if it ended by itself."""
+        return self._run(self._operations.steer(job_id, "cancel"))
+
+    def retry_job(self, job_id: str) -> Job:
+        """Queue what failed or was cancelled again. ProblemError with status 409 if there is nothing to try."""
+        return self._run(self._operations.steer(job_id, "retry"))
+
+    def pause_job(self, job_id: str) -> Job:
+        """Let workers take nothing more of a job until it is resumed."""
+        return self._run(self._operations.steer(job_id, "pause"))
+
+    def resume_job(self, job_id: str) -> Job:
+        """Let workers go on with a paused job."""
+        return self._run(self._operations.steer(job_id, "resume"))
+
+    def dead_letters(self, *, limit: int | None = 100, **chosen: Unpack[DeadLetterFilters]) -> list[DeadLetter]:
+        """Documents that failed for good, the latest first: those that fit every filter given."""
+        return self._run(self._operations.dead_letters(limit=limit, **chosen))
+
+    def dead_letter(self, letter_id: str) -> DeadLetter:
+        """One dead letter."""
+        return self._run(self._operations.dead_letter(letter_id))
+
+    def replay_dead_letter(self, letter_id: str) -> int:
+        """Try one again; gives 1."""
+        return self._run(self._operations.replay_dead_letter(letter_id))
+
+    def replay_dead_letters(self, *, everything: bool = False, **chosen: Unpack[DeadLetterFilters]) -> int:
+        """Try again those that fit every filter given, or, with no filter, ``everything``. Gives how many."""
+        return self._run(self._operations.replay_dead_letters(everything=everything, **chosen))
+
+    def drop_dead_letter(self, letter_id: str) -> None:
+        """Give one up: its bytes are deleted, in its job it stays failed."""
+        self._run(self._operations.drop_dead_letter(letter_id))
 
     def query(self, text: str, *, timeout: float | None = None, **options: Unpack[QueryKeywords]) -> QueryResult:
         """Find the chunks that answer ``text``, in the namespaces that ``options`` name.

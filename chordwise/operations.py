@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 from urllib.parse import quote
 
+from chordwise.control import ControlOperations
 from chordwise.decoding import decode
 from chordwise.documents import Document, IngestOptions, document_batches
 from chordwise.errors import ChordwiseError, InvalidInput, ProblemError, QueryFailed, Timeout, UnexpectedAnswer
@@ -29,7 +30,7 @@ SHORTEST_ROUND_S = 0.25  # between two looks, should the server answer at once i
 _UNFINISHED = frozenset({"queued", "running"})
 
 
-class Operations:
+class Operations(ControlOperations):
     """Every operation as a generator of calls. Holds no connection; ``transport.Steps`` says how to run one."""
 
     def __init__(self, policy: RetryPolicy, *, timeout_s: float, clock: Callable[[], float] = time.monotonic) -> None:

@@ -51,3 +51,12 @@ class QueryKeywords(TypedDict, total=False):
 
 
 Told = Callable[[Ingestion], None]
+
+
+class DeadLetterFilters(TypedDict, total=False):
+    """Which dead letters: those that fit every filter given. ``reason``: rejected, gave_up or bug."""
+
+    job_id: str | None
+    namespace: str | None
+    code: str | None
+    reason: str | None

@@ -37,6 +37,8 @@ class Job(Result):
     created_at: datetime | None = None
     updated_at: datetime | None = None
     finished_at: datetime | None = None
+    paused_at: datetime | None = None
+    waiting_reason: str | None = None
     stages: Mapping[str, Any] = field(default_factory=dict)
     errors: tuple[JobError, ...] = ()
 
@@ -235,6 +237,10 @@ class NamespaceAlignment(Result):
     missing: int = 0
     orphaned: int = 0
     stale: int = 0
+    misplaced: int = 0
+    miscounted: int = 0
+    leftover: int = 0
+    statistics: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,11 +252,16 @@ class Alignment(Result):
     orphaned: int = 0
     stale: int = 0
     repaired: int = 0
+    misplaced: int = 0
+    miscounted: int = 0
+    leftover: int = 0
+    statistics: int = 0
 
     @property
     def aligned(self) -> bool:
-        """Whether there is nothing missing, orphaned or stale."""
-        return not (self.missing or self.orphaned or self.stale)
+        """Whether there is no difference of any kind."""
+        vectors = self.missing or self.orphaned or self.stale or self.misplaced
+        return not (vectors or self.miscounted or self.leftover or self.statistics)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

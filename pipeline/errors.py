@@ -61,6 +61,30 @@ class MalformedDocument(Rejected):
     code = "malformed_document"
 
 
+class EncryptedDocument(Rejected):
+    """The document cannot be read without a password."""
+
+    code = "encrypted_document"
+
+
+class ParserTimeout(Rejected):
+    """Parsing the document took longer than this installation allows."""
+
+    code = "parser_timeout"
+
+
+class ParserMemory(Rejected):
+    """Parsing the document needed more memory than this installation allows."""
+
+    code = "parser_memory"
+
+
+class ParserUnavailable(Unavailable):
+    """The process that parses documents could not be started or talked to."""
+
+    code = "parser_unavailable"
+
+
 class EmbedderUnavailable(Unavailable):
     """The embedding service did not answer, or asked to be left alone for a while."""
 
@@ -99,3 +123,19 @@ class VectorsMissing(Unavailable):
     """The vector store does not hold one vector for every chunk of a generation that is about to be published."""
 
     code = "vectors_missing"
+
+
+class QuotaExceeded(PipelineError):
+    """The tenant would store more than it may; nothing was accepted."""
+
+    code = "quota_exceeded"
+
+
+class QueueFull(PipelineError):
+    """Too many of the tenant's documents wait for a worker already; the same request may be taken a little later."""
+
+    code = "too_many_queued"
+
+    def __init__(self, message: str, *, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s

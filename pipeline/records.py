@@ -143,6 +143,14 @@ class ItemState(enum.StrEnum):
     CANCELLED = "cancelled"
 
 
+class FailureReason(enum.StrEnum):
+    """Why an accepted item failed for good."""
+
+    REJECTED = "rejected"  # the document is at fault
+    GAVE_UP = "gave_up"  # something it needs was away at every attempt
+    BUG = "bug"  # we are at fault
+
+
 class Stage(enum.StrEnum):
     """The last step of ingestion that an item has finished."""
 

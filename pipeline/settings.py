@@ -43,10 +43,18 @@ class Settings(BaseSettings):
     max_chunks_per_document: Annotated[int, Field(ge=1)] = 10_000
     ingest_batch_documents: Annotated[int, Field(ge=1, le=1024)] = 64
     ingest_batch_bytes: Annotated[int, Field(ge=1)] = 4 * 1024 * 1024
+    ingest_tenant_batches: Annotated[int, Field(ge=0)] = 8
     ingest_lease_s: Annotated[float, Field(ge=1)] = 30.0
+    parser_memory_bytes: Annotated[int, Field(ge=256 * 1024 * 1024)] = 1024 * 1024 * 1024
+    parser_timeout_s: Annotated[float, Field(ge=0.1, le=600)] = 10.0
     ingest_max_attempts: Annotated[int, Field(ge=1, le=100)] = 12
     retired_grace_s: Annotated[float, Field(ge=0)] = 15.0
     sweep_interval_s: Annotated[float, Field(ge=0.5)] = 5.0
+    reconcile_interval_s: Annotated[float, Field(ge=1)] = 600.0
+    reconcile_chunks: Annotated[int, Field(ge=1)] = 50_000
+    quota_documents: Annotated[int, Field(ge=0)] = 0
+    quota_chunks: Annotated[int, Field(ge=0)] = 0
+    quota_queued: Annotated[int, Field(ge=0)] = 0
 
     # Retrieval
     pgvector_distance: Literal["cosine", "euclidean"] = "cosine"

@@ -22,3 +22,4 @@ class TaskName(enum.StrEnum):
     RECALL = "recall.channel"
     ANSWER = "recall.answer"
     SWEEP = "upkeep.sweep"
+    RECONCILE = "upkeep.reconcile"

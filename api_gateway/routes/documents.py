@@ -59,7 +59,7 @@ _EXAMPLE = {
         JobAccepted,
         "The documents are durable; no crash can lose one any more. Single documents that could not be taken are "
         "among the errors of the job.",
-        *(400, 401, 403, 413, 415, 422, 503),
+        *(400, 401, 403, 413, 415, 422, 429, 503),
         headers={"Location": "The job."},
     ),
     openapi_extra=json_body(DocumentsRequest, _EXAMPLE),

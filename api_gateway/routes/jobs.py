@@ -74,10 +74,10 @@ def _before(cursor: str | None) -> tuple[datetime, str] | None:
 async def look(request: Request, principal: Reader, job_id: str, wait: Wait = 0) -> Response:
     """With `wait`, the answer comes when the job has ended or the seconds have passed."""
     gateway = gateway_of(request)
-    known = _known_id(job_id)
+    known = known_id(job_id)
     if wait > 0:
         await _until_finished(request, principal.tenant_id, known, wait, gateway)
-    return wire.json_response(wire.job(await gateway.run(_view, principal.tenant_id, known, gateway)))
+    return wire.json_response(wire.job(await gateway.run(view_of, principal.tenant_id, known, gateway)))
 
 
 async def _until_finished(
@@ -110,35 +110,37 @@ async def list_items(
 ) -> Response:
     """One entry per document, with what became of it."""
     gateway = gateway_of(request)
-    known = _known_id(job_id)
+    known = known_id(job_id)
     after = cursors.decode(cursor, "items", int)
 
     def read() -> list[ItemView]:
         with unit_of_work(gateway.resources.mysql) as work:
             views = JobViews(work.connection, principal.tenant_id)
             if views.is_finished(known) is None:
-                raise _not_found()
+                raise not_found()
             return views.items(known, status=status, after=after[0] if after else -1, limit=limit + 1)
 
     found, following = cursors.page(await gateway.run(read), limit, lambda last: cursors.encode("items", last.ordinal))
     return wire.page_response([wire.item(view) for view in found], following)
 
 
-def _view(tenant_id: TenantId, job_id: JobId, gateway: Gateway) -> JobView:
+def view_of(tenant_id: TenantId, job_id: JobId, gateway: Gateway) -> JobView:
     """The job. Blocking. Raises Problem 404."""
     with unit_of_work(gateway.resources.mysql) as work:
         view = JobViews(work.connection, tenant_id).one(job_id)
     if view is None:
-        raise _not_found()
+        raise not_found()
     return view
 
 
-def _known_id(job_id: str) -> JobId:
+def known_id(job_id: str) -> JobId:
+    """The id in its usual form. Raises Problem 404 for what can be none."""
     try:
         return JobId(str(uuid.UUID(job_id)))
     except ValueError:
-        raise _not_found() from None
+        raise not_found() from None
 
 
-def _not_found() -> Problem:
+def not_found() -> Problem:
+    """404 for a job that this tenant does not have."""
     return Problem(404, "job_not_found", "There is no such job.")

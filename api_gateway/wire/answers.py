@@ -48,6 +48,8 @@ def job(view: JobView) -> dict[str, Any]:
         "created_at": view.created_at,
         "updated_at": view.updated_at,
         "finished_at": view.finished_at,
+        "paused_at": view.paused_at,
+        "waiting_reason": view.waiting_reason,
         "stages": view.stages,
         "errors": [
             {"document_id": item.document_id, "code": item.code, "detail": item.detail, "pointer": item.pointer}

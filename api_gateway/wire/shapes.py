@@ -32,7 +32,8 @@ class JobError(Shape):
 
 
 class Job(Shape):
-    """A job with its counters. `stages`: how many documents have finished each step."""
+    """A job with its counters. `stages`: how many documents have finished each step. `waiting_reason`: why nothing of
+    it is being worked on, null if something is, or if it has waited for less than five seconds."""
 
     job_id: str
     namespace: str
@@ -45,6 +46,8 @@ class Job(Shape):
     created_at: datetime
     updated_at: datetime
     finished_at: datetime | None
+    paused_at: datetime | None
+    waiting_reason: Literal["queued_behind_others", "no_worker", "paused", "retrying"] | None
     stages: dict[str, int]
     errors: list[JobError]
 
@@ -203,7 +206,8 @@ class Alive(Shape):
 
 
 class NamespaceAlignment(Shape):
-    """One namespace: chunks without vector, vectors without chunk, vectors of another text or model."""
+    """One namespace: chunks without vector, vectors without chunk, vectors of another text or model, vectors in the
+    wrong place, documents with too few or too many chunks, rows nobody needs, wrong keyword statistics."""
 
     namespace: str
     documents: int
@@ -212,6 +216,10 @@ class NamespaceAlignment(Shape):
     missing: int
     orphaned: int
     stale: int
+    misplaced: int
+    miscounted: int
+    leftover: int
+    statistics: int
 
 
 class Alignment(Shape):
@@ -222,3 +230,23 @@ class Alignment(Shape):
     orphaned: int
     stale: int
     repaired: int
+    misplaced: int
+    miscounted: int
+    leftover: int
+    statistics: int
+
+
+class NamespaceDeleted(Shape):
+    """How much went with a namespace. `generations`: those whose rows were dropped in both stores at once."""
+
+    namespace: str
+    documents: int
+    generations: int
+
+
+class TenantErased(Shape):
+    """Rows that went, by store and table, since the erasure was first asked for; `remaining` is what a recount finds."""
+
+    tenant_id: str
+    erased: dict[str, int]
+    remaining: dict[str, int]

@@ -27,13 +27,21 @@ _COLOURS = {"succeeded": "green", "running": "cyan", "queued": "cyan", "partly_f
 def jobs(
     job_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="One job; without it, the latest.")] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Follow until nothing is running any more.")] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Call back what is not done.")] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Try again what failed or was cancelled.")] = False,
+    pause: Annotated[bool, typer.Option("--pause", help="Let it rest.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with it.")] = False,
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many to list.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Show ingestion jobs, or one of them with its errors.
+    """Show ingestion jobs, or one of them with its errors; cancel, retry, pause or resume one.
 
     With an ID and --watch, exits with 1 unless every document of the job was ingested.
     """
+    steps = {"cancel": cancel, "retry": retry, "pause": pause, "resume": resume}
+    asked = [name for name, wanted in steps.items() if wanted]
+    if len(asked) > 1 or (asked and job_id is None):
+        raise typer.BadParameter(f"--{asked[0]} takes one job's ID, and one such option goes at a time")
     with screen.connect() as client:
         if job_id is None:
             listed = _watched_list(client, limit, quiet=as_json) if watch else client.jobs(limit=limit)
@@ -43,7 +51,14 @@ def jobs(
                 console = screen.stdout()
                 console.print(_table(listed, console.width) if listed else "No jobs.")
             return
-        job = _watched(client, job_id, quiet=as_json) if watch else client.job(job_id)
+        steered = {
+            "cancel": client.cancel_job,
+            "retry": client.retry_job,
+            "pause": client.pause_job,
+            "resume": client.resume_job,
+        }
+        looked = steered[asked[0]](job_id) if asked else None
+        job = _watched(client, job_id, quiet=as_json) if watch else looked or client.job(job_id)
     if as_json:
         screen.print_json(dict(job.raw))
     else:
@@ -103,6 +118,8 @@ def _describe(job: Job) -> None:
     counts = f"{job.total}: {job.succeeded} succeeded, {job.failed} failed, {job.cancelled} cancelled"
     facts.add_row("documents", counts)
     facts.add_row("chunks", str(job.chunks))
+    if job.waiting_reason:
+        facts.add_row("waiting", Text(screen.clean(job.waiting_reason.replace("_", " "))))
     if job.stages:
         facts.add_row("stages", ", ".join(f"{name} {value}" for name, value in job.stages.items()))
     facts.add_row("created", _time(job.created_at))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from sqlalchemy import Connection
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from pipeline.flows.resources import Resources
@@ -14,6 +15,7 @@ from pipeline.records import DocumentId, Generation, JobId, Namespace, TenantId,
 from pipeline.stores.documents import Documents
 from pipeline.stores.engines import Conflict
 from pipeline.stores.jobs import Ledger, NewItem
+from pipeline.stores.quotas import Limits, Quotas
 from pipeline.stores.work import unit_of_work
 
 OnConflict = Literal["replace", "skip", "error"]
@@ -61,7 +63,7 @@ def accept(batch: Batch, use: Resources, *, ring: Callable[[Ticket], None]) -> T
     """Write the job with its documents in one transaction, then ring for the workers.
 
     ``ring`` is called after the commit and may fail without harm: the sweeper rings again. Raises StoreUnavailable
-    when MySQL does not answer; then nothing was accepted.
+    when MySQL does not answer, QuotaExceeded or QueueFull; then nothing was accepted.
     """
     job_id = JobId(str(uuid.uuid4()))
     with unit_of_work(use.mysql) as work:
@@ -72,6 +74,7 @@ def accept(batch: Batch, use: Resources, *, ring: Callable[[Ticket], None]) -> T
         numbered = documents.number(batch.namespace, [document_id for document_id in ids if document_id not in there])
         items = [_item(ordinal, entry, there, numbered, batch) for ordinal, entry in enumerate(batch.entries)]
         taken = [upload for upload in uploads if upload.document_id in numbered]
+        _quotas(work.connection, batch.tenant_id, use).check(arriving=len(taken))
         documents.store(job_id, [(numbered[upload.document_id], upload) for upload in taken])
         Ledger(work.connection, batch.tenant_id).open(job_id, batch.namespace, batch.request_id, items)
         ticket = Ticket(
@@ -83,6 +86,12 @@ def accept(batch: Batch, use: Resources, *, ring: Callable[[Ticket], None]) -> T
         )
         work.after_commit(lambda: ring(ticket))
     return ticket
+
+
+def _quotas(connection: Connection, tenant_id: TenantId, use: Resources) -> Quotas:
+    limits = use.settings
+    defaults = Limits(documents=limits.quota_documents, chunks=limits.quota_chunks, queued=limits.quota_queued)
+    return Quotas(connection, tenant_id, defaults)
 
 
 def _item(

@@ -11,6 +11,7 @@ from sqlalchemy import Engine
 from pipeline.models.factory import make_embedder, make_reranker
 from pipeline.models.port import Embedder, Reranker
 from pipeline.records import TenantId
+from pipeline.sandbox.parser import Parser
 from pipeline.settings import Settings
 from pipeline.stores.engines import mysql_engine, postgres_engine, redis_client
 from pipeline.stores.queries import Queries
@@ -54,6 +55,12 @@ class Resources:
         """What reads the best candidates once more."""
         return make_reranker(self.settings)
 
+    @cached_property
+    def parser(self) -> Parser:
+        """What makes text of documents, in a process of its own where they may be harmful."""
+        timeout_s = min(self.settings.parser_timeout_s, self.settings.ingest_lease_s / 3)
+        return Parser(memory_bytes=self.settings.parser_memory_bytes, timeout_s=timeout_s)
+
     def vectors(self, tenant_id: TenantId) -> Vectors:
         """One tenant's vectors."""
         return Vectors(self.postgres, tenant_id, distance=self.settings.pgvector_distance)
@@ -67,6 +74,6 @@ class Resources:
         for name in ("mysql", "postgres"):
             if name in self.__dict__:
                 self.__dict__[name].dispose()
-        for name in ("redis", "embedder", "reranker"):
+        for name in ("redis", "embedder", "reranker", "parser"):
             if name in self.__dict__:
                 self.__dict__[name].close()

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import structlog
 
 from pipeline.errors import Unavailable
-from pipeline.flows.ingest import tell_waiters
+from pipeline.flows.closing import tell_waiters
 from pipeline.flows.resources import Resources
 from pipeline.records import JobId, TenantId
 from pipeline.stores.documents import Documents
-from pipeline.stores.engines import redis_errors
+from pipeline.stores.engines import Conflict, redis_errors
 from pipeline.stores.jobs import Ledger, tenants_with_open_jobs
 from pipeline.stores.retired import Retired, tenants_with_retired
 from pipeline.stores.work import unit_of_work
@@ -30,10 +30,21 @@ def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
     with unit_of_work(use.mysql) as work:
         tenants = tenants_with_open_jobs(work.connection)
         untidy = tenants_with_retired(work.connection)
-    rung = sum(_sweep_tenant(tenant_id, use, ring=ring) for tenant_id in tenants)
-    for tenant_id in untidy:
-        drop_retired(tenant_id, use)
+    rung = _for_each(tenants, lambda tenant_id: _sweep_tenant(tenant_id, use, ring=ring))
+    _for_each(untidy, lambda tenant_id: drop_retired(tenant_id, use))
     return rung
+
+
+def _for_each(tenants: Iterable[TenantId], step: Callable[[TenantId], int]) -> int:
+    """The sum of what ``step`` gives. A transaction that lost against a worker's is left to the next sweep; the other
+    tenants are not."""
+    done = 0
+    for tenant_id in tenants:
+        try:
+            done += step(tenant_id)
+        except Conflict as error:
+            log.info("sweep_postponed", tenant_id=tenant_id, code=error.code)
+    return done
 
 
 def drop_retired(tenant_id: TenantId, use: Resources) -> int:
@@ -41,14 +52,13 @@ def drop_retired(tenant_id: TenantId, use: Resources) -> int:
     dropped = 0
     while True:
         with unit_of_work(use.mysql) as work:
-            due = Retired(work.connection, tenant_id).due(limit=_DROPPED_AT_ONCE)
-            kept = Documents(work.connection, tenant_id).lock(due)
-        going = [generation for generation in due if kept.get(generation) != generation.number]
-        use.vectors(tenant_id).drop(going)
-        with unit_of_work(use.mysql) as work:
+            retired, documents = Retired(work.connection, tenant_id), Documents(work.connection, tenant_id)
+            due = retired.due(limit=_DROPPED_AT_ONCE)
+            shown = documents.shown(due)
+            use.vectors(tenant_id).drop([generation for generation in due if generation not in shown])
             for generation in due:
-                Documents(work.connection, tenant_id).drop(generation)
-                Retired(work.connection, tenant_id).forget(generation)
+                documents.drop(generation)
+                retired.forget(generation)
         dropped += len(due)
         if len(due) < _DROPPED_AT_ONCE:
             return dropped

@@ -92,11 +92,11 @@ class Chunks:
         )
 
     def terms_of(self, generation: Generation) -> list[list[str]]:
-        """The terms of every chunk of a generation, for the statistics that count them."""
+        """The terms of every enabled chunk of a generation, for the statistics that count them."""
         rows = self._connection.execute(
             text(
                 "SELECT terms FROM chunks WHERE tenant_id = :tenant AND namespace = :namespace"
-                " AND document_id = :document AND generation = :generation"
+                " AND document_id = :document AND generation = :generation AND enabled = 1"
             ),
             _key(generation),
         ).scalars()
@@ -156,7 +156,7 @@ _REPLACED = (
 
 _HYDRATE = text(
     _STORED.format(extra=_REPLACED)
-    + " WHERE c.tenant_id = :tenant AND c.chunk_id IN :ids AND c.namespace IN :namespaces"
+    + " WHERE c.tenant_id = :tenant AND c.chunk_id IN :ids AND c.namespace IN :namespaces AND c.enabled = 1"
     " AND d.published_generation IS NOT NULL"
     " AND (d.published_generation = c.generation OR r.replaced_at >= :since)"
 ).bindparams(bindparam("ids", expanding=True), bindparam("namespaces", expanding=True))

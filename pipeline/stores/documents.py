@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, text
 
 from pipeline.records import Chunking, DocumentFields, DocumentId, Generation, JobId, Namespace, Scope, TenantId, Upload
-from pipeline.stores.rows import as_utc, insert_many, now, slices, to_json, to_naive
+from pipeline.stores.rows import as_utc, insert_many, now, placeholders, slices, to_json, to_naive
 
 _ROWS_PER_STATEMENT = 1000
 
@@ -184,24 +184,39 @@ class Documents:
                     current[generation] = published
         return current
 
-    def show(self, generations: Mapping[Generation, Shown], *, model: str) -> None:
-        """Move each document's pointer to its generation."""
-        for generation, shown in sorted(generations.items(), key=lambda pair: pair[0].document_id):
-            key = {**_key(generation), "count": shown.chunk_count, "title": shown.title, "model": model, "now": now()}
-            self._connection.execute(
-                text(
-                    "UPDATE generations SET chunk_count = :count, embedding_model = :model, title = COALESCE(title, :title)"
-                    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document"
-                    " AND generation = :generation"
-                ),
-                key,
+    def shown(self, generations: Sequence[Generation]) -> set[Generation]:
+        """Those of the generations that searches see now. Nothing is locked."""
+        found: set[Generation] = set()
+        for namespace, wanted in _by_namespace(generations):
+            rows = self._connection.execute(
+                _SHOWN, {"tenant": self._tenant_id, "namespace": namespace, "ids": [g.document_id for g in wanted]}
             )
-            self._connection.execute(
-                text(
-                    "UPDATE documents SET published_generation = :generation, updated_at = :now WHERE tenant_id = :tenant"
-                    " AND namespace = :namespace AND document_id = :document"
-                ),
-                key,
+            published = dict(tuple(row) for row in rows)
+            found.update(g for g in wanted if published.get(g.document_id) == g.number)
+        return found
+
+    def show(self, generations: Mapping[Generation, Shown], *, model: str) -> None:
+        """Move each document's pointer to its generation: two statements for all that have the same number."""
+        grouped: dict[tuple[Namespace, int], list[tuple[DocumentId, Shown]]] = {}
+        for generation, shown in sorted(generations.items(), key=lambda pair: pair[0].document_id):
+            grouped.setdefault((generation.scope.namespace, generation.number), []).append(
+                (generation.document_id, shown)
+            )
+        for (namespace, number), group in sorted(grouped.items()):
+            ids = [document_id for document_id, _ in group]
+            counts = [value for document_id, shown in group for value in (document_id, shown.chunk_count)]
+            titles = [value for document_id, shown in group for value in (document_id, shown.title)]
+            cases, many = " ".join(["WHEN %s THEN %s"] * len(group)), placeholders(group)
+            self._connection.exec_driver_sql(
+                f"UPDATE generations SET chunk_count = CASE document_id {cases} END, embedding_model = %s,"
+                f" title = COALESCE(title, CASE document_id {cases} END)"
+                f" WHERE tenant_id = %s AND namespace = %s AND document_id IN ({many}) AND generation = %s",
+                (*counts, model, *titles, self._tenant_id, namespace, *ids, number),
+            )
+            self._connection.exec_driver_sql(
+                "UPDATE documents SET published_generation = %s, updated_at = %s"
+                f" WHERE tenant_id = %s AND namespace = %s AND document_id IN ({many})",
+                (number, now(), self._tenant_id, namespace, *ids),
             )
 
     def drop(self, generation: Generation) -> bool:
@@ -325,6 +340,11 @@ _SOURCES = text(
 _LOCK = text(
     "SELECT document_id, published_generation, deleted_generation FROM documents"
     " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids ORDER BY document_id FOR UPDATE"
+).bindparams(bindparam("ids", expanding=True))
+
+_SHOWN = text(
+    "SELECT document_id, published_generation FROM documents"
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
 ).bindparams(bindparam("ids", expanding=True))
 
 _LOCK_ONE = text(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import psycopg
 import redis
 import sqlalchemy
 from redis.backoff import ExponentialBackoff
@@ -116,6 +117,8 @@ def _translated(server: str) -> Iterator[None]:
         raise
     except (exc.OperationalError, exc.InterfaceError, exc.InternalError) as error:
         raise _from_driver(server, error) from error
+    except (psycopg.OperationalError, psycopg.InterfaceError) as error:  # of COPY, on psycopg's own cursor
+        raise StoreUnavailable(f"{server}: {type(error).__name__}") from error
     except exc.TimeoutError as error:
         raise StoreUnavailable(f"{server}: no free connection in the pool") from error
     except exc.ProgrammingError as error:

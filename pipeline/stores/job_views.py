@@ -9,10 +9,13 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
+from pipeline.core.waiting import Standing, WaitingReason, waiting_reason
 from pipeline.records import ItemState, JobId, Stage, TenantId
 from pipeline.stores.rows import as_utc, now
+from pipeline.stores.turns import workers_seen
 
 _ERRORS_SHOWN = 100
+_WORKER_SEEN_S = 15  # longer than the batch of a worker that is well; one that holds a lease is seen by that
 _STAGES = tuple(Stage)
 
 
@@ -48,6 +51,8 @@ class JobView:
     created_at: datetime
     updated_at: datetime
     finished_at: datetime | None
+    paused_at: datetime | None
+    waiting_reason: WaitingReason | None
     stages: dict[str, int]
     errors: tuple[ItemView, ...]
 
@@ -108,7 +113,7 @@ class JobViews:
     def _select(self, where: str, values: dict[str, object], *, limit: int) -> Sequence[Any]:
         return self._connection.execute(
             text(
-                "SELECT job_id, namespace, total, created_at, updated_at, finished_at FROM jobs"
+                "SELECT job_id, namespace, total, created_at, updated_at, finished_at, paused_at, served_at FROM jobs"
                 f" WHERE tenant_id = :tenant {where} ORDER BY created_at DESC, job_id DESC LIMIT :limit"
             ),
             {"tenant": self._tenant_id, "limit": limit, **values},
@@ -141,9 +146,33 @@ class JobViews:
             created_at=as_utc(job.created_at) or now(),
             updated_at=as_utc(job.updated_at) or now(),
             finished_at=as_utc(job.finished_at),
+            paused_at=as_utc(job.paused_at),
+            waiting_reason=None if job.finished_at else self._waiting_reason(job, by_state),
             stages=stages,
             errors=tuple(self.items(job_id, status=ItemState.FAILED, after=-1, limit=_ERRORS_SHOWN)) if errors else (),
         )
+
+    def _waiting_reason(self, job: Any, by_state: dict[ItemState, int]) -> WaitingReason | None:
+        queued, running = by_state[ItemState.QUEUED], by_state[ItemState.RUNNING]
+        if running or not queued:
+            return None
+        moment = now()
+        due_since = self._connection.execute(
+            text(
+                "SELECT MIN(next_attempt_at) FROM job_items WHERE tenant_id = :tenant AND job_id = :job"
+                " AND state = 'queued' AND next_attempt_at <= :now"
+            ),
+            {"tenant": self._tenant_id, "job": job.job_id, "now": moment},
+        ).scalar_one()
+        standing = Standing(
+            paused=job.paused_at is not None,
+            running=running,
+            queued=queued,
+            due_since=due_since,
+            served_at=job.served_at,
+            workers_seen=workers_seen(self._connection, within_s=_WORKER_SEEN_S),
+        )
+        return waiting_reason(standing, now=moment)
 
 
 def status_of(items: dict[ItemState, int]) -> str:

@@ -7,50 +7,21 @@ got with its claim, so a worker that lost its lease can no longer change anythin
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, text
 
+from pipeline.core.transitions import Move
 from pipeline.errors import LeaseLost
-from pipeline.records import DocumentId, Generation, ItemState, JobId, Namespace, Scope, Stage, TenantId
-from pipeline.stores.rows import insert_many, now
+from pipeline.records import DocumentId, FailureReason, Generation, ItemState, JobId, Namespace, Scope, Stage, TenantId
+from pipeline.stores.claims import Claim, Claims, NewItem, by_job
+from pipeline.stores.moves import becomes, may
+from pipeline.stores.rows import insert_many, now, placeholders
+
+__all__ = ["Claim", "Claims", "Ledger", "NewItem", "tenants_with_open_jobs"]
 
 _DETAIL_LENGTH = 1000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewItem:
-    """An entry of a job that is being accepted. With an ``error_code`` or an ``outcome`` it is final from the start."""
-
-    ordinal: int
-    document_id: str | None
-    generation: int | None = None
-    body_bytes: int = 0
-    outcome: str | None = None
-    error_code: str | None = None
-    error_detail: str | None = None
-    error_pointer: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """An item that this worker holds."""
-
-    job_id: JobId
-    ordinal: int
-    generation: Generation
-    fencing_token: int
-    attempts: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claims:
-    """What one bell brought. ``more``: the job has further items that are due now."""
-
-    items: tuple[Claim, ...]
-    more: bool
 
 
 class Ledger:
@@ -142,15 +113,21 @@ class Ledger:
 
     def hold(self, claims: Sequence[Claim]) -> None:
         """Lock these items until the transaction ends. Raises LeaseLost if any is not ours any more."""
-        for job_id, group in _by_job(claims):
+        lost = len(claims) - len(self.still_held(claims))
+        if lost:
+            raise LeaseLost(f"{lost} of {len(claims)} items are held by another worker or were cancelled")
+
+    def still_held(self, claims: Sequence[Claim]) -> list[Claim]:
+        """Those of the claims that are still ours, locked until the transaction ends."""
+        held: list[Claim] = []
+        for job_id, group in by_job(claims):
             rows = self._connection.execute(
                 _HOLD,
                 {"tenant": self._tenant_id, "job": job_id, "ordinals": [claim.ordinal for claim in group]},
             )
             tokens = {row.ordinal: row.fencing_token for row in rows if row.state == ItemState.RUNNING}
-            lost = [claim.ordinal for claim in group if tokens.get(claim.ordinal) != claim.fencing_token]
-            if lost:
-                raise LeaseLost(f"{len(lost)} items of job {job_id} are held by another worker or were cancelled")
+            held += [claim for claim in group if tokens.get(claim.ordinal) == claim.fencing_token]
+        return held
 
     def advance(self, claims: Sequence[Claim], stage: Stage, *, lease_s: float) -> None:
         """Note the step that was finished and renew the lease. Call ``hold`` first."""
@@ -162,33 +139,41 @@ class Ledger:
 
     def succeed(self, claims: Mapping[Claim, int], *, outcome: str) -> None:
         """End items well; the value is the number of chunks. Call ``hold`` first."""
-        moment = now()
-        insert = [
-            (self._tenant_id, claim.job_id, claim.ordinal, chunk_count, moment)
-            for claim, chunk_count in sorted(claims.items(), key=lambda pair: (pair[0].job_id, pair[0].ordinal))
-        ]
-        for tenant, job_id, ordinal, chunk_count, when in insert:
+        for job_id, group in by_job(list(claims)):
+            counts = [value for claim in group for value in (claim.ordinal, claims[claim])]
             self._connection.exec_driver_sql(
-                "UPDATE job_items SET state = 'succeeded', stage = 'publish', outcome = %s, chunk_count = %s,"
+                f"UPDATE job_items SET {becomes(Move.SUCCEED)}, stage = 'publish', outcome = %s,"
+                f" chunk_count = CASE ordinal {' '.join(['WHEN %s THEN %s'] * len(group))} END,"
                 " lease_until = NULL, next_attempt_at = NULL, error_code = NULL, error_detail = NULL, updated_at = %s"
-                " WHERE tenant_id = %s AND job_id = %s AND ordinal = %s",
-                (outcome, chunk_count, when, tenant, job_id, ordinal),
+                f" WHERE tenant_id = %s AND job_id = %s AND ordinal IN ({placeholders(group)}) AND {may(Move.SUCCEED)}",
+                (outcome, *counts, now(), self._tenant_id, job_id, *(claim.ordinal for claim in group)),
             )
 
-    def fail(self, claims: Sequence[Claim], *, code: str, detail: str) -> None:
-        """End items badly, with a code and a sentence. Call ``hold`` first."""
+    def fail(
+        self,
+        claims: Sequence[Claim],
+        *,
+        code: str,
+        detail: str,
+        reason: FailureReason = FailureReason.REJECTED,
+    ) -> None:
+        """End items badly, with a code and a sentence: they are dead letters from now on. Call ``hold`` first."""
         self._update(
             claims,
-            "state = 'failed', lease_until = NULL, next_attempt_at = NULL, error_code = :code, error_detail = :detail",
-            {"code": code, "detail": _shortened(detail)},
+            f"{becomes(Move.FAIL)}, lease_until = NULL, next_attempt_at = NULL, error_code = :code,"
+            " error_detail = :detail, failure = :reason, dead_at = :now",
+            {"code": code, "detail": _shortened(detail), "reason": reason.value},
+            move=Move.FAIL,
         )
 
     def put_back(self, claims: Sequence[Claim], *, delay_s: float, code: str, detail: str) -> None:
         """Let items be tried again after a while, remembering why. Call ``hold`` first."""
         self._update(
             claims,
-            "state = 'queued', lease_until = NULL, next_attempt_at = :due, error_code = :code, error_detail = :detail",
+            f"{becomes(Move.PUT_BACK)}, lease_until = NULL, next_attempt_at = :due, error_code = :code,"
+            " error_detail = :detail",
             {"due": now() + timedelta(seconds=delay_s), "code": code, "detail": _shortened(detail)},
+            move=Move.PUT_BACK,
         )
 
     def close_if_done(self, job_ids: Sequence[JobId]) -> list[JobId]:
@@ -217,19 +202,21 @@ class Ledger:
         """Queue again what a worker held longer than its lease. Gives how many items."""
         return self._connection.execute(
             text(
-                "UPDATE job_items SET state = 'queued', lease_until = NULL, next_attempt_at = :now,"
+                f"UPDATE job_items SET {becomes(Move.EXPIRE)}, lease_until = NULL, next_attempt_at = :now,"
                 " fencing_token = fencing_token + 1, updated_at = :now"
-                " WHERE tenant_id = :tenant AND state = 'running' AND lease_until < :now"
+                f" WHERE tenant_id = :tenant AND {may(Move.EXPIRE)} AND lease_until < :now"
             ),
             {"tenant": self._tenant_id, "now": now()},
         ).rowcount
 
     def due(self) -> dict[JobId, int]:
-        """How many items of which job could be worked on now."""
+        """How many items of which job could be worked on now; nothing of a paused job could."""
         rows = self._connection.execute(
             text(
-                "SELECT job_id, COUNT(*) FROM job_items WHERE tenant_id = :tenant AND state = 'queued'"
-                " AND next_attempt_at <= :now GROUP BY job_id ORDER BY job_id"
+                "SELECT j.job_id, COUNT(*) FROM jobs j JOIN job_items i ON i.tenant_id = j.tenant_id"
+                " AND i.job_id = j.job_id AND i.state = 'queued' AND i.next_attempt_at <= :now"
+                " WHERE j.tenant_id = :tenant AND j.finished_at IS NULL AND j.paused_at IS NULL"
+                " GROUP BY j.job_id ORDER BY j.job_id"
             ),
             {"tenant": self._tenant_id, "now": now()},
         )
@@ -243,11 +230,14 @@ class Ledger:
         ).scalars()
         return [JobId(job_id) for job_id in rows]
 
-    def _update(self, claims: Sequence[Claim], assignments: str, values: dict[str, Any]) -> None:
-        for job_id, group in _by_job(claims):
+    def _update(
+        self, claims: Sequence[Claim], assignments: str, values: dict[str, Any], *, move: Move | None = None
+    ) -> None:
+        only = f" AND {may(move)}" if move else ""
+        for job_id, group in by_job(claims):
             statement = text(
                 f"UPDATE job_items SET {assignments}, updated_at = :now"
-                " WHERE tenant_id = :tenant AND job_id = :job AND ordinal IN :ordinals"
+                f" WHERE tenant_id = :tenant AND job_id = :job AND ordinal IN :ordinals{only}"
             ).bindparams(bindparam("ordinals", expanding=True))
             ordinals = [claim.ordinal for claim in group]
             self._connection.execute(
@@ -262,15 +252,22 @@ def tenants_with_open_jobs(connection: Connection) -> list[TenantId]:
 
 
 _DUE = text(
-    "SELECT ordinal, namespace, document_id, generation, body_bytes, fencing_token, attempts FROM job_items"
-    " WHERE tenant_id = :tenant AND job_id = :job AND state = 'queued' AND next_attempt_at <= :now"
+    # What is left of an earlier attempt and waits to be dropped would go while the new attempt is writing it. One of a
+    # document that was deleted since is taken all the same: it will never be shown.
+    "SELECT ordinal, namespace, document_id, generation, body_bytes, fencing_token, attempts FROM job_items i"
+    f" WHERE tenant_id = :tenant AND job_id = :job AND {may(Move.CLAIM)} AND next_attempt_at <= :now"
+    " AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.tenant_id = :tenant AND j.job_id = :job AND j.paused_at IS NOT NULL)"
+    " AND NOT EXISTS (SELECT 1 FROM retired_generations r JOIN documents d ON d.tenant_id = r.tenant_id"
+    " AND d.namespace = r.namespace AND d.document_id = r.document_id AND d.deleted_generation < r.generation"
+    " WHERE r.tenant_id = i.tenant_id AND r.namespace = i.namespace AND r.document_id = i.document_id"
+    " AND r.generation = i.generation)"
     " LIMIT :limit FOR UPDATE SKIP LOCKED"
 )
 
 _TAKE = text(
-    "UPDATE job_items SET state = 'running', lease_until = :lease, fencing_token = fencing_token + 1,"
+    f"UPDATE job_items SET {becomes(Move.CLAIM)}, lease_until = :lease, fencing_token = fencing_token + 1,"
     " attempts = attempts + 1, updated_at = :now"
-    " WHERE tenant_id = :tenant AND job_id = :job AND ordinal IN :ordinals"
+    f" WHERE tenant_id = :tenant AND job_id = :job AND ordinal IN :ordinals AND {may(Move.CLAIM)}"
 ).bindparams(bindparam("ordinals", expanding=True))
 
 _HOLD = text(
@@ -299,10 +296,3 @@ def _first_state(item: NewItem) -> ItemState:
 
 def _shortened(detail: str | None) -> str | None:
     return detail if detail is None or len(detail) <= _DETAIL_LENGTH else detail[: _DETAIL_LENGTH - 1] + "…"
-
-
-def _by_job(claims: Sequence[Claim]) -> list[tuple[JobId, list[Claim]]]:
-    grouped: dict[JobId, list[Claim]] = {}
-    for claim in sorted(claims, key=lambda claim: (claim.job_id, claim.ordinal)):
-        grouped.setdefault(claim.job_id, []).append(claim)
-    return list(grouped.items())

@@ -1,0 +1,45 @@
+"""What may become of an item of a job: every state, and every move from one to another. See docs/ingestion.md."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pipeline.records import ItemState
+
+_S = ItemState
+
+
+class Move(enum.StrEnum):
+    """Why an item changes its state."""
+
+    CLAIM = "claim"  # a worker takes it, under a lease
+    SUCCEED = "succeed"  # it is searchable, or was overtaken by a later upload
+    FAIL = "fail"  # at fault, or given up
+    PUT_BACK = "put_back"  # something it needs was away: again, later
+    EXPIRE = "expire"  # whoever held it let the lease run out
+    CANCEL = "cancel"  # its owner calls it back
+    REPLAY = "replay"  # its owner wants it tried again from the start
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """From which states a move leads to which. Anything else is refused where it would be written."""
+
+    sources: tuple[ItemState, ...]
+    target: ItemState
+
+
+TRANSITIONS: Mapping[Move, Transition] = {
+    Move.CLAIM: Transition((_S.QUEUED,), _S.RUNNING),
+    Move.SUCCEED: Transition((_S.RUNNING,), _S.SUCCEEDED),
+    Move.FAIL: Transition((_S.RUNNING,), _S.FAILED),
+    Move.PUT_BACK: Transition((_S.RUNNING,), _S.QUEUED),
+    Move.EXPIRE: Transition((_S.RUNNING,), _S.QUEUED),
+    Move.CANCEL: Transition((_S.QUEUED, _S.RUNNING), _S.CANCELLED),
+    Move.REPLAY: Transition((_S.FAILED, _S.CANCELLED), _S.QUEUED),
+}
+
+# How an item may come into the world: to be done, skipped because the document exists, or refused in the request.
+FIRST_STATES = (_S.QUEUED, _S.SUCCEEDED, _S.FAILED)

@@ -1,0 +1,152 @@
+"""Steer jobs: cancel, try again, pause, resume; and the same for dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from pipeline.errors import Unavailable
+from pipeline.flows.closing import tell_waiters
+from pipeline.flows.resources import Resources
+from pipeline.flows.upkeep import drop_retired
+from pipeline.records import JobId, TenantId
+from pipeline.stores.control import Control
+from pipeline.stores.dead_letters import DeadLetters, Place, Selection
+from pipeline.stores.jobs import Ledger
+from pipeline.stores.retired import Retired
+from pipeline.stores.rows import now
+from pipeline.stores.work import unit_of_work
+
+log = structlog.get_logger(__name__)
+
+Ring = Callable[[TenantId, JobId], object]
+
+_REPLAYED_AT_ONCE = 1000
+
+
+class NoSuchJob(LookupError):
+    """The tenant has no such job."""
+
+
+class NotNow(Exception):
+    """The job is in a state in which this cannot be done. ``code`` is stable, ``str(error)`` a sentence."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def cancel(tenant_id: TenantId, job_id: JobId, use: Resources) -> int:
+    """Call back whatever of the job is not done yet. Gives how many documents; doing it again does nothing.
+
+    A worker in the middle of one finds out at its next write, which is refused. Raises NoSuchJob, and NotNow for a job
+    that ended by itself.
+    """
+    with unit_of_work(use.mysql) as work:
+        control = Control(work.connection, tenant_id)
+        if control.standing(job_id) is None:
+            raise NoSuchJob(job_id)
+        cancelled = control.cancel(job_id)
+        retired = Retired(work.connection, tenant_id)
+        retired.add(cancelled.begun)
+        # A worker may be writing vectors of these until it finds out, at the latest when its lease would have ended.
+        retired.add(cancelled.held, after_s=use.settings.ingest_lease_s)
+        if not cancelled.total and not control.was_cancelled(job_id):
+            raise NotNow("job_finished", "The job has ended already; there is nothing left to cancel.")
+        control.resume(job_id)
+        if Ledger(work.connection, tenant_id).close_if_done([job_id]):
+            work.after_commit(lambda: tell_waiters(tenant_id, job_id, use))
+    log.info("job_cancelled", tenant_id=tenant_id, job_id=job_id, documents=cancelled.total)
+    return cancelled.total
+
+
+def retry(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> int:
+    """Queue what failed or was cancelled again, its attempts counted anew. Gives how many documents.
+
+    Raises NoSuchJob, and NotNow if the job has ended and nothing in it can be tried again.
+    """
+    _clear(tenant_id, use)
+    with unit_of_work(use.mysql) as work:
+        control = Control(work.connection, tenant_id)
+        standing = control.standing(job_id)
+        if standing is None:
+            raise NoSuchJob(job_id)
+        queued = control.requeue(job_id)
+        if not queued and standing.finished:
+            raise NotNow("nothing_to_retry", "Nothing in this job failed or was cancelled that can be tried again.")
+        if queued:
+            work.after_commit(lambda: _ring([job_id], tenant_id, ring))
+    log.info("job_retried", tenant_id=tenant_id, job_id=job_id, documents=queued)
+    return queued
+
+
+def pause(tenant_id: TenantId, job_id: JobId, use: Resources) -> None:
+    """Let no further document of the job be begun. Raises NoSuchJob, and NotNow for a job that has ended."""
+    with unit_of_work(use.mysql) as work:
+        control = _unfinished(Control(work.connection, tenant_id), job_id)
+        control.pause(job_id)
+
+
+def resume(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> None:
+    """Go on with a paused job. Raises NoSuchJob, and NotNow for a job that has ended."""
+    with unit_of_work(use.mysql) as work:
+        control = _unfinished(Control(work.connection, tenant_id), job_id)
+        control.resume(job_id)
+        work.after_commit(lambda: _ring([job_id], tenant_id, ring))
+
+
+def replay(tenant_id: TenantId, place: Place, use: Resources, *, ring: Ring) -> bool:
+    """Queue one dead letter again. False if there is none at this place."""
+    _clear(tenant_id, use)
+    return bool(_requeue(tenant_id, [place], use, ring=ring))
+
+
+def replay_selected(tenant_id: TenantId, chosen: Selection, use: Resources, *, ring: Ring) -> int:
+    """Queue the chosen dead letters again, those that are dead when it begins. Gives how many.
+
+    Written in slices: dying in between leaves some of them queued and the others as they were.
+    """
+    _clear(tenant_id, use)
+    until, replayed = now(), 0
+    while True:
+        with unit_of_work(use.mysql) as work:
+            places = DeadLetters(work.connection, tenant_id).places(chosen, until=until, limit=_REPLAYED_AT_ONCE)
+        replayed += _requeue(tenant_id, places, use, ring=ring)
+        if len(places) < _REPLAYED_AT_ONCE:
+            log.info("dead_letters_replayed", tenant_id=tenant_id, documents=replayed)
+            return replayed
+
+
+def _requeue(tenant_id: TenantId, places: Sequence[Place], use: Resources, *, ring: Ring) -> int:
+    by_job: dict[JobId, list[int]] = {}
+    for place in places:
+        by_job.setdefault(place.job_id, []).append(place.ordinal)
+    with unit_of_work(use.mysql) as work:
+        control = Control(work.connection, tenant_id)
+        queued = sum(control.requeue(job_id, by_job[job_id], dead_only=True) for job_id in sorted(by_job))
+        if queued:
+            work.after_commit(lambda: _ring(sorted(by_job), tenant_id, ring))
+    return queued
+
+
+def _clear(tenant_id: TenantId, use: Resources) -> None:
+    """Drop now what is left of failed attempts: until it is gone, a new attempt must wait."""
+    try:
+        drop_retired(tenant_id, use)
+    except Unavailable as error:
+        log.warning("left_to_the_sweeper", tenant_id=tenant_id, code=error.code)
+
+
+def _ring(job_ids: Sequence[JobId], tenant_id: TenantId, ring: Ring) -> None:
+    for job_id in job_ids:
+        ring(tenant_id, job_id)
+
+
+def _unfinished(control: Control, job_id: JobId) -> Control:
+    standing = control.standing(job_id)
+    if standing is None:
+        raise NoSuchJob(job_id)
+    if standing.finished:
+        raise NotNow("job_finished", "The job has ended already.")
+    return control

@@ -1,0 +1,86 @@
+"""Reading and cutting: from claimed documents to chunks that stand aside, not yet shown."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeline.core.assembling import assemble
+from pipeline.core.terms import Tokenizer
+from pipeline.errors import Rejected
+from pipeline.flows.closing import end
+from pipeline.flows.resources import Resources
+from pipeline.records import Chunk, DocumentFields, Namespace, Stage, TenantId
+from pipeline.stores.chunks import Chunks
+from pipeline.stores.documents import Documents, Source
+from pipeline.stores.jobs import Claim, Ledger
+from pipeline.stores.work import unit_of_work
+
+_TITLE_LENGTH = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A claimed document that has become chunks."""
+
+    claim: Claim
+    fields: DocumentFields
+    title: str | None
+    chunks: Sequence[Chunk]
+
+
+def prepare(tenant_id: TenantId, claims: Sequence[Claim], use: Resources) -> list[Prepared]:
+    """Read and cut, renewing the lease while it takes long. What is at fault is parked here, alone."""
+    with unit_of_work(use.mysql) as work:
+        sources = Documents(work.connection, tenant_id).sources([claim.generation for claim in claims])
+    tokenizers: dict[Namespace, Tokenizer] = {}
+    prepared, refused, gone = [], [], []
+    renewed = time.monotonic()
+    for claim in claims:
+        if time.monotonic() - renewed > use.settings.ingest_lease_s / 6:
+            advance(tenant_id, claims, Stage.ACCEPTED, use)
+            renewed = time.monotonic()
+        source = sources.get(claim.generation)
+        if source is None:
+            gone.append(claim)
+            continue
+        scope = claim.generation.scope
+        tokenizer = tokenizers.setdefault(scope.namespace, Tokenizer(scope))
+        try:
+            prepared.append(_cut(claim, source, tokenizer, use))
+        except Rejected as error:
+            refused.append((claim, error))
+    end(tenant_id, gone, refused, use)
+    return prepared
+
+
+def _cut(claim: Claim, source: Source, tokenizer: Tokenizer, use: Resources) -> Prepared:
+    parsed = use.parser.parse(source.body, media_type=source.media_type, filename=source.source_uri)
+    title = (source.fields.title or parsed.title or "")[:_TITLE_LENGTH] or None
+    chunks = assemble(
+        parsed,
+        claim.generation,
+        title=title,
+        chunking=source.chunking,
+        tokenizer=tokenizer,
+        limit=use.settings.max_chunks_per_document,
+    )
+    return Prepared(claim=claim, fields=source.fields, title=title, chunks=chunks)
+
+
+def write_aside(tenant_id: TenantId, prepared: Sequence[Prepared], chunks: Sequence[Chunk], use: Resources) -> None:
+    claims = [item.claim for item in prepared]
+    again = [claim.generation for claim in claims if claim.may_have_rows]
+    with unit_of_work(use.mysql) as work:
+        ledger = Ledger(work.connection, tenant_id)
+        ledger.hold(claims)
+        Chunks(work.connection, tenant_id).write(chunks, again=again)
+        ledger.advance(claims, Stage.CHUNKED, lease_s=use.settings.ingest_lease_s)
+
+
+def advance(tenant_id: TenantId, claims: Sequence[Claim], stage: Stage, use: Resources) -> None:
+    with unit_of_work(use.mysql) as work:
+        ledger = Ledger(work.connection, tenant_id)
+        ledger.hold(claims)
+        ledger.advance(claims, stage, lease_s=use.settings.ingest_lease_s)

@@ -1,0 +1,83 @@
+"""Moving the pointers from the old generations to the new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import structlog
+
+from pipeline.errors import VectorsMissing
+from pipeline.flows.closing import close
+from pipeline.flows.preparing import Prepared
+from pipeline.flows.resources import Resources
+from pipeline.records import Generation, Scope, TenantId
+from pipeline.stores.chunks import Chunks
+from pipeline.stores.documents import Documents, Shown
+from pipeline.stores.jobs import Ledger
+from pipeline.stores.keyword import KeywordIndex
+from pipeline.stores.retired import Retired
+from pipeline.stores.work import UnitOfWork, unit_of_work
+
+log = structlog.get_logger(__name__)
+
+
+def show(tenant_id: TenantId, prepared: Sequence[Prepared], use: Resources) -> None:
+    """Move the pointers. Vectors are complete before; what was shown before goes a while after, when no query that
+    began earlier can need it any more."""
+    by_generation = {item.claim.generation: item for item in prepared}
+    counts = use.vectors(tenant_id).counts(list(by_generation))
+    short = [g for g, item in by_generation.items() if counts[g] != len(item.chunks)]
+    if short:
+        raise VectorsMissing(f"{len(short)} of {len(by_generation)} documents have fewer vectors than chunks")
+    claims = [item.claim for item in prepared]
+    with unit_of_work(use.mysql) as work:
+        ledger = Ledger(work.connection, tenant_id)
+        ledger.hold(claims)
+        before = _flip(tenant_id, by_generation, work, model=use.embedder.model)
+        replaced = [_numbered(g, shown) for g, shown in before.items() if shown is not None and shown != g.number]
+        vain = [g for g in by_generation if g not in before]
+        retired = Retired(work.connection, tenant_id)
+        retired.add(replaced, after_s=use.settings.retired_grace_s, replaced=True)
+        retired.add(vain)
+        for outcome, generations in _outcomes(before, vain).items():
+            shown = {by_generation[g].claim: 0 if g in vain else len(by_generation[g].chunks) for g in generations}
+            ledger.succeed(shown, outcome=outcome)
+        close(tenant_id, claims, ledger, use, work.after_commit)
+    log.info("documents_shown", documents=len(before), chunks=sum(len(by_generation[g].chunks) for g in before))
+
+
+def _outcomes(before: Mapping[Generation, int | None], vain: Sequence[Generation]) -> dict[str, list[Generation]]:
+    return {
+        "created": [g for g, shown in before.items() if shown is None],
+        "replaced": [g for g, shown in before.items() if shown is not None],
+        "superseded": list(vain),
+    }
+
+
+def _flip(
+    tenant_id: TenantId, prepared: Mapping[Generation, Prepared], work: UnitOfWork, *, model: str
+) -> dict[Generation, int | None]:
+    """Move the pointer of each document that may move, and keep the statistics exact. Gives what was shown before."""
+    documents = Documents(work.connection, tenant_id)
+    chunk_store = Chunks(work.connection, tenant_id)
+    index = KeywordIndex(work.connection, tenant_id)
+    before = documents.lock(list(prepared))
+    moving = {g: shown for g, shown in before.items() if shown != g.number}
+    shown = {g: Shown(chunk_count=len(prepared[g].chunks), title=prepared[g].title) for g in moving}
+    documents.show(shown, model=model)
+    for namespace in sorted({g.scope.namespace for g in moving}):
+        mine = {g: shown for g, shown in moving.items() if g.scope.namespace == namespace}
+        added = [chunk.terms for g in mine for chunk in prepared[g].chunks]
+        removed = [
+            terms
+            for g, shown in mine.items()
+            if shown is not None
+            for terms in chunk_store.terms_of(_numbered(g, shown))
+        ]
+        index.count(namespace, added, removed)
+    return before
+
+
+def _numbered(generation: Generation, number: int) -> Generation:
+    scope = Scope(tenant_id=generation.scope.tenant_id, namespace=generation.scope.namespace)
+    return Generation(scope=scope, document_id=generation.document_id, number=number)

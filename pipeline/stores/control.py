@@ -1,0 +1,136 @@
+"""What its owner does to a job: call it back, try it again, let it rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+from pipeline.core.transitions import Move
+from pipeline.records import DocumentId, Generation, JobId, Namespace, Scope, TenantId
+from pipeline.stores.moves import becomes, may
+from pipeline.stores.rows import now, slices
+
+_ROWS_PER_STATEMENT = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What a job is like when somebody wants to do something to it."""
+
+    finished: bool
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancelled:
+    """Items that were called back, by what may be left of them."""
+
+    untouched: int
+    begun: tuple[Generation, ...]  # rows of these may stand aside
+    held: tuple[Generation, ...]  # and of these a worker may still be writing some
+
+    @property
+    def total(self) -> int:
+        """How many items."""
+        return self.untouched + len(self.begun) + len(self.held)
+
+
+class Control:
+    """One tenant's jobs, as their owner steers them. Items are locked before their job, as workers do it."""
+
+    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
+        self._connection = connection
+        self._tenant_id = tenant_id
+
+    def standing(self, job_id: JobId) -> Standing | None:
+        """Whether the job is over or paused; None if there is no such job."""
+        row = self._connection.execute(
+            text("SELECT finished_at, paused_at FROM jobs WHERE tenant_id = :tenant AND job_id = :job"),
+            {"tenant": self._tenant_id, "job": job_id},
+        ).one_or_none()
+        return None if row is None else Standing(finished=row.finished_at is not None, paused=row.paused_at is not None)
+
+    def cancel(self, job_id: JobId) -> Cancelled:
+        """End every open item. The fencing tokens move, so nothing a worker writes about one afterwards is kept."""
+        values = {"tenant": self._tenant_id, "job": job_id, "now": now()}
+        rows = self._connection.execute(_OPEN, values).all()
+        if rows:
+            self._connection.execute(_CANCEL, values)
+        held = tuple(self._generation(row) for row in rows if row.state == "running")
+        begun = tuple(self._generation(row) for row in rows if row.state != "running" and row.attempts)
+        return Cancelled(untouched=len(rows) - len(held) - len(begun), begun=begun, held=held)
+
+    def was_cancelled(self, job_id: JobId) -> bool:
+        """Whether anything of the job has been called back."""
+        found = self._connection.execute(
+            text("SELECT 1 FROM job_items WHERE tenant_id = :tenant AND job_id = :job AND state = 'cancelled' LIMIT 1"),
+            {"tenant": self._tenant_id, "job": job_id},
+        )
+        return found.first() is not None
+
+    def requeue(self, job_id: JobId, ordinals: Sequence[int] | None = None, *, dead_only: bool = False) -> int:
+        """Queue failed and cancelled items again as if they had just come, all of the job or these. Gives how many.
+
+        What was refused in the request, or dropped from the dead letters, has nothing left to be tried with.
+        """
+        values: dict[str, Any] = {"tenant": self._tenant_id, "job": job_id, "now": now()}
+        dead = " AND dead_at IS NOT NULL" if dead_only else ""
+        queued = 0
+        if ordinals is None:
+            queued = self._connection.execute(text(_REQUEUE.format(only=dead)), values).rowcount
+        else:
+            for some in slices(sorted(ordinals), _ROWS_PER_STATEMENT):
+                only = " AND ordinal IN (" + ", ".join(str(int(ordinal)) for ordinal in some) + ")"
+                queued += self._connection.execute(text(_REQUEUE.format(only=only + dead)), values).rowcount
+        if queued:
+            self._connection.execute(
+                text(
+                    "UPDATE jobs SET finished_at = NULL, updated_at = :now WHERE tenant_id = :tenant AND job_id = :job"
+                ),
+                values,
+            )
+        return queued
+
+    def pause(self, job_id: JobId) -> None:
+        """Let no worker take anything of the job; what one has taken is finished."""
+        self._set_paused(job_id, "COALESCE(paused_at, :now)")
+
+    def resume(self, job_id: JobId) -> None:
+        """Let workers go on."""
+        self._set_paused(job_id, "NULL")
+
+    def _set_paused(self, job_id: JobId, value: str) -> None:
+        self._connection.execute(
+            text(
+                f"UPDATE jobs SET paused_at = {value}, updated_at = :now WHERE tenant_id = :tenant AND job_id = :job"
+                " AND finished_at IS NULL"
+            ),
+            {"tenant": self._tenant_id, "job": job_id, "now": now()},
+        )
+
+    def _generation(self, row: Any) -> Generation:
+        scope = Scope(tenant_id=self._tenant_id, namespace=Namespace(row.namespace))
+        return Generation(scope=scope, document_id=DocumentId(row.document_id), number=row.generation)
+
+
+_OPEN = text(
+    "SELECT ordinal, state, namespace, document_id, generation, attempts FROM job_items"
+    f" WHERE tenant_id = :tenant AND job_id = :job AND {may(Move.CANCEL)} ORDER BY ordinal FOR UPDATE"
+)
+
+_CANCEL = text(
+    f"UPDATE job_items SET {becomes(Move.CANCEL)}, fencing_token = fencing_token + 1, lease_until = NULL,"
+    " next_attempt_at = NULL, outcome = NULL, updated_at = :now"
+    f" WHERE tenant_id = :tenant AND job_id = :job AND {may(Move.CANCEL)}"
+)
+
+_REQUEUE = (
+    f"UPDATE job_items SET {becomes(Move.REPLAY)}, fencing_token = fencing_token + 1, attempts = 0, stage = 'accepted',"
+    " next_attempt_at = :now, lease_until = NULL, outcome = NULL, chunk_count = 0, error_code = NULL,"
+    " error_detail = NULL, error_pointer = NULL, failure = NULL, dead_at = NULL, updated_at = :now"
+    f" WHERE tenant_id = :tenant AND job_id = :job AND {may(Move.REPLAY)}"
+    " AND (state = 'cancelled' OR dead_at IS NOT NULL){only}"
+)

@@ -1,0 +1,80 @@
+"""How much a tenant may store and queue, and how much it does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, text
+
+from pipeline.errors import QueueFull, QuotaExceeded
+from pipeline.records import TenantId
+
+_COME_BACK_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Of one tenant; 0 is no limit."""
+
+    documents: int = 0
+    chunks: int = 0
+    queued: int = 0
+
+
+class Quotas:
+    """One tenant's limits, checked in the transaction that would go beyond them."""
+
+    def __init__(self, connection: Connection, tenant_id: TenantId, defaults: Limits) -> None:
+        self._connection = connection
+        self._tenant_id = tenant_id
+        self._defaults = defaults
+
+    def check(self, *, arriving: int) -> None:
+        """Call when the documents are written and their items are not.
+
+        Raises QuotaExceeded if the tenant has more documents than it may, or as many chunks, or wants to queue more at
+        once than its queue takes; QueueFull if its queue has no room for ``arriving`` now.
+        """
+        if not arriving:
+            return
+        limits = self._limits()
+        if limits.documents and (there := self._count(_DOCUMENTS)) > limits.documents:
+            raise QuotaExceeded(f"The tenant would have {there} documents and may have {limits.documents}.")
+        if limits.chunks and (there := self._count(_CHUNKS)) >= limits.chunks:
+            raise QuotaExceeded(f"The tenant has {there} chunks and may have {limits.chunks}.")
+        if limits.queued and arriving > limits.queued:
+            raise QuotaExceeded(f"{arriving} documents are more than the {limits.queued} that may wait at a time.")
+        if limits.queued and (there := self._count(_QUEUED)) + arriving > limits.queued:
+            raise QueueFull(
+                f"{there} documents wait already, and {limits.queued} may; {arriving} more have no room.",
+                retry_after_s=_COME_BACK_S,
+            )
+
+    def _limits(self) -> Limits:
+        """The tenant's own limits, else the defaults. Its row stays locked where there is one to keep: two batches at
+        once cannot both take the last place."""
+        row = self._connection.execute(_OWN, {"tenant": self._tenant_id}).one_or_none()
+        own = (None, None, None) if row is None else tuple(row)
+        default = (self._defaults.documents, self._defaults.chunks, self._defaults.queued)
+        documents, chunks, queued = (d if o is None else int(o) for o, d in zip(own, default, strict=True))
+        limits = Limits(documents=documents, chunks=chunks, queued=queued)
+        if limits != Limits():
+            self._connection.execute(_LOCK, {"tenant": self._tenant_id})
+        return limits
+
+    def _count(self, statement: str) -> int:
+        return int(self._connection.execute(text(statement), {"tenant": self._tenant_id}).scalar_one() or 0)
+
+
+_OWN = text("SELECT quota_documents, quota_chunks, quota_queued FROM tenants WHERE tenant_id = :tenant")
+
+_LOCK = text("SELECT tenant_id FROM tenants WHERE tenant_id = :tenant FOR UPDATE")
+
+_DOCUMENTS = "SELECT COUNT(*) FROM documents WHERE tenant_id = :tenant AND latest_generation > deleted_generation"
+
+_CHUNKS = "SELECT SUM(chunk_count) FROM namespaces WHERE tenant_id = :tenant"
+
+_QUEUED = (
+    "SELECT COUNT(*) FROM jobs j JOIN job_items i ON i.tenant_id = j.tenant_id AND i.job_id = j.job_id"
+    " AND i.state = 'queued' WHERE j.tenant_id = :tenant AND j.finished_at IS NULL"
+)

@@ -1,0 +1,96 @@
+"""Whose turn it is: tenants that have work take it in turns, and so do the jobs of one tenant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, text
+
+from pipeline.records import JobId, TenantId
+from pipeline.stores.rows import now
+
+_TURNS = 200  # looked at for one batch; those behind get there once these were served
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """A job with items that could be worked on now."""
+
+    tenant_id: TenantId
+    job_id: JobId
+    request_id: str
+
+
+def turns(connection: Connection) -> list[Turn]:
+    """Jobs with due items: those of the tenant that was served least recently come first, and among a tenant's own the
+    one that was. Looks across tenants, and reads nothing but ids and times."""
+    rows = connection.execute(_TURNS_NOW, {"now": now(), "limit": _TURNS})
+    return [
+        Turn(tenant_id=TenantId(tenant), job_id=JobId(job), request_id=str(request or ""))
+        for tenant, job, request in rows
+    ]
+
+
+def tenants_in(found: Sequence[Turn]) -> int:
+    """How many tenants these turns belong to."""
+    return len({turn.tenant_id for turn in found})
+
+
+class Turns:
+    """One tenant's place in the round."""
+
+    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
+        self._connection = connection
+        self._tenant_id = tenant_id
+
+    def batches_in_flight(self) -> int:
+        """How many batches of the tenant workers hold now. The tenant's row stays locked until the transaction ends, so
+        that two workers cannot both take the last place. The items of one batch share the end of their lease."""
+        values = {"tenant": self._tenant_id, "now": now()}
+        self._connection.execute(_KNOWN, values)
+        self._connection.execute(_LOCK, values)
+        return int(self._connection.execute(_IN_FLIGHT, values).scalar_one())
+
+    def served(self, job_id: JobId) -> None:
+        """A worker has just taken a batch of this job: everybody else comes first now."""
+        values = {"tenant": self._tenant_id, "job": job_id, "now": now()}
+        self._connection.execute(_SERVED, values)
+        self._connection.execute(_JOB_SERVED, values)
+
+
+_TURNS_NOW = text(
+    "SELECT j.tenant_id, j.job_id, j.request_id FROM jobs j LEFT JOIN ingest_turns t ON t.tenant_id = j.tenant_id"
+    " WHERE j.finished_at IS NULL AND j.paused_at IS NULL AND EXISTS (SELECT 1 FROM job_items i"
+    " WHERE i.tenant_id = j.tenant_id AND i.job_id = j.job_id AND i.state = 'queued' AND i.next_attempt_at <= :now)"
+    # NULL, never served, comes first.
+    " ORDER BY t.served_at, j.tenant_id, j.served_at, j.created_at, j.job_id LIMIT :limit"
+)
+
+_KNOWN = text("INSERT IGNORE INTO ingest_turns (tenant_id, served_at) VALUES (:tenant, '2000-01-01')")
+
+_LOCK = text("SELECT served_at FROM ingest_turns WHERE tenant_id = :tenant FOR UPDATE")
+
+_IN_FLIGHT = text(
+    "SELECT COUNT(DISTINCT lease_until) FROM job_items"
+    " WHERE tenant_id = :tenant AND state = 'running' AND lease_until >= :now"
+)
+
+_SERVED = text(
+    "INSERT INTO ingest_turns (tenant_id, served_at) VALUES (:tenant, :now)"
+    " ON DUPLICATE KEY UPDATE served_at = VALUES(served_at)"
+)
+
+_JOB_SERVED = text("UPDATE jobs SET served_at = :now WHERE tenant_id = :tenant AND job_id = :job")
+
+
+def workers_seen(connection: Connection, *, within_s: float) -> bool:
+    """Whether any worker has taken work within these seconds or holds some under a lease, whoever's it is."""
+    return bool(connection.execute(_SEEN, {"since": within_s, "now": now()}).scalar_one())
+
+
+_SEEN = text(
+    "SELECT EXISTS (SELECT 1 FROM ingest_turns WHERE served_at > :now - INTERVAL :since SECOND) OR EXISTS ("
+    "SELECT 1 FROM jobs j JOIN job_items i ON i.tenant_id = j.tenant_id AND i.job_id = j.job_id"
+    " AND i.state = 'running' AND i.lease_until > :now WHERE j.finished_at IS NULL)"
+)

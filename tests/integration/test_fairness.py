@@ -1,0 +1,162 @@
+"""Turns between tenants on the real stores: nobody waits for the end of somebody else's queue."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+
+import pytest
+from sqlalchemy import text
+
+from pipeline.errors import QueueFull, QuotaExceeded
+from pipeline.flows import claiming
+from pipeline.flows.claiming import take
+from pipeline.flows.ingest import ingest_next
+from pipeline.flows.intake import Batch, accept
+from pipeline.records import DocumentFields, DocumentId, Namespace, TenantId, Upload
+from pipeline.stores.job_views import JobViews
+from pipeline.stores.jobs import Ledger
+from pipeline.stores.turns import turns
+from pipeline.stores.work import unit_of_work
+from tests.conftest import make_tenant
+
+
+def submit(use, tenant: TenantId, count: int, *, body: str = "The kettle boils.", prefix: str = "d"):
+    uploads = [
+        Upload(
+            document_id=DocumentId(f"{prefix}{number}"),
+            fields=DocumentFields(),
+            body=f"{body} {number}".encode(),
+            media_type="text/plain",
+        )
+        for number in range(count)
+    ]
+    batch = Batch(tenant_id=tenant, namespace=Namespace("kb"), request_id="r", entries=uploads)
+    return accept(batch, use, ring=lambda ticket: None)
+
+
+def limited(use, **changes):
+    """The same connections with other settings."""
+    made = dataclasses.replace(use, settings=use.settings.model_copy(update=changes))
+    for name in ("mysql", "postgres", "redis", "embedder"):
+        made.__dict__[name] = getattr(use, name)
+    return made
+
+
+@pytest.fixture
+def ours(monkeypatch):
+    """The suite shares its servers: only the turns of these tenants count."""
+    known: set[TenantId] = set()
+    monkeypatch.setattr(claiming, "turns", lambda connection: [t for t in turns(connection) if t.tenant_id in known])
+    return known
+
+
+@pytest.fixture
+def tenants(use, ours):
+    found = [make_tenant(use)[0] for _ in range(3)]
+    ours.update(found)
+    yield found
+    with unit_of_work(use.mysql) as work:
+        for tenant in found:  # nothing is left for workers of the same stack
+            work.connection.execute(text("DELETE FROM job_items WHERE tenant_id = :tenant"), {"tenant": tenant})
+            work.connection.execute(text("DELETE FROM jobs WHERE tenant_id = :tenant"), {"tenant": tenant})
+
+
+def served(use, tenant, ticket) -> int:
+    with unit_of_work(use.mysql) as work:
+        view = JobViews(work.connection, tenant).one(ticket.job_id)
+    return view.succeeded
+
+
+class DescribeTurns:
+    def it_serves_a_small_job_before_the_next_batch_of_a_large_one(self, use, tenants):
+        large, small, _ = tenants
+        much = submit(use, large, 150)
+        assert ingest_next(use, ring=lambda *_: None) == 64
+        one = submit(use, small, 1)
+        assert ingest_next(use, ring=lambda *_: None) == 1
+        assert (served(use, small, one), served(use, large, much)) == (1, 64)
+
+    def it_takes_smaller_batches_while_others_wait(self, use, tenants):
+        submit(use, tenants[0], 100)
+        submit(use, tenants[1], 100)
+        assert [ingest_next(use, ring=lambda *_: None) for _ in range(2)] == [16, 16]
+
+    def it_goes_round_the_tenants_and_the_jobs_of_each(self, use, tenants):
+        few = limited(use, ingest_batch_documents=4)
+        tickets = [(tenant, submit(use, tenant, 6, prefix=prefix)) for tenant in tenants for prefix in ("a", "b")]
+        for _ in range(6):
+            assert ingest_next(few, ring=lambda *_: None) == 1
+        assert [served(use, tenant, ticket) for tenant, ticket in tickets] == [1] * 6
+
+    def it_passes_the_bell_on_after_the_batch_and_only_while_there_is_work(self, use, tenants):
+        submit(use, tenants[0], 70)
+        rung = []
+        assert ingest_next(use, ring=lambda *who: rung.append(who)) == 64
+        assert [who[0] for who in rung] == [tenants[0]]
+        assert ingest_next(use, ring=lambda *who: rung.append(who)) == 6
+        assert len(rung) == 1
+        assert ingest_next(use, ring=lambda *who: rung.append(who)) == 0
+        assert len(rung) == 1
+
+    def it_bounds_the_batches_of_one_tenant_that_are_under_way(self, use, tenants):
+        capped = limited(use, ingest_tenant_batches=2, ingest_batch_documents=3)
+        ticket = submit(use, tenants[0], 20)
+        first, second = (take(tenants[0], ticket.job_id, capped) for _ in range(2))
+        assert take(tenants[0], ticket.job_id, capped) is None
+        assert ingest_next(capped, ring=lambda *_: None) == 0
+        other = submit(use, tenants[1], 1)
+        assert ingest_next(capped, ring=lambda *_: None) == 1
+        assert served(use, tenants[1], other) == 1
+        with unit_of_work(use.mysql) as work:
+            ledger = Ledger(work.connection, tenants[0])
+            ledger.hold([*first.items, *second.items])
+            ledger.put_back(first.items, delay_s=0, code="test", detail="test")
+        assert ingest_next(capped, ring=lambda *_: None) == 3
+
+
+class DescribeQuotas:
+    def it_refuses_more_documents_than_the_tenant_may_have(self, use, tenants):
+        small = limited(use, quota_documents=3)
+        submit(small, tenants[0], 3)
+        submit(small, tenants[0], 3)  # the same ones again: replaced, not more
+        with pytest.raises(QuotaExceeded):
+            submit(small, tenants[0], 1, prefix="more")
+        submit(small, tenants[1], 1)
+
+    def it_refuses_more_when_there_are_enough_chunks(self, use, tenants):
+        small = limited(use, quota_chunks=2)
+        submit(small, tenants[0], 2)
+        while ingest_next(use, ring=lambda *_: None):
+            pass
+        with pytest.raises(QuotaExceeded):
+            submit(small, tenants[0], 1)
+
+    def it_asks_to_come_back_when_the_queue_is_full_and_never_for_what_cannot_fit(self, use, tenants):
+        small = limited(use, quota_queued=4)
+        with pytest.raises(QuotaExceeded):
+            submit(small, tenants[0], 5)
+        submit(small, tenants[0], 3)
+        with pytest.raises(QueueFull) as refused:
+            submit(small, tenants[0], 2, prefix="more")
+        assert refused.value.retry_after_s > 0
+        while ingest_next(use, ring=lambda *_: None):
+            pass
+        submit(small, tenants[0], 2, prefix="more")
+
+    def it_prefers_the_tenants_own_limit(self, use, tenants):
+        with unit_of_work(use.mysql) as work:
+            work.connection.execute(
+                text("UPDATE tenants SET quota_documents = 0 WHERE tenant_id = :tenant"), {"tenant": tenants[0]}
+            )
+        submit(limited(use, quota_documents=1), tenants[0], 3, prefix=uuid.uuid4().hex[:8])
+
+    def it_stores_nothing_of_what_it_refuses(self, use, tenants):
+        with pytest.raises(QuotaExceeded):
+            submit(limited(use, quota_documents=1), tenants[0], 2)
+        with unit_of_work(use.mysql) as work:
+            for table in ("documents", "generations", "payloads", "jobs", "job_items"):
+                count = work.connection.execute(
+                    text(f"SELECT COUNT(*) FROM {table} WHERE tenant_id = :tenant"), {"tenant": tenants[0]}
+                )
+                assert count.scalar_one() == 0
