@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from pipeline.channels.port import Recalled
 from pipeline.channels.recent import Recent
@@ -14,6 +14,7 @@ from pipeline.core.query import Query
 from pipeline.core.terms import query_terms, token
 from pipeline.records import ChannelName, ChunkId, Namespace, Scope, TenantId
 from pipeline.stores.keyword import KeywordIndex, TermsRow
+from pipeline.stores.statistics import Statistics
 from pipeline.stores.work import reading
 
 # A FULLTEXT search cannot be interrupted, so its work is bounded before it starts: it may match about this many rows.
@@ -31,14 +32,17 @@ class _Words:
     terms: tuple[str, ...]
     tokens: dict[Namespace, tuple[str, ...]]
     collection: Collection
+    lags: bool
 
     def selective(self) -> list[str]:
-        """The tokens to search for: the rarest terms first, as many as stay within the bound."""
-        known = [term for term in self.terms if self.collection.chunk_frequency.get(term)]
+        """The tokens to search for: the rarest terms first, as many as stay within the bound. A term that no chunk holds
+        is looked for only while some chunks wait to be counted."""
+        frequency = self.collection.chunk_frequency
+        known = [term for term in self.terms if self.lags or frequency.get(term)]
         chosen: list[int] = []
         matches = 0
-        for term in sorted(known, key=lambda term: self.collection.chunk_frequency[term]):
-            matches += self.collection.chunk_frequency[term]
+        for term in sorted(known, key=lambda term: frequency.get(term, 0)):
+            matches += frequency.get(term, 0)
             if len(chosen) >= _LEAST_TERMS and matches > _MATCHES:
                 break
             chosen.append(self.terms.index(term))
@@ -70,7 +74,7 @@ class KeywordChannel:
         """The best chunks by BM25 among those that hold any of the query's words."""
         with reading(self.mysql) as connection:
             index = KeywordIndex(connection, query.tenant_id)
-            words = self._words(index, query)
+            words = self._words(connection, query)
             rows = index.candidates(
                 query.namespaces,
                 words.selective(),
@@ -90,27 +94,31 @@ class KeywordChannel:
             return {}
         with reading(self.mysql) as connection:
             index = KeywordIndex(connection, query.tenant_id)
-            words = self._words(index, query)
+            words = self._words(connection, query)
             rows = index.rows(chunk_ids)
         return words.score(rows)
 
-    def _words(self, index: KeywordIndex, query: Query) -> _Words:
+    def _words(self, connection: Connection, query: Query) -> _Words:
         """What the collection knows of the query's words; asked once, though the channel is asked twice."""
-        return self._known.get((query.tenant_id, query.query_id), lambda: _words(index, query.tenant_id, query))
+        return self._known.get(
+            (query.tenant_id, query.query_id),
+            lambda: _words(Statistics(connection, query.tenant_id), query.tenant_id, query),
+        )
 
 
-def _words(index: KeywordIndex, tenant_id: TenantId, query: Query) -> _Words:
+def _words(statistics: Statistics, tenant_id: TenantId, query: Query) -> _Words:
     terms = tuple(query_terms(query.query_text))
     tokens = {
         namespace: tuple(token(Scope(tenant_id=tenant_id, namespace=namespace), term) for term in terms)
         for namespace in query.namespaces
     }
-    sizes = index.statistics(query.namespaces)
-    found = index.frequencies(query.namespaces, [token for group in tokens.values() for token in group])
+    sizes = statistics.sizes(query.namespaces)
+    found = statistics.frequencies(query.namespaces, [token for group in tokens.values() for token in group])
     frequency = {term: sum(found.get(group[place], 0) for group in tokens.values()) for place, term in enumerate(terms)}
     collection = Collection(
         chunk_count=sum(size.chunk_count for size in sizes.values()),
         term_count=sum(size.term_count for size in sizes.values()),
         chunk_frequency=frequency,
     )
-    return _Words(terms=terms, tokens=tokens, collection=collection)
+    lags = any(size.lags for size in sizes.values())
+    return _Words(terms=terms, tokens=tokens, collection=collection, lags=lags)

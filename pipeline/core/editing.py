@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import replace
 
 from pipeline.core.chunking import embedding_text
-from pipeline.core.terms import Tokenizer, analyze
+from pipeline.core.terms import analyze, tokenizer_of
 from pipeline.core.tokens import count_tokens
 from pipeline.records import Chunk, ChunkId, Generation, Passage
 
@@ -16,7 +16,7 @@ def edited(
 ) -> Chunk:
     """The chunk as ingestion would have made it with ``text`` in this place. Offsets go on naming the original passage."""
     changed = replace(passage, text=text, token_count=count_tokens(text))
-    tokenizer = Tokenizer(generation.scope)
+    tokenizer = tokenizer_of(generation.scope)
     whole = embedding_text(changed, title)
     return Chunk(
         chunk_id=chunk_id,

@@ -7,7 +7,8 @@ import hashlib
 import re
 import threading
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from operator import add
 
 import snowballstemmer
@@ -84,12 +85,14 @@ def analyze(text: str) -> list[str]:
     characters; every Han character but particles is also given once for the whole text, at its end, so that a query of
     a single one can match. Traditional and simplified characters stay different terms.
     """
+    if text.isascii():
+        return list(chain.from_iterable(map(_terms_by_word.__getitem__, _words(text))))
     terms: list[str] = []
     inner: set[str] = set()
     alone: set[str] = set()
     for word in _words(text):
         if word[0] < _FIRST_UNSPACED or not _UNSPACED_START.match(word):
-            terms.extend(_expand(word))
+            terms.extend(_terms_by_word[word])
             continue
         if len(word) > 1:
             terms.extend(map(add, word, word[1:]))
@@ -115,7 +118,7 @@ def query_terms(text: str) -> list[str]:
             for term in map(add, word, word[1:]) if len(word) > 1 else word:
                 (dropped if _is_filler(term) else kept)[term] = None
         else:
-            (dropped if word in STOP_WORDS else kept).update(dict.fromkeys(_expand(word)))
+            (dropped if word in STOP_WORDS else kept).update(dict.fromkeys(_terms_by_word[word]))
     return list(kept or dropped)
 
 
@@ -128,30 +131,42 @@ class Tokenizer:
     share a token with a probability of 3 in 100 million).
     """
 
-    _MOST_REMEMBERED = 50_000  # tokens; about 7 MB
-
     def __init__(self, scope: Scope) -> None:
         # A length in front of each part: no two scopes can give the same bytes, whatever characters their names hold.
         parts = [part.encode("utf-8", "surrogatepass") for part in (scope.tenant_id, scope.namespace)]
-        self._salted = hashlib.blake2b(b"".join(len(part).to_bytes(4, "big") + part for part in parts), digest_size=8)
-        self._tokens: dict[str, str] = {}
+        salted = hashlib.blake2b(b"".join(len(part).to_bytes(4, "big") + part for part in parts), digest_size=8)
+        self._tokens = _Tokens(salted)
 
     def token(self, term: str) -> str:
         """The token of ``term`` in this scope."""
-        known = self._tokens.get(term)
-        if known is not None:
-            return known
+        return self._tokens[term]
+
+    def tokens(self, terms: Iterable[str]) -> list[str]:
+        """The tokens of ``terms``, in order and with repetitions."""
+        return list(map(self._tokens.__getitem__, terms))
+
+
+class _Tokens(dict[str, str]):
+    """Tokens of one scope by term. A dict that fills itself: what it knows already costs no call."""
+
+    _MOST_REMEMBERED = 100_000  # tokens; about 14 MB
+
+    def __init__(self, salted: hashlib.blake2b) -> None:
+        super().__init__()
+        self._salted = salted
+
+    def __missing__(self, term: str) -> str:
         hashing = self._salted.copy()
         hashing.update(term.encode("utf-8", "surrogatepass"))
-        token = _base32(int.from_bytes(hashing.digest(), "big"))
-        if len(self._tokens) >= self._MOST_REMEMBERED:
-            self._tokens.clear()
-        self._tokens[term] = token
+        if len(self) >= self._MOST_REMEMBERED:
+            self.clear()
+        token = self[term] = _base32(int.from_bytes(hashing.digest(), "big"))
         return token
 
-    def tokens(self, terms: list[str]) -> list[str]:
-        """The tokens of ``terms``, in order and with repetitions."""
-        return [self.token(term) for term in terms]
+
+def tokenizer_of(scope: Scope) -> Tokenizer:
+    """The tokenizer of a scope; the process remembers those it used last."""
+    return _tokenizer_of(scope)
 
 
 def token(scope: Scope, term: str) -> str:
@@ -159,7 +174,7 @@ def token(scope: Scope, term: str) -> str:
     return _tokenizer_of(scope).token(term)
 
 
-_tokenizer_of = functools.lru_cache(maxsize=64)(Tokenizer)
+_tokenizer_of = functools.lru_cache(maxsize=8)(Tokenizer)
 
 
 def _words(text: str) -> Iterator[str]:
@@ -183,9 +198,21 @@ def _is_filler(bigram: str) -> bool:
     return bigram in _CHINESE_FILLERS or bool(_CHINESE_PARTICLE.search(bigram) and bigram not in _CHINESE_WORDS)
 
 
-def _expand(word: str) -> tuple[str, ...]:
-    """The terms of one folded word."""
-    return _remembered_terms(word) if len(word) <= _LONGEST_TERM else _terms_of(word)
+class _TermsByWord(dict[str, tuple[str, ...]]):
+    """The terms of each folded word. A dict that fills itself: what it knows already costs no call."""
+
+    _MOST_REMEMBERED = 100_000  # words; about 20 MB
+
+    def __missing__(self, word: str) -> tuple[str, ...]:
+        terms = _terms_of(word)
+        if len(word) <= _LONGEST_TERM:
+            if len(self) >= self._MOST_REMEMBERED:
+                self.clear()
+            self[word] = terms
+        return terms
+
+
+_terms_by_word = _TermsByWord()
 
 
 def _terms_of(word: str) -> tuple[str, ...]:
@@ -212,8 +239,6 @@ def _terms_of(word: str) -> tuple[str, ...]:
         return stems  # well-known ranks better by its parts alone; e-mail and x-ray stay whole as well
     return (word.replace("-", "").replace("_", "")[:_LONGEST_TERM], *stems)
 
-
-_remembered_terms = functools.lru_cache(maxsize=100_000)(_terms_of)
 
 _per_thread = threading.local()  # a stemmer keeps the word it works on in itself
 

@@ -23,8 +23,8 @@ from pipeline.stores import alignment
 from pipeline.stores.chunk_edits import ChunkEdits, OwnedChunk
 from pipeline.stores.documents import Documents
 from pipeline.stores.engines import Conflict
-from pipeline.stores.keyword import KeywordIndex
 from pipeline.stores.retired import Retired
+from pipeline.stores.statistics import Statistics
 from pipeline.stores.work import UnitOfWork, unit_of_work
 
 log = structlog.get_logger(__name__)
@@ -179,7 +179,7 @@ def _write_rows(tenant_id: TenantId, plans: Sequence[_Plan], work: UnitOfWork) -
         switched = [p.before.chunk_id for p in plans if p.enabled is enabled and p.before.enabled is not enabled]
         edits.switch(switched, enabled=enabled)
     for namespace in sorted(added.keys() | removed.keys()):
-        KeywordIndex(work.connection, tenant_id).count(namespace, added[namespace], removed[namespace])
+        Statistics(work.connection, tenant_id).count(namespace, added[namespace], removed[namespace])
 
 
 def _remove(tenant_id: TenantId, wanted: Sequence[OwnedChunk], use: Resources) -> dict[ChunkId, Edited]:
@@ -204,7 +204,7 @@ def _remove_from(tenant_id: TenantId, generation: Generation, chunks: Sequence[O
     namespace = generation.scope.namespace
     left = ChunkEdits(work.connection, tenant_id).remove(generation, [chunk.ordinal for chunk in chunks])
     terms = [chunk.terms for chunk in chunks if chunk.enabled]
-    KeywordIndex(work.connection, tenant_id).count(namespace, [], terms)
+    Statistics(work.connection, tenant_id).count(namespace, [], terms)
     if left:
         return
     if any(chunk.latest > generation.number for chunk in chunks):  # a newer upload was not named: it stays

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import structlog
 
@@ -12,7 +12,8 @@ from pipeline.records import JobId, TenantId
 from pipeline.stores.jobs import Claim, Ledger
 from pipeline.stores.queries import announce_job
 from pipeline.stores.retired import Retired
-from pipeline.stores.work import unit_of_work
+from pipeline.stores.statistics import Statistics
+from pipeline.stores.work import UnitOfWork, unit_of_work
 
 log = structlog.get_logger(__name__)
 
@@ -30,7 +31,7 @@ def end(tenant_id: TenantId, gone: Sequence[Claim], refused: Sequence[tuple[Clai
             ledger.fail([claim], code=error.code, detail=str(error))
             Retired(work.connection, tenant_id).add([claim.generation])
             log.info("document_rejected", job_id=claim.job_id, ordinal=claim.ordinal, code=error.code)
-        close(tenant_id, claims, ledger, use, work.after_commit)
+        close(tenant_id, claims, ledger, use, work)
 
 
 def close(
@@ -38,11 +39,14 @@ def close(
     claims: Sequence[Claim],
     ledger: Ledger,
     use: Resources,
-    after_commit: Callable[[Callable[[], None]], None],
+    work: UnitOfWork,
 ) -> None:
+    """Finish the jobs of these claims that have no open item left: count the terms they left waiting, wake who waits."""
     finished = ledger.close_if_done([claim.job_id for claim in claims])
+    for namespace in sorted({claim.generation.scope.namespace for claim in claims if claim.job_id in finished}):
+        Statistics(work.connection, tenant_id).add_up(namespace)
     for job_id in finished:
-        after_commit(lambda job_id=job_id: tell_waiters(tenant_id, job_id, use))  # type: ignore[misc]
+        work.after_commit(lambda job_id=job_id: tell_waiters(tenant_id, job_id, use))  # type: ignore[misc]
 
 
 def tell_waiters(tenant_id: TenantId, job_id: JobId, use: Resources) -> None:

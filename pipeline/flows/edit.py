@@ -6,8 +6,8 @@ from pipeline.flows.resources import Resources
 from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.stores.chunks import Chunks
 from pipeline.stores.documents import Documents
-from pipeline.stores.keyword import KeywordIndex
 from pipeline.stores.retired import Retired
+from pipeline.stores.statistics import Statistics
 from pipeline.stores.work import unit_of_work
 
 
@@ -25,6 +25,6 @@ def delete_document(tenant_id: TenantId, namespace: Namespace, document_id: Docu
             return False
         if shown is not None:
             terms = Chunks(work.connection, tenant_id).terms_of(shown)
-            KeywordIndex(work.connection, tenant_id).count(namespace, [], terms)
+            Statistics(work.connection, tenant_id).count(namespace, [], terms)
         Retired(work.connection, tenant_id).add(deleted)
     return True

@@ -18,10 +18,10 @@ from pipeline.stores import erasure
 from pipeline.stores.chunks import Chunks
 from pipeline.stores.documents import Documents
 from pipeline.stores.engines import Conflict
-from pipeline.stores.keyword import KeywordIndex
 from pipeline.stores.namespaces import Namespaces
 from pipeline.stores.retired import Retired
 from pipeline.stores.rows import now
+from pipeline.stores.statistics import Statistics
 from pipeline.stores.work import unit_of_work
 
 log = structlog.get_logger(__name__)
@@ -91,7 +91,7 @@ def _delete_some(tenant_id: TenantId, namespace: Namespace, use: Resources) -> i
             gone += deleted
             if shown is not None:
                 terms += Chunks(work.connection, tenant_id).terms_of(shown)
-        KeywordIndex(work.connection, tenant_id).count(namespace, [], terms)
+        Statistics(work.connection, tenant_id).count(namespace, [], terms)
         Retired(work.connection, tenant_id).add(gone)
     return len(ids)
 

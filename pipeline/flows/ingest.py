@@ -130,7 +130,7 @@ def _give_up_or_retry(tenant_id: TenantId, claim: Claim, error: Exception, use: 
                 told = f"gave up after {claim.attempts} attempts: {detail}"
                 ledger.fail([claim], code=code, detail=told, reason=reason)
                 Retired(work.connection, tenant_id).add([claim.generation])
-                close(tenant_id, [claim], ledger, use, work.after_commit)
+                close(tenant_id, [claim], ledger, use, work)
             else:
                 ledger.put_back([claim], delay_s=delay, code=code, detail=detail)
     except (Unavailable, LeaseLost) as second:

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from pipeline.core.assembling import assemble
 from pipeline.core.chunking import embedding_text
 from pipeline.core.parsing import parse
-from pipeline.core.terms import Tokenizer
+from pipeline.core.terms import tokenizer_of
 from pipeline.errors import Rejected
 from pipeline.flows.resources import Resources
 from pipeline.records import Chunk, ChunkId, DocumentFields, DocumentId, Generation, Namespace, Scope, TenantId
@@ -238,7 +238,7 @@ def _restore(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId,
                     generation,
                     title=source.fields.title,
                     chunking=source.chunking,
-                    tokenizer=Tokenizer(generation.scope),
+                    tokenizer=tokenizer_of(generation.scope),
                     limit=use.settings.max_chunks_per_document,
                 )
             except Rejected as error:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.core.assembling import assemble
-from pipeline.core.terms import Tokenizer
+from pipeline.core.terms import tokenizer_of
 from pipeline.errors import Rejected
 from pipeline.flows.closing import end
 from pipeline.flows.resources import Resources
-from pipeline.records import Chunk, DocumentFields, Namespace, Stage, TenantId
+from pipeline.records import Chunk, DocumentFields, Stage, TenantId
 from pipeline.stores.chunks import Chunks
 from pipeline.stores.documents import Documents, Source
 from pipeline.stores.jobs import Claim, Ledger
@@ -34,7 +34,6 @@ def prepare(tenant_id: TenantId, claims: Sequence[Claim], use: Resources) -> lis
     """Read and cut, renewing the lease while it takes long. What is at fault is parked here, alone."""
     with unit_of_work(use.mysql) as work:
         sources = Documents(work.connection, tenant_id).sources([claim.generation for claim in claims])
-    tokenizers: dict[Namespace, Tokenizer] = {}
     prepared, refused, gone = [], [], []
     renewed = time.monotonic()
     for claim in claims:
@@ -45,17 +44,15 @@ def prepare(tenant_id: TenantId, claims: Sequence[Claim], use: Resources) -> lis
         if source is None:
             gone.append(claim)
             continue
-        scope = claim.generation.scope
-        tokenizer = tokenizers.setdefault(scope.namespace, Tokenizer(scope))
         try:
-            prepared.append(_cut(claim, source, tokenizer, use))
+            prepared.append(_cut(claim, source, use))
         except Rejected as error:
             refused.append((claim, error))
     end(tenant_id, gone, refused, use)
     return prepared
 
 
-def _cut(claim: Claim, source: Source, tokenizer: Tokenizer, use: Resources) -> Prepared:
+def _cut(claim: Claim, source: Source, use: Resources) -> Prepared:
     parsed = use.parser.parse(source.body, media_type=source.media_type, filename=source.source_uri)
     title = (source.fields.title or parsed.title or "")[:_TITLE_LENGTH] or None
     chunks = assemble(
@@ -63,7 +60,7 @@ def _cut(claim: Claim, source: Source, tokenizer: Tokenizer, use: Resources) -> 
         claim.generation,
         title=title,
         chunking=source.chunking,
-        tokenizer=tokenizer,
+        tokenizer=tokenizer_of(claim.generation.scope),
         limit=use.settings.max_chunks_per_document,
     )
     return Prepared(claim=claim, fields=source.fields, title=title, chunks=chunks)

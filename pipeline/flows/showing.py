@@ -14,8 +14,8 @@ from pipeline.records import Generation, Scope, TenantId
 from pipeline.stores.chunks import Chunks
 from pipeline.stores.documents import Documents, Shown
 from pipeline.stores.jobs import Ledger
-from pipeline.stores.keyword import KeywordIndex
 from pipeline.stores.retired import Retired
+from pipeline.stores.statistics import Statistics
 from pipeline.stores.work import UnitOfWork, unit_of_work
 
 log = structlog.get_logger(__name__)
@@ -42,7 +42,7 @@ def show(tenant_id: TenantId, prepared: Sequence[Prepared], use: Resources) -> N
         for outcome, generations in _outcomes(before, vain).items():
             shown = {by_generation[g].claim: 0 if g in vain else len(by_generation[g].chunks) for g in generations}
             ledger.succeed(shown, outcome=outcome)
-        close(tenant_id, claims, ledger, use, work.after_commit)
+        close(tenant_id, claims, ledger, use, work)
     log.info("documents_shown", documents=len(before), chunks=sum(len(by_generation[g].chunks) for g in before))
 
 
@@ -60,7 +60,7 @@ def _flip(
     """Move the pointer of each document that may move, and keep the statistics exact. Gives what was shown before."""
     documents = Documents(work.connection, tenant_id)
     chunk_store = Chunks(work.connection, tenant_id)
-    index = KeywordIndex(work.connection, tenant_id)
+    statistics = Statistics(work.connection, tenant_id)
     before = documents.lock(list(prepared))
     moving = {g: shown for g, shown in before.items() if shown != g.number}
     shown = {g: Shown(chunk_count=len(prepared[g].chunks), title=prepared[g].title) for g in moving}
@@ -74,7 +74,7 @@ def _flip(
             if shown is not None
             for terms in chunk_store.terms_of(_numbered(g, shown))
         ]
-        index.count(namespace, added, removed)
+        statistics.count(namespace, added, removed)
     return before
 
 

@@ -14,6 +14,7 @@ from pipeline.stores.documents import Documents
 from pipeline.stores.engines import Conflict, redis_errors
 from pipeline.stores.jobs import Ledger, tenants_with_open_jobs
 from pipeline.stores.retired import Retired, tenants_with_retired
+from pipeline.stores.statistics import Statistics, tenants_with_waiting_terms
 from pipeline.stores.work import unit_of_work
 
 log = structlog.get_logger(__name__)
@@ -30,8 +31,10 @@ def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
     with unit_of_work(use.mysql) as work:
         tenants = tenants_with_open_jobs(work.connection)
         untidy = tenants_with_retired(work.connection)
+        uncounted = tenants_with_waiting_terms(work.connection)
     rung = _for_each(tenants, lambda tenant_id: _sweep_tenant(tenant_id, use, ring=ring))
     _for_each(untidy, lambda tenant_id: drop_retired(tenant_id, use))
+    _for_each(uncounted, lambda tenant_id: _add_up(tenant_id, use))
     return rung
 
 
@@ -62,6 +65,16 @@ def drop_retired(tenant_id: TenantId, use: Resources) -> int:
         dropped += len(due)
         if len(due) < _DROPPED_AT_ONCE:
             return dropped
+
+
+def _add_up(tenant_id: TenantId, use: Resources) -> int:
+    """Count the terms that wait although no job of theirs is going to end soon."""
+    with unit_of_work(use.mysql) as work:
+        overdue = Statistics(work.connection, tenant_id).overdue()
+    for namespace in overdue:
+        with unit_of_work(use.mysql) as work:
+            Statistics(work.connection, tenant_id).add_up(namespace)
+    return len(overdue)
 
 
 def _sweep_tenant(tenant_id: TenantId, use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:

@@ -1,4 +1,4 @@
-"""The keyword index: FULLTEXT proposes candidates, and the collection's own statistics let BM25 decide between them.
+"""The keyword index: FULLTEXT proposes candidates, and BM25 decides between them (`stores.statistics`).
 
 InnoDB ranks by tf·idf² over the whole table, without length normalisation, and so loses a quarter of BM25's quality;
 what it is good at is finding the rows quickly. Terms carry their tenant and namespace (`core.terms.Tokenizer`), so a
@@ -7,27 +7,14 @@ search touches nobody else's rows.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
 from sqlalchemy import Connection, bindparam, text
 
 from pipeline.records import ChunkId, Filters, Namespace, TenantId
 from pipeline.stores.filters import mysql_condition
-from pipeline.stores.rows import slices
-
-_TERMS_AT_ONCE = 20_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamespaceStatistics:
-    """How many chunks a namespace shows and how many terms they have together."""
-
-    chunk_count: int
-    term_count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,28 +28,11 @@ class TermsRow:
 
 
 class KeywordIndex:
-    """One tenant's part of the FULLTEXT index and its statistics."""
+    """One tenant's part of the FULLTEXT index."""
 
     def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
         self._connection = connection
         self._tenant_id = tenant_id
-
-    def statistics(self, namespaces: Sequence[Namespace]) -> dict[Namespace, NamespaceStatistics]:
-        """Size of each namespace that exists."""
-        rows = self._connection.execute(_SIZES, {"tenant": self._tenant_id, "namespaces": list(namespaces)})
-        return {
-            Namespace(namespace): NamespaceStatistics(chunk_count=chunks, term_count=terms)
-            for namespace, chunks, terms in rows
-        }
-
-    def frequencies(self, namespaces: Sequence[Namespace], tokens: Sequence[str]) -> dict[str, int]:
-        """In how many shown chunks each token occurs; a token in none is not in the answer."""
-        if not tokens:
-            return {}
-        rows = self._connection.execute(
-            _FREQUENCIES, {"tenant": self._tenant_id, "namespaces": list(namespaces), "tokens": list(tokens)}
-        )
-        return {token: count for token, count in rows if count > 0}
 
     def candidates(
         self, namespaces: Sequence[Namespace], tokens: Sequence[str], *, filters: Filters, limit: int
@@ -88,46 +58,6 @@ class KeywordIndex:
             for row in self._connection.execute(_ROWS, {"tenant": self._tenant_id, "ids": list(chunk_ids)})
         ]
 
-    def count(self, namespace: Namespace, added: Iterable[Sequence[str]], removed: Iterable[Sequence[str]]) -> None:
-        """Take chunks that become shown into the statistics, and those that cease to be shown out of them.
-
-        Must run in the transaction that moves the pointer, so that the counts are exact. Rows are taken in key order:
-        two workers publishing into one namespace wait for each other and never deadlock.
-        """
-        changes: Counter[str] = Counter()
-        chunks = terms = 0
-        for sign, group in ((1, added), (-1, removed)):
-            for chunk_terms in group:
-                chunks += sign
-                terms += sign * len(chunk_terms)
-                (changes.update if sign > 0 else changes.subtract)(set(chunk_terms))
-        for some in slices([(term, change) for term, change in sorted(changes.items()) if change], _TERMS_AT_ONCE):
-            self._connection.exec_driver_sql(_COUNT, (self._tenant_id, namespace, orjson.dumps(some).decode()))
-        self._connection.execute(
-            text(
-                "UPDATE namespaces SET chunk_count = chunk_count + :chunks, term_count = term_count + :terms"
-                " WHERE tenant_id = :tenant AND namespace = :namespace"
-            ),
-            {"tenant": self._tenant_id, "namespace": namespace, "chunks": chunks, "terms": terms},
-        )
-
-
-# One JSON array for all terms: a row of VALUES for each costs the client several times as much.
-_COUNT = (
-    "INSERT INTO term_statistics (tenant_id, namespace, term, chunk_count)"
-    " SELECT %s, %s, changed.term, changed.chunks FROM JSON_TABLE(%s, '$[*]' COLUMNS ("
-    "term CHAR(13) CHARACTER SET ascii COLLATE ascii_bin PATH '$[0]', chunks INT PATH '$[1]')) AS changed"
-    " ON DUPLICATE KEY UPDATE chunk_count = term_statistics.chunk_count + changed.chunks"
-)
-
-_SIZES = text(
-    "SELECT namespace, chunk_count, term_count FROM namespaces WHERE tenant_id = :tenant AND namespace IN :namespaces"
-).bindparams(bindparam("namespaces", expanding=True))
-
-_FREQUENCIES = text(
-    "SELECT term, chunk_count FROM term_statistics"
-    " WHERE tenant_id = :tenant AND namespace IN :namespaces AND term IN :tokens"
-).bindparams(bindparam("namespaces", expanding=True), bindparam("tokens", expanding=True))
 
 # Sorted narrow and widened afterwards: carrying the terms through the sort costs more than fetching them again. Tokens
 # belong to one tenant and namespace, so the inner part touches nobody else's rows; joining inside it doubles its cost.

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Engine, text
 from pipeline.records import Namespace, TenantId
 from pipeline.stores.engines import mysql_errors
 from pipeline.stores.rows import insert_many
+from pipeline.stores.statistics import Statistics
 
 _TERMS_AT_ONCE = 500_000  # counted in one pass: about 100 MB
 _ROWS_AT_A_TIME = 500
@@ -68,6 +69,9 @@ def _difference(connection: Connection, tenant_id: TenantId, namespace: Namespac
         for term, kept in connection.execute(_KEPT, values):
             if _falls_into(term, number, passes):
                 counted[term] -= kept
+        for term, waiting in Statistics(connection, tenant_id).waiting(namespace).items():
+            if _falls_into(term, number, passes):
+                counted[term] -= waiting
         frequencies.update((term, missing) for term, missing in counted.items() if missing)
     sizes = connection.execute(_SIZES, values).one_or_none()
     if sizes is None:

@@ -13,12 +13,19 @@ from sqlalchemy import text
 from pipeline.flows import verify as verifying
 from pipeline.flows.chunk_edit import Edit, delete_chunks, edit_chunks
 from pipeline.flows.reconcile import reconcile_tenant
+from pipeline.flows.resources import Resources
 from pipeline.flows.verify import verify
 from pipeline.records import Namespace
 from pipeline.stores import reconciling
 from pipeline.stores.chunk_edits import ChunkEdits
 from pipeline.stores.work import unit_of_work
 from tests.integration.test_ingest_flow import Corner, _upload
+
+
+@pytest.fixture
+def use(use_alone: Resources) -> Resources:
+    """Stores that the stack's own workers and sweeper do not know."""
+    return use_alone
 
 
 @pytest.fixture

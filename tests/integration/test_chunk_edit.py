@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.flows.chunk_edit import Edit, delete_chunks, edit_chunks
+from pipeline.flows.resources import Resources
 from pipeline.flows.verify import verify
 from pipeline.records import ChunkId, Filters
 from pipeline.stores.chunk_edits import ChunkEdits, OwnedChunk
@@ -12,6 +13,12 @@ from pipeline.stores.chunks import Chunks
 from pipeline.stores.work import unit_of_work
 from tests.conftest import make_tenant
 from tests.integration.test_ingest_flow import Corner, _upload, breaking, embedding_with
+
+
+@pytest.fixture
+def use(use_alone: Resources) -> Resources:
+    """Stores that the stack's own workers and sweeper do not know."""
+    return use_alone
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 from pipeline.errors import EmbedderUnavailable
 from pipeline.flows import control, ingest
 from pipeline.flows.ingest import ingest_batch
+from pipeline.flows.resources import Resources
 from pipeline.records import FailureReason, JobId
 from pipeline.stores.dead_letters import DeadLetters, Place, Selection
 from pipeline.stores.work import unit_of_work
@@ -17,6 +18,12 @@ from tests.integration.test_ingest_flow import Corner, _upload
 
 def nobody(*_: object) -> None:
     """Nobody hears the bell; the tests call the flow themselves."""
+
+
+@pytest.fixture
+def use(use_alone: Resources) -> Resources:
+    """Stores that the stack's own workers and sweeper do not know."""
+    return use_alone
 
 
 @pytest.fixture
@@ -70,7 +77,7 @@ class DescribeCancelling:
         assert control.cancel(corner.tenant, ticket.job_id, use) == 0
         assert corner.job(ticket).cancelled == 2
 
-    @pytest.mark.parametrize("step", ["_prepare", "_write_aside", "_embed", "_show"])
+    @pytest.mark.parametrize("step", ["prepare", "write_aside", "embed", "show"])
     def it_takes_the_pen_from_a_worker_in_the_middle(self, corner, use, monkeypatch, step):
         ticket = corner.accept(*documents(3))
         original = getattr(ingest, step)
@@ -87,10 +94,10 @@ class DescribeCancelling:
 
     def it_leaves_the_rest_of_a_mixed_batch_to_the_worker(self, corner, use, monkeypatch):
         ticket = corner.accept(*documents(3))
-        original = ingest._embed
+        original = ingest.embed
 
         def one_called_back(tenant_id, prepared, resources):
-            monkeypatch.setattr(ingest, "_embed", original)
+            monkeypatch.setattr(ingest, "embed", original)
             with unit_of_work(use.mysql) as work:
                 work.connection.exec_driver_sql(
                     "UPDATE job_items SET state = 'cancelled', fencing_token = fencing_token + 1"
@@ -99,7 +106,7 @@ class DescribeCancelling:
                 )
             return original(tenant_id, prepared, resources)
 
-        monkeypatch.setattr(ingest, "_embed", one_called_back)
+        monkeypatch.setattr(ingest, "embed", one_called_back)
         corner.work(ticket)
         assert sorted(corner.shown()) == ["d0", "d2"]
 

@@ -10,12 +10,19 @@ from sqlalchemy import text
 from pipeline.errors import StoreUnavailable
 from pipeline.flows import erase
 from pipeline.flows.erase import delete_namespace, erase_tenant, finish_erasures
+from pipeline.flows.resources import Resources
 from pipeline.records import Namespace
 from pipeline.stores import erasure
 from pipeline.stores.tenants import Tenants
 from pipeline.stores.work import unit_of_work
 from tests.conftest import make_tenant
 from tests.integration.test_ingest_flow import Corner, _upload
+
+
+@pytest.fixture
+def use(use_alone: Resources) -> Resources:
+    """Stores that the stack's own workers and sweeper do not know."""
+    return use_alone
 
 
 @pytest.fixture

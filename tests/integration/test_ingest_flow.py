@@ -114,6 +114,7 @@ class Corner:
                 {"tenant": self.tenant},
             )
             assert {row.term: row.chunk_count for row in kept} == dict(counted)
+            assert work.connection.execute(text("SELECT COUNT(*) FROM term_changes")).scalar_one() == 0
             sizes = work.connection.execute(
                 text("SELECT chunk_count FROM namespaces WHERE tenant_id = :tenant"), {"tenant": self.tenant}
             ).scalars()
