@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from pipeline.errors import EmbedderUnavailable, Misconfigured
 from pipeline.models.port import Matrix
 from pipeline.models.retries import Deadline
 from pipeline.models.texts import MAX_INPUT_TOKENS, sendable
+from pipeline.models.words import Tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 LOCAL_MODEL: Final = "wordllama-l2-supercat"
 LOCAL_DIMENSIONS: Final = (64, 128, 256)
 
-_AT_ONCE: Final = 256  # texts tokenized together; bounds memory, and how late a deadline is noticed
+_AT_ONCE: Final = 256  # texts between two looks at the clock
 
 
 class LocalEmbedder:
@@ -37,7 +38,7 @@ class LocalEmbedder:
             raise Misconfigured(f"the local embedder has vectors of 64, 128 or 256 numbers, not {dimension}")
         self._dimension = dimension
         self._lock = threading.Lock()
-        self._loaded: tuple[Any, Matrix] | None = None
+        self._loaded: tuple[Tokens, Matrix] | None = None
 
     @property
     def model(self) -> str:
@@ -55,21 +56,20 @@ class LocalEmbedder:
         Raises EmbedderUnavailable when ``timeout_s`` passes before all are done, and Misconfigured.
         """
         deadline = Deadline(timeout_s)
-        tokenizer, weights = self._model()
+        tokens, weights = self._model()
         vectors = np.empty((len(texts), self._dimension), dtype=np.float32)
         for start in range(0, len(texts), _AT_ONCE):
             if deadline.passed:
                 raise EmbedderUnavailable(f"only {start} of {len(texts)} texts could be embedded in time")
-            batch = [sendable(text) for text in texts[start : start + _AT_ONCE]]
-            for row, encoding in enumerate(tokenizer.encode_batch_fast(batch, add_special_tokens=False), start=start):
-                # Summed text by text, without padding: a vector cannot depend on which texts shared its batch.
-                vectors[row] = _unit(weights[encoding.ids[:MAX_INPUT_TOKENS]].sum(axis=0))
+            for row, text in enumerate(texts[start : start + _AT_ONCE], start=start):
+                # Summed text by text: a vector cannot depend on which texts shared its batch.
+                vectors[row] = _unit(weights[tokens.of(sendable(text))[:MAX_INPUT_TOKENS]].sum(axis=0))
         return vectors
 
     def close(self) -> None:
         """Nothing is held open."""
 
-    def _model(self) -> tuple[Any, Matrix]:
+    def _model(self) -> tuple[Tokens, Matrix]:
         if self._loaded is None:
             with self._lock:
                 if self._loaded is None:
@@ -77,8 +77,8 @@ class LocalEmbedder:
         return self._loaded
 
 
-def _load(dimension: int) -> tuple[Any, Matrix]:
-    """The tokenizer and one vector per token. Raises Misconfigured when the package came without its weights."""
+def _load(dimension: int) -> tuple[Tokens, Matrix]:
+    """The tokens and one vector per token. Raises Misconfigured when the package came without its weights."""
     with _root_logger_untouched():
         import wordllama
     try:
@@ -89,8 +89,7 @@ def _load(dimension: int) -> tuple[Any, Matrix]:
         )
     except FileNotFoundError as error:
         raise Misconfigured("the wordllama package is installed without its weights") from error
-    model.tokenizer.no_padding()
-    return model.tokenizer, model.embedding
+    return Tokens(model.tokenizer), model.embedding
 
 
 @contextmanager
