@@ -75,9 +75,9 @@ class Documents:
         insert_many(
             self._connection,
             "INSERT INTO documents (tenant_id, namespace, document_id, latest_generation, created_at, updated_at)"
-            " VALUES (%s, %s, %s, 1, %s, %s)"
+            " VALUES (%s, %s, %s, %s, %s, %s)"
             " ON DUPLICATE KEY UPDATE latest_generation = latest_generation + 1, updated_at = VALUES(updated_at)",
-            [(self._tenant_id, namespace, document_id, moment, moment) for document_id in ordered],
+            [(self._tenant_id, namespace, document_id, 1, moment, moment) for document_id in ordered],
         )
         numbered: dict[DocumentId, Generation] = {}
         for ids in slices(ordered, _ROWS_PER_STATEMENT):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from pymysql.cursors import RE_INSERT_VALUES
 from sqlalchemy import Connection
 
 
@@ -33,7 +34,13 @@ def to_json(value: Any) -> str:
 
 
 def insert_many(connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Run ``INSERT … VALUES (%s, …)`` for all rows; PyMySQL joins them into statements of about 1 MB."""
+    """Run ``INSERT … VALUES (%s, …)`` for all rows; PyMySQL joins them into statements of about 1 MB.
+
+    Raises ValueError for a statement that it would not join, one with a literal among the values for instance: it
+    would be sent once for each row.
+    """
+    if not RE_INSERT_VALUES.match(statement):
+        raise ValueError(f"rows cannot be joined for: {statement}")
     if rows:
         connection.exec_driver_sql(statement, list(rows))
 

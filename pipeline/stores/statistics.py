@@ -23,7 +23,7 @@ from pipeline.stores.rows import now, slices
 
 _TERMS_AT_ONCE = 20_000
 _SMALL = 1_000  # terms; up to here a change is cheaper to add than to put aside
-_MOST_WAITING = 32  # changes of a namespace: some 8,000 chunks, or 4 MB to add together
+_MOST_WAITING = 64  # changes of a namespace: some 16,000 chunks, or 15 MB to add together
 _SWEPT_AFTER_S = 30.0
 _TOKEN_BYTES = 13  # see core.terms.Tokenizer
 
