@@ -61,8 +61,10 @@ class Turns:
 
 _TURNS_NOW = text(
     "SELECT j.tenant_id, j.job_id, j.request_id FROM jobs j LEFT JOIN ingest_turns t ON t.tenant_id = j.tenant_id"
-    " WHERE j.finished_at IS NULL AND j.paused_at IS NULL AND EXISTS (SELECT 1 FROM job_items i"
-    " WHERE i.tenant_id = j.tenant_id AND i.job_id = j.job_id AND i.state = 'queued' AND i.next_attempt_at <= :now)"
+    # A scalar with LIMIT 1 looks for one item of each job; EXISTS is made a join that reads all that are queued.
+    " WHERE j.finished_at IS NULL AND j.paused_at IS NULL AND (SELECT 1 FROM job_items i"
+    " WHERE i.tenant_id = j.tenant_id AND i.job_id = j.job_id AND i.state = 'queued' AND i.next_attempt_at <= :now"
+    " LIMIT 1) = 1"
     # NULL, never served, comes first.
     " ORDER BY t.served_at, j.tenant_id, j.served_at, j.created_at, j.job_id LIMIT :limit"
 )
