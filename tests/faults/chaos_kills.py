@@ -95,7 +95,7 @@ def _children(pid: int) -> list[int]:
 def _empty_redis() -> None:
     client = redis.Redis.from_url(load().redis_url.get_secret_value(), socket_timeout=2)
     try:
-        client.flushall()
+        client.flushdb()
     except redis.RedisError as error:
         print(f"          not emptied: {type(error).__name__}", flush=True)
     finally:

@@ -45,3 +45,27 @@ def search(client: httpx.Client, namespace: str | Sequence[str], text: str, **fi
 def found_documents(answer: dict[str, Any]) -> list[str]:
     """The documents of an answer, best first, each once."""
     return list(dict.fromkeys(chunk["document_id"] for chunk in answer["chunks"]))
+
+
+def half_done(client: httpx.Client, namespace: str, documents: int) -> str:
+    """Send so many documents in one job and return in the middle of its work. Gives the job's id."""
+    sent = [
+        document(f"d{n}", " ".join(f"Sentence {m} of document {n} speaks of subject {n * m % 97}." for m in range(40)))
+        for n in range(documents)
+    ]
+    accepted = client.post("/v1/documents", json={"namespace": namespace, "documents": sent})
+    assert accepted.status_code == 202
+    ends, done = time.monotonic() + 60, 0
+    while done < 64 and time.monotonic() < ends:
+        time.sleep(0.05)
+        done = client.get(accepted.headers["Location"]).json()["succeeded"]
+    assert 64 <= done < documents, "the job has to be in its middle"
+    return str(accepted.json()["job_id"])
+
+
+def assert_whole(client: httpx.Client, namespace: str, *, documents: int, chunks: int) -> None:
+    """Both stores hold exactly so many documents and chunks, and agree."""
+    report = client.post("/v1/verify", json={"namespaces": [namespace]}).json()
+    assert (report["missing"], report["orphaned"], report["stale"]) == (0, 0, 0)
+    assert report["namespaces"][0]["documents"] == documents
+    assert report["namespaces"][0]["chunks"] == chunks
