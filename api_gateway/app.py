@@ -34,6 +34,7 @@ from api_gateway.routes import (
 )
 from pipeline.errors import PipelineError, Unavailable
 from pipeline.flows.resources import Resources
+from pipeline.sandbox.plugins import register_installed_parsers
 from pipeline.settings import Settings
 from pipeline.stores import migrate
 
@@ -58,6 +59,7 @@ _ROUTERS = (
 def create_app(settings: Settings, resources: Resources | None = None) -> FastAPI:
     """The gateway as an ASGI application. Nothing is connected before it starts or is asked something."""
     app = FastAPI(lifespan=_lifespan, openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    register_installed_parsers()  # what is accepted depends on it
     app.state.gateway = Gateway(settings, resources or Resources(settings))
     for module in _ROUTERS:
         app.include_router(module.router)

@@ -11,7 +11,7 @@ from api_gateway.bodies import Decoded, Flaw, decode_json, flaws_in
 from api_gateway.problems import MOST_ERRORS, Problem, invalid, places, pointer
 from api_gateway.wire.documents import Envelope, Intake, to_chunking
 from pipeline.flows.intake import Batch, Refusal
-from pipeline.records import Namespace, Upload
+from pipeline.records import Namespace, Priority, Upload
 from pipeline.settings import Settings
 from pipeline.stores.tenants import Principal
 
@@ -34,6 +34,7 @@ def batch_of(body: bytes, principal: Principal, request_id: str, use: Settings) 
         request_id=request_id,
         entries=entries,
         on_conflict=envelope.on_conflict,
+        priority=Priority(envelope.priority) if envelope.priority else None,
     )
 
 

@@ -85,6 +85,24 @@ class ParserUnavailable(Unavailable):
     code = "parser_unavailable"
 
 
+class FetchRefused(Rejected):
+    """The document's address is none that this installation fetches from."""
+
+    code = "fetch_refused"
+
+
+class FetchFailed(Rejected):
+    """The server that has the document does not give it out."""
+
+    code = "fetch_failed"
+
+
+class FetchUnavailable(Unavailable):
+    """The server that has the document did not answer in time, or asked to come back later."""
+
+    code = "fetch_unavailable"
+
+
 class EmbedderUnavailable(Unavailable):
     """The embedding service did not answer, or asked to be left alone for a while."""
 

@@ -18,6 +18,8 @@ QueryId = NewType("QueryId", str)
 
 Vector = list[float]
 
+OCTETS = "application/octet-stream"  # the media type of bytes that nobody has said anything about
+
 # The namespace of version-5 UUIDs under which every chunk id is derived; changing it would orphan every vector.
 _CHUNK_IDS = uuid.UUID("5f0c3f0e-6d5b-4b0e-9f57-2a4f9c1d7e10")
 
@@ -96,7 +98,10 @@ class DocumentFields:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """One document on its way in: its fields and its bytes, not yet parsed."""
+    """One document on its way in: its fields and its bytes, not yet parsed.
+
+    ``to_fetch``: the bytes are at ``source_uri``; ``media_type`` is then what to read them as, or OCTETS to find out.
+    """
 
     document_id: DocumentId
     fields: DocumentFields
@@ -104,6 +109,7 @@ class Upload:
     media_type: str
     source_uri: str | None = None
     chunking: Chunking = Chunking()
+    to_fetch: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +147,13 @@ class ItemState(enum.StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     CANCELLED = "cancelled"
+
+
+class Priority(enum.StrEnum):
+    """Which of a tenant's jobs goes first."""
+
+    INTERACTIVE = "interactive"  # somebody waits for it
+    BULK = "bulk"  # as soon as nobody waits, and now and then all the same
 
 
 class FailureReason(enum.StrEnum):

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from pipeline.core.addresses import Network, parse_networks
 from pipeline.errors import Misconfigured
 
 RecallSource = Literal["keyword", "semantic"]
@@ -47,6 +48,9 @@ class Settings(BaseSettings):
     ingest_lease_s: Annotated[float, Field(ge=1)] = 30.0
     parser_memory_bytes: Annotated[int, Field(ge=256 * 1024 * 1024)] = 1024 * 1024 * 1024
     parser_timeout_s: Annotated[float, Field(ge=0.1, le=600)] = 10.0
+    fetch_allow_networks: Annotated[tuple[Network, ...], NoDecode] = ()
+    fetch_timeout_s: Annotated[float, Field(ge=0.1, le=300)] = 15.0
+    interactive_documents: Annotated[int, Field(ge=0)] = 20
     ingest_max_attempts: Annotated[int, Field(ge=1, le=100)] = 12
     retired_grace_s: Annotated[float, Field(ge=0)] = 15.0
     sweep_interval_s: Annotated[float, Field(ge=0.5)] = 5.0
@@ -107,6 +111,12 @@ class Settings(BaseSettings):
             return json.loads(value)
         pairs = [part.partition(":") for part in value.split(",") if part.strip()]
         return {name.strip(): float(weight) for name, _, weight in pairs}
+
+    @field_validator("fetch_allow_networks", mode="before")
+    @classmethod
+    def _split_networks(cls, value: Any) -> Any:
+        """Take ``10.1.0.0/16,fd00::/8``."""
+        return parse_networks(value) if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:

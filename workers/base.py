@@ -22,6 +22,7 @@ class LoggedTask(Task):  # type: ignore[misc]  # Celery has no types
     about documents, the deadline about queries."""
 
     ignore_result = True
+    throws = (Unavailable,)  # Celery does not tell of it, on_failure does
     max_retries = 0
 
     def on_failure(self, exc: Exception, task_id: str, args: Any, kwargs: Any, einfo: Any) -> None:

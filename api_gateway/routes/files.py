@@ -21,7 +21,7 @@ from api_gateway.wire.documents import Intake, to_chunking
 from api_gateway.wire.files import FilesForm, SentFile, entries_of, to_form
 from api_gateway.wire.shapes import JobAccepted
 from pipeline.flows.intake import Batch, Ticket, accept
-from pipeline.records import Namespace
+from pipeline.records import Namespace, Priority
 from pipeline.stores.tenants import Principal
 from workers import dispatch
 
@@ -65,7 +65,7 @@ _FORM: dict[str, Any] = {
     summary="Hand in files",
 )
 async def submit(request: Request, principal: Writer) -> Response:
-    """Any number of `file` parts: txt, md, html, jsonl. A file's name becomes its document's id."""
+    """Any number of `file` parts: txt, md, html, pdf, docx, xlsx, csv, json, jsonl. A file's name becomes its document's id."""
     gateway = gateway_of(request)
     sent = await _read_form(request, gateway)
     try:
@@ -129,4 +129,5 @@ def _batch_of(
         request_id=request_id,
         entries=entries,
         on_conflict=form.on_conflict,
+        priority=Priority(form.priority) if form.priority else None,
     )

@@ -49,6 +49,7 @@ def job(view: JobView) -> dict[str, Any]:
         "updated_at": view.updated_at,
         "finished_at": view.finished_at,
         "paused_at": view.paused_at,
+        "priority": view.priority,
         "waiting_reason": view.waiting_reason,
         "stages": view.stages,
         "errors": [

@@ -13,7 +13,6 @@ from api_gateway.wire.fields import (
     Author,
     DocumentIdText,
     Integer64,
-    MediaType,
     Metadata,
     Moment,
     NamespaceName,
@@ -23,6 +22,7 @@ from api_gateway.wire.fields import (
     Wire,
     tidy_document_id,
 )
+from api_gateway.wire.sources import BadSource, SourceIn, content_of, document_id_of
 from pipeline.flows.intake import Refusal
 from pipeline.records import Chunking, DocumentFields, DocumentId, Upload
 from pipeline.settings import Settings
@@ -36,18 +36,12 @@ class ChunkingIn(Wire):
     overlap: Annotated[float, Field(ge=0.0, le=0.5)] | None = None
 
 
-class SourceIn(Wire):
-    """Where the text came from, and how it is to be read."""
-
-    uri: Annotated[str, Field(max_length=2048)] | None = None
-    media_type: MediaType | None = None
-
-
 class DocumentIn(Wire):
-    """One document. Without a `document_id` it is given one, and sending it again makes another document."""
+    """One document. Without a `document_id` it is called by its file or its address; a bare text is given a new id then,
+    and sending it again makes another document."""
 
     document_id: DocumentIdText | None = None
-    text: str
+    text: str | None = None
     title: Title | None = None
     author: Author | None = None
     type: TypeName | None = None
@@ -65,6 +59,7 @@ class Envelope(Wire):
     namespace: NamespaceName
     on_conflict: Literal["replace", "skip", "error"] = "replace"
     chunking: ChunkingIn | None = None
+    priority: Literal["interactive", "bulk"] | None = None
     documents: Annotated[list[Any], Field(min_length=1)]
 
 
@@ -107,17 +102,27 @@ class Intake:
         try:
             sent = _DOCUMENT.validate_python(value)
         except ValidationError as error:
-            return self._invalid(value, where, places(error))
-        source = sent.source
+            found = places(error)
+            if isinstance(value, dict) and not {"text", "source"} & set(value):
+                found.insert(0, {"pointer": "/text", "detail": "is required"})
+            return self._invalid(value, where, found)
+        try:
+            content = content_of(sent.text, sent.source)
+        except BadSource as error:
+            if error.code == "invalid_document":
+                return self._invalid(value, where, [{"pointer": error.where, "detail": error.detail}])
+            return self.refuse(sent.document_id, error.code, error.detail, where + error.where)
+        document_id = sent.document_id or (document_id_of(content.name) if content.name else str(uuid.uuid4()))
         return self.upload(
-            document_id=str(uuid.uuid4()) if sent.document_id is None else sent.document_id,
+            document_id=document_id,
             fields=to_fields(sent),
-            body=sent.text.encode(),
-            media_type=(source.media_type if source else None) or "text/plain",
-            source_uri=source.uri if source else None,
+            body=content.body,
+            media_type=content.media_type,
+            source_uri=content.uri,
             where=where,
-            text_where=f"{where}/text",
-            blank=not sent.text or sent.text.isspace(),
+            text_where=where + content.where,
+            blank=content.blank,
+            to_fetch=content.to_fetch,
         )
 
     def upload(
@@ -131,6 +136,7 @@ class Intake:
         where: str,
         text_where: str,
         blank: bool,
+        to_fetch: bool = False,
     ) -> Upload | Refusal:
         """An upload, unless it is empty, too large or comes twice."""
         if blank:
@@ -149,6 +155,7 @@ class Intake:
             media_type=media_type,
             source_uri=source_uri,
             chunking=self._chunking,
+            to_fetch=to_fetch,
         )
 
     def refuse(self, document_id: str | None, code: str, detail: str, where: str) -> Refusal:
@@ -175,14 +182,16 @@ class Intake:
 
 def to_fields(sent: DocumentIn) -> DocumentFields:
     """What the document says of itself."""
+    source = sent.source
+    tags = [*(sent.tags or ()), *((source.tags if source else None) or ())]
     return DocumentFields(
         title=sent.title,
         author=sent.author,
         type=sent.type,
-        tags=tuple(sent.tags or ()),
+        tags=tuple(dict.fromkeys(tags)) if source and source.tags else tuple(tags),
         published_at=sent.published_at,
         story_time=sent.story_time,
-        metadata=sent.metadata or {},
+        metadata={**((source.metadata if source else None) or {}), **(sent.metadata or {})},
     )
 
 

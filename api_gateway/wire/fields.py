@@ -94,14 +94,6 @@ def _inner(value: dict[str, Any] | list[Any]) -> list[Any]:
     return [inner for inner in found if isinstance(inner, dict | list)]
 
 
-def _media_type(value: str) -> str:
-    """One of those whose text can be sent in JSON, without parameters: the text is decoded already."""
-    base = value.partition(";")[0].strip().lower()
-    if base not in TEXT_MEDIA_TYPES:
-        raise ValueError("must be " + ", ".join(TEXT_MEDIA_TYPES[:-1]) + f" or {TEXT_MEDIA_TYPES[-1]}")
-    return base
-
-
 TEXT_MEDIA_TYPES = ("text/plain", "text/markdown", "text/html")
 
 NamespaceName = Annotated[
@@ -112,9 +104,6 @@ DocumentIdText = Annotated[
 ]
 Moment = Annotated[datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})]
 Metadata = Annotated[dict[str, Any], AfterValidator(_metadata)]
-MediaType = Annotated[
-    str, AfterValidator(_media_type), WithJsonSchema({"type": "string", "enum": list(TEXT_MEDIA_TYPES)})
-]
 Integer64 = Annotated[int, Field(ge=-INT64, le=INT64 - 1)]
 Title = Annotated[str, Field(max_length=1024)]
 Author = Annotated[str, Field(max_length=255)]

@@ -2,44 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
-import unicodedata
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import orjson
-from pydantic import BeforeValidator, ValidationError
-from pydantic.json_schema import WithJsonSchema
+from pydantic import ValidationError
 
 from api_gateway.bodies import flaws_in
 from api_gateway.problems import invalid, places, pointer
 from api_gateway.wire.documents import ChunkingIn, DocumentIn, Intake
 from api_gateway.wire.fields import Metadata, NamespaceName, Tags, TypeName, Wire
+from api_gateway.wire.sources import ParserHint, document_id_of, storable, with_hash
 from pipeline.core.parsing import JSONL, media_type_of, split_jsonl
 from pipeline.errors import MalformedDocument, Rejected, UnsupportedMediaType
 from pipeline.flows.intake import Refusal
 from pipeline.records import DocumentFields, Upload
 
-_LONGEST_ID = 64
-_HASH_DIGITS = 16
-_LONGEST_MEDIA_TYPE = 127
 _ID_NAMES = ("document_id", "doc_id", "id", "_id")
 _FIELDS = frozenset(DocumentIn.model_fields)
-
-
-def _hint(value: Any) -> Any:
-    """A suffix or a media type, as the media type to read every file as."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return media_type_of(f"file.{value.strip().lstrip('.')}", value)
-    except UnsupportedMediaType as error:
-        raise ValueError(f"names no known format: {error}") from None
-
-
-ParserHint = Annotated[str, BeforeValidator(_hint), WithJsonSchema({"type": "string", "examples": ["md", "text/html"]})]
 
 
 class FilesForm(Wire):
@@ -53,6 +34,7 @@ class FilesForm(Wire):
     metadata: Metadata | None = None
     parser_hint: ParserHint | None = None
     chunking: ChunkingIn | None = None
+    priority: Literal["interactive", "bulk"] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +101,7 @@ def entries_of(files: Sequence[SentFile], form: FilesForm, intake: Intake) -> It
             document_id=_unique(document_id_of(file.name), file.body, names),
             fields=DocumentFields(type=form.type, tags=tuple(form.tags or ()), metadata=form.metadata or {}),
             body=file.body,
-            media_type=_storable(media_type),
+            media_type=storable(media_type),
             source_uri=file.name[:2048] or None,
             where=where,
             text_where=where,
@@ -158,38 +140,12 @@ def document_of(line: Mapping[str, Any], number: int, file_name: str, form: File
     return document
 
 
-def document_id_of(file_name: str) -> str:
-    """A document id out of a file's name: relative folders are kept, so that equal names in two of them differ.
-
-    What is too long keeps its beginning and ends in a hash of the whole; a name of nothing gives a new id.
-    """
-    parts = [part.strip() for part in file_name.replace("\\", "/").split("/")]
-    kept = "/".join(part for part in parts if part not in ("", ".", ".."))
-    clean = "".join(
-        character for character in kept if unicodedata.category(character)[0] not in "CZ" or character == " "
-    )
-    name = clean.strip()
-    if not name:
-        return str(uuid.uuid4())
-    return name if len(name) <= _LONGEST_ID else _with_hash(name, name.encode("utf-8", "replace"), _HASH_DIGITS)
-
-
 def _unique(document_id: str, body: bytes, taken: set[str]) -> str:
     """Another id for a second file of the same name, which is the same whenever the same file is sent."""
     if document_id in taken:
-        document_id = _with_hash(document_id, body, 8)
+        document_id = with_hash(document_id, body, 8)
     taken.add(document_id)
     return document_id
-
-
-def _with_hash(name: str, of: bytes, digits: int) -> str:
-    tail = "~" + hashlib.sha256(of).hexdigest()[:digits]
-    return name[: _LONGEST_ID - len(tail)].rstrip() + tail
-
-
-def _storable(media_type: str) -> str:
-    fits = media_type.isascii() and media_type.isprintable() and len(media_type) <= _LONGEST_MEDIA_TYPE
-    return media_type if fits else media_type.partition(";")[0]
 
 
 def _refused(file: SentFile, error: Rejected, where: str, intake: Intake) -> Refusal:

@@ -47,6 +47,7 @@ class Job(Shape):
     updated_at: datetime
     finished_at: datetime | None
     paused_at: datetime | None
+    priority: Literal["interactive", "bulk"]
     waiting_reason: Literal["queued_behind_others", "no_worker", "paused", "retrying"] | None
     stages: dict[str, int]
     errors: list[JobError]

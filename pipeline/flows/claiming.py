@@ -10,10 +10,10 @@ from pipeline.flows.resources import Resources
 from pipeline.records import JobId, TenantId
 from pipeline.stores.claims import Claim, Claims
 from pipeline.stores.jobs import Ledger
-from pipeline.stores.turns import Turn, Turns, tenants_in, turns
+from pipeline.stores.turns import Turn, Turns, turns, waiting_for_each_other
 from pipeline.stores.work import unit_of_work
 
-_SHARED = 4  # while several tenants wait, batches are a quarter, so that nobody waits long for the next turn
+_SHARED = 4  # while others wait, batches are a quarter, so that nobody waits long for the next turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ def take_next(use: Resources) -> Taken | None:
     """
     with unit_of_work(use.mysql) as work:
         waiting = turns(work.connection)
-    share = _SHARED if tenants_in(waiting) > 1 else 1
+    share = _SHARED if waiting_for_each_other(waiting) else 1
     full: set[TenantId] = set()
     for place, turn in enumerate(waiting):
         if turn.tenant_id in full:
@@ -61,6 +61,7 @@ def take(tenant_id: TenantId, job_id: JobId, use: Resources, *, share: int = 1) 
             limit=max(1, limits.ingest_batch_documents // share),
             max_bytes=max(1, limits.ingest_batch_bytes // share),
             lease_s=limits.ingest_lease_s,
+            fetch_limit=-(-use.fetches.room(tenant_id) // share),
         )
         if claims.items:
             round_robin.served(job_id)

@@ -11,18 +11,17 @@ from dataclasses import replace
 
 import structlog
 
-from pipeline.core.batching import backoff_s
-from pipeline.errors import LeaseLost, Misconfigured, PipelineError, Unavailable, VectorsMissing
+from pipeline.errors import LeaseLost, Misconfigured, Unavailable, VectorsMissing
 from pipeline.flows.claiming import take, take_next
-from pipeline.flows.closing import close
 from pipeline.flows.embedding import embed
+from pipeline.flows.fetching import hand_over
+from pipeline.flows.postponing import give_up_or_retry
 from pipeline.flows.preparing import prepare, write_aside
 from pipeline.flows.resources import Resources
 from pipeline.flows.showing import show
-from pipeline.records import FailureReason, JobId, TenantId
+from pipeline.records import JobId, TenantId
 from pipeline.stores.engines import Conflict
 from pipeline.stores.jobs import Claim, Ledger
-from pipeline.stores.retired import Retired
 from pipeline.stores.work import unit_of_work
 
 log = structlog.get_logger(__name__)
@@ -37,7 +36,7 @@ def ingest_next(use: Resources, *, ring: Callable[[TenantId, JobId], object]) ->
     taken = take_next(use)
     if taken is None:
         return 0
-    _work_on(taken.tenant_id, taken.claims, use)
+    _begin(taken.tenant_id, taken.claims, use, ring=ring)
     if taken.heir:
         ring(taken.heir.tenant_id, taken.heir.job_id)
     return len(taken.claims)
@@ -53,10 +52,19 @@ def ingest_batch(
     claims = take(tenant_id, job_id, use)
     if claims is None or not claims.items:
         return 0
-    _work_on(tenant_id, claims.items, use)
+    _begin(tenant_id, claims.items, use, ring=ring)
     if claims.more:
         ring(tenant_id, job_id)
     return len(claims.items)
+
+
+def _begin(
+    tenant_id: TenantId, claims: Sequence[Claim], use: Resources, *, ring: Callable[[TenantId, JobId], object]
+) -> None:
+    """Work on what has its bytes; what is to be fetched goes to threads, and comes back to the queue with them."""
+    ready = hand_over(tenant_id, claims, use, ring=ring)
+    if ready:
+        _work_on(tenant_id, ready, use)
 
 
 def _work_on(tenant_id: TenantId, claims: Sequence[Claim], use: Resources) -> None:
@@ -82,7 +90,7 @@ def _work_on(tenant_id: TenantId, claims: Sequence[Claim], use: Resources) -> No
             _one_by_one(tenant_id, claims, use)
         else:
             log.exception("ingest_bug", job_id=claims[0].job_id, ordinal=claims[0].ordinal)
-            _give_up_or_retry(tenant_id, claims[0], error, use)
+            give_up_or_retry(tenant_id, claims[0], error, use)
 
 
 def _still_held(tenant_id: TenantId, claims: Sequence[Claim], use: Resources) -> list[Claim]:
@@ -113,26 +121,4 @@ def _carry_out(tenant_id: TenantId, claims: Sequence[Claim], use: Resources) -> 
 
 def _put_back(tenant_id: TenantId, claims: Sequence[Claim], error: Exception, use: Resources) -> None:
     for claim in claims:
-        _give_up_or_retry(tenant_id, claim, error, use)
-
-
-def _give_up_or_retry(tenant_id: TenantId, claim: Claim, error: Exception, use: Resources) -> None:
-    """Decide from the number of attempts; where even that cannot be written, the lease runs out and decides."""
-    code = getattr(error, "code", "internal_error")
-    detail = str(error) if hasattr(error, "code") else f"unexpected {type(error).__name__}"
-    delay = max(backoff_s(claim.attempts), getattr(error, "retry_after_s", None) or 0.0)
-    try:
-        with unit_of_work(use.mysql) as work:
-            ledger = Ledger(work.connection, tenant_id)
-            ledger.hold([claim])
-            if claim.attempts >= use.settings.ingest_max_attempts:
-                reason = FailureReason.GAVE_UP if isinstance(error, PipelineError) else FailureReason.BUG
-                told = f"gave up after {claim.attempts} attempts: {detail}"
-                ledger.fail([claim], code=code, detail=told, reason=reason)
-                Retired(work.connection, tenant_id).add([claim.generation])
-                close(tenant_id, [claim], ledger, use, work)
-            else:
-                ledger.put_back([claim], delay_s=delay, code=code, detail=detail)
-    except (Unavailable, LeaseLost) as second:
-        log.warning("left_to_the_lease", job_id=claim.job_id, ordinal=claim.ordinal, code=second.code)
-    log.info("item_put_back", job_id=claim.job_id, ordinal=claim.ordinal, code=code, attempts=claim.attempts)
+        give_up_or_retry(tenant_id, claim, error, use)

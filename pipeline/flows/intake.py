@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from pipeline.flows.resources import Resources
-from pipeline.records import DocumentId, Generation, JobId, Namespace, TenantId, Upload
+from pipeline.records import DocumentId, Generation, JobId, Namespace, Priority, TenantId, Upload
 from pipeline.stores.documents import Documents
 from pipeline.stores.engines import Conflict
 from pipeline.stores.jobs import Ledger, NewItem
@@ -33,13 +33,14 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What one request submits, in its own order."""
+    """What one request submits, in its own order. Without a ``priority``, its size decides."""
 
     tenant_id: TenantId
     namespace: Namespace
     request_id: str
     entries: Sequence[Upload | Refusal]
     on_conflict: OnConflict = "replace"
+    priority: Priority | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +77,9 @@ def accept(batch: Batch, use: Resources, *, ring: Callable[[Ticket], None]) -> T
         taken = [upload for upload in uploads if upload.document_id in numbered]
         _quotas(work.connection, batch.tenant_id, use).check(arriving=len(taken))
         documents.store(job_id, [(numbered[upload.document_id], upload) for upload in taken])
-        Ledger(work.connection, batch.tenant_id).open(job_id, batch.namespace, batch.request_id, items)
+        Ledger(work.connection, batch.tenant_id).open(
+            job_id, batch.namespace, batch.request_id, items, priority=_priority(batch, use)
+        )
         ticket = Ticket(
             tenant_id=batch.tenant_id,
             job_id=job_id,
@@ -86,6 +89,11 @@ def accept(batch: Batch, use: Resources, *, ring: Callable[[Ticket], None]) -> T
         )
         work.after_commit(lambda: ring(ticket))
     return ticket
+
+
+def _priority(batch: Batch, use: Resources) -> Priority:
+    small = len(batch.entries) <= use.settings.interactive_documents
+    return batch.priority or (Priority.INTERACTIVE if small else Priority.BULK)
 
 
 def _quotas(connection: Connection, tenant_id: TenantId, use: Resources) -> Quotas:

@@ -12,7 +12,6 @@ from sqlalchemy import Connection
 
 from pipeline.core.assembling import assemble
 from pipeline.core.chunking import embedding_text
-from pipeline.core.parsing import parse
 from pipeline.core.terms import tokenizer_of
 from pipeline.errors import Rejected
 from pipeline.flows.resources import Resources
@@ -21,7 +20,7 @@ from pipeline.stores import alignment
 from pipeline.stores.alignment import ChunkRow, VectorRow
 from pipeline.stores.chunk_edits import ChunkEdits, OwnedChunk
 from pipeline.stores.chunks import Chunks
-from pipeline.stores.documents import Documents
+from pipeline.stores.documents import Documents, Source
 from pipeline.stores.rows import slices
 from pipeline.stores.work import unit_of_work
 
@@ -223,26 +222,18 @@ def _chunk(row: OwnedChunk) -> Chunk:
 def _restore(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, use: Resources) -> int:
     """Cut a shown document again and write the chunks that are not there; what was deleted by hand stays deleted.
 
-    Where its bytes are gone too, the number noted is corrected instead, so that it tells what there is.
+    Where its bytes are gone too, the number noted is corrected instead, so that it tells what there is. Parsing takes
+    its time, so nothing is locked meanwhile; a document that shows another generation afterwards is left alone.
     """
     with unit_of_work(use.mysql) as work:
         generation = Documents(work.connection, tenant_id).published(namespace, document_id)
-        if generation is None:
+        known = Documents(work.connection, tenant_id).sources([generation] if generation else [])
+    if generation is None:
+        return 0
+    chunks = _cut_again(known[generation], use) if generation in known else []
+    with unit_of_work(use.mysql) as work:
+        if Documents(work.connection, tenant_id).published(namespace, document_id) != generation:
             return 0
-        source = Documents(work.connection, tenant_id).sources([generation]).get(generation)
-        chunks: list[Chunk] = []
-        if source is not None:
-            try:
-                chunks = assemble(
-                    parse(source.body, media_type=source.media_type, filename=source.source_uri),
-                    generation,
-                    title=source.fields.title,
-                    chunking=source.chunking,
-                    tokenizer=tokenizer_of(generation.scope),
-                    limit=use.settings.max_chunks_per_document,
-                )
-            except Rejected as error:
-                log.warning("document_not_cut_again", tenant_id=tenant_id, code=error.code)
         edits = ChunkEdits(work.connection, tenant_id)
         there, removed = edits.ordinals(generation)
         lost = [chunk for chunk in chunks if chunk.ordinal not in there and chunk.ordinal not in removed]
@@ -250,6 +241,23 @@ def _restore(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId,
         edits.remove(generation, [])  # notes how many there are now
     log.warning("chunks_restored", tenant_id=tenant_id, chunks=len(lost))
     return len(lost) or 1
+
+
+def _cut_again(source: Source, use: Resources) -> list[Chunk]:
+    """The chunks of a document, as they were made at first; none if it is at fault by now."""
+    generation = source.generation
+    try:
+        return assemble(
+            use.parser.parse(source.body, media_type=source.media_type, filename=source.source_uri),
+            generation,
+            title=source.fields.title,
+            chunking=source.chunking,
+            tokenizer=tokenizer_of(generation.scope),
+            limit=use.settings.max_chunks_per_document,
+        )
+    except Rejected as error:
+        log.warning("document_not_cut_again", tenant_id=generation.scope.tenant_id, code=error.code)
+        return []
 
 
 def _generation(tenant_id: TenantId, namespace: Namespace, document_id: str, number: int) -> Generation:

@@ -8,10 +8,13 @@ from functools import cached_property
 import redis
 from sqlalchemy import Engine
 
+from pipeline.fetching.fetch import Fetcher
+from pipeline.fetching.threads import FetchThreads
 from pipeline.models.factory import make_embedder, make_reranker
 from pipeline.models.port import Embedder, Reranker
 from pipeline.records import TenantId
 from pipeline.sandbox.parser import Parser
+from pipeline.sandbox.plugins import register_installed_parsers
 from pipeline.settings import Settings
 from pipeline.stores.engines import mysql_engine, postgres_engine, redis_client
 from pipeline.stores.queries import Queries
@@ -61,6 +64,22 @@ class Resources:
         timeout_s = min(self.settings.parser_timeout_s, self.settings.ingest_lease_s / 3)
         return Parser(memory_bytes=self.settings.parser_memory_bytes, timeout_s=timeout_s)
 
+    @cached_property
+    def fetcher(self) -> Fetcher:
+        """What gets documents from the web."""
+        register_installed_parsers()  # what a fetched document may be depends on it
+        limits = self.settings
+        return Fetcher(
+            timeout_s=limits.fetch_timeout_s,
+            max_bytes=limits.max_document_bytes,
+            permitted=limits.fetch_allow_networks,
+        )
+
+    @cached_property
+    def fetches(self) -> FetchThreads:
+        """The threads in which this process waits for the web, beside its other work."""
+        return FetchThreads()
+
     def vectors(self, tenant_id: TenantId) -> Vectors:
         """One tenant's vectors."""
         return Vectors(self.postgres, tenant_id, distance=self.settings.pgvector_distance)
@@ -74,6 +93,6 @@ class Resources:
         for name in ("mysql", "postgres"):
             if name in self.__dict__:
                 self.__dict__[name].dispose()
-        for name in ("redis", "embedder", "reranker", "parser"):
+        for name in ("fetches", "redis", "embedder", "reranker", "parser"):
             if name in self.__dict__:
                 self.__dict__[name].close()

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 from pipeline.core.parsing import parse
 from pipeline.errors import MalformedDocument, ParserMemory, Rejected
 from pipeline.sandbox.frames import frame_of, packed, read_frame
+from pipeline.sandbox.plugins import register_installed_parsers
 
 _MOST_FILES = 64  # file descriptors
 _WORN_OUT = 0.5  # share of the memory from which the process ends, because little of it comes back
@@ -30,6 +31,7 @@ def main() -> None:
     _bound(resource.RLIMIT_FSIZE, 0)
     _bound(resource.RLIMIT_CORE, 0)
     _bound(resource.RLIMIT_NOFILE, _MOST_FILES)
+    register_installed_parsers()
     read = partial(_read, requests)
     answers.write(packed({"ready": True}))
     answers.flush()

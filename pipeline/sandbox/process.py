@@ -154,10 +154,11 @@ class ParserProcess:
 
 
 def _environment() -> dict[str, str]:
-    """Nothing of ours: no settings, no keys. One thread is enough for what numpy does in there, which is nothing."""
+    """Nothing of ours: no settings, no keys; but the same packages, among which parsers of others may be. One thread is
+    enough for what numpy does in there, which is nothing."""
     return {
         "PATH": os.defpath,
-        "PYTHONPATH": str(_ROOT),
+        "PYTHONPATH": os.pathsep.join([str(_ROOT), *(folder for folder in sys.path if os.path.isabs(folder))]),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUTF8": "1",
         "OPENBLAS_NUM_THREADS": "1",

@@ -24,7 +24,8 @@ class NewItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """An item that this worker holds. ``again``: it has begun to write before, under this very claim."""
+    """An item that this worker holds. ``again``: it has begun to write before, under this very claim. ``to_fetch``: there
+    are no bytes of it yet, as of nothing else that is accepted."""
 
     job_id: JobId
     ordinal: int
@@ -32,6 +33,7 @@ class Claim:
     fencing_token: int
     attempts: int
     again: bool = False
+    to_fetch: bool = False
 
     @property
     def may_have_rows(self) -> bool:

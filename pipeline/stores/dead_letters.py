@@ -147,7 +147,7 @@ class DeadLetters:
                     media_type=row.media_type,
                     source_uri=row.source_uri,
                     body_bytes=row.body_bytes,
-                    content_hash=row.content_hash.hex() if row.content_hash else None,
+                    content_hash=row.content_hash.hex() if row.content_hash and row.body_bytes else None,
                     available=bool(row.available),
                 ),
             )

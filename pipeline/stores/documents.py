@@ -132,9 +132,17 @@ class Documents:
         )
         insert_many(
             self._connection,
-            "INSERT INTO payloads (tenant_id, namespace, document_id, generation, body) VALUES (%s, %s, %s, %s, %s)",
+            "INSERT INTO payloads (tenant_id, namespace, document_id, generation, body, to_fetch)"
+            " VALUES (%s, %s, %s, %s, %s, %s)",
             [
-                (self._tenant_id, generation.scope.namespace, generation.document_id, generation.number, upload.body)
+                (
+                    self._tenant_id,
+                    generation.scope.namespace,
+                    generation.document_id,
+                    generation.number,
+                    upload.body,
+                    upload.to_fetch,
+                )
                 for generation, upload in uploads
             ],
         )

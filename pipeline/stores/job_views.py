@@ -52,6 +52,7 @@ class JobView:
     updated_at: datetime
     finished_at: datetime | None
     paused_at: datetime | None
+    priority: str
     waiting_reason: WaitingReason | None
     stages: dict[str, int]
     errors: tuple[ItemView, ...]
@@ -113,7 +114,8 @@ class JobViews:
     def _select(self, where: str, values: dict[str, object], *, limit: int) -> Sequence[Any]:
         return self._connection.execute(
             text(
-                "SELECT job_id, namespace, total, created_at, updated_at, finished_at, paused_at, served_at FROM jobs"
+                "SELECT job_id, namespace, total, created_at, updated_at, finished_at, paused_at, served_at,"
+                " priority FROM jobs"
                 f" WHERE tenant_id = :tenant {where} ORDER BY created_at DESC, job_id DESC LIMIT :limit"
             ),
             {"tenant": self._tenant_id, "limit": limit, **values},
@@ -147,6 +149,7 @@ class JobViews:
             updated_at=as_utc(job.updated_at) or now(),
             finished_at=as_utc(job.finished_at),
             paused_at=as_utc(job.paused_at),
+            priority=job.priority,
             waiting_reason=None if job.finished_at else self._waiting_reason(job, by_state),
             stages=stages,
             errors=tuple(self.items(job_id, status=ItemState.FAILED, after=-1, limit=_ERRORS_SHOWN)) if errors else (),

@@ -14,7 +14,18 @@ from sqlalchemy import Connection, bindparam, text
 
 from pipeline.core.transitions import Move
 from pipeline.errors import LeaseLost
-from pipeline.records import DocumentId, FailureReason, Generation, ItemState, JobId, Namespace, Scope, Stage, TenantId
+from pipeline.records import (
+    DocumentId,
+    FailureReason,
+    Generation,
+    ItemState,
+    JobId,
+    Namespace,
+    Priority,
+    Scope,
+    Stage,
+    TenantId,
+)
 from pipeline.stores.claims import Claim, Claims, NewItem, by_job
 from pipeline.stores.moves import becomes, may
 from pipeline.stores.rows import insert_many, now, placeholders
@@ -31,13 +42,21 @@ class Ledger:
         self._connection = connection
         self._tenant_id = tenant_id
 
-    def open(self, job_id: JobId, namespace: Namespace, request_id: str, items: Sequence[NewItem]) -> None:
+    def open(
+        self,
+        job_id: JobId,
+        namespace: Namespace,
+        request_id: str,
+        items: Sequence[NewItem],
+        *,
+        priority: Priority = Priority.BULK,
+    ) -> None:
         """Write a job with all its items; one in which nothing is left to do is finished at once."""
         moment = now()
         self._connection.execute(
             text(
-                "INSERT INTO jobs (tenant_id, job_id, namespace, total, request_id, created_at, updated_at)"
-                " VALUES (:tenant, :job, :namespace, :total, :request, :now, :now)"
+                "INSERT INTO jobs (tenant_id, job_id, namespace, total, request_id, priority, created_at, updated_at)"
+                " VALUES (:tenant, :job, :namespace, :total, :request, :priority, :now, :now)"
             ),
             {
                 "tenant": self._tenant_id,
@@ -45,6 +64,7 @@ class Ledger:
                 "namespace": namespace,
                 "total": len(items),
                 "request": request_id,
+                "priority": priority.value,
                 "now": moment,
             },
         )
@@ -76,14 +96,29 @@ class Ledger:
         )
         self.close_if_done([job_id])
 
-    def claim(self, job_id: JobId, *, limit: int, max_bytes: int, lease_s: float) -> Claims:
-        """Take items of a job that are due, at most ``limit`` and about ``max_bytes`` of payload, at least one."""
+    def claim(
+        self, job_id: JobId, *, limit: int, max_bytes: int, lease_s: float, fetch_limit: int | None = None
+    ) -> Claims:
+        """Take items of a job that are due, at most ``limit`` and about ``max_bytes`` of payload, at least one.
+
+        A batch is either of items that have their bytes or of items that are to be fetched, of these at most
+        ``fetch_limit``.
+        """
+        fetch_limit = limit if fetch_limit is None else fetch_limit
         rows = self._connection.execute(
-            _DUE, {"tenant": self._tenant_id, "job": job_id, "now": now(), "limit": limit + 1}
+            _DUE,
+            {
+                "tenant": self._tenant_id,
+                "job": job_id,
+                "now": now(),
+                "limit": limit + 1,
+                "least": 0 if fetch_limit else 1,
+            },
         ).all()
         taken: list[Claim] = []
         size = 0
-        for row in rows[:limit]:
+        alike = [row for row in rows if bool(row.body_bytes) == bool(rows[0].body_bytes)]
+        for row in alike[: limit if rows and rows[0].body_bytes else min(limit, fetch_limit)]:
             size += row.body_bytes
             if taken and size > max_bytes:
                 break
@@ -96,6 +131,7 @@ class Ledger:
                     generation=generation,
                     fencing_token=row.fencing_token + 1,
                     attempts=row.attempts + 1,
+                    to_fetch=not row.body_bytes,
                 )
             )
         if taken:
@@ -137,6 +173,10 @@ class Ledger:
             {"stage": stage, "lease": now() + timedelta(seconds=lease_s)},
         )
 
+    def renew(self, claims: Sequence[Claim], *, lease_s: float) -> None:
+        """Hold these longer. Call ``hold`` or ``still_held`` first."""
+        self._update(claims, "lease_until = :lease", {"lease": now() + timedelta(seconds=lease_s)})
+
     def succeed(self, claims: Mapping[Claim, int], *, outcome: str) -> None:
         """End items well; the value is the number of chunks. Call ``hold`` first."""
         for job_id, group in by_job(list(claims)):
@@ -175,6 +215,18 @@ class Ledger:
             {"due": now() + timedelta(seconds=delay_s), "code": code, "detail": _shortened(detail)},
             move=Move.PUT_BACK,
         )
+
+    def fetched(self, sizes: Mapping[Claim, int]) -> None:
+        """Queue items whose bytes have come; the value is how many. Having been fetched was no attempt of theirs. Call
+        ``hold`` first."""
+        for claim, size in sizes.items():
+            self._update(
+                [claim],
+                f"{becomes(Move.PUT_BACK)}, lease_until = NULL, next_attempt_at = :now, body_bytes = :size,"
+                " attempts = attempts - 1, error_code = NULL, error_detail = NULL",
+                {"size": size},
+                move=Move.PUT_BACK,
+            )
 
     def close_if_done(self, job_ids: Sequence[JobId]) -> list[JobId]:
         """Finish those jobs that have no open item left; gives the ones this call finished."""
@@ -256,6 +308,7 @@ _DUE = text(
     # document that was deleted since is taken all the same: it will never be shown.
     "SELECT ordinal, namespace, document_id, generation, body_bytes, fencing_token, attempts FROM job_items i"
     f" WHERE tenant_id = :tenant AND job_id = :job AND {may(Move.CLAIM)} AND next_attempt_at <= :now"
+    " AND body_bytes >= :least"
     " AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.tenant_id = :tenant AND j.job_id = :job AND j.paused_at IS NOT NULL)"
     " AND NOT EXISTS (SELECT 1 FROM retired_generations r JOIN documents d ON d.tenant_id = r.tenant_id"
     " AND d.namespace = r.namespace AND d.document_id = r.document_id AND d.deleted_generation < r.generation"

@@ -225,7 +225,7 @@ HOSTILE = (
     Hostile(
         name="no-mark.csv",
         media_type=CSV,
-        code="undecodable_text",
+        code=None,
         make=lambda: "name,note\na,b\n".encode("utf-16-le"),
     ),
     Hostile(

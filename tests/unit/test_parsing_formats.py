@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
 import pytest
 
+from pipeline.core.chunking import chunk
 from pipeline.core.parsing import CSV, DOCX, JSON, PDF, TSV, XLSX, media_type_of, parse
 from pipeline.errors import DocumentTooLarge, EmptyDocument, MalformedDocument, UnsupportedMediaType
-from pipeline.records import Parsed
+from pipeline.records import Chunking, Parsed
 from tests.support.formats import docx, paragraph, pdf, styles, table, xlsx
 
 _LONG = "This line is as long as the lines of a printed page are, and it goes"
@@ -90,9 +92,23 @@ class DescribeWorkbooks:
         body = xlsx({"Prices": [["name", "price"], ["bolt", 3.0], [None, None], ["nut", 4.5]], "Bare": [[1, 2]]})
         parsed = parse(body, media_type=XLSX, filename="book.xlsx")
         assert _sections(parsed) == [
-            (None, ("Prices",), "Prices\n\nname: bolt\nprice: 3\n\nname: nut\nprice: 4.5"),
-            (None, ("Bare",), "Bare\n\n1 | 2"),
+            (None, ("Prices", "rows 2-4"), "Prices\n\nname: bolt\nprice: 3\n\nname: nut\nprice: 4.5"),
+            (None, ("Bare", "row 1"), "Bare\n\n1 | 2"),
         ]
+
+    def it_says_of_every_chunk_in_which_rows_of_which_sheet_it_stands(self):
+        rows = [["number", "note"], *([f"n{number}", "some words about it " * 5] for number in range(2, 300))]
+        passages = chunk(parse(xlsx({"First": rows, "Second": rows}), media_type=XLSX), Chunking())
+        assert {passage.heading_path[0] for passage in passages} == {"First", "Second"}
+        covered = []
+        for passage in passages:
+            numbers = re.findall(r"\d+", passage.heading_path[1])
+            first, last = int(numbers[0]), int(numbers[-1])
+            inside = [int(number) for number in re.findall(r"number: n(\d+)", passage.text)]
+            assert inside == [number for number in range(first, last + 1) if number in inside]
+            assert last - first < 20
+            covered += inside
+        assert covered == list(range(2, 300)) * 2
 
 
 class DescribeTables:
@@ -114,6 +130,13 @@ class DescribeTables:
     def it_reads_chinese_encodings(self):
         body = "名称,说明\n螺栓,这是一种不大的东西，我们在这里说的\n".encode("gb18030")
         assert parse(body, media_type=CSV).text.startswith("名称: 螺栓")
+
+    def it_says_in_which_rows_a_section_stands(self):
+        parsed = parse(b"name,note\n" + b"bolt,long\n\n" * 100, media_type=CSV)
+        paths = [path for _, path, _ in _sections(parsed)]
+        assert paths[0][0].startswith("rows 2-")
+        assert paths[-1][0].endswith("-200")
+        assert len(paths) > 1
 
     def it_names_the_line_of_a_broken_quote(self):
         with pytest.raises(MalformedDocument, match="line 3"):

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.core.parsing import JSONL, MARKDOWN, PLAIN, clean, decode, media_type_of, parse, split_jsonl
+from pipeline.core.parsing.utf16 import unmarked_utf16
 from pipeline.errors import EmptyDocument, MalformedDocument, UndecodableText, UnsupportedMediaType
 
 CHINESE = "维生素缺乏引起的疾病，是由于人体中没有足够的维生素所导致的。我们在这里说明它的原因。"
@@ -42,6 +43,41 @@ class DescribeDecode:
     )
     def it_recognises_the_encoding(self, text, encoding):
         assert decode(text.encode(encoding)) == text
+
+    @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+    @pytest.mark.parametrize(
+        "text",
+        [
+            *(CHINESE, TRADITIONAL, JAPANESE, KOREAN, RUSSIAN, FRENCH),
+            "name,note\na,b\n",
+            "# 标题\n\n" + CHINESE,
+            CHINESE * 1000,
+        ],
+    )
+    def it_recognises_utf_16_that_lost_its_mark(self, text, encoding):
+        assert decode(text.encode(encoding)) == text
+
+    @pytest.mark.parametrize(
+        "encoding", ["utf-8", "gb18030", "big5", "shift_jis", "euc_jp", "euc_kr", "cp1251", "cp1252"]
+    )
+    def it_takes_no_other_encoding_for_it(self, encoding):
+        for text in (CHINESE, TRADITIONAL, JAPANESE, KOREAN, RUSSIAN, FRENCH):
+            with contextlib.suppress(UnicodeEncodeError):
+                body = text.encode(encoding)
+                assert [unmarked_utf16(body[start:]) for start in range(3)] == [None] * 3
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            b"".join(number.to_bytes(2, "little") for number in range(2000)),
+            b"".join(number.to_bytes(4, "little") for number in range(2000)),
+            b"MZ\x90\0" + bytes(range(256)) * 64,
+            b"\0" * 1000,
+            b"\0\x01" * 1000,
+        ],
+    )
+    def it_takes_no_binary_data_for_it(self, body):
+        assert unmarked_utf16(body) is None
 
     def it_believes_a_declared_character_set_that_fits(self):
         assert decode("żółć".encode("iso-8859-2"), declared="iso-8859-2") == "żółć"
@@ -181,8 +217,9 @@ class DescribeSplitJsonl:
         assert "line 2" in str(second.value)
         assert reason in str(second.value)
 
-    def it_reads_utf_16(self):
-        assert [line.value for line in split_jsonl('{"a": "维"}\n'.encode("utf-16"))] == [{"a": "维"}]
+    @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+    def it_reads_utf_16(self, encoding):
+        assert [line.value for line in split_jsonl('{"a": "维"}\n'.encode(encoding))] == [{"a": "维"}]
 
     @given(st.lists(st.dictionaries(st.text(max_size=5), st.text(max_size=9), max_size=3), max_size=5))
     def it_gives_back_what_was_written(self, records):

@@ -2,6 +2,7 @@
 
 from pipeline.core.parsing.encodings import clean, decode
 from pipeline.core.parsing.jsonl import JsonLine, split_jsonl
+from pipeline.core.parsing.plugins import Format
 from pipeline.core.parsing.registry import (
     CSV,
     DOCX,
@@ -17,6 +18,7 @@ from pipeline.core.parsing.registry import (
     XLSX,
     media_type_of,
     parse,
+    register,
 )
 
 __all__ = [
@@ -32,10 +34,12 @@ __all__ = [
     "SUFFIXES",
     "TSV",
     "XLSX",
+    "Format",
     "JsonLine",
     "clean",
     "decode",
     "media_type_of",
     "parse",
+    "register",
     "split_jsonl",
 ]

@@ -19,17 +19,20 @@ class Block:
     """A paragraph, a list item, a table row, a heading, or many paragraphs of plain text.
 
     ``level``: 1 to 6 if it is a heading. ``tight``: it follows the block before it without a blank line between.
-    ``page``: on which page it stands, counted from 1, where the format has pages.
+    ``page``: on which page it stands, counted from 1, where the format has pages. ``mark``: where else it stands, such
+    as ``rows 2-40``; the last of the heading path of its section.
     """
 
     text: str
     level: int | None = None
     tight: bool = False
     page: int | None = None
+    mark: str | None = None
 
 
 def assemble(blocks: Iterable[Block], *, title: str | None = None) -> Parsed:
-    """Clean the blocks and put them together. A heading opens a section and is the first line of it; so does a page.
+    """Clean the blocks and put them together. A heading opens a section and is the first line of it; so do a page
+    and a mark.
 
     Sections cover the text without gaps: each ends where the next one starts. Without ``title``, the first heading of
     level 1 is the title.
@@ -37,6 +40,7 @@ def assemble(blocks: Iterable[Block], *, title: str | None = None) -> Parsed:
     pieces: list[str] = []
     length = 0
     openings: list[tuple[int, tuple[str, ...], int | None]] = [(0, (), None)]
+    mark: str | None = None
     open_headings: list[tuple[int, str]] = []
     first_heading: str | None = None
     for block in blocks:
@@ -55,8 +59,10 @@ def assemble(blocks: Iterable[Block], *, title: str | None = None) -> Parsed:
                 first_heading = heading
             open_headings = [each for each in open_headings if each[0] < block.level]
             open_headings.append((block.level, heading[:_LONGEST_HEADING]))
-        if block.level is not None or block.page != openings[-1][2]:
-            openings.append((length, tuple(heading for _, heading in open_headings), block.page))
+        if block.level is not None or block.page != openings[-1][2] or block.mark != mark:
+            mark = block.mark
+            path = tuple(heading for _, heading in open_headings)
+            openings.append((length, (*path, mark) if mark else path, block.page))
         pieces.append(text)
         length += len(text)
     ends = [start for start, _, _ in openings[1:]] + [length]

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 from pipeline.core.parsing.assembly import Block, assemble, one_line
 from pipeline.core.parsing.encodings import decode
@@ -17,6 +17,7 @@ _DELIMITERS = ",;\t|"
 _SAMPLE_ROWS = 20
 _LONGEST_CELL = 256 * 1024  # characters; a longer one is a quote that nobody closed
 MOST_CELLS = 1_000_000
+_MARKED_TOGETHER = 1300  # characters of rows; about what the usual chunk takes
 _NUMBER = re.compile(r"[-+]?[\d.,\s]+%?$")
 
 
@@ -37,35 +38,51 @@ def parse_tsv(body: bytes, charset: str | None) -> Parsed:
 def table_blocks(rows: Iterator[Sequence[str]]) -> Iterator[Block]:
     """Rows as blocks of `header: value` lines; without a header, as values between bars. Empty rows are left out.
 
-    The first row is the header if each of its cells holds something, no two the same and none a number.
+    The first row is the header if each of its cells holds something, no two the same and none a number. Rows that fit
+    into one chunk are marked together with their numbers, counted from 1 as spreadsheets do, empty ones too.
     """
-    filled = (row for row in rows if any(row))
+    together: list[tuple[int, str]] = []
+    size = 0
+    for number, line in _texts(rows):
+        if together and size + len(line) > _MARKED_TOGETHER:
+            yield from _marked(together)
+            together, size = [], 0
+        together.append((number, line))
+        size += len(line)
+    yield from _marked(together)
+
+
+def _marked(rows: Sequence[tuple[int, str]]) -> Iterator[Block]:
+    if rows:
+        first, last = rows[0][0], rows[-1][0]
+        mark = f"row {first}" if first == last else f"rows {first}-{last}"
+        yield from (Block(text=text, mark=mark) for _, text in rows)
+
+
+def _texts(rows: Iterator[Sequence[str]]) -> Iterator[tuple[int, str]]:
+    """The number and the text of each row that holds something."""
+    filled = ((number, row) for number, row in enumerate(rows, start=1) if any(row))
     first = next(filled, None)
     if first is None:
         return
     following = list(islice(filled, 1))
-    header = [one_line(cell) for cell in first]
+    header = [one_line(cell) for cell in first[1]]
     while header and not header[-1]:
         header.pop()
     if not following or not _is_header(header):
         header = []
         following.insert(0, first)
     seen = 0
-    for row in _chained(following, filled):
+    for number, row in chain(following, filled):
         seen += len(row)
         if seen > MOST_CELLS:
             raise DocumentTooLarge(f"the table holds more than {MOST_CELLS} cells")
         if header:
             named = zip(header + [""] * (len(row) - len(header)), row, strict=False)
             lines = (f"{name}: {one_line(cell)}" if name else one_line(cell) for name, cell in named if cell.strip())
-            yield Block(text="\n".join(lines))
+            yield number, "\n".join(lines)
         else:
-            yield Block(text=" | ".join(one_line(cell) for cell in row if cell.strip()))
-
-
-def _chained(first: list[Sequence[str]], rest: Iterator[Sequence[str]]) -> Iterator[Sequence[str]]:
-    yield from first
-    yield from rest
+            yield number, " | ".join(one_line(cell) for cell in row if cell.strip())
 
 
 def _is_header(cells: Sequence[str]) -> bool:

@@ -7,6 +7,7 @@ import re
 
 from charset_normalizer import from_bytes
 
+from pipeline.core.parsing.utf16 import unmarked_utf16
 from pipeline.errors import UndecodableText
 
 _BYTE_ORDER_MARKS = (
@@ -62,7 +63,8 @@ _BLANK_LINES = re.compile("\n{3,}")
 
 
 def decode(body: bytes, *, declared: str | None = None) -> str:
-    """The text in ``body``: by its byte order mark, as UTF-8, as ``declared``, as Chinese, or by a guess.
+    """The text in ``body``: by its byte order mark, as UTF-16 that lost its mark, as UTF-8, as ``declared``, as Chinese,
+    or by a guess.
 
     A few bytes that are no UTF-8 in a text that otherwise is (a cut or damaged file) are replaced with U+FFFD.
     Raises UndecodableText if the bytes are no text, or text in no encoding that could be recognised.
@@ -70,6 +72,8 @@ def decode(body: bytes, *, declared: str | None = None) -> str:
     for mark, encoding in _BYTE_ORDER_MARKS:
         if body.startswith(mark):
             return _strictly(body[len(mark) :], encoding)
+    if (unmarked := unmarked_utf16(body)) is not None:
+        return body.decode(unmarked, "replace")
     _refuse_binary(body)
     try:
         return body.decode("utf-8")

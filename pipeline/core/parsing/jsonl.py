@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from pipeline.core.parsing.encodings import decode
+from pipeline.core.parsing.utf16 import unmarked_utf16
 from pipeline.errors import MalformedDocument
 
 
@@ -23,10 +24,10 @@ class JsonLine:
 def split_jsonl(body: bytes) -> Iterator[JsonLine]:
     """The lines of ``body`` one by one, blank ones left out; a bad line is reported and does not stop the others.
 
-    Lines end at a line feed and nowhere else. UTF-8, or UTF-16 and UTF-32 with a byte order mark.
+    Lines end at a line feed and nowhere else. UTF-8 or UTF-16.
     Raises UndecodableText if a byte order mark promises what the bytes do not keep.
     """
-    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or unmarked_utf16(body) is not None:
         body = decode(body).encode("utf-8", "surrogatepass")
     body = body.removeprefix(codecs.BOM_UTF8)
     number, start = 0, 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import PurePosixPath
 
@@ -14,6 +13,7 @@ from pipeline.core.parsing.html import parse_html
 from pipeline.core.parsing.json_documents import parse_json
 from pipeline.core.parsing.markdown import parse_markdown
 from pipeline.core.parsing.plain import parse_plain
+from pipeline.core.parsing.plugins import Format, Parser
 from pipeline.errors import EmptyDocument, UnsupportedMediaType
 from pipeline.records import Parsed
 
@@ -21,8 +21,6 @@ PLAIN, MARKDOWN, HTML, JSONL = "text/plain", "text/markdown", "text/html", "appl
 CSV, TSV, JSON, PDF = "text/csv", "text/tab-separated-values", "application/json", "application/pdf"
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
-
-Parser = Callable[[bytes, str | None], Parsed]
 
 
 # Libraries that take a while to load are loaded with the first document that needs them: the gateway, which only asks
@@ -43,7 +41,8 @@ def _xlsx(body: bytes, _charset: str | None) -> Parsed:
     return parse_xlsx(body)
 
 
-# Given the body and the character set its media type names, if it does. A new format is a line here and in SUFFIXES.
+# Given the body and the character set its media type names, if it does. A new format is a line here and in SUFFIXES, or
+# a `Format` that another package registers.
 PARSERS: dict[str, Parser] = {
     PLAIN: parse_plain,
     MARKDOWN: parse_markdown,
@@ -87,6 +86,22 @@ _OTHER_NAMES = {
 }
 
 
+def register(format: Format) -> None:
+    """Let documents of another format be accepted and parsed. Registering it again changes nothing.
+
+    Raises ValueError if its media type or one of its suffixes is that of another format already: which parser reads a
+    document must not depend on what else is installed.
+    """
+    there = PARSERS.get(format.media_type)
+    if there is not None and there is not format.parse:
+        raise ValueError(f"{format.media_type} has a parser already")
+    taken = [suffix for suffix in format.suffixes if SUFFIXES.get(suffix, format.media_type) != format.media_type]
+    if taken or format.media_type in _OTHER_NAMES or format.media_type == JSONL:
+        raise ValueError(f"{taken[0] if taken else format.media_type} stands for another format already")
+    PARSERS[format.media_type] = format.parse
+    SUFFIXES.update(dict.fromkeys(format.suffixes, format.media_type))
+
+
 def media_type_of(filename: str | None, declared: str | None) -> str:
     """The media type to parse a document as: by the suffix of its name, else by what was declared.
 
@@ -96,7 +111,11 @@ def media_type_of(filename: str | None, declared: str | None) -> str:
     suffix = PurePosixPath((filename or "").replace("\\", "/")).suffix.lower()
     base, _, parameters = (declared or "").partition(";")
     base = base.strip().lower()
-    known = SUFFIXES.get(suffix) or _OTHER_NAMES.get(base) or (base if base in SUFFIXES.values() else None)
+    known = (
+        SUFFIXES.get(suffix)
+        or _OTHER_NAMES.get(base)
+        or (base if base in SUFFIXES.values() or base in PARSERS else None)
+    )
     if known is None:
         raise UnsupportedMediaType(_refusal(suffix or base or "a file without a type"))
     return f"{known};{parameters}" if "charset" in parameters.lower() else known
@@ -132,5 +151,5 @@ def _charset(parameters: str) -> str | None:
 
 
 def _refusal(what: str) -> str:
-    suffixes, media_types = ", ".join(sorted(SUFFIXES)), ", ".join(sorted(set(SUFFIXES.values())))
+    suffixes, media_types = ", ".join(sorted(SUFFIXES)), ", ".join(sorted({*SUFFIXES.values(), *PARSERS}))
     return f"{what} is not supported; accepted are {suffixes} ({media_types})"

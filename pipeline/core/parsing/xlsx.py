@@ -73,7 +73,7 @@ def _blocks(workbook: openpyxl.Workbook) -> Iterator[Block]:
         blocks = table_blocks(_rows(sheet, rows_left))
         first = next(blocks, None)
         if first is not None:
-            yield Block(text=sheet.title, level=1)
+            yield Block(text=sheet.title, level=1, mark=first.mark)
             yield first
             yield from blocks
 
@@ -85,8 +85,6 @@ def _rows(sheet: ReadOnlyWorksheet, rows_left: Iterator[int]) -> Iterator[list[s
         for row in sheet.iter_rows(values_only=True):
             if next(rows_left, None) is None:
                 raise DocumentTooLarge(_TOO_MANY_ROWS)
-            if not row:
-                continue
             seen += len(row)
             if seen > MOST_CELLS:
                 raise DocumentTooLarge(f"the sheet holds more than {MOST_CELLS} cells")

@@ -3,7 +3,7 @@
 from alembic import op
 
 revision = "0012"
-down_revision = "0003"
+down_revision = "0008"
 
 
 def upgrade() -> None:

@@ -1,0 +1,98 @@
+"""Which addresses the outside world may send us to: those of the public internet, and networks an operator named.
+
+Whoever connects on a user's behalf resolves the name once, asks here about every address, and connects to the very
+address that was asked about: a name may resolve to another one a moment later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import TypeAlias
+
+Address: TypeAlias = IPv4Address | IPv6Address
+Network: TypeAlias = IPv4Network | IPv6Network
+
+# IANA's special-purpose registry, and what clouds answer on beside it. Spelled out, because the standard library's
+# ``is_global`` differs between patch releases.
+_NOT_PUBLIC_4 = tuple(
+    IPv4Network(network)
+    for network in (
+        "0.0.0.0/8",  # this host: Linux connects to itself
+        "10.0.0.0/8",  # private
+        "100.64.0.0/10",  # shared by carriers; one cloud's metadata is at 100.100.100.200
+        "127.0.0.0/8",  # loopback
+        "168.63.129.16/32",  # looks public: the host agent of one cloud, seen from its machines
+        "169.254.0.0/16",  # link-local; metadata of most clouds
+        "172.16.0.0/12",  # private
+        "192.0.0.0/24",  # protocol assignments; another cloud's metadata
+        "192.0.2.0/24",  # documentation
+        "192.88.99.0/24",  # relays of 6to4, abandoned
+        "192.168.0.0/16",  # private
+        "198.18.0.0/15",  # benchmarks
+        "198.51.100.0/24",  # documentation
+        "203.0.113.0/24",  # documentation
+        "224.0.0.0/4",  # multicast
+        "240.0.0.0/4",  # reserved, broadcast
+    )
+)
+
+_GLOBAL_UNICAST = IPv6Network("2000::/3")  # everything else is loopback, local, multicast or not in use
+
+_NOT_PUBLIC_6 = tuple(
+    IPv6Network(network)
+    for network in (
+        "2001::/23",  # protocol assignments: Teredo tunnels to any IPv4 address, ORCHID, benchmarks
+        "2001:db8::/32",  # documentation
+        "2002::/16",  # 6to4: tunnels to any IPv4 address
+        "3fff::/20",  # documentation
+    )
+)
+
+# An IPv6 address in one of these stands for the IPv4 address in its last four bytes. The second is how a host without
+# IPv4 reaches the rest of the internet, so it is as public as what it holds.
+_EMBEDDING = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
+
+
+def is_public(address: str | Address) -> bool:
+    """Whether this is an address of the public internet. What is no address in its usual form is not."""
+    found = _parsed(address)
+    if found is None:
+        return False
+    if isinstance(found, IPv4Address):
+        return not any(found in network for network in _NOT_PUBLIC_4)
+    if found.scope_id is not None or found not in _GLOBAL_UNICAST:
+        return False
+    return not any(found in network for network in _NOT_PUBLIC_6)
+
+
+def may_connect(address: str | Address, *, permitted: Iterable[Network] = ()) -> bool:
+    """Whether to connect to ``address``: it is public, or inside a network that the operator permits."""
+    found = _parsed(address)
+    return found is not None and (is_public(found) or any(found in network for network in permitted))
+
+
+def parse_networks(text: str) -> tuple[Network, ...]:
+    """Networks out of a comma-separated list such as ``10.1.0.0/16, fd00::/8``. Raises ValueError that names the first
+    that is none."""
+    found = []
+    for part in text.split(","):
+        if not part.strip():
+            continue
+        try:
+            found.append(ip_network(part.strip()))
+        except ValueError:
+            raise ValueError(f"{part.strip()} is not a network such as 10.1.0.0/16") from None
+    return tuple(found)
+
+
+def _parsed(address: str | Address) -> Address | None:
+    """The address, or the IPv4 address that it stands for."""
+    if isinstance(address, str):
+        try:
+            address = ip_address(address)
+        except ValueError:
+            return None
+    if isinstance(address, IPv6Address) and any(address in network for network in _EMBEDDING):
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address

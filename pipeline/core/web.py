@@ -1,0 +1,107 @@
+"""Addresses of the web, and what the headers of an answer mean: no request is made here."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from ipaddress import AddressValueError, IPv6Address
+from urllib.parse import quote, urljoin, urlsplit
+
+from pipeline.errors import FetchRefused
+
+LONGEST_URI = 2048  # characters, as many as the stores keep
+_LONGEST_WAIT_S = 3600.0  # what a server may ask for at most
+_PORTS = {"http": 80, "https": 443}
+_HOST = re.compile(r"[a-z0-9_]([a-z0-9_.-]{0,252})", re.ASCII)
+_NEVER = re.compile(r"[\x00-\x20\x7f\\]")
+_QUOTED_ALREADY = "%/:=&?~+!$,;'@()*[]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebAddress:
+    """An address taken apart: ``host`` in ASCII and without brackets, ``target`` the path with the query, quoted."""
+
+    scheme: str
+    host: str
+    port: int
+    target: str
+
+    @property
+    def uri(self) -> str:
+        """The address as one string, the usual port left out."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        port = "" if self.port == _PORTS[self.scheme] else f":{self.port}"
+        return f"{self.scheme}://{host}{port}{self.target}"
+
+
+def web_address(uri: str) -> WebAddress:
+    """``uri`` taken apart; its fragment is dropped. Raises FetchRefused for what no document is fetched from: another
+    scheme than http and https, a name and password in it, or what is no address at all."""
+    if len(uri) > LONGEST_URI:
+        raise FetchRefused(f"the address has more than {LONGEST_URI} characters")
+    try:
+        parts = urlsplit(_without_spaces(uri))
+        port = parts.port
+    except ValueError:
+        raise FetchRefused("the address cannot be read") from None
+    scheme = parts.scheme.lower()
+    if scheme not in _PORTS:
+        raise FetchRefused(f"documents are fetched by http and https, not by {scheme[:32] or 'an address without one'}")
+    if "@" in parts.netloc:
+        raise FetchRefused("the address holds a user name or a password, which are not sent")
+    if port == 0:
+        raise FetchRefused("the address names port 0")
+    target = quote(parts.path or "/", safe=_QUOTED_ALREADY)
+    if parts.query:
+        target += "?" + quote(parts.query, safe=_QUOTED_ALREADY)
+    return WebAddress(scheme=scheme, host=_host(parts.hostname or ""), port=port or _PORTS[scheme], target=target)
+
+
+def redirected(uri: str, location: str) -> WebAddress:
+    """Where an answer from ``uri`` sends us. Raises FetchRefused as `web_address` does."""
+    try:
+        return web_address(urljoin(uri, location.strip()))
+    except ValueError:
+        raise FetchRefused("the address cannot be read") from None
+
+
+def retry_after_s(value: str | None, *, moment: datetime) -> float | None:
+    """The seconds that a ``Retry-After`` header asks for, at most an hour; None for none that can be read."""
+    if value is None:
+        return None
+    text = value.strip()
+    if text.isascii() and text.isdigit():
+        return min(float(text[:9]), _LONGEST_WAIT_S)
+    try:
+        until = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    if until.tzinfo is None:
+        until = until.replace(tzinfo=UTC)
+    return min(max(0.0, (until - moment).total_seconds()), _LONGEST_WAIT_S)
+
+
+def _without_spaces(uri: str) -> str:
+    """Programs read control characters and backslashes in different ways, so there may be none. A space is one that
+    somebody forgot to quote."""
+    uri = uri.strip(" ").replace(" ", "%20")
+    if _NEVER.search(uri):
+        raise FetchRefused("the address holds a control character or a backslash")
+    return uri
+
+
+def _host(name: str) -> str:
+    if ":" in name:
+        try:
+            return str(IPv6Address(name.replace("%", "/")))  # the zone of an interface means something to one host only
+        except AddressValueError:
+            raise FetchRefused("the address names no host") from None
+    try:
+        host = name if name.isascii() else name.encode("idna").decode("ascii")
+    except UnicodeError:
+        raise FetchRefused("the address names a host that cannot exist") from None
+    if not _HOST.fullmatch(host.lower()):
+        raise FetchRefused("the address names no host")
+    return host.lower()

@@ -1,0 +1,1 @@
+"""Getting documents from the web: who may be asked, for how long, and for how much."""

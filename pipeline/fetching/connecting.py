@@ -1,0 +1,111 @@
+"""Connections to addresses that were looked at first, all of whose time together is bounded."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+import httpcore
+
+from pipeline.core.addresses import Network, may_connect
+from pipeline.errors import FetchFailed, FetchRefused, FetchUnavailable
+
+Resolve = Callable[[str, int], Sequence[str]]
+
+_ONE_ADDRESS_S = 5.0  # for one of several addresses of a host, so that a dead one leaves time for the others
+
+
+def resolved(host: str, port: int) -> list[str]:
+    """Every address of a host. Raises FetchFailed for a host there is none of, FetchUnavailable if nobody can tell."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        if error.errno == socket.EAI_NONAME:
+            raise FetchFailed(f"there is no host {host}") from error
+        raise FetchUnavailable(f"the name {host} could not be looked up") from error
+    except UnicodeError as error:
+        raise FetchFailed(f"there is no host {host[:64]}") from error
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+class Deadline:
+    """The end of one fetch, on the monotonic clock."""
+
+    def __init__(self, seconds: float) -> None:
+        self._ends = time.monotonic() + seconds
+
+    def left_s(self) -> float:
+        """Seconds left. Raises httpcore's own error once there are none: it leaves its connection in order."""
+        left = self._ends - time.monotonic()
+        if left <= 0:
+            raise httpcore.ReadTimeout("the time for this document is used up")
+        return left
+
+
+class GuardedBackend(httpcore.NetworkBackend):
+    """Makes the connections of one fetch.
+
+    A name is looked up once for each connection, every address it has must be one that we may connect to, and the
+    connection goes to one of those very addresses: what the name stands for a moment later does not matter. The host
+    that is asked for and whose certificate is checked is still the name.
+    """
+
+    def __init__(
+        self, deadline: Deadline, *, permitted: Iterable[Network] = (), resolve: Resolve | None = None
+    ) -> None:
+        self._deadline = deadline
+        self._permitted = tuple(permitted)
+        self._resolve = resolve or resolved
+        self._inner = httpcore.SyncBackend()
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.NetworkStream:
+        """A connection to one of the host's addresses. Raises FetchRefused if one of them is not public."""
+        addresses = self._resolve(host, port)
+        if not addresses or not all(may_connect(address, permitted=self._permitted) for address in addresses):
+            raise FetchRefused(f"{host} is not at a public address")
+        for number, address in enumerate(addresses, start=1):
+            left_s = self._deadline.left_s()
+            allowed_s = left_s if number == len(addresses) else min(left_s, _ONE_ADDRESS_S)
+            try:
+                stream = self._inner.connect_tcp(address, port, timeout=allowed_s, socket_options=socket_options)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout):
+                if number == len(addresses):
+                    raise
+            else:
+                return _BoundedStream(stream, self._deadline)
+        raise httpcore.ConnectError(host)
+
+
+class _BoundedStream(httpcore.NetworkStream):
+    """A connection of which every step gets the time that is left of the whole, however slowly the other side drips."""
+
+    def __init__(self, inner: httpcore.NetworkStream, deadline: Deadline) -> None:
+        self._inner = inner
+        self._deadline = deadline
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._inner.read(max_bytes, self._deadline.left_s())
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._inner.write(buffer, self._deadline.left_s())
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        encrypted = self._inner.start_tls(ssl_context, server_hostname, self._deadline.left_s())
+        return _BoundedStream(encrypted, self._deadline)
+
+    def get_extra_info(self, info: str) -> object:
+        return self._inner.get_extra_info(info)

@@ -1,0 +1,73 @@
+"""Threads in which a process waits for other people's servers, and how many of them one tenant may keep waiting."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from pipeline.records import TenantId
+
+PLACES = 16  # documents that one process fetches at a time; they wait far more than they work
+_MOST_OF_ONE = 12  # of these for one tenant: others always find some, however slow its servers are
+
+
+class FetchThreads:
+    """Counts who fetches how much, and runs it beside the caller. The threads end with the process: what they had begun
+    is left to the lease."""
+
+    def __init__(self) -> None:
+        self._taken: Counter[TenantId] = Counter()
+        self._running: set[threading.Thread] = set()
+        self._lock = threading.Lock()
+
+    def room(self, tenant_id: TenantId) -> int:
+        """How many more documents of the tenant may be fetched now."""
+        with self._lock:
+            return max(0, min(PLACES - self._taken.total(), _MOST_OF_ONE - self._taken[tenant_id]))
+
+    def take(self, tenant_id: TenantId, count: int) -> None:
+        """Occupy places; who takes more than there are is to wait for the next turn."""
+        with self._lock:
+            self._taken[tenant_id] += count
+
+    def give_back(self, tenant_id: TenantId, count: int) -> None:
+        """Leave places."""
+        with self._lock:
+            self._taken[tenant_id] -= count
+            if not self._taken[tenant_id]:
+                del self._taken[tenant_id]
+
+    def run(self, work: Callable[[], None]) -> None:
+        """Call ``work`` in a thread, with the caller's context, so that it logs under the same ids."""
+        context = contextvars.copy_context()
+
+        def body() -> None:
+            try:
+                context.run(work)
+            finally:
+                with self._lock:
+                    self._running.discard(thread)
+
+        thread = threading.Thread(target=body, name="fetch", daemon=True)
+        with self._lock:
+            self._running.add(thread)
+            thread.start()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Until everything that was begun has ended. False if it has not within ``timeout_s``."""
+        ends = time.monotonic() + timeout_s
+        while True:
+            with self._lock:
+                thread = next(iter(self._running), None)
+            if thread is None:
+                return True
+            thread.join(max(0.0, ends - time.monotonic()))
+            if time.monotonic() >= ends:
+                return False
+
+    def close(self) -> None:
+        """Give what is about to end a moment to do so."""
+        self.wait(1.0)

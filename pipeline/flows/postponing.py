@@ -1,0 +1,41 @@
+"""What becomes of an item when something it needs was away: later again, or, after many attempts, never."""
+
+from __future__ import annotations
+
+import structlog
+
+from pipeline.core.batching import backoff_s
+from pipeline.errors import LeaseLost, PipelineError, Unavailable
+from pipeline.flows.closing import close
+from pipeline.flows.resources import Resources
+from pipeline.records import FailureReason, TenantId
+from pipeline.stores.jobs import Claim, Ledger
+from pipeline.stores.retired import Retired
+from pipeline.stores.work import unit_of_work
+
+log = structlog.get_logger(__name__)
+
+
+def give_up_or_retry(tenant_id: TenantId, claim: Claim, error: Exception, use: Resources) -> None:
+    """Decide from the number of attempts; where even that cannot be written, the lease runs out and decides."""
+    code = getattr(error, "code", "internal_error")
+    detail = str(error) if hasattr(error, "code") else f"unexpected {type(error).__name__}"
+    delay = max(backoff_s(claim.attempts), getattr(error, "retry_after_s", None) or 0.0)
+    used_up = claim.attempts >= use.settings.ingest_max_attempts
+    try:
+        with unit_of_work(use.mysql) as work:
+            ledger = Ledger(work.connection, tenant_id)
+            ledger.hold([claim])
+            if used_up:
+                reason = FailureReason.GAVE_UP if isinstance(error, PipelineError) else FailureReason.BUG
+                told = f"gave up after {claim.attempts} attempts: {detail}"
+                ledger.fail([claim], code=code, detail=told, reason=reason)
+                Retired(work.connection, tenant_id).add([claim.generation])
+                close(tenant_id, [claim], ledger, use, work)
+            else:
+                ledger.put_back([claim], delay_s=delay, code=code, detail=detail)
+    except (Unavailable, LeaseLost) as second:
+        log.warning("left_to_the_lease", job_id=claim.job_id, ordinal=claim.ordinal, code=second.code)
+        return
+    event = "item_given_up" if used_up else "item_put_back"
+    log.info(event, job_id=claim.job_id, ordinal=claim.ordinal, code=code, attempts=claim.attempts)

@@ -1,0 +1,39 @@
+"""Parsers out of installed packages: what the gateway accepts and the parser process runs beside our own."""
+
+from __future__ import annotations
+
+import functools
+from importlib.metadata import entry_points
+
+from pipeline.core.parsing.plugins import Format
+from pipeline.core.parsing.registry import register
+
+GROUP = "chordwise.parsers"
+
+
+@functools.cache
+def register_installed_parsers() -> tuple[str, ...]:
+    """Register every `Format` that an installed package names in the entry point group; once in each process.
+
+    Gives their media types. One that cannot be loaded, or that would take the place of a format that is there, is left
+    out and told of in the log: a plug-in must not keep the others from working.
+    """
+    registered = []
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        try:
+            found = entry.load()
+            if not isinstance(found, Format):
+                raise TypeError(f"a {type(found).__name__} is no Format")
+            register(found)
+        except Exception as error:  # noqa: BLE001 - whatever a stranger's module does when it is loaded; told of below
+            _tell(entry.name, error)
+        else:
+            registered.append(found.media_type)
+    return tuple(registered)
+
+
+def _tell(plugin: str, error: Exception) -> None:
+    import structlog  # here, so that the parser process, which logs nothing, starts without it
+
+    log = structlog.get_logger(__name__)
+    log.error("parser_not_registered", plugin=plugin, error=type(error).__name__, detail=str(error))

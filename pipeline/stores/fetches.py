@@ -1,0 +1,75 @@
+"""Payloads that are yet to be fetched, and what becomes of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, bindparam, text
+
+from pipeline.records import DocumentId, Generation, Namespace, Scope, TenantId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a generation's bytes are. ``media_type``: what to read them as, or what stands for not knowing."""
+
+    uri: str
+    media_type: str
+
+
+class FetchedPayloads:
+    """One tenant's payloads, as whoever fetches them sees them."""
+
+    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
+        self._connection = connection
+        self._tenant_id = tenant_id
+
+    def places(self, generations: Sequence[Generation]) -> dict[Generation, Place]:
+        """Where those of the generations are that have no bytes yet."""
+        found: dict[Generation, Place] = {}
+        wanted = set(generations)
+        for namespace in sorted({generation.scope.namespace for generation in wanted}):
+            rows = self._connection.execute(
+                _PLACES,
+                {
+                    "tenant": self._tenant_id,
+                    "namespace": namespace,
+                    "ids": [each.document_id for each in wanted if each.scope.namespace == namespace],
+                },
+            )
+            for document_id, number, uri, media_type in rows:
+                scope = Scope(tenant_id=self._tenant_id, namespace=Namespace(namespace))
+                generation = Generation(scope=scope, document_id=DocumentId(document_id), number=number)
+                if generation in wanted:
+                    found[generation] = Place(uri=uri, media_type=media_type)
+        return found
+
+    def store(self, generation: Generation, body: bytes, *, media_type: str) -> None:
+        """Keep the bytes, so that they are never fetched again, and what they are."""
+        values = {
+            "tenant": self._tenant_id,
+            "namespace": generation.scope.namespace,
+            "document": generation.document_id,
+            "generation": generation.number,
+        }
+        self._connection.execute(_STORE_BODY, {**values, "body": body})
+        digest = hashlib.sha256(body).digest()
+        self._connection.execute(_STORE_TYPE, {**values, "media_type": media_type, "hash": digest})
+
+
+_PLACES = text(
+    "SELECT g.document_id, g.generation, g.source_uri, g.media_type FROM payloads p JOIN generations g"
+    " ON g.tenant_id = p.tenant_id AND g.namespace = p.namespace AND g.document_id = p.document_id"
+    " AND g.generation = p.generation"
+    " WHERE p.tenant_id = :tenant AND p.namespace = :namespace AND p.document_id IN :ids AND p.to_fetch = 1"
+).bindparams(bindparam("ids", expanding=True))
+
+_WHERE = (
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document AND generation = :generation"
+)
+
+_STORE_BODY = text(f"UPDATE payloads SET body = :body, to_fetch = 0{_WHERE}")
+
+_STORE_TYPE = text(f"UPDATE generations SET media_type = :media_type, content_hash = :hash{_WHERE}")
