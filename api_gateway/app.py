@@ -26,6 +26,7 @@ from api_gateway.routes import (
     documents,
     erasure,
     files,
+    generations,
     health,
     jobs,
     namespaces,
@@ -42,6 +43,7 @@ log = structlog.get_logger(__name__)
 
 _ROUTERS = (
     documents,
+    generations,
     files,
     jobs,
     control,

@@ -17,6 +17,7 @@ from api_gateway.wire.chunks import ChunksDeleteRequest, ChunksEditRequest
 from api_gateway.wire.dead_letters import ReplayRequest
 from api_gateway.wire.documents import DocumentsRequest
 from api_gateway.wire.files import FilesForm
+from api_gateway.wire.generations import RollbackRequest
 from api_gateway.wire.queries import QueryRequest
 from api_gateway.wire.shapes import ProblemBody
 
@@ -46,6 +47,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
                 ReplayRequest,
                 ChunksEditRequest,
                 ChunksDeleteRequest,
+                RollbackRequest,
             )
         ]
         _, found = models_json_schema(

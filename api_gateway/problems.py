@@ -14,8 +14,10 @@ from starlette.types import Scope
 
 from pipeline.errors import (
     DocumentTooLarge,
+    GenerationNotKept,
     Misconfigured,
     PipelineError,
+    PreconditionFailed,
     QueueFull,
     QuotaExceeded,
     Rejected,
@@ -32,6 +34,8 @@ _RETRY_AFTER_S = 2
 _TABLE: dict[type[PipelineError], tuple[int, str]] = {
     QuotaExceeded: (403, "The tenant may not store more"),
     QueueFull: (429, "Too much is waiting already"),
+    PreconditionFailed: (412, "The thing is not what the request takes it for"),
+    GenerationNotKept: (409, "That generation cannot be gone back to"),
     Unavailable: (503, "A dependency is not answering"),
     UnsupportedMediaType: (415, "This media type is not accepted"),
     DocumentTooLarge: (413, "The document is too large"),

@@ -21,6 +21,7 @@ from chordwise.errors import (
     Timeout,
     UnexpectedAnswer,
 )
+from chordwise.generations import DocumentGenerations, GenerationInfo
 from chordwise.letters import DeadLetter, PayloadReference
 from chordwise.results import (
     Alignment,
@@ -55,7 +56,9 @@ __all__ = [
     "DeadLetter",
     "Dependency",
     "Document",
+    "DocumentGenerations",
     "DocumentInfo",
+    "GenerationInfo",
     "Health",
     "Hit",
     "HitSource",

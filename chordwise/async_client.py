@@ -12,6 +12,7 @@ import httpx
 from chordwise.config import from_environment
 from chordwise.documents import IngestOptions
 from chordwise.files import FoundFile
+from chordwise.generations import DocumentGenerations
 from chordwise.letters import DeadLetter
 from chordwise.operations import Ingestible, Operations
 from chordwise.options import DeadLetterFilters, FileKeywords, IngestKeywords, QueryKeywords, Told
@@ -137,6 +138,17 @@ class AsyncChordwise:
     async def delete_document(self, document_id: str, *, namespace: str) -> None:
         """See ``Chordwise.delete_document``."""
         await self._run(self._operations.delete_document(document_id, namespace=namespace))
+
+    async def generations(self, document_id: str, *, namespace: str) -> DocumentGenerations:
+        """See ``Chordwise.generations``."""
+        return await self._run(self._operations.generations(document_id, namespace=namespace))
+
+    async def rollback(
+        self, document_id: str, *, namespace: str, generation: int | None = None, if_match: str | None = None
+    ) -> Job:
+        """See ``Chordwise.rollback``."""
+        steps = self._operations.rollback(document_id, namespace=namespace, generation=generation, etag=if_match)
+        return await self._run(steps)
 
     async def namespaces(self) -> list[NamespaceInfo]:
         """See ``Chordwise.namespaces``."""

@@ -15,6 +15,7 @@ import typer
 from chordwise.commands import screen
 from chordwise.commands.dead_letters import dead_letters
 from chordwise.commands.doctor import doctor
+from chordwise.commands.documents import app as documents
 from chordwise.commands.evaluate import evaluate_collection
 from chordwise.commands.ingest import ingest
 from chordwise.commands.jobs import jobs
@@ -30,6 +31,7 @@ app.command()(ingest)
 app.command()(query)
 app.command()(jobs)
 app.command("dead-letters")(dead_letters)
+app.add_typer(documents, name="documents")
 app.command()(verify)
 app.command("eval")(evaluate_collection)
 app.command()(doctor)

@@ -12,6 +12,7 @@ import httpx
 from chordwise.config import from_environment
 from chordwise.documents import IngestOptions
 from chordwise.files import FoundFile
+from chordwise.generations import DocumentGenerations
 from chordwise.letters import DeadLetter
 from chordwise.operations import Ingestible, Operations
 from chordwise.options import DeadLetterFilters, FileKeywords, IngestKeywords, QueryKeywords, Told
@@ -153,6 +154,21 @@ class Chordwise:
     def delete_document(self, document_id: str, *, namespace: str) -> None:
         """Remove a document and its chunks; one that is not there raises ProblemError with status 404."""
         self._run(self._operations.delete_document(document_id, namespace=namespace))
+
+    def generations(self, document_id: str, *, namespace: str) -> DocumentGenerations:
+        """What is left of a document's generations, the newest first."""
+        return self._run(self._operations.generations(document_id, namespace=namespace))
+
+    def rollback(
+        self, document_id: str, *, namespace: str, generation: int | None = None, if_match: str | None = None
+    ) -> Job:
+        """Go back to the generation before, or to another that is kept: what was sent then is ingested once more.
+
+        ``if_match``: only if the generations still have this etag, else ProblemError with status 412. ProblemError with
+        status 409 if nothing is kept.
+        """
+        steps = self._operations.rollback(document_id, namespace=namespace, generation=generation, etag=if_match)
+        return self._run(steps)
 
     def namespaces(self) -> list[NamespaceInfo]:
         """Every namespace of the tenant, with its size."""

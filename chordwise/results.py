@@ -25,7 +25,8 @@ class JobError(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job(Result):
-    """One batch on its way into the stores. ``total``, ``succeeded``, ``failed`` and ``cancelled`` count documents."""
+    """One batch on its way into the stores. ``total``, ``succeeded``, ``failed`` and ``cancelled`` count documents,
+    ``outcomes`` by what they came to; ``reused`` counts the chunks that needed no embedding."""
 
     job_id: str
     status: str = "queued"
@@ -34,12 +35,14 @@ class Job(Result):
     failed: int = 0
     cancelled: int = 0
     chunks: int = 0
+    reused: int = 0
     created_at: datetime | None = None
     updated_at: datetime | None = None
     finished_at: datetime | None = None
     paused_at: datetime | None = None
     waiting_reason: str | None = None
     stages: Mapping[str, Any] = field(default_factory=dict)
+    outcomes: Mapping[str, int] = field(default_factory=dict)
     errors: tuple[JobError, ...] = ()
 
     @property

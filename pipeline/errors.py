@@ -157,3 +157,15 @@ class QueueFull(PipelineError):
     def __init__(self, message: str, *, retry_after_s: float) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+
+
+class PreconditionFailed(PipelineError):
+    """The thing has changed since its etag was given out; nothing was done."""
+
+    code = "precondition_failed"
+
+
+class GenerationNotKept(PipelineError):
+    """The document cannot be rolled back: that generation is not kept, or it is the one that is shown."""
+
+    code = "generation_not_kept"

@@ -53,6 +53,7 @@ class Settings(BaseSettings):
     interactive_documents: Annotated[int, Field(ge=0)] = 20
     ingest_max_attempts: Annotated[int, Field(ge=1, le=100)] = 12
     retired_grace_s: Annotated[float, Field(ge=0)] = 15.0
+    previous_generation_kept_s: Annotated[float, Field(ge=0)] = 86_400.0
     sweep_interval_s: Annotated[float, Field(ge=0.5)] = 5.0
     reconcile_interval_s: Annotated[float, Field(ge=1)] = 600.0
     reconcile_chunks: Annotated[int, Field(ge=1)] = 50_000
@@ -135,6 +136,8 @@ class Settings(BaseSettings):
             )
         if self.retired_grace_s * 1000 < self.query_deadline_ms:
             raise ValueError("CHORDWISE_RETIRED_GRACE_S must not be below the deadline of a query")
+        if 0 < self.previous_generation_kept_s < self.retired_grace_s:
+            raise ValueError("CHORDWISE_PREVIOUS_GENERATION_KEPT_S must be 0 or not below CHORDWISE_RETIRED_GRACE_S")
         return self
 
     @property

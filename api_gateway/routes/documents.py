@@ -114,7 +114,7 @@ async def list_documents(
 async def look(request: Request, principal: Reader, document_id: Id, namespace: InNamespace) -> Response:
     """`generation` is null while the first one is on its way."""
     gateway = gateway_of(request)
-    within, known = namespace_parameter(namespace), _known_id(document_id)
+    within, known = namespace_parameter(namespace), known_document_id(document_id)
     return wire.json_response(wire.document(await gateway.run(_view, principal.tenant_id, within, known, gateway)))
 
 
@@ -127,9 +127,9 @@ async def look(request: Request, principal: Reader, document_id: Id, namespace: 
 async def delete(request: Request, principal: Writer, document_id: Id, namespace: InNamespace) -> Response:
     """Also what was handed in under this id and is still on its way."""
     gateway = gateway_of(request)
-    within, known = namespace_parameter(namespace), _known_id(document_id)
+    within, known = namespace_parameter(namespace), known_document_id(document_id)
     if not await gateway.run(delete_document, principal.tenant_id, within, known, gateway.resources):
-        raise _not_found(known)
+        raise not_found(known)
     return Response(status_code=204)
 
 
@@ -148,7 +148,7 @@ async def list_chunks(
 ) -> Response:
     """Those of the generation that searches see; none while the first one is on its way."""
     gateway = gateway_of(request)
-    within, known = namespace_parameter(namespace), _known_id(document_id)
+    within, known = namespace_parameter(namespace), known_document_id(document_id)
     after = cursors.decode(cursor, "chunks", int)
 
     def read() -> list[StoredChunk]:
@@ -170,17 +170,19 @@ def _view(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, ga
     with unit_of_work(gateway.resources.mysql) as work:
         view = Documents(work.connection, tenant_id).view(namespace, document_id)
     if view is None:
-        raise _not_found(document_id)
+        raise not_found(document_id)
     return view
 
 
-def _known_id(segment: str) -> DocumentId:
+def known_document_id(segment: str) -> DocumentId:
+    """The id as it stands in a path. Raises Problem 404 for what can be none."""
     document_id = segment.replace(SLASH, "/")
     try:
         return DocumentId(tidy_document_id(document_id))
     except ValueError:
-        raise _not_found(document_id) from None
+        raise not_found(document_id) from None
 
 
-def _not_found(document_id: str) -> Problem:
+def not_found(document_id: str) -> Problem:
+    """404 for a document that this tenant does not have there."""
     return Problem(404, "document_not_found", f"There is no document {document_id[:64]!r} in this namespace.")

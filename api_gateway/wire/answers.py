@@ -45,6 +45,7 @@ def job(view: JobView) -> dict[str, Any]:
         "failed": view.failed,
         "cancelled": view.cancelled,
         "chunks": view.chunks,
+        "reused": view.reused,
         "created_at": view.created_at,
         "updated_at": view.updated_at,
         "finished_at": view.finished_at,
@@ -52,6 +53,7 @@ def job(view: JobView) -> dict[str, Any]:
         "priority": view.priority,
         "waiting_reason": view.waiting_reason,
         "stages": view.stages,
+        "outcomes": view.outcomes,
         "errors": [
             {"document_id": item.document_id, "code": item.code, "detail": item.detail, "pointer": item.pointer}
             for item in view.errors

@@ -90,7 +90,6 @@ class Intake:
         self._max_bytes = use.max_document_bytes
         self._chunking = chunking
         self._suspicious = suspicious
-        self._taken: dict[str, str] = {}
         self.places: list[dict[str, str]] = []
 
     def document(self, value: Any, where: str) -> Upload | Refusal:
@@ -119,7 +118,6 @@ class Intake:
             body=content.body,
             media_type=content.media_type,
             source_uri=content.uri,
-            where=where,
             text_where=where + content.where,
             blank=content.blank,
             to_fetch=content.to_fetch,
@@ -133,21 +131,16 @@ class Intake:
         body: bytes,
         media_type: str,
         source_uri: str | None,
-        where: str,
         text_where: str,
         blank: bool,
         to_fetch: bool = False,
     ) -> Upload | Refusal:
-        """An upload, unless it is empty, too large or comes twice."""
+        """An upload, unless it is empty or too large."""
         if blank:
             return self.refuse(document_id, "empty_document", "There is no text.", text_where)
         if len(body) > self._max_bytes:
             detail = f"The document has {len(body)} bytes; at most {self._max_bytes} are taken."
             return self.refuse(document_id, "document_too_large", detail, text_where)
-        if (earlier := self._taken.get(document_id)) is not None:
-            detail = f"The same document_id stands earlier in this batch, at {earlier}."
-            return self.refuse(document_id, "duplicate_document_id", detail, f"{where}/document_id")
-        self._taken[document_id] = where
         return Upload(
             document_id=DocumentId(document_id),
             fields=fields,

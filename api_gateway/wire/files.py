@@ -103,7 +103,6 @@ def entries_of(files: Sequence[SentFile], form: FilesForm, intake: Intake) -> It
             body=file.body,
             media_type=storable(media_type),
             source_uri=file.name[:2048] or None,
-            where=where,
             text_where=where,
             blank=not file.body or file.body.isspace(),
         )

@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+Outcome = Literal["created", "replaced", "unchanged", "skipped", "superseded", "refused"]
+
 
 class Shape(BaseModel):
     """The base of all answers."""
@@ -32,7 +34,8 @@ class JobError(Shape):
 
 
 class Job(Shape):
-    """A job with its counters. `stages`: how many documents have finished each step. `waiting_reason`: why nothing of
+    """A job with its counters. `stages`: how many documents have finished each step. `outcomes`: how many ended how, as
+    in `Outcome`. `reused`: how many of the chunks kept the vector they had. `waiting_reason`: why nothing of
     it is being worked on, null if something is, or if it has waited for less than five seconds."""
 
     job_id: str
@@ -43,6 +46,7 @@ class Job(Shape):
     failed: int
     cancelled: int
     chunks: int
+    reused: int
     created_at: datetime
     updated_at: datetime
     finished_at: datetime | None
@@ -50,18 +54,22 @@ class Job(Shape):
     priority: Literal["interactive", "bulk"]
     waiting_reason: Literal["queued_behind_others", "no_worker", "paused", "retrying"] | None
     stages: dict[str, int]
+    outcomes: dict[Outcome, int]
     errors: list[JobError]
 
 
 class Item(Shape):
-    """One document of a job."""
+    """One document of a job. `outcome` says what it came to: the document is new, has another generation, is as it was
+    (`unchanged`), was there and left alone (`skipped`), was overtaken by a later upload or a deletion (`superseded`),
+    or was never accepted (`refused`, with a code). It is null until the item has ended, and where it failed later."""
 
     ordinal: int
     document_id: str | None
     status: Literal["queued", "running", "succeeded", "failed", "cancelled"]
     stage: str
-    outcome: str | None
+    outcome: Outcome | None
     chunks: int
+    reused: int
     attempts: int
     code: str | None
     detail: str | None

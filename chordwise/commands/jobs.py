@@ -117,7 +117,9 @@ def _describe(job: Job) -> None:
     facts.add_row("status", _status(job))
     counts = f"{job.total}: {job.succeeded} succeeded, {job.failed} failed, {job.cancelled} cancelled"
     facts.add_row("documents", counts)
-    facts.add_row("chunks", str(job.chunks))
+    if job.outcomes:
+        facts.add_row("of which", ", ".join(f"{value} {screen.clean(name)}" for name, value in job.outcomes.items()))
+    facts.add_row("chunks", str(job.chunks) + (f", {job.reused} not embedded again" if job.reused else ""))
     if job.waiting_reason:
         facts.add_row("waiting", Text(screen.clean(job.waiting_reason.replace("_", " "))))
     if job.stages:

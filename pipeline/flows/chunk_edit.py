@@ -154,6 +154,8 @@ def _carry_out(tenant_id: TenantId, plans: Sequence[_Plan], use: Resources) -> d
                 model=use.embedder.model,
             )
         _write_rows(tenant_id, standing, work)
+        for generation in sorted({plan.before.generation for plan in standing}, key=_place):
+            ChunkEdits(work.connection, tenant_id).differs(generation)
         hidden = [plan.before.chunk_id for plan in standing if not plan.enabled]
         work.after_commit(lambda: _forget_vectors(tenant_id, hidden, use))
         after = ChunkEdits(work.connection, tenant_id).named([plan.before.chunk_id for plan in standing])

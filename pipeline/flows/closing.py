@@ -27,6 +27,7 @@ def end(tenant_id: TenantId, gone: Sequence[Claim], refused: Sequence[tuple[Clai
         ledger = Ledger(work.connection, tenant_id)
         ledger.hold(claims)
         ledger.succeed(dict.fromkeys(gone, 0), outcome="superseded")
+        Retired(work.connection, tenant_id).add([claim.generation for claim in gone])
         for claim, error in refused:
             ledger.fail([claim], code=error.code, detail=str(error))
             Retired(work.connection, tenant_id).add([claim.generation])

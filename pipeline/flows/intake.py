@@ -73,9 +73,13 @@ def accept(batch: Batch, use: Resources, *, ring: Callable[[Ticket], None]) -> T
         ids = [upload.document_id for upload in uploads]
         there = documents.existing(batch.namespace, ids) if batch.on_conflict != "replace" else set()
         numbered = documents.number(batch.namespace, [document_id for document_id in ids if document_id not in there])
-        items = [_item(ordinal, entry, there, numbered, batch) for ordinal, entry in enumerate(batch.entries)]
-        taken = [upload for upload in uploads if upload.document_id in numbered]
-        _quotas(work.connection, batch.tenant_id, use).check(arriving=len(taken))
+        last = {e.document_id: place for place, e in enumerate(batch.entries) if isinstance(e, Upload)}
+        items = [_item(ordinal, entry, there, numbered, last, batch) for ordinal, entry in enumerate(batch.entries)]
+        taken = [
+            entry for entry in (batch.entries[place] for place in sorted(last.values())) if isinstance(entry, Upload)
+        ]
+        taken = [upload for upload in taken if upload.document_id in numbered]
+        quotas(work.connection, batch.tenant_id, use).check(arriving=len(taken))
         documents.store(job_id, [(numbered[upload.document_id], upload) for upload in taken])
         Ledger(work.connection, batch.tenant_id).open(
             job_id, batch.namespace, batch.request_id, items, priority=_priority(batch, use)
@@ -96,7 +100,8 @@ def _priority(batch: Batch, use: Resources) -> Priority:
     return batch.priority or (Priority.INTERACTIVE if small else Priority.BULK)
 
 
-def _quotas(connection: Connection, tenant_id: TenantId, use: Resources) -> Quotas:
+def quotas(connection: Connection, tenant_id: TenantId, use: Resources) -> Quotas:
+    """The tenant's quotas, with the installation's as defaults."""
     limits = use.settings
     defaults = Limits(documents=limits.quota_documents, chunks=limits.quota_chunks, queued=limits.quota_queued)
     return Quotas(connection, tenant_id, defaults)
@@ -107,12 +112,14 @@ def _item(
     entry: Upload | Refusal,
     there: set[DocumentId],
     numbered: dict[DocumentId, Generation],
+    last: dict[DocumentId, int],
     batch: Batch,
 ) -> NewItem:
     if isinstance(entry, Refusal):
         return NewItem(
             ordinal=ordinal,
             document_id=entry.document_id,
+            outcome="refused",
             error_code=entry.code,
             error_detail=entry.detail,
             error_pointer=entry.pointer,
@@ -122,8 +129,15 @@ def _item(
             return NewItem(ordinal=ordinal, document_id=entry.document_id, outcome="skipped")
         detail = f"document {entry.document_id} exists in namespace {batch.namespace} and on_conflict is error"
         return NewItem(
-            ordinal=ordinal, document_id=entry.document_id, error_code="document_exists", error_detail=detail
+            ordinal=ordinal,
+            document_id=entry.document_id,
+            outcome="refused",
+            error_code="document_exists",
+            error_detail=detail,
         )
+    if (later := last[entry.document_id]) != ordinal:
+        detail = f"the same document_id stands later in this request, as number {later} counted from 0"
+        return NewItem(ordinal=ordinal, document_id=entry.document_id, outcome="superseded", error_detail=detail)
     return NewItem(
         ordinal=ordinal,
         document_id=entry.document_id,

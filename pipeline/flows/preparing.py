@@ -11,6 +11,7 @@ from pipeline.core.terms import tokenizer_of
 from pipeline.errors import Rejected
 from pipeline.flows.closing import end
 from pipeline.flows.resources import Resources
+from pipeline.flows.unchanged import compare
 from pipeline.records import Chunk, DocumentFields, Stage, TenantId
 from pipeline.stores.chunks import Chunks
 from pipeline.stores.documents import Documents, Source
@@ -22,20 +23,26 @@ _TITLE_LENGTH = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A claimed document that has become chunks."""
+    """A claimed document that has become chunks. ``reused``: how many of them needed no embedding."""
 
     claim: Claim
     fields: DocumentFields
     title: str | None
     chunks: Sequence[Chunk]
+    recipe: bytes
+    replaces: bool  # searches see an earlier generation of it, whose vectors may be good for this one too
+    reused: int = 0
 
 
 def prepare(tenant_id: TenantId, claims: Sequence[Claim], use: Resources) -> list[Prepared]:
-    """Read and cut, renewing the lease while it takes long. What is at fault is parked here, alone."""
+    """Read and cut, renewing the lease while it takes long. What is at fault is parked here, alone, and what is shown
+    already, or was overtaken, ends here."""
     with unit_of_work(use.mysql) as work:
         sources = Documents(work.connection, tenant_id).sources([claim.generation for claim in claims])
-    prepared, refused, gone = [], [], []
+    compared = compare(tenant_id, claims, sources, use)
+    prepared, refused, gone = [], [], list(compared.overtaken)
     renewed = time.monotonic()
+    claims = [claim for claim in claims if claim not in compared.ended]
     for claim in claims:
         if time.monotonic() - renewed > use.settings.ingest_lease_s / 6:
             advance(tenant_id, claims, Stage.ACCEPTED, use)
@@ -45,14 +52,14 @@ def prepare(tenant_id: TenantId, claims: Sequence[Claim], use: Resources) -> lis
             gone.append(claim)
             continue
         try:
-            prepared.append(_cut(claim, source, use))
+            prepared.append(_cut(claim, source, claim in compared.replacing, use))
         except Rejected as error:
             refused.append((claim, error))
     end(tenant_id, gone, refused, use)
     return prepared
 
 
-def _cut(claim: Claim, source: Source, use: Resources) -> Prepared:
+def _cut(claim: Claim, source: Source, replaces: bool, use: Resources) -> Prepared:
     parsed = use.parser.parse(source.body, media_type=source.media_type, filename=source.source_uri)
     title = (source.fields.title or parsed.title or "")[:_TITLE_LENGTH] or None
     chunks = assemble(
@@ -63,7 +70,9 @@ def _cut(claim: Claim, source: Source, use: Resources) -> Prepared:
         tokenizer=tokenizer_of(claim.generation.scope),
         limit=use.settings.max_chunks_per_document,
     )
-    return Prepared(claim=claim, fields=source.fields, title=title, chunks=chunks)
+    return Prepared(
+        claim=claim, fields=source.fields, title=title, chunks=chunks, recipe=source.recipe, replaces=replaces
+    )
 
 
 def write_aside(tenant_id: TenantId, prepared: Sequence[Prepared], chunks: Sequence[Chunk], use: Resources) -> None:

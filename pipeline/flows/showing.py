@@ -13,7 +13,9 @@ from pipeline.flows.resources import Resources
 from pipeline.records import Generation, Scope, TenantId
 from pipeline.stores.chunks import Chunks
 from pipeline.stores.documents import Documents, Shown
+from pipeline.stores.generations import Generations
 from pipeline.stores.jobs import Ledger
+from pipeline.stores.kept import Kept
 from pipeline.stores.retired import Retired
 from pipeline.stores.statistics import Statistics
 from pipeline.stores.work import UnitOfWork, unit_of_work
@@ -39,9 +41,13 @@ def show(tenant_id: TenantId, prepared: Sequence[Prepared], use: Resources) -> N
         retired = Retired(work.connection, tenant_id)
         retired.add(replaced, after_s=use.settings.retired_grace_s, replaced=True)
         retired.add(vain)
+        if again := [g for g in before if g.number > 1]:
+            Kept(work.connection, tenant_id).keep(replaced, for_s=use.settings.previous_generation_kept_s)
+            retired.add(Generations(work.connection, tenant_id).outdated(again))
         for outcome, generations in _outcomes(before, vain).items():
             shown = {by_generation[g].claim: 0 if g in vain else len(by_generation[g].chunks) for g in generations}
-            ledger.succeed(shown, outcome=outcome)
+            reused = {by_generation[g].claim: 0 if g in vain else by_generation[g].reused for g in generations}
+            ledger.succeed(shown, outcome=outcome, reused=reused)
         close(tenant_id, claims, ledger, use, work)
     log.info("documents_shown", documents=len(before), chunks=sum(len(by_generation[g].chunks) for g in before))
 
@@ -63,7 +69,10 @@ def _flip(
     statistics = Statistics(work.connection, tenant_id)
     before = documents.lock(list(prepared))
     moving = {g: shown for g, shown in before.items() if shown != g.number}
-    shown = {g: Shown(chunk_count=len(prepared[g].chunks), title=prepared[g].title) for g in moving}
+    shown = {
+        g: Shown(chunk_count=len(prepared[g].chunks), title=prepared[g].title, recipe=prepared[g].recipe)
+        for g in moving
+    }
     documents.show(shown, model=model)
     for namespace in sorted({g.scope.namespace for g in moving}):
         mine = {g: shown for g, shown in moving.items() if g.scope.namespace == namespace}

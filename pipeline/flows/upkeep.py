@@ -13,6 +13,7 @@ from pipeline.records import JobId, TenantId
 from pipeline.stores.documents import Documents
 from pipeline.stores.engines import Conflict, redis_errors
 from pipeline.stores.jobs import Ledger, tenants_with_open_jobs
+from pipeline.stores.kept import Kept, tenants_with_expired
 from pipeline.stores.retired import Retired, tenants_with_retired
 from pipeline.stores.statistics import Statistics, tenants_with_waiting_terms
 from pipeline.stores.work import unit_of_work
@@ -30,9 +31,12 @@ def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
     """
     with unit_of_work(use.mysql) as work:
         tenants = tenants_with_open_jobs(work.connection)
-        untidy = tenants_with_retired(work.connection)
         uncounted = tenants_with_waiting_terms(work.connection)
+        keepers = tenants_with_expired(work.connection)
     rung = _for_each(tenants, lambda tenant_id: _sweep_tenant(tenant_id, use, ring=ring))
+    _for_each(keepers, lambda tenant_id: release_kept(tenant_id, use))
+    with unit_of_work(use.mysql) as work:
+        untidy = tenants_with_retired(work.connection)
     _for_each(untidy, lambda tenant_id: drop_retired(tenant_id, use))
     _for_each(uncounted, lambda tenant_id: _add_up(tenant_id, use))
     return rung
@@ -75,6 +79,18 @@ def _add_up(tenant_id: TenantId, use: Resources) -> int:
         with unit_of_work(use.mysql) as work:
             Statistics(work.connection, tenant_id).add_up(namespace)
     return len(overdue)
+
+
+def release_kept(tenant_id: TenantId, use: Resources) -> int:
+    """Retire the generations that were kept to be rolled back to and whose time is up. Gives how many."""
+    released = 0
+    while True:
+        with unit_of_work(use.mysql) as work:
+            expired = Kept(work.connection, tenant_id).expired(limit=_DROPPED_AT_ONCE)
+            Retired(work.connection, tenant_id).add(expired)
+        released += len(expired)
+        if len(expired) < _DROPPED_AT_ONCE:
+            return released
 
 
 def _sweep_tenant(tenant_id: TenantId, use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:

@@ -129,6 +129,10 @@ class ChunkEdits:
             values = {"tenant": self._tenant_id, "ids": list(chunk_ids), "enabled": int(enabled), "now": now()}
             self._connection.execute(_SWITCH, values)
 
+    def differs(self, generation: Generation) -> None:
+        """Note that these are not the chunks its bytes become: handing the same in again is a change from now on."""
+        self._connection.execute(_DIFFERS, _key(generation))
+
     def remove(self, generation: Generation, ordinals: Sequence[int]) -> int:
         """Delete exactly these chunks of a generation, and remember that they are not missing. Gives how many are left."""
         key = _key(generation)
@@ -187,8 +191,10 @@ class ChunkEdits:
 _OWNED = (
     "SELECT c.chunk_id, c.namespace, c.document_id, c.generation, c.ordinal, c.text, c.heading_path, c.page,"
     " c.start_offset, c.end_offset, c.token_count, c.terms, c.content_hash, c.enabled, c.version,"
-    " COALESCE(c.edited_at, c.created_at) AS changed_at, d.latest_generation, g.title, g.author, g.type, g.tags,"
-    " g.published_at, g.story_time, g.metadata"
+    " COALESCE(c.edited_at, c.created_at) AS changed_at, g.title, g.author, g.type, g.tags,"
+    " g.published_at, g.story_time, g.metadata,"
+    # An upload that was found to be what is shown is not on its way any more.
+    " IF(d.latest_generation > d.settled_generation, d.latest_generation, c.generation) AS latest_generation"
     " FROM chunks c"
     " JOIN documents d ON d.tenant_id = c.tenant_id AND d.namespace = c.namespace AND d.document_id = c.document_id"
     " AND d.published_generation = c.generation"
@@ -223,7 +229,10 @@ _REMOVE = text(f"DELETE FROM chunks{_OF_GENERATION} AND ordinal IN :ordinals").b
 _ORDINALS = text(f"SELECT ordinal FROM chunks{_OF_GENERATION}")
 _LEFT = text(f"SELECT COUNT(*) FROM chunks{_OF_GENERATION}")
 _REMOVED = text(f"SELECT removed_ordinals FROM generations{_OF_GENERATION}")
-_RECOUNT = text(f"UPDATE generations SET chunk_count = :count, removed_ordinals = :removed{_OF_GENERATION}")
+_RECOUNT = text(
+    f"UPDATE generations SET chunk_count = :count, removed_ordinals = :removed, recipe = NULL{_OF_GENERATION}"
+)
+_DIFFERS = text(f"UPDATE generations SET recipe = NULL{_OF_GENERATION}")
 
 _UNPUBLISH = text(
     "UPDATE documents SET published_generation = NULL, updated_at = :now"

@@ -129,7 +129,7 @@ _CANCEL = text(
 
 _REQUEUE = (
     f"UPDATE job_items SET {becomes(Move.REPLAY)}, fencing_token = fencing_token + 1, attempts = 0, stage = 'accepted',"
-    " next_attempt_at = :now, lease_until = NULL, outcome = NULL, chunk_count = 0, error_code = NULL,"
+    " next_attempt_at = :now, lease_until = NULL, outcome = NULL, chunk_count = 0, reused_count = 0, error_code = NULL,"
     " error_detail = NULL, error_pointer = NULL, failure = NULL, dead_at = NULL, updated_at = :now"
     f" WHERE tenant_id = :tenant AND job_id = :job AND {may(Move.REPLAY)}"
     " AND (state = 'cancelled' OR dead_at IS NOT NULL){only}"

@@ -5,16 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, text
 
+from pipeline.core.recipe import recipe
 from pipeline.records import Chunking, DocumentFields, DocumentId, Generation, JobId, Namespace, Scope, TenantId, Upload
 from pipeline.stores.rows import as_utc, insert_many, now, placeholders, slices, to_json, to_naive
 
 _ROWS_PER_STATEMENT = 1000
+_NO_INGREDIENTS = {"generation", "fields", "body"}  # of a recipe; the bytes go in apart, and of the fields the title
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +30,12 @@ class Source:
     source_uri: str | None
     chunking: Chunking
 
+    @property
+    def recipe(self) -> bytes:
+        """Equal for two sources that become the same chunks. Whatever is added to this class counts by itself."""
+        how = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _NO_INGREDIENTS}
+        return recipe(self.body, {**how, "chunking": asdict(self.chunking), "title": self.fields.title})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
@@ -35,6 +43,7 @@ class Shown:
 
     chunk_count: int
     title: str | None
+    recipe: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +114,8 @@ class Documents:
         insert_many(
             self._connection,
             "INSERT INTO generations (tenant_id, namespace, document_id, generation, job_id, title, author, type, tags,"
-            " published_at, story_time, metadata, source_uri, media_type, chunking, content_hash, created_at)"
-            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            " published_at, story_time, metadata, source_uri, media_type, chunking, content_hash, body_bytes, created_at)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
             [
                 (
                     self._tenant_id,
@@ -125,6 +134,7 @@ class Documents:
                     upload.media_type,
                     _chunking_to_json(upload.chunking),
                     hashlib.sha256(upload.body).digest(),
+                    len(upload.body),
                     moment,
                 )
                 for generation, upload in uploads
@@ -166,7 +176,7 @@ class Documents:
                     continue
                 found[generation] = Source(
                     generation=generation,
-                    fields=_fields(row),
+                    fields=fields_of(row),
                     body=row["body"],
                     media_type=row["media_type"],
                     source_uri=row["source_uri"],
@@ -177,18 +187,18 @@ class Documents:
     def lock(self, generations: Sequence[Generation]) -> dict[Generation, int | None]:
         """Lock the documents of these generations, in key order, and say which generation each shows now.
 
-        A generation that must not be shown any more, because the document was deleted or a later one is shown, is
-        not in the answer.
+        A generation that must not be shown any more, because the document was deleted, or a later one is shown or was
+        found to be what is shown already, is not in the answer.
         """
         current: dict[Generation, int | None] = {}
         for namespace, wanted in _by_namespace(generations):
             rows = self._connection.execute(
                 _LOCK, {"tenant": self._tenant_id, "namespace": namespace, "ids": [g.document_id for g in wanted]}
             )
-            state = {document_id: (published, deleted) for document_id, published, deleted in rows}
+            state = {document_id: (published, overtaken) for document_id, published, overtaken in rows}
             for generation in wanted:
-                published, deleted = state.get(generation.document_id, (None, generation.number))
-                if generation.number > deleted and generation.number >= (published or 0):
+                published, overtaken = state.get(generation.document_id, (None, generation.number))
+                if generation.number > overtaken and generation.number >= (published or 0):
                     current[generation] = published
         return current
 
@@ -213,13 +223,14 @@ class Documents:
         for (namespace, number), group in sorted(grouped.items()):
             ids = [document_id for document_id, _ in group]
             counts = [value for document_id, shown in group for value in (document_id, shown.chunk_count)]
+            recipes = [value for document_id, shown in group for value in (document_id, shown.recipe)]
             titles = [value for document_id, shown in group for value in (document_id, shown.title)]
             cases, many = " ".join(["WHEN %s THEN %s"] * len(group)), placeholders(group)
             self._connection.exec_driver_sql(
                 f"UPDATE generations SET chunk_count = CASE document_id {cases} END, embedding_model = %s,"
-                f" title = COALESCE(title, CASE document_id {cases} END)"
+                f" recipe = CASE document_id {cases} END, title = COALESCE(title, CASE document_id {cases} END)"
                 f" WHERE tenant_id = %s AND namespace = %s AND document_id IN ({many}) AND generation = %s",
-                (*counts, model, *titles, self._tenant_id, namespace, *ids, number),
+                (*counts, model, *recipes, *titles, self._tenant_id, namespace, *ids, number),
             )
             self._connection.exec_driver_sql(
                 "UPDATE documents SET published_generation = %s, updated_at = %s"
@@ -228,7 +239,8 @@ class Documents:
             )
 
     def drop(self, generation: Generation) -> bool:
-        """Drop the chunks of exactly this generation, and its bytes and fields too unless it may still be tried again.
+        """Drop the chunks of exactly this generation, and its bytes and fields too unless it may still be tried again,
+        or is kept to be rolled back to.
 
         False, and nothing is done, if searches see it.
         """
@@ -236,15 +248,15 @@ class Documents:
         row = self._connection.execute(_LOCK_ONE, key).one_or_none()
         if row is not None and row.published_generation == generation.number:
             return False
-        over = row is None or generation.number < max(row.published_generation or 0, row.deleted_generation)
-        for table in ("chunks", "payloads", "generations") if over else ("chunks",):
-            self._connection.execute(
-                text(
-                    f"DELETE FROM {table} WHERE tenant_id = :tenant AND namespace = :namespace"
-                    " AND document_id = :document AND generation = :generation"
-                ),
-                key,
-            )
+        self._connection.execute(text(f"DELETE FROM chunks {_OF_GENERATION}"), key)
+        deleted = row is None or generation.number < row.deleted_generation
+        over = row is None or generation.number < max(row.published_generation or 0, row.settled_generation + 1)
+        if deleted:
+            self._connection.execute(text(f"DELETE FROM kept_generations {_OF_GENERATION}"), key)
+        elif not over or self._connection.execute(_IS_KEPT, key).first() is not None:
+            return True
+        for table in ("payloads", "generations"):
+            self._connection.execute(text(f"DELETE FROM {table} {_OF_GENERATION}"), key)
         return True
 
     def delete(self, namespace: Namespace, document_id: DocumentId) -> list[Generation] | None:
@@ -321,7 +333,7 @@ class Documents:
                 namespace=row["namespace"],
                 document_id=row["document_id"],
                 generation=row["published_generation"],
-                fields=_fields(row),
+                fields=fields_of(row),
                 media_type=row["media_type"],
                 source_uri=row["source_uri"],
                 chunk_count=row["chunk_count"] or 0,
@@ -346,7 +358,7 @@ _SOURCES = text(
 ).bindparams(bindparam("ids", expanding=True), bindparam("numbers", expanding=True))
 
 _LOCK = text(
-    "SELECT document_id, published_generation, deleted_generation FROM documents"
+    "SELECT document_id, published_generation, GREATEST(deleted_generation, settled_generation) FROM documents"
     " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids ORDER BY document_id FOR UPDATE"
 ).bindparams(bindparam("ids", expanding=True))
 
@@ -355,8 +367,14 @@ _SHOWN = text(
     " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
 ).bindparams(bindparam("ids", expanding=True))
 
+_OF_GENERATION = (
+    "WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document AND generation = :generation"
+)
+
+_IS_KEPT = text(f"SELECT 1 FROM kept_generations {_OF_GENERATION}")
+
 _LOCK_ONE = text(
-    "SELECT latest_generation, published_generation, deleted_generation FROM documents"
+    "SELECT latest_generation, published_generation, deleted_generation, settled_generation FROM documents"
     " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document FOR UPDATE"
 )
 
@@ -391,7 +409,8 @@ def _chunking_to_json(chunking: Chunking) -> str:
     return to_json({"strategy": chunking.strategy, "max_tokens": chunking.max_tokens, "overlap": chunking.overlap})
 
 
-def _fields(row: Mapping[Any, Any]) -> DocumentFields:
+def fields_of(row: Mapping[Any, Any]) -> DocumentFields:
+    """The fields in a row of ``generations``."""
     return DocumentFields(
         title=row["title"],
         author=row["author"],

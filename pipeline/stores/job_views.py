@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -29,6 +30,7 @@ class ItemView:
     stage: str
     outcome: str | None
     chunks: int
+    reused: int
     attempts: int
     code: str | None
     detail: str | None
@@ -38,7 +40,8 @@ class ItemView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
-    """A job with its counters. ``stages``: how many items have finished each step."""
+    """A job with its counters. ``stages``: how many items have finished each step; ``outcomes``: how many ended how;
+    ``reused``: how many of the chunks needed no embedding."""
 
     job_id: JobId
     namespace: str
@@ -48,6 +51,7 @@ class JobView:
     failed: int
     cancelled: int
     chunks: int
+    reused: int
     created_at: datetime
     updated_at: datetime
     finished_at: datetime | None
@@ -55,6 +59,7 @@ class JobView:
     priority: str
     waiting_reason: WaitingReason | None
     stages: dict[str, int]
+    outcomes: dict[str, int]
     errors: tuple[ItemView, ...]
 
 
@@ -102,6 +107,7 @@ class JobViews:
                 stage=row.stage,
                 outcome=row.outcome,
                 chunks=row.chunk_count,
+                reused=row.reused_count,
                 attempts=row.attempts,
                 code=row.error_code,
                 detail=row.error_detail,
@@ -125,14 +131,18 @@ class JobViews:
         job_id = JobId(job.job_id)
         rows = self._connection.execute(
             text(
-                "SELECT state, stage, COUNT(*) AS items, SUM(chunk_count) AS chunks FROM job_items"
-                " WHERE tenant_id = :tenant AND job_id = :job GROUP BY state, stage"
+                "SELECT state, stage, outcome, COUNT(*) AS items, SUM(chunk_count) AS chunks,"
+                " SUM(reused_count) AS reused FROM job_items"
+                " WHERE tenant_id = :tenant AND job_id = :job GROUP BY state, stage, outcome"
             ),
             {"tenant": self._tenant_id, "job": job_id},
         ).all()
         by_state = dict.fromkeys(ItemState, 0)
         stages = dict.fromkeys((stage.value for stage in _STAGES), 0)
+        outcomes: Counter[str] = Counter()
         for row in rows:
+            if row.outcome is not None:
+                outcomes[row.outcome] += row.items
             by_state[ItemState(row.state)] += row.items
             for stage in _STAGES[: _STAGES.index(Stage(row.stage)) + 1]:
                 stages[stage.value] += row.items
@@ -145,6 +155,7 @@ class JobViews:
             failed=by_state[ItemState.FAILED],
             cancelled=by_state[ItemState.CANCELLED],
             chunks=int(sum(row.chunks or 0 for row in rows)),
+            reused=int(sum(row.reused or 0 for row in rows)),
             created_at=as_utc(job.created_at) or now(),
             updated_at=as_utc(job.updated_at) or now(),
             finished_at=as_utc(job.finished_at),
@@ -152,6 +163,7 @@ class JobViews:
             priority=job.priority,
             waiting_reason=None if job.finished_at else self._waiting_reason(job, by_state),
             stages=stages,
+            outcomes=dict(outcomes),
             errors=tuple(self.items(job_id, status=ItemState.FAILED, after=-1, limit=_ERRORS_SHOWN)) if errors else (),
         )
 
@@ -189,7 +201,7 @@ def status_of(items: dict[ItemState, int]) -> str:
 
 
 _ITEMS = (
-    "SELECT ordinal, document_id, state, stage, outcome, chunk_count, attempts, error_code, error_detail, error_pointer,"
-    " updated_at FROM job_items WHERE tenant_id = :tenant AND job_id = :job AND ordinal > :after {where}"
+    "SELECT ordinal, document_id, state, stage, outcome, chunk_count, reused_count, attempts, error_code, error_detail,"
+    " error_pointer, updated_at FROM job_items WHERE tenant_id = :tenant AND job_id = :job AND ordinal > :after {where}"
     " ORDER BY ordinal LIMIT :limit"
 )

@@ -177,16 +177,19 @@ class Ledger:
         """Hold these longer. Call ``hold`` or ``still_held`` first."""
         self._update(claims, "lease_until = :lease", {"lease": now() + timedelta(seconds=lease_s)})
 
-    def succeed(self, claims: Mapping[Claim, int], *, outcome: str) -> None:
-        """End items well; the value is the number of chunks. Call ``hold`` first."""
+    def succeed(self, claims: Mapping[Claim, int], *, outcome: str, reused: Mapping[Claim, int] | None = None) -> None:
+        """End items well; the value is the number of chunks, ``reused`` how many of them needed no embedding. Call
+        ``hold`` first."""
         for job_id, group in by_job(list(claims)):
             counts = [value for claim in group for value in (claim.ordinal, claims[claim])]
+            spared = [value for claim in group for value in (claim.ordinal, (reused or {}).get(claim, 0))]
+            cases = " ".join(["WHEN %s THEN %s"] * len(group))
             self._connection.exec_driver_sql(
                 f"UPDATE job_items SET {becomes(Move.SUCCEED)}, stage = 'publish', outcome = %s,"
-                f" chunk_count = CASE ordinal {' '.join(['WHEN %s THEN %s'] * len(group))} END,"
+                f" chunk_count = CASE ordinal {cases} END, reused_count = CASE ordinal {cases} END,"
                 " lease_until = NULL, next_attempt_at = NULL, error_code = NULL, error_detail = NULL, updated_at = %s"
                 f" WHERE tenant_id = %s AND job_id = %s AND ordinal IN ({placeholders(group)}) AND {may(Move.SUCCEED)}",
-                (outcome, *counts, now(), self._tenant_id, job_id, *(claim.ordinal for claim in group)),
+                (outcome, *counts, *spared, now(), self._tenant_id, job_id, *(claim.ordinal for claim in group)),
             )
 
     def fail(

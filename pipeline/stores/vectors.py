@@ -72,6 +72,23 @@ class Vectors:
                         f" ORDER BY chunk_id ON CONFLICT (tenant_id, chunk_id) DO UPDATE SET {_OVERWRITE}"
                     )
 
+    def of_texts(self, chunks: Sequence[Chunk], *, model: str) -> dict[ChunkId, NDArray[np.float32]]:
+        """For each of these chunks the vector that ``model`` made of the very same text for any chunk of the same
+        document, whichever generation that belongs to; a chunk without one is not in the answer."""
+        values = {
+            "tenant": self._tenant_id,
+            "model": model,
+            "namespaces": [chunk.generation.scope.namespace for chunk in chunks],
+            "documents": [chunk.generation.document_id for chunk in chunks],
+            "hashes": [chunk.content_hash for chunk in chunks],
+        }
+        known: dict[tuple[str, str, bytes], NDArray[np.float32]] = {}
+        with postgres_errors(), self._postgres.connect() as connection:
+            for namespace, document_id, content_hash, sent in connection.execute(_OF_TEXTS, values):
+                known[namespace, document_id, bytes(content_hash)] = _as_received(sent)
+        places = {c.chunk_id: (c.generation.scope.namespace, c.generation.document_id, c.content_hash) for c in chunks}
+        return {chunk_id: known[place] for chunk_id, place in places.items() if place in known}
+
     def counts(self, generations: Sequence[Generation]) -> dict[Generation, int]:
         """How many vectors each of these generations has."""
         found = dict.fromkeys(generations, 0)
@@ -155,6 +172,14 @@ _COUNTS = text(
     " GROUP BY namespace, document_id, generation"
 )
 
+_OF_TEXTS = text(
+    "SELECT DISTINCT ON (e.namespace, e.document_id, e.content_hash) e.namespace, e.document_id, e.content_hash,"
+    " halfvec_send(e.embedding) FROM (SELECT DISTINCT * FROM unnest(CAST(:namespaces AS text[]),"
+    " CAST(:documents AS text[]), CAST(:hashes AS bytea[])) AS asked(namespace, document_id, content_hash)) wanted"
+    " JOIN chunk_embeddings e ON e.tenant_id = :tenant AND e.namespace = wanted.namespace"
+    " AND e.document_id = wanted.document_id AND e.content_hash = wanted.content_hash AND e.model = :model"
+)
+
 _DROP = text(
     "DELETE FROM chunk_embeddings e USING unnest(CAST(:namespaces AS text[]), CAST(:documents AS text[]),"
     " CAST(:numbers AS integer[])) AS gone(namespace, document_id, generation)"
@@ -183,6 +208,11 @@ def _as_sent(vectors: NDArray[np.float32]) -> list[bytes]:
     """Each row as PostgreSQL reads a halfvec: its length, two unused bytes, and the halves, big end first."""
     head = np.array([vectors.shape[1], 0], dtype=">u2").tobytes()
     return [head + halves.tobytes() for halves in vectors.astype(">f2")]
+
+
+def _as_received(sent: bytes) -> NDArray[np.float32]:
+    """The inverse for one row."""
+    return np.frombuffer(sent, dtype=">f2", offset=4).astype(np.float32)
 
 
 def _copy(cursor: Any, table: str, rows: Sequence[tuple[Any, ...]]) -> None:

@@ -64,10 +64,14 @@ class DescribeABadDocument:
         assert pointers(body) == ["/documents/0/text", "/documents/1/text"]
         assert client.get("/v1/documents", params={"namespace": namespace}).json()["data"] == []
 
-    def it_may_be_the_second_of_a_name(self, client, namespace):
+    def it_gives_way_to_a_later_one_of_the_same_name(self, client, namespace):
         job = ended(client, send(client, namespace, VALID, VALID | {"text": "Another text."}))
-        assert [error["code"] for error in job["errors"]] == ["duplicate_document_id"]
-        assert job["succeeded"] == 1
+        assert (job["status"], job["outcomes"]) == ("succeeded", {"superseded": 1, "created": 1})
+        first, _ = client.get(f"/v1/jobs/{job['job_id']}/items").json()["data"]
+        assert (first["status"], first["code"]) == ("succeeded", None)
+        assert "stands later in this request" in first["detail"]
+        chunks = client.get("/v1/documents/good/chunks", params={"namespace": namespace}).json()["data"]
+        assert [chunk["text"] for chunk in chunks] == ["Another text."]
 
 
 class DescribeABadEnvelope:

@@ -201,7 +201,8 @@ class DescribeIngestion:
         corner.ingest(_upload("a", "two"))
         assert corner.shown() == {"a": ["two"], "b": ["stays"]}
         corner.assert_clean()
-        assert corner.rows("payloads") == corner.rows("generations") == 2
+        assert corner.rows("kept_generations") == 1  # to be rolled back to
+        assert corner.rows("payloads") == corner.rows("generations") == 3
 
     @pytest.mark.parametrize("step", ["upsert", "counts"])
     def it_keeps_searches_whole_wherever_it_dies_and_finishes_when_run_again(self, corner, use, step):

@@ -136,12 +136,11 @@ class DescribeARefusal:
         assert isinstance(found, Refusal)
         assert found.document_id is None or len(found.document_id) == 36
 
-    def it_keeps_the_first_of_two_with_one_id(self):
+    def it_leaves_two_with_one_id_to_whoever_accepts_them(self):
         first, second, third = batch(
             {"document_id": "d", "text": ""}, {"document_id": "d", "text": "a"}, {"document_id": "d", "text": "b"}
         ).entries
-        assert (first.code, second.body, third.code) == ("empty_document", b"a", "duplicate_document_id")
-        assert "/documents/1" in third.detail
+        assert (first.code, second.body, third.body) == ("empty_document", b"a", b"b")
 
     def it_refuses_metadata_that_no_database_can_nest(self):
         deep: dict[str, object] = {}

@@ -41,7 +41,8 @@ class DescribeTheTable:
         special = {errors.QueueFull: errors.QueueFull("a sentence", retry_after_s=1.0)}
         own = [kind for kind in every(errors.PipelineError) if kind.__module__.startswith("pipeline.")]
         assert all(
-            from_error(special.get(kind) or kind("a sentence")).status in (403, 404, 409, 413, 415, 422, 429, 500, 503)
+            from_error(special.get(kind) or kind("a sentence")).status
+            in (403, 404, 409, 412, 413, 415, 422, 429, 500, 503)
             for kind in own
         )
 

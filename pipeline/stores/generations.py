@@ -1,0 +1,259 @@
+"""Generations of documents beside each other: what an upload would replace, and what a document has had."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, text
+
+from pipeline.records import DocumentFields, DocumentId, Generation, JobId, Namespace, Scope, TenantId
+from pipeline.stores.documents import Documents, fields_of
+from pipeline.stores.rows import as_utc, now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What an upload finds in its place. ``shown`` is what searches see now, and the rest tells of it; ``recipe`` is
+    None if its chunks are not what its bytes would become today.
+
+    ``overtaken``: the upload will never be shown; a later one was, or it was deleted since.
+    """
+
+    overtaken: bool
+    shown: Generation | None = None
+    recipe: bytes | None = None
+    model: str | None = None
+    fields: DocumentFields = field(default_factory=DocumentFields)
+    chunk_count: int = 0
+    rows: int = 0  # how many chunks there really are
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationView:
+    """One generation of a document as its owner sees it. ``state``: shown, previous, pending, failed, cancelled, or
+    retired, which is replaced and about to go. ``kept_until`` is set for what can be rolled back to."""
+
+    number: int
+    state: str
+    title: str | None
+    created_at: datetime
+    kept_until: datetime | None
+    chunk_count: int | None
+    content_hash: str
+    body_bytes: int
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """The generations of one document, the newest first, and what names their present state."""
+
+    etag: str
+    generations: tuple[GenerationView, ...]
+
+
+class Generations:
+    """One tenant's generations."""
+
+    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
+        self._connection = connection
+        self._tenant_id = tenant_id
+
+    def standing(self, uploads: Sequence[Generation], *, lock: bool = False) -> dict[Generation, Standing]:
+        """What these uploads find. With ``lock``, nothing of their documents is shown or deleted until the transaction
+        ends; documents are locked in key order."""
+        if lock:
+            Documents(self._connection, self._tenant_id).lock(uploads)
+        found: dict[Generation, Standing] = {}
+        for namespace in sorted({upload.scope.namespace for upload in uploads}):
+            here = [upload for upload in uploads if upload.scope.namespace == namespace]
+            values = {
+                "tenant": self._tenant_id,
+                "namespace": namespace,
+                "ids": [upload.document_id for upload in here],
+            }
+            rows = {row["document_id"]: row for row in self._connection.execute(_STANDING, values).mappings()}
+            found |= {upload: _standing(upload, rows.get(upload.document_id)) for upload in here}
+        return found
+
+    def settle(self, uploads: Sequence[Generation]) -> None:
+        """What is shown stays shown in place of these and of every upload before them. Lock their documents first."""
+        for namespace, number, ids in _alike(uploads):
+            values = {"tenant": self._tenant_id, "namespace": namespace, "generation": number, "ids": ids}
+            self._connection.execute(_SETTLE, values)
+
+    def discard(self, uploads: Sequence[Generation]) -> None:
+        """Delete the bytes and fields of these, which nothing else was written of."""
+        for namespace, number, ids in _alike(uploads):
+            values = {"tenant": self._tenant_id, "namespace": namespace, "generation": number, "ids": ids}
+            for statement in _DISCARD:
+                self._connection.execute(statement, values)
+
+    def outdated(self, shown: Sequence[Generation]) -> list[Generation]:
+        """Earlier generations of documents that show these now, unless they wait to be dropped or their job is open:
+        what failed before, or was kept."""
+        found: list[Generation] = []
+        for namespace in sorted({generation.scope.namespace for generation in shown}):
+            numbers = {g.document_id: g.number for g in shown if g.scope.namespace == namespace}
+            values = {"tenant": self._tenant_id, "namespace": namespace, "ids": sorted(numbers)}
+            found += [
+                self._generation(namespace, document_id, number)
+                for document_id, number in self._connection.execute(_AT_REST, values)
+                if number < numbers[DocumentId(document_id)]
+            ]
+        return found
+
+    def history(self, namespace: Namespace, document_id: DocumentId, *, lock: bool = False) -> History | None:
+        """Every generation of which something is left; None if there is no such document. With ``lock``, no upload of
+        it is accepted and nothing of it is shown until the transaction ends."""
+        values = {"tenant": self._tenant_id, "namespace": namespace, "document": document_id}
+        pointers = self._connection.execute(_POINTERS_LOCKED if lock else _POINTERS, values).one_or_none()
+        if pointers is None or pointers.latest_generation <= pointers.deleted_generation:
+            return None
+        rows = self._connection.execute(_HISTORY, {**values, "deleted": pointers.deleted_generation, "now": now()})
+        return History(
+            etag=f'"{pointers.published_generation or 0}-{pointers.latest_generation}"',
+            generations=tuple(
+                GenerationView(
+                    number=row.generation,
+                    state=_state(row, pointers.published_generation),
+                    title=row.title,
+                    created_at=as_utc(row.created_at) or now(),
+                    kept_until=as_utc(row.kept_until),
+                    chunk_count=row.chunk_count,
+                    content_hash=row.content_hash.hex(),
+                    body_bytes=row.body_bytes,
+                    job_id=row.job_id,
+                )
+                for row in rows
+            ),
+        )
+
+    def copy(self, source: Generation, target: Generation, job_id: JobId) -> int:
+        """Accept what was uploaded as ``source`` once more, as ``target``. Gives the size in bytes, 0 if it is gone."""
+        values = {**_key(source), "target": target.number, "job": job_id, "now": now()}
+        if not self._connection.execute(_COPY_PAYLOAD, values).rowcount:
+            return 0
+        self._connection.execute(_COPY_FIELDS, values)
+        size = self._connection.execute(_SIZE, _key(target)).scalar_one_or_none()
+        return int(size or 0)
+
+    def _generation(self, namespace: Namespace, document_id: str, number: int) -> Generation:
+        scope = Scope(tenant_id=self._tenant_id, namespace=namespace)
+        return Generation(scope=scope, document_id=DocumentId(document_id), number=number)
+
+
+_STANDING = text(
+    "SELECT d.document_id, d.published_generation, GREATEST(d.deleted_generation, d.settled_generation) AS overtaken,"
+    " g.recipe, g.embedding_model, g.chunk_count, g.title, g.author, g.type, g.tags, g.published_at, g.story_time,"
+    " g.metadata, (SELECT COUNT(*) FROM chunks c WHERE c.tenant_id = d.tenant_id AND c.namespace = d.namespace"
+    " AND c.document_id = d.document_id AND c.generation = d.published_generation) AS chunk_rows"
+    " FROM documents d LEFT JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace"
+    " AND g.document_id = d.document_id AND g.generation = d.published_generation"
+    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :ids"
+).bindparams(bindparam("ids", expanding=True))
+
+_SETTLE = text(
+    "UPDATE documents SET settled_generation = GREATEST(settled_generation, :generation)"
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
+).bindparams(bindparam("ids", expanding=True))
+
+_DISCARD = [
+    text(
+        f"DELETE FROM {table} WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
+        " AND generation = :generation"
+    ).bindparams(bindparam("ids", expanding=True))
+    for table in ("payloads", "generations")
+]
+
+_AT_REST = text(
+    "SELECT g.document_id, g.generation FROM generations g JOIN jobs j ON j.tenant_id = g.tenant_id"
+    " AND j.job_id = g.job_id AND j.finished_at IS NOT NULL"
+    " WHERE g.tenant_id = :tenant AND g.namespace = :namespace AND g.document_id IN :ids"
+    " AND NOT EXISTS (SELECT 1 FROM retired_generations r WHERE r.tenant_id = g.tenant_id AND r.namespace = g.namespace"
+    " AND r.document_id = g.document_id AND r.generation = g.generation)"
+).bindparams(bindparam("ids", expanding=True))
+
+_POINTERS_TEXT = (
+    "SELECT latest_generation, published_generation, deleted_generation FROM documents"
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document"
+)
+_POINTERS = text(_POINTERS_TEXT)
+_POINTERS_LOCKED = text(f"{_POINTERS_TEXT} FOR UPDATE")
+
+_HISTORY = text(
+    "SELECT g.generation, g.title, g.created_at, g.chunk_count, g.content_hash, g.body_bytes, g.job_id, k.kept_until,"
+    " i.state FROM generations g LEFT JOIN kept_generations k ON k.tenant_id = g.tenant_id"
+    " AND k.namespace = g.namespace AND k.document_id = g.document_id AND k.generation = g.generation"
+    " AND k.kept_until > :now"
+    " LEFT JOIN job_items i ON i.tenant_id = g.tenant_id AND i.job_id = g.job_id AND i.namespace = g.namespace"
+    " AND i.document_id = g.document_id AND i.generation = g.generation"
+    " WHERE g.tenant_id = :tenant AND g.namespace = :namespace AND g.document_id = :document"
+    " AND g.generation > :deleted ORDER BY g.generation DESC LIMIT 200"
+)
+
+_SAME = "WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document AND generation = :generation"
+
+_COPY_PAYLOAD = text(
+    "INSERT INTO payloads (tenant_id, namespace, document_id, generation, body)"
+    f" SELECT tenant_id, namespace, document_id, :target, body FROM payloads {_SAME}"
+)
+
+_UPLOADED = (
+    "tenant_id, namespace, document_id, title, author, type, tags, published_at, story_time, metadata, source_uri,"
+    " media_type, chunking, content_hash, body_bytes"
+)
+_COPY_FIELDS = text(
+    f"INSERT INTO generations ({_UPLOADED}, generation, job_id, created_at)"
+    f" SELECT {_UPLOADED}, :target, :job, :now FROM generations {_SAME}"
+)
+
+_SIZE = text(f"SELECT body_bytes FROM generations {_SAME}")
+
+
+def _standing(upload: Generation, row: Mapping[Any, Any] | None) -> Standing:
+    if row is None or upload.number <= row["overtaken"] or upload.number < (row["published_generation"] or 0):
+        return Standing(overtaken=True)
+    published = row["published_generation"]
+    if published is None or row["chunk_count"] is None:
+        return Standing(overtaken=False)
+    return Standing(
+        overtaken=False,
+        shown=Generation(scope=upload.scope, document_id=upload.document_id, number=published),
+        recipe=bytes(row["recipe"]) if row["recipe"] else None,
+        model=row["embedding_model"],
+        fields=fields_of(row),
+        chunk_count=row["chunk_count"],
+        rows=row["chunk_rows"],
+    )
+
+
+_STATES = {"queued": "pending", "running": "pending", "failed": "failed", "cancelled": "cancelled"}
+
+
+def _state(row: Any, published: int | None) -> str:
+    if row.generation == published:
+        return "shown"
+    if row.kept_until is not None:
+        return "previous"
+    return _STATES.get(row.state, "retired")
+
+
+def _alike(generations: Sequence[Generation]) -> list[tuple[Namespace, int, list[DocumentId]]]:
+    """Grouped by namespace and number, all in order: one statement does for a group."""
+    grouped: dict[tuple[Namespace, int], list[DocumentId]] = {}
+    for generation in generations:
+        grouped.setdefault((generation.scope.namespace, generation.number), []).append(generation.document_id)
+    return [(namespace, number, sorted(ids)) for (namespace, number), ids in sorted(grouped.items())]
+
+
+def _key(generation: Generation) -> dict[str, Any]:
+    return {
+        "tenant": generation.scope.tenant_id,
+        "namespace": generation.scope.namespace,
+        "document": generation.document_id,
+        "generation": generation.number,
+    }
