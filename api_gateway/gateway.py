@@ -31,6 +31,7 @@ T = TypeVar("T")
 
 THREADS = 40
 HEAVY_THREADS = 4  # large bodies, verification: they may fill their own threads and nobody else's
+PARSER_THREADS = 1  # there is one parser process; a second book waits here, and not in a thread
 QUICK_TIMEOUT_S = 2.0  # for the small look-ups that stand in front of a request
 _NAMESPACE_FRESH_S = 5.0
 _NAMESPACE_STALE_S = 300.0
@@ -52,6 +53,7 @@ class Gateway:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads: CapacityLimiter | None = None
         self._heavy: CapacityLimiter | None = None
+        self._parsing: CapacityLimiter | None = None
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call something that blocks, in a thread."""
@@ -62,6 +64,11 @@ class Gateway:
         """The same for what may take seconds."""
         self._heavy = self._heavy or CapacityLimiter(HEAVY_THREADS)
         return await to_thread.run_sync(lambda: function(*args, **kwargs), limiter=self._heavy)
+
+    async def run_parsing(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """The same for what goes through the parser process. Who waits for his turn takes no thread."""
+        self._parsing = self._parsing or CapacityLimiter(PARSER_THREADS)
+        return await to_thread.run_sync(lambda: function(*args, **kwargs), limiter=self._parsing)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Let something go on after the request that began it."""

@@ -16,6 +16,7 @@ from api_gateway.wire.answers import json_response
 from api_gateway.wire.chunks import ChunksDeleteRequest, ChunksEditRequest
 from api_gateway.wire.dead_letters import ReplayRequest
 from api_gateway.wire.documents import DocumentsRequest
+from api_gateway.wire.examples import ExamplesForm, ExamplesRequest
 from api_gateway.wire.files import FilesForm
 from api_gateway.wire.generations import RollbackRequest
 from api_gateway.wire.queries import QueryRequest
@@ -42,6 +43,8 @@ def describe(app: FastAPI) -> dict[str, Any]:
             for model in (
                 DocumentsRequest,
                 FilesForm,
+                ExamplesForm,
+                ExamplesRequest,
                 QueryRequest,
                 VerifyRequest,
                 ReplayRequest,

@@ -75,7 +75,10 @@ _SENTENCES = {
 
 
 class Problem(Exception):
-    """An answer that is an error. ``errors``: the places at fault, each with ``pointer`` and ``detail``."""
+    """An answer that is an error. ``errors``: the places at fault, each with ``pointer`` and ``detail``.
+
+    ``extensions``: further members of the body.
+    """
 
     def __init__(
         self,
@@ -84,7 +87,8 @@ class Problem(Exception):
         detail: str,
         *,
         title: str | None = None,
-        errors: Sequence[Mapping[str, str]] = (),
+        errors: Sequence[Mapping[str, Any]] = (),
+        extensions: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(detail)
@@ -93,6 +97,7 @@ class Problem(Exception):
         self.detail = detail
         self.title = title or _TITLES.get(status) or http.HTTPStatus(status).phrase
         self.errors = tuple(errors)
+        self.extensions = dict(extensions or {})
         self.headers = dict(headers or {})
 
     def response(self, scope: Scope) -> Response:
@@ -108,6 +113,7 @@ class Problem(Exception):
         }
         if self.errors:
             body["errors"] = self.errors[:MOST_ERRORS]
+        body |= self.extensions
         return Response(orjson.dumps(body), status_code=self.status, headers=self.headers, media_type=MEDIA_TYPE)
 
 

@@ -21,6 +21,7 @@ from chordwise.errors import (
     Timeout,
     UnexpectedAnswer,
 )
+from chordwise.examples import BookFlaw, BookStatistics, ExamplesImport, ExampleStatistics, ExamplesVerification
 from chordwise.generations import DocumentGenerations, GenerationInfo
 from chordwise.letters import DeadLetter, PayloadReference
 from chordwise.results import (
@@ -48,6 +49,8 @@ __version__ = CLIENT_VERSION
 __all__ = [
     "Alignment",
     "AsyncChordwise",
+    "BookFlaw",
+    "BookStatistics",
     "Chordwise",
     "ChordwiseError",
     "Citation",
@@ -58,6 +61,9 @@ __all__ = [
     "Document",
     "DocumentGenerations",
     "DocumentInfo",
+    "ExampleStatistics",
+    "ExamplesImport",
+    "ExamplesVerification",
     "GenerationInfo",
     "Health",
     "Hit",

@@ -11,6 +11,7 @@ import httpx
 
 from chordwise.config import from_environment
 from chordwise.documents import IngestOptions
+from chordwise.examples import ExamplesImport, ExampleStatistics, ExamplesVerification
 from chordwise.files import FoundFile
 from chordwise.generations import DocumentGenerations
 from chordwise.letters import DeadLetter
@@ -126,6 +127,34 @@ class AsyncChordwise:
     async def drop_dead_letter(self, letter_id: str) -> None:
         """See ``Chordwise.drop_dead_letter``."""
         await self._run(self._operations.drop_dead_letter(letter_id))
+
+    async def import_examples(
+        self,
+        book: str | Path,
+        *,
+        namespace: str,
+        strict: bool = False,
+        dry_run: bool = False,
+        on_conflict: str | None = None,
+    ) -> ExamplesImport:
+        """See ``Chordwise.import_examples``."""
+        return await self._run(
+            self._operations.import_examples(
+                book, namespace=namespace, strict=strict, dry_run=dry_run, on_conflict=on_conflict
+            )
+        )
+
+    async def examples_template(self) -> bytes:
+        """See ``Chordwise.examples_template``."""
+        return await self._run(self._operations.examples_template())
+
+    async def example_statistics(self, *, namespace: str) -> ExampleStatistics:
+        """See ``Chordwise.example_statistics``."""
+        return await self._run(self._operations.example_statistics(namespace))
+
+    async def verify_examples(self, job_id: str, *, sample: int = 10) -> ExamplesVerification:
+        """See ``Chordwise.verify_examples``."""
+        return await self._run(self._operations.verify_examples(job_id, sample=sample))
 
     async def query(self, text: str, *, timeout: float | None = None, **options: Unpack[QueryKeywords]) -> QueryResult:
         """See ``Chordwise.query``."""

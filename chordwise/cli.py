@@ -17,6 +17,7 @@ from chordwise.commands.dead_letters import dead_letters
 from chordwise.commands.doctor import doctor
 from chordwise.commands.documents import app as documents
 from chordwise.commands.evaluate import evaluate_collection
+from chordwise.commands.examples import examples, import_examples
 from chordwise.commands.ingest import ingest
 from chordwise.commands.jobs import jobs
 from chordwise.commands.query import query
@@ -32,6 +33,8 @@ app.command()(query)
 app.command()(jobs)
 app.command("dead-letters")(dead_letters)
 app.add_typer(documents, name="documents")
+app.command("import-examples")(import_examples)
+app.add_typer(examples)
 app.command()(verify)
 app.command("eval")(evaluate_collection)
 app.command()(doctor)

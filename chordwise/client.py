@@ -11,6 +11,7 @@ import httpx
 
 from chordwise.config import from_environment
 from chordwise.documents import IngestOptions
+from chordwise.examples import ExamplesImport, ExampleStatistics, ExamplesVerification
 from chordwise.files import FoundFile
 from chordwise.generations import DocumentGenerations
 from chordwise.letters import DeadLetter
@@ -138,6 +139,38 @@ class Chordwise:
     def drop_dead_letter(self, letter_id: str) -> None:
         """Give one up: its bytes are deleted, in its job it stays failed."""
         self._run(self._operations.drop_dead_letter(letter_id))
+
+    def import_examples(
+        self,
+        book: str | Path,
+        *,
+        namespace: str,
+        strict: bool = False,
+        dry_run: bool = False,
+        on_conflict: str | None = None,
+    ) -> ExamplesImport:
+        """Send a book of examples, an ``.xlsx`` or ``.json`` file; see docs/example-library.md for what is in it.
+
+        Its good rows become the documents of the job whose id is returned; rows that are not are among ``errors``. With
+        ``strict``, and if no row is good, nothing is stored. ``dry_run`` only looks at the book.
+        """
+        return self._run(
+            self._operations.import_examples(
+                book, namespace=namespace, strict=strict, dry_run=dry_run, on_conflict=on_conflict
+            )
+        )
+
+    def examples_template(self) -> bytes:
+        """An Excel workbook to fill in with examples."""
+        return self._run(self._operations.examples_template())
+
+    def example_statistics(self, *, namespace: str) -> ExampleStatistics:
+        """How many examples a namespace holds, by category, grade and tag; ProblemError with 404 if there is none."""
+        return self._run(self._operations.example_statistics(namespace))
+
+    def verify_examples(self, job_id: str, *, sample: int = 10) -> ExamplesVerification:
+        """Whether searches find every accepted row of an import; ``sample`` of those they find are named."""
+        return self._run(self._operations.verify_examples(job_id, sample=sample))
 
     def query(self, text: str, *, timeout: float | None = None, **options: Unpack[QueryKeywords]) -> QueryResult:
         """Find the chunks that answer ``text``, in the namespaces that ``options`` name.

@@ -14,6 +14,7 @@ from chordwise.control import ControlOperations
 from chordwise.decoding import decode
 from chordwise.documents import Document, IngestOptions, document_batches
 from chordwise.errors import ChordwiseError, InvalidInput, ProblemError, QueryFailed, Timeout, UnexpectedAnswer
+from chordwise.examples import ExampleOperations
 from chordwise.files import FoundFile, file_batches, find_files, read_documents
 from chordwise.generations import GenerationOperations
 from chordwise.options import Told
@@ -31,7 +32,7 @@ SHORTEST_ROUND_S = 0.25  # between two looks, should the server answer at once i
 _UNFINISHED = frozenset({"queued", "running"})
 
 
-class Operations(ControlOperations, GenerationOperations):
+class Operations(ControlOperations, ExampleOperations, GenerationOperations):
     """Every operation as a generator of calls. Holds no connection; ``transport.Steps`` says how to run one."""
 
     def __init__(self, policy: RetryPolicy, *, timeout_s: float, clock: Callable[[], float] = time.monotonic) -> None:

@@ -67,7 +67,7 @@ _FORM: dict[str, Any] = {
 async def submit(request: Request, principal: Writer) -> Response:
     """Any number of `file` parts: txt, md, html, pdf, docx, xlsx, csv, json, jsonl. A file's name becomes its document's id."""
     gateway = gateway_of(request)
-    sent = await _read_form(request, gateway)
+    sent = await read_form(request, gateway)
     try:
         ticket = await gateway.run_heavy(_accept, sent, principal, request.state.request_id, gateway)
     finally:
@@ -75,7 +75,8 @@ async def submit(request: Request, principal: Writer) -> Response:
     return wire.accepted_response(ticket)
 
 
-async def _read_form(request: Request, gateway: Gateway) -> FormData:
+async def read_form(request: Request, gateway: Gateway) -> FormData:
+    """A multipart body. Raises Problem; close the form when done with its files."""
     require_identity(request.headers)
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "multipart/form-data":

@@ -14,9 +14,10 @@ import time
 from functools import partial
 from typing import Any, BinaryIO
 
+from pipeline.core.examples.workbook_form import read_tables
 from pipeline.core.parsing import parse
 from pipeline.errors import MalformedDocument, ParserMemory, Rejected
-from pipeline.sandbox.frames import frame_of, packed, read_frame
+from pipeline.sandbox.frames import frame_of, frame_of_sheets, packed, read_frame
 from pipeline.sandbox.plugins import register_installed_parsers
 
 _MOST_FILES = 64  # file descriptors
@@ -63,8 +64,10 @@ def _peak_bytes() -> int:
 
 
 def answer_to(header: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
-    """The parsed document, or the code and the sentence of what is wrong with it."""
+    """The parsed document or its tables, or the code and the sentence of what is wrong with it."""
     try:
+        if header.get("wanted") == "tables":
+            return frame_of_sheets(read_tables(body))
         parsed = parse(body, media_type=header["media_type"], filename=header["filename"])
         return frame_of(parsed)
     except Rejected as error:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import signal
 import threading
+from typing import Any
 
 import structlog
 
 from pipeline import errors
-from pipeline.core.parsing import MARKDOWN, PLAIN, parse
+from pipeline.core.examples.workbook_form import Sheet
+from pipeline.core.parsing import MARKDOWN, PLAIN, XLSX, parse
 from pipeline.errors import MalformedDocument, ParserMemory, ParserTimeout, ParserUnavailable, Rejected
 from pipeline.records import Parsed
-from pipeline.sandbox.frames import parsed_of
+from pipeline.sandbox.frames import parsed_of, sheets_of
 from pipeline.sandbox.process import NotStarted, ParserProcess, ProcessDied, ProcessOverdue
 
 log = structlog.get_logger(__name__)
@@ -42,20 +44,23 @@ class Parser:
         if media_type.partition(";")[0].strip().lower() in _HARMLESS and len(body) <= _MOST_HARMLESS:
             return parse(body, media_type=media_type, filename=filename)
         with self._lock:
-            return self._elsewhere(body, media_type, filename)
+            return parsed_of(*self._elsewhere({"media_type": media_type, "filename": filename}, body))
+
+    def tables(self, body: bytes) -> list[Sheet]:
+        """As `read_tables` of the example library: the sheets of a workbook. Raises what `parse` raises."""
+        with self._lock:
+            return sheets_of(self._elsewhere({"media_type": XLSX, "wanted": "tables"}, body)[1])
 
     def close(self) -> None:
         """End the process."""
         with self._lock:
             self._forget()
 
-    def _elsewhere(self, body: bytes, media_type: str, filename: str | None) -> Parsed:
+    def _elsewhere(self, question: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
         process = self._ready()
         done = False
         try:
-            header, text = process.ask(
-                {"media_type": media_type, "filename": filename}, body, timeout_s=self._timeout_s * BY_THE_CLOCK
-            )
+            header, answer = process.ask(question, body, timeout_s=self._timeout_s * BY_THE_CLOCK)
             done = not header["last"]
         except ProcessOverdue as overdue:
             if overdue.cpu_s < self._timeout_s * _BUSY:
@@ -67,11 +72,11 @@ class Parser:
             if not done:  # also for an exception from outside, after which its next answer would be to this question
                 self._forget()
         if "bug" in header:
-            log.error("parser_bug", media_type=media_type, error=header["bug"], place=header["where"])
+            log.error("parser_bug", media_type=question["media_type"], error=header["bug"], place=header["where"])
             raise MalformedDocument(f"the document could not be read ({header['bug']})")
         if "error" in header:
             raise _rejection(header["error"], header["detail"])
-        return parsed_of(header, text)
+        return header, answer
 
     def _verdict(self, death: ProcessDied) -> Exception:
         log.warning("parser_died", exit_code=death.exit_code, peak_bytes=death.peak_bytes)

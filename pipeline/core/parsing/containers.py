@@ -33,6 +33,7 @@ _ENCRYPTED_STREAM = "EncryptedPackage".encode(
 _ENCRYPTED_FLAG = 0x1
 _MOST_ENTRIES = 10_000
 _MOST_UNPACKED = 256 * 1024 * 1024  # bytes, all entries together, as the archive's directory declares them
+PROPERTIES = "docProps/core.xml"
 _READ_AT_ONCE = 64 * 1024  # bytes
 
 
@@ -111,7 +112,7 @@ class XmlReader:
         """Read one part of the archive to its end. Raises MalformedDocument, KeyError if there is no such part."""
         parser = expat.ParserCreate(namespace_separator=" ")
         parser.buffer_text = True
-        parser.EntityDeclHandler = _refuse_entities
+        parser.EntityDeclHandler = refuse_entities
         parser.StartElementHandler = lambda name, attributes: self.started(
             _local(name), {_local(key): value for key, value in attributes.items()}
         )
@@ -126,9 +127,33 @@ class XmlReader:
                 raise MalformedDocument(f"a part of the document is not well-formed ({type(error).__name__})") from None
 
 
+class Properties(XmlReader):
+    """What an Office document says of itself, in its part `PROPERTIES`."""
+
+    def __init__(self) -> None:
+        self._title: list[str] = []
+        self._within = False
+
+    @property
+    def title(self) -> str:
+        """Empty if there is none."""
+        return "".join(self._title).strip()
+
+    def started(self, name: str, _attributes: dict[str, str], /) -> None:
+        self._within = name == "title"
+
+    def ended(self, _name: str, /) -> None:
+        self._within = False
+
+    def text(self, text: str, /) -> None:
+        if self._within:
+            self._title.append(text)
+
+
 def _local(name: str) -> str:
     return name.rpartition(" ")[2]
 
 
-def _refuse_entities(*_: object) -> None:
+def refuse_entities(*_: object) -> None:
+    """For a parser's ``EntityDeclHandler``: raises MalformedDocument."""
     raise MalformedDocument("the document declares XML entities, which no Office document needs")

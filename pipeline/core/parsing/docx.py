@@ -10,11 +10,11 @@ import re
 from zipfile import ZipFile
 
 from pipeline.core.parsing.assembly import LONGEST_TEXT, Block, assemble
-from pipeline.core.parsing.containers import XmlReader, office_archive
+from pipeline.core.parsing.containers import PROPERTIES, Properties, XmlReader, office_archive
 from pipeline.errors import DocumentTooLarge, MalformedDocument
 from pipeline.records import Parsed
 
-_BODY, _STYLES, _PROPERTIES = "word/document.xml", "word/styles.xml", "docProps/core.xml"
+_BODY, _STYLES = "word/document.xml", "word/styles.xml"
 _NOTES = ("word/footnotes.xml", "word/endnotes.xml")
 _HEADING_NAME = re.compile(r"heading\s*([1-6])$", re.IGNORECASE)
 _HEADING_ID = re.compile(r"(?:Heading|berschrift|Titre)([1-6])$", re.IGNORECASE)
@@ -32,37 +32,21 @@ def parse_docx(body: bytes) -> Parsed:
         parts = set(archive.namelist())
         if _BODY not in parts:
             raise MalformedDocument("the archive holds no Word document")
-        styles, properties = _Styles(), _Properties()
+        styles, properties = _Styles(), Properties()
         if _STYLES in parts:
             styles.read(archive, _STYLES)
-        if _PROPERTIES in parts:
-            properties.read(archive, _PROPERTIES)
+        if PROPERTIES in parts:
+            properties.read(archive, PROPERTIES)
         reader = _Paragraphs(styles)
         reader.read(archive, _BODY)
         _read_notes(archive, parts, reader)
-    return assemble(reader.blocks, title="".join(properties.title).strip() or reader.title)
+    return assemble(reader.blocks, title=properties.title or reader.title)
 
 
 def _read_notes(archive: ZipFile, parts: set[str], reader: _Paragraphs) -> None:
     for part in _NOTES:
         if part in parts:
             reader.read(archive, part)
-
-
-class _Properties(XmlReader):
-    def __init__(self) -> None:
-        self.title: list[str] = []
-        self._inside = False
-
-    def started(self, name: str, _attributes: dict[str, str], /) -> None:
-        self._inside = name == "title"
-
-    def ended(self, _name: str, /) -> None:
-        self._inside = False
-
-    def text(self, text: str, /) -> None:
-        if self._inside:
-            self.title.append(text)
 
 
 class _Styles(XmlReader):

@@ -1,0 +1,226 @@
+"""The example library: hand in a book, get its template, see what is stored and whether it is found."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from fastapi import Query as Parameter
+from pydantic import ValidationError
+from starlette.datastructures import UploadFile
+from starlette.responses import Response
+
+from api_gateway.auth import Requires, require_same_tenant
+from api_gateway.bodies import decode_json, read_json_body
+from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.problems import Problem, invalid, places, pointer, printable
+from api_gateway.routes.documenting import answers, json_body
+from api_gateway.routes.files import read_form
+from api_gateway.wire import examples as wire
+from api_gateway.wire.answers import json_response
+from api_gateway.wire.example_shapes import ExamplesReport, ExampleStatistics, ExamplesVerification
+from api_gateway.wire.fields import namespace_parameter
+from pipeline.core.examples import Book, json_tables
+from pipeline.core.examples.template import template
+from pipeline.core.parsing import JSON, XLSX, media_type_of
+from pipeline.errors import UnsupportedMediaType
+from pipeline.flows.examples import hand_in, read_json, read_workbook
+from pipeline.records import JobId, Namespace
+from pipeline.stores.examples import Examples
+from pipeline.stores.namespaces import Namespaces
+from pipeline.stores.tenants import Principal
+from pipeline.stores.work import unit_of_work
+from workers import dispatch
+
+router = APIRouter(tags=["examples"])
+
+Reader = Annotated[Principal, Depends(Requires("read"))]
+Writer = Annotated[Principal, Depends(Requires("write"))]
+
+_LONGEST_NAME = 255
+_EXAMPLE = {
+    "namespace": "kb",
+    "examples": {
+        "qa_examples": [
+            {
+                "user_input": "血压150/95需要马上去医院吗？",
+                "agent_response": "先安静休息十分钟再量一次；若仍高于140/90，请尽快联系医生。",
+                "tags": ["健康咨询", "高血压"],
+                "quality_grade": "优秀",
+            }
+        ]
+    },
+}
+_BODY = json_body(wire.ExamplesRequest, _EXAMPLE)
+_BODY["requestBody"]["content"]["multipart/form-data"] = {
+    "schema": {
+        "allOf": [
+            {"$ref": "#/components/schemas/ExamplesForm"},
+            {
+                "type": "object",
+                "required": ["file"],
+                "properties": {"file": {"type": "string", "format": "binary"}},
+            },
+        ]
+    }
+}
+
+
+@router.post(
+    "/v1/examples",
+    status_code=202,
+    responses=answers(
+        202,
+        ExamplesReport,
+        "The good rows are durable; the refused ones are among the errors, here and of the job.",
+        *(400, 401, 403, 413, 415, 422, 429, 503),
+        headers={"Location": "The job."},
+    )
+    | {200: {"description": "The book was only looked at, as `dry_run` asked.", "model": ExamplesReport}},
+    openapi_extra=_BODY,
+    summary="Hand in a book of examples",
+)
+async def submit(
+    request: Request,
+    principal: Writer,
+    dry_run: Annotated[bool, Parameter(description="Look at the book and store nothing.")] = False,
+) -> Response:
+    """A workbook with the sheets `qa`, `record`, `query`, `greeting`, or the same as JSON, as a file or as the body.
+    Each row becomes a document; handing the book in again replaces them. If no row is good, or with `strict` one is
+    not, the answer is 422 with the same statistics, and nothing was stored."""
+    gateway = gateway_of(request)
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() == "multipart/form-data":
+        form, book, name = await _sent_file(request, principal, gateway)
+    else:
+        body = await read_json_body(request, gateway.settings.max_body_bytes)
+        form, book, name = await gateway.run_heavy(_sent_json, body, principal, gateway)
+    return await gateway.run_heavy(_handed_in, form, book, name, dry_run, principal, request.state.request_id, gateway)
+
+
+def _handed_in(
+    form: wire.ExamplesForm,
+    book: Book,
+    name: str | None,
+    dry_run: bool,
+    principal: Principal,
+    request_id: str,
+    gateway: Gateway,
+) -> Response:
+    done = hand_in(
+        book,
+        tenant_id=principal.tenant_id,
+        namespace=Namespace(form.namespace),
+        request_id=request_id,
+        on_conflict=form.on_conflict,
+        strict=form.strict,
+        dry_run=dry_run,
+        name=name,
+        use=gateway.resources,
+        ring=dispatch.ring,
+    )
+    if done.refused_because is not None:
+        found = wire.flaws(done.checked.errors)
+        extensions = wire.findings(done.checked)
+        raise Problem(422, "examples_refused", f"{done.refused_because}.", errors=found, extensions=extensions)
+    body = wire.report(done.checked, done.ticket)
+    if done.ticket is None:
+        return json_response(body)
+    return json_response(body, status=202, headers={"Location": f"/v1/jobs/{done.ticket.job_id}"})
+
+
+async def _sent_file(
+    request: Request, principal: Principal, gateway: Gateway
+) -> tuple[wire.ExamplesForm, Book, str | None]:
+    sent = await read_form(request, gateway)
+    try:
+        form = wire.to_form([(name, value) for name, value in sent.multi_items() if isinstance(value, str)])
+        require_same_tenant(principal, form.tenant_id)
+        files = [(name, value) for name, value in sent.multi_items() if isinstance(value, UploadFile)]
+        strange = next((name for name, _ in files if name != "file"), None)
+        if strange is not None:
+            raise invalid([{"pointer": pointer([strange]), "detail": "is a file; the book belongs into the part file"}])
+        if len(files) != 1:
+            raise invalid([{"pointer": "/file", "detail": f"is needed exactly once, not {len(files)} times"}])
+        upload = files[0][1]
+        name = printable(upload.filename or "")[:_LONGEST_NAME] or None
+        media_type = media_type_of(name, upload.content_type).partition(";")[0]
+        if media_type not in (XLSX, JSON):
+            raise UnsupportedMediaType(f"a book of examples is an .xlsx or .json file, not {media_type}")
+        body = await upload.read()
+    finally:
+        await sent.close()
+    if media_type == XLSX:
+        return form, await gateway.run_parsing(read_workbook, body, gateway.resources), name
+    return form, await gateway.run_heavy(read_json, body, gateway.resources), name
+
+
+def _sent_json(body: bytes, principal: Principal, gateway: Gateway) -> tuple[wire.ExamplesForm, Book, None]:
+    decoded = decode_json(body)
+    require_same_tenant(principal, decoded.value.get("tenant_id"))
+    try:
+        sent = wire.ExamplesRequest.model_validate(decoded.value)
+    except ValidationError as error:
+        raise invalid(places(error)) from None
+    return sent, json_tables(sent.examples, most_rows=gateway.settings.max_examples_per_book), None
+
+
+@router.get(
+    "/v1/examples/template.xlsx",
+    responses=answers(200, None, "An Excel workbook to fill in.", 401, 403, 503)
+    | {200: {"description": "An Excel workbook to fill in.", "content": {XLSX: {"schema": {"type": "string"}}}}},
+    response_class=Response,
+    dependencies=[Depends(Requires("read"))],
+    summary="Get the template of a book",
+)
+async def get_template(request: Request) -> Response:
+    """The four sheets with headers and one row each, lists of choices for the grades, and a filling guide in Chinese."""
+    body = await gateway_of(request).run(template)
+    disposition = {"Content-Disposition": 'attachment; filename="examples-template.xlsx"'}
+    return Response(body, headers=disposition, media_type=XLSX)
+
+
+@router.get(
+    "/v1/examples/statistics",
+    responses=answers(200, ExampleStatistics, "Counts of what searches can find.", 401, 403, 404, 422, 503),
+    summary="Count the stored examples",
+)
+async def statistics(
+    request: Request,
+    principal: Reader,
+    namespace: Annotated[str, Parameter(description="The namespace the examples are in.")],
+) -> Response:
+    """By category, grade and tag, with lengths and exact duplicates."""
+    gateway = gateway_of(request)
+    within = namespace_parameter(namespace)
+
+    def read() -> dict[str, Any]:
+        with unit_of_work(gateway.resources.mysql) as work:
+            if not Namespaces(work.connection, principal.tenant_id).existing([within]):
+                raise Problem(404, "namespace_not_found", f"There is no namespace {within}.")
+            return wire.stored(within, Examples(work.connection, principal.tenant_id))
+
+    return json_response(await gateway.run_heavy(read))
+
+
+@router.get(
+    "/v1/examples/verification",
+    responses=answers(200, ExamplesVerification, "Which accepted rows can be found.", 401, 403, 404, 422, 503),
+    summary="Verify an import",
+)
+async def verification(
+    request: Request,
+    principal: Reader,
+    job_id: Annotated[str, Parameter(max_length=64, description="The job of the import.")],
+    sample: Annotated[int, Parameter(ge=0, le=100, description="How many rows to name for trying them out.")] = 10,
+) -> Response:
+    """Compares the job with what is shown now, document by document; the first 100 that are missing are named."""
+    gateway = gateway_of(request)
+
+    def read() -> dict[str, Any]:
+        with unit_of_work(gateway.resources.mysql) as work:
+            found = Examples(work.connection, principal.tenant_id).verified(JobId(job_id), sample=sample)
+        if found is None:
+            raise Problem(404, "job_not_found", "There is no such job.")
+        return wire.verification(found)
+
+    return json_response(await gateway.run_heavy(read))

@@ -1,0 +1,189 @@
+"""Books of examples on the wire: what POST /v1/examples takes, and what it tells of a book."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import ValidationError
+from pydantic.json_schema import WithJsonSchema
+
+from api_gateway.problems import invalid, places, pointer
+from api_gateway.wire.example_shapes import ExampleFlaw, MissingExample, SampledExample
+from api_gateway.wire.fields import NamespaceName, Wire
+from pipeline.core.examples import Category, CategoryStatistics, Checked, Flaw
+from pipeline.flows.examples import pointer_to
+from pipeline.flows.intake import Ticket
+from pipeline.records import Namespace
+from pipeline.stores.examples import LENGTHS, Examples, Spread, Stored, Verified
+
+MOST_FLAWS = 1000  # errors, and warnings, of one answer
+MOST_TAGS = 100  # of a category in one answer, the most frequent
+_TRUTHS = {"true": True, "1": True, "false": False, "0": False}
+_ROW = {
+    "type": "object",
+    "required": ["user_input", "agent_response"],
+    "properties": {
+        "user_input": {"type": "string"},
+        "agent_response": {"type": "string"},
+        "tags": {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]},
+        "quality_grade": {"type": "string", "enum": ["优秀", "良好", "一般"]},
+        "id": {"type": "string"},
+        "notes": {"type": "string"},
+    },
+}
+_BOOK = {
+    "type": "object",
+    "properties": {
+        f"{category}_examples": {"type": "array", "items": _ROW} for category in ("qa", "record", "query", "greeting")
+    },
+}
+
+
+class ExamplesForm(Wire):
+    """How a book is to be taken. `strict`: nothing of it if one row is wrong."""
+
+    tenant_id: str | None = None
+    namespace: NamespaceName
+    on_conflict: Literal["replace", "skip", "error"] = "replace"
+    strict: bool = False
+
+
+class ExamplesRequest(ExamplesForm):
+    """A book in its JSON form. The keys of `examples` may also be `qa`, `record`, `query`, `greeting`."""
+
+    examples: Annotated[dict[str, Any], WithJsonSchema(_BOOK)]
+
+
+def to_form(fields: Sequence[tuple[str, str]]) -> ExamplesForm:
+    """The form fields. Raises Problem 422."""
+    values: dict[str, Any] = {}
+    for name, text in fields:
+        if name in values:
+            raise invalid([{"pointer": pointer([name]), "detail": "is given more than once"}])
+        values[name] = _TRUTHS.get(text.strip().lower(), text) if name == "strict" else text
+    try:
+        return ExamplesForm.model_validate(values)
+    except ValidationError as error:
+        raise invalid(places(error)) from None
+
+
+def report(checked: Checked, ticket: Ticket | None) -> dict[str, Any]:
+    """What became of a book. Without a ticket nothing was stored."""
+    return {
+        "job_id": None if ticket is None else ticket.job_id,
+        "status": "validated" if ticket is None else "queued",
+        "total": 0 if ticket is None else ticket.total,
+        **findings(checked),
+        "errors": flaws(checked.errors[:MOST_FLAWS]),
+    }
+
+
+def findings(checked: Checked) -> dict[str, Any]:
+    """The same without the job and the errors."""
+    return {
+        "statistics": {
+            "total": _statistics(_summed(checked.statistics.values())),
+            **{str(category): _statistics(found) for category, found in checked.statistics.items()},
+        },
+        "errors_total": len(checked.errors),
+        "warnings": flaws(checked.warnings[:MOST_FLAWS]),
+        "warnings_total": len(checked.warnings),
+    }
+
+
+def flaws(found: Iterable[Flaw]) -> list[dict[str, Any]]:
+    """Errors or warnings as they are sent."""
+    return [
+        {"pointer": pointer_to(flaw)}
+        | {name: getattr(flaw, name) for name in ExampleFlaw.model_fields if name != "pointer"}
+        for flaw in found
+    ]
+
+
+def _statistics(found: CategoryStatistics) -> dict[str, Any]:
+    return {
+        "read": found.read,
+        "accepted": found.accepted,
+        "refused": found.refused,
+        "duplicates": found.duplicates,
+        "blank": found.blank,
+        "grades": ordered(found.grades),
+        "tags": ordered(found.tags),
+    }
+
+
+def ordered(counts: Counter[str]) -> dict[str, int]:
+    """The most frequent names first, equal ones by name; no more than fit an answer."""
+    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_TAGS])
+
+
+def stored(namespace: Namespace, examples: Examples) -> dict[str, Any]:
+    """The statistics of a namespace. Blocking."""
+    types = [category.value for category in Category]
+    found, repeated = examples.stored(namespace, types), examples.duplicates(namespace, types)
+    return {
+        "namespace": namespace,
+        "total": _stored(_added(found.values())),
+        "categories": {name: _stored(each) for name, each in found.items()},
+        "duplicates": {"surplus": repeated.surplus, "groups": repeated.groups},
+    }
+
+
+def _stored(found: Stored) -> dict[str, Any]:
+    return {
+        "examples": found.examples,
+        "grades": ordered(found.grades),
+        "tags": ordered(found.tags),
+        "lengths": _lengths(found.lengths) if found.examples else None,
+    }
+
+
+def _lengths(spread: Spread) -> dict[str, Any]:
+    steps = {str(step): spread.up_to[step] for step in LENGTHS} | {"longer": spread.up_to[None]}
+    mean = round(spread.total / spread.count, 1) if spread.count else 0.0
+    return {"shortest": spread.shortest, "longest": spread.longest, "mean": mean, "up_to": steps}
+
+
+def _added(found: Iterable[Stored]) -> Stored:
+    total = Stored()
+    for each in found:
+        if not each.examples:
+            continue
+        spread, lengths = total.lengths, each.lengths
+        spread.shortest = min(spread.shortest, lengths.shortest) if spread.count else lengths.shortest
+        spread.longest = max(spread.longest, lengths.longest)
+        spread.count += lengths.count
+        spread.total += lengths.total
+        spread.up_to += lengths.up_to
+        total.examples += each.examples
+        total.grades += each.grades
+        total.tags += each.tags
+    return total
+
+
+def verification(found: Verified) -> dict[str, Any]:
+    """A verified import as it is sent."""
+    return {
+        "job_id": found.job_id,
+        "namespace": found.namespace,
+        "status": found.status,
+        "rows": found.rows,
+        "searchable": found.searchable,
+        "missing": [{name: getattr(row, name) for name in MissingExample.model_fields} for row in found.missing],
+        "sample": [{name: getattr(row, name) for name in SampledExample.model_fields} for row in found.sample],
+    }
+
+
+def _summed(found: Iterable[CategoryStatistics]) -> CategoryStatistics:
+    total = CategoryStatistics()
+    for each in found:
+        total.read += each.read
+        total.accepted += each.accepted
+        total.refused += each.refused
+        total.duplicates += each.duplicates
+        total.blank += each.blank
+        total.grades += each.grades
+        total.tags += each.tags
+    return total

@@ -1,0 +1,25 @@
+"""The example library: what users asked and how the agent should answer, in four categories.
+
+A book, as a workbook of sheets or as JSON, becomes one document for each row (`checking`); what is wrong is told with
+its sheet, row and column.
+"""
+
+from pipeline.core.examples.checking import Checked, check
+from pipeline.core.examples.json_form import json_tables
+from pipeline.core.examples.records import Book, Category, CategoryStatistics, Example, Flaw
+from pipeline.core.examples.uploads import upload_of
+from pipeline.core.examples.workbook_form import read_tables, workbook_tables
+
+__all__ = [
+    "Book",
+    "Category",
+    "CategoryStatistics",
+    "Checked",
+    "Example",
+    "Flaw",
+    "check",
+    "json_tables",
+    "read_tables",
+    "upload_of",
+    "workbook_tables",
+]

@@ -1,0 +1,126 @@
+"""What the parts of the example library hand to each other."""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipeline.records import DocumentId
+
+
+class Category(enum.StrEnum):
+    """What an example is for; it is the ``type`` of its document."""
+
+    QA = "qa"
+    RECORD = "record"
+    QUERY = "query"
+    GREETING = "greeting"
+
+
+class Column(enum.StrEnum):
+    """What a row may hold. ``notes`` are for the people who keep the book, and go nowhere."""
+
+    USER_INPUT = "user_input"
+    AGENT_RESPONSE = "agent_response"
+    TAGS = "tags"
+    QUALITY_GRADE = "quality_grade"
+    ID = "id"
+    NOTES = "notes"
+
+
+REQUIRED = (Column.USER_INPUT, Column.AGENT_RESPONSE)
+GRADES = ("优秀", "良好", "一般")  # best first
+UNGRADED = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flaw:
+    """Something wrong, or worth knowing, and where. ``row`` counts from 1; without it, all of the sheet is meant.
+
+    ``column`` is one of `Column` where it is known, else as the book writes it; ``cell`` is like ``D7``.
+    """
+
+    sheet: str
+    code: str
+    detail: str
+    row: int | None = None
+    column: str | None = None
+    cell: str | None = None
+
+    def __str__(self) -> str:
+        row = "" if self.row is None else f", row {self.row}"
+        column = "" if self.column is None else f", column {self.column}"
+        return f"sheet {self.sheet}{row}{column}: {self.detail}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookRow:
+    """A row that holds something, before anybody has looked at what. Values of a workbook are text.
+
+    ``faults``: columns whose cell cannot be read, with code and reason; ``fault``: why the row itself cannot be.
+    ``cells``: where the values stand.
+    """
+
+    number: int
+    values: Mapping[Column, Any]
+    cells: Mapping[Column, str] = field(default_factory=dict)
+    faults: Mapping[Column, tuple[str, str]] = field(default_factory=dict)
+    fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A sheet of a book. ``unusable``: why none of its rows can be read. ``blank`` counts rows that hold nothing."""
+
+    name: str
+    category: Category
+    rows: Sequence[BookRow] = ()
+    blank: int = 0
+    unusable: Flaw | None = None
+    warnings: Sequence[Flaw] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Book:
+    """All of a book that is to be imported. ``warnings``: what was left out on the way, such as unknown sheets."""
+
+    tables: Sequence[Table]
+    warnings: Sequence[Flaw] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """A row in order."""
+
+    document_id: DocumentId
+    category: Category
+    user_input: str
+    agent_response: str
+    tags: tuple[str, ...]
+    quality_grade: str | None
+    sheet: str
+    row: int
+
+    @property
+    def text(self) -> str:
+        """What is searched."""
+        return f"{self.user_input} {self.agent_response}"
+
+
+@dataclass(slots=True, kw_only=True)
+class CategoryStatistics:
+    """Rows of one category. Every row that was read is accepted, refused, or a duplicate of one before it.
+
+    ``grades`` and ``tags`` count accepted rows; `UNGRADED` stands for rows without a grade.
+    """
+
+    read: int = 0
+    accepted: int = 0
+    refused: int = 0
+    duplicates: int = 0
+    blank: int = 0
+    grades: Counter[str] = field(default_factory=Counter)
+    tags: Counter[str] = field(default_factory=Counter)

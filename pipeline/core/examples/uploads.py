@@ -1,0 +1,38 @@
+"""From examples to documents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline.core.examples.records import Example
+from pipeline.core.tokens import count_tokens
+from pipeline.records import Chunking, DocumentFields, Upload
+
+_ONE_CHUNK = 512  # tokens, up to which a row is never cut
+_WHOLE = Chunking(strategy="sentences", max_tokens=2 * _ONE_CHUNK, overlap=0.0)  # sentences are counted generously
+_CUT = Chunking(strategy="sentences", max_tokens=_ONE_CHUNK, overlap=0.2)
+
+
+def upload_of(example: Example, *, book: str | None) -> Upload:
+    """The document of one row. Both its parts can be read from its metadata again; they are what a prompt shows.
+
+    Without title and source, which would be embedded with the text. ``book`` is the file's name.
+    """
+    metadata: dict[str, Any] = {"user_input": example.user_input, "agent_response": example.agent_response}
+    if example.quality_grade is not None:
+        metadata["quality_grade"] = example.quality_grade
+    metadata |= {"sheet": example.sheet, "row": example.row}
+    if book:
+        metadata["book"] = book
+    text = example.text
+    return Upload(
+        document_id=example.document_id,
+        fields=DocumentFields(type=example.category.value, tags=example.tags, metadata=metadata),
+        body=text.encode(),
+        media_type="text/plain",
+        chunking=_WHOLE if _fits(text) else _CUT,
+    )
+
+
+def _fits(text: str) -> bool:
+    return len(text) <= _ONE_CHUNK or count_tokens(text) <= _ONE_CHUNK  # no token is shorter than a character

@@ -1,0 +1,178 @@
+"""One sheet of a workbook, as its XML goes by: rows of text, and what is to be known about them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from pipeline.core.parsing.cells import Formats, moment_text, number_text
+
+_ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")  # how a workbook writes characters that XML does not have
+_MOST_COLUMNS = 16_384
+_LAST_ROW = 1_048_576
+_DIGITS = "0123456789"
+
+
+@dataclass(slots=True, kw_only=True)
+class Row:
+    """One row. ``cells`` holds what is not empty, by column, counted from 0; values, never formulas.
+
+    ``without_value``: columns with a formula that was saved without its value. ``errors``: columns whose value is an
+    error such as ``#N/A``.
+    """
+
+    number: int
+    cells: dict[int, str] = field(default_factory=dict)
+    is_hidden: bool = False
+    without_value: tuple[int, ...] = ()
+    errors: tuple[int, ...] = ()
+
+
+class Strings:
+    """The table of texts that cells share."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self._pieces: list[str] = []
+        self._reads = False
+        self._silent = False
+
+    def started(self, name: str, _attributes: dict[str, str]) -> None:
+        local = name if ":" not in name else name.rpartition(":")[2]
+        if local == "t":
+            self._reads = not self._silent
+        elif local == "si":
+            self._pieces = []
+        elif local == "rPh":  # how a Japanese word is read, which is not part of it
+            self._silent = True
+
+    def ended(self, name: str) -> None:
+        local = name if ":" not in name else name.rpartition(":")[2]
+        if local == "t":
+            self._reads = False
+        elif local == "si":
+            self.found.append(_unescaped("".join(self._pieces)))
+        elif local == "rPh":
+            self._silent = False
+
+    def text(self, text: str) -> None:
+        if self._reads:
+            self._pieces.append(text)
+
+
+class SheetReader:
+    """Handlers for the XML of a sheet. ``merged`` is complete when the sheet was read to its end."""
+
+    def __init__(self, strings: list[str], formats: Formats) -> None:
+        self.merged: list[str] = []
+        self._strings = strings
+        self._formats = formats
+        self._moments = formats.dates | formats.durations
+        self._columns: dict[str, int] = {}
+        self._done: list[Row] = []
+        self._row = Row(number=0)
+        self._column = -1
+        self._kind = self._style = ""
+        self._value: list[str] = []
+        self._reads = self._silent = self._is_formula = False
+
+    def taken(self) -> list[Row]:
+        """The rows that were finished since the last call."""
+        done, self._done = self._done, []
+        return done
+
+    def started(self, name: str, attributes: dict[str, str]) -> None:
+        local = name if ":" not in name else name.rpartition(":")[2]
+        if local == "c":
+            reference = attributes.get("r")
+            self._column = self._column + 1 if reference is None else self._column_of(reference.rstrip(_DIGITS))
+            self._kind, self._style = attributes.get("t", "n"), attributes.get("s", "")
+            self._value, self._is_formula = [], False
+        elif local == "v" or local == "t":
+            self._reads = not self._silent
+        elif local == "f":
+            self._is_formula = True
+        elif local == "row":
+            number = int(attributes.get("r") or self._row.number + 1)
+            if not 1 <= number <= _LAST_ROW:
+                raise ValueError("no row")
+            self._row = Row(number=number, is_hidden=attributes.get("hidden") in ("1", "true"))
+            self._column = -1
+        elif local == "rPh":
+            self._silent = True
+        elif local == "mergeCell":
+            self.merged.append(attributes.get("ref", ""))
+
+    def ended(self, name: str) -> None:
+        local = name if ":" not in name else name.rpartition(":")[2]
+        if local == "c":
+            self._keep("".join(self._value))
+        elif local == "v" or local == "t":
+            self._reads = False
+        elif local == "row":
+            self._done.append(self._row)
+        elif local == "rPh":
+            self._silent = False
+
+    def text(self, text: str) -> None:
+        if self._reads:
+            self._value.append(text)
+
+    def _keep(self, raw: str) -> None:
+        text = self._text(raw) if raw else ""
+        if text:
+            self._row.cells[self._column] = text
+        elif self._is_formula and not raw and self._kind != "str":  # an empty string is a value
+            self._row.without_value = (*self._row.without_value, self._column)
+
+    def _text(self, raw: str) -> str:
+        kind = self._kind
+        if kind == "s":
+            return self._strings[int(raw)].strip()
+        if kind == "n":
+            style = self._style
+            if style and style != "0" and int(style) in self._moments:
+                return moment_text(raw, int(style), self._formats)
+            return number_text(raw)
+        if kind == "b":
+            return "true" if raw == "1" else "false"
+        if kind == "e":
+            self._row.errors = (*self._row.errors, self._column)
+        return _unescaped(raw).strip()
+
+    def _column_of(self, letters: str) -> int:
+        column = self._columns.get(letters)
+        if column is None:
+            column = column_number(letters)
+            self._columns[letters] = column
+        return column
+
+
+def column_number(letters: str) -> int:
+    """The column of ``A`` is 0, of ``AA`` 26. Raises ValueError for what no sheet has."""
+    if not (1 <= len(letters) <= 3 and letters.isascii() and letters.isalpha()):
+        raise ValueError("no column")
+    number = 0
+    for letter in letters.upper():
+        number = number * 26 + ord(letter) - 64
+    if number > _MOST_COLUMNS:
+        raise ValueError("no column")
+    return number - 1
+
+
+def column_letters(column: int) -> str:
+    """``A`` for column 0, ``AA`` for 26."""
+    letters = ""
+    column += 1
+    while column:
+        column, place = divmod(column - 1, 26)
+        letters = chr(65 + place) + letters
+    return letters
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPED.sub(lambda match: _character(int(match[1], 16)), text) if "_x" in text else text
+
+
+def _character(code: int) -> str:
+    return "\ufffd" if 0xD800 <= code <= 0xDFFF else chr(code)  # half a character would be no text

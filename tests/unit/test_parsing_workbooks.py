@@ -1,0 +1,113 @@
+"""The cells of workbooks: as openpyxl reads them, and where it stops."""
+
+from __future__ import annotations
+
+import datetime
+import io
+
+import openpyxl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.core.parsing.sheets import Row, column_letters, column_number
+from pipeline.core.parsing.workbook import open_workbook
+from pipeline.errors import MalformedDocument
+from tests.support.formats import with_part, xlsx
+
+_SHEET = "xl/worksheets/sheet1.xml"
+_HEAD = '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">'
+
+
+def rows(body: bytes) -> list[Row]:
+    with open_workbook(body) as workbook:
+        [sheet] = workbook.sheets
+        return list(workbook.rows(sheet, workbook.open(sheet)))
+
+
+def of_xml(cells: str, *, strings: str = "") -> list[Row]:
+    body = with_part(xlsx({"s": [["x"]]}), _SHEET, f"{_HEAD}<sheetData>{cells}</sheetData></worksheet>")
+    return rows(body)
+
+
+def saved(*values: object, formats: dict[int, str] | None = None) -> bytes:
+    workbook = openpyxl.Workbook()
+    workbook.active.append(values)
+    for column, code in (formats or {}).items():
+        workbook.active.cell(1, column).number_format = code
+    out = io.BytesIO()
+    workbook.save(out)
+    return out.getvalue()
+
+
+class DescribeCells:
+    @pytest.mark.parametrize(
+        ("value", "number_format", "text"),
+        [
+            ("  shared text ", None, "shared text"),
+            (3, None, "3"),
+            (3.0, None, "3"),
+            (0.1, None, "0.1"),
+            (-2.5e-7, None, "-2.5e-07"),
+            (10**20, None, "1e+20"),
+            (True, None, "true"),
+            (datetime.datetime(2026, 1, 2), None, "2026-01-02"),
+            (datetime.datetime(2026, 1, 2, 3, 4, 5), None, "2026-01-02 03:04:05"),
+            (datetime.date(2026, 1, 2), None, "2026-01-02"),
+            (datetime.time(12, 30), None, "12:30:00"),
+            (datetime.timedelta(hours=30), "[h]:mm:ss", "1 day, 6:00:00"),
+            (44197, 'yyyy"年"m"月"', "2021-01-01"),
+            (44197, "[Red]0.00", "44197"),
+            (44197, '0.00" days"', "44197"),
+            (44197, "[Magenta]General", "44197"),
+        ],
+    )
+    def it_reads(self, value, number_format, text):
+        [row] = rows(saved(value, formats={1: number_format} if number_format else None))
+        assert row.cells == {0: text}
+
+    @settings(max_examples=30)
+    @given(st.lists(st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Cn"))), max_size=8))
+    def it_reads_text_as_openpyxl_does(self, texts):
+        body = saved("first", *texts)
+        found = rows(body)[0].cells
+        sheet = openpyxl.load_workbook(io.BytesIO(body), read_only=True, data_only=True).worksheets[0]
+        [values] = sheet.iter_rows(values_only=True)
+        assert found == {n: value.strip() for n, value in enumerate(values) if isinstance(value, str) and value.strip()}
+
+    def it_decodes_what_xml_cannot_hold(self):
+        [row] = of_xml('<row r="1"><c r="A1" t="inlineStr"><is><t>a_x000A_b_xD800_</t></is></c></row>')
+        assert row.cells == {0: "a\nb\ufffd"}
+
+    def it_leaves_out_how_words_are_read(self):
+        [row] = of_xml(
+            '<row><c t="inlineStr"><is><r><t>血</t></r><r><t>压</t></r><rPh><t>ketsu</t></rPh></is></c></row>'
+        )
+        assert (row.number, row.cells) == (1, {0: "血压"})
+
+    def it_counts_places_that_are_not_said(self):
+        found = of_xml('<row r="3"><c r="B3"><v>1</v></c><c><v>2</v></c></row><row><c><v>3</v></c></row>')
+        assert [(row.number, row.cells) for row in found] == [(3, {1: "1", 2: "2"}), (4, {0: "3"})]
+
+    @pytest.mark.parametrize(
+        "cells",
+        [
+            '<row r="1"><c r="XFE1"><v>1</v></c></row>',
+            '<row r="1"><c r="1A"><v>1</v></c></row>',
+            '<row r="0"/>',
+            '<row r="1048577"/>',
+            '<row r="1"><c t="s"><v>5</v></c></row>',
+            '<row r="1"><c t="s"><v>-</v></c></row>',
+            '<row r="1"><c><v>1,5</v></c></row>',
+            "<row>",
+        ],
+    )
+    def it_refuses_what_no_workbook_has(self, cells):
+        with pytest.raises(MalformedDocument):
+            of_xml(cells)
+
+
+class DescribeColumns:
+    @pytest.mark.parametrize(("letters", "number"), [("A", 0), ("Z", 25), ("AA", 26), ("XFD", 16383)])
+    def it_counts_in_letters(self, letters, number):
+        assert (column_number(letters), column_letters(number)) == (number, letters)
