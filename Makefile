@@ -21,7 +21,7 @@ demo:
 	@$(LOCAL) with demo --fresh -- $(RUN) compose/demo/run.py $(ARGS)
 
 test:
-	@$(LOCAL) with test --fresh --dev -- $(RUN) -m pytest $(ARGS)
+	@CHORDWISE_FETCH_ALLOW_NETWORKS=127.0.0.0/8 $(LOCAL) with test --fresh --dev -- $(RUN) -m pytest $(ARGS)
 
 up:
 	@$(LOCAL) up

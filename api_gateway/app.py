@@ -32,6 +32,7 @@ from api_gateway.routes import (
     jobs,
     namespaces,
     queries,
+    quotas,
     upkeep,
 )
 from pipeline.errors import PipelineError, Unavailable
@@ -55,6 +56,7 @@ _ROUTERS = (
     chunks,
     namespaces,
     erasure,
+    quotas,
     health,
     openapi,
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from prometheus_client import REGISTRY, Counter, Gauge, Histogram, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from pipeline.stores.backlog import STATES, Backlog
 from pipeline.stores.reconciling import KINDS, Totals
 
 REQUESTS = Counter("chordwise_gateway_requests", "Answered requests.", ["method", "route", "status"])
@@ -47,5 +48,33 @@ class AlignmentMetrics:
             )
 
 
+class BacklogMetrics:
+    """What stands in the ledger, as it was read for this very page."""
+
+    def __init__(self) -> None:
+        self.seen: Backlog | None = None
+
+    def collect(self) -> Iterator[Metric]:
+        """Nothing while the ledger cannot be read: an old figure would say that all is well."""
+        if self.seen is None:
+            return
+        items = GaugeMetricFamily("chordwise_ingest_items", "Documents that are not done, by state.", labels=["state"])
+        oldest = GaugeMetricFamily(
+            "chordwise_ingest_oldest_seconds", "How long the oldest of them has been so.", labels=["state"]
+        )
+        for state in STATES:
+            items.add_metric([state], self.seen.items[state])
+            oldest.add_metric([state], self.seen.oldest_s[state])
+        yield from (items, oldest)
+        dead = GaugeMetricFamily(
+            "chordwise_dead_letters", "Documents that failed for good and were not replayed.", labels=["reason"]
+        )
+        for reason, count in self.seen.dead_letters.items():
+            dead.add_metric([reason], count)
+        yield dead
+
+
 ALIGNMENT = AlignmentMetrics()
 REGISTRY.register(ALIGNMENT)
+BACKLOG = BacklogMetrics()
+REGISTRY.register(BACKLOG)

@@ -75,9 +75,8 @@ _SENTENCES = {
 
 
 class Problem(Exception):
-    """An answer that is an error. ``errors``: the places at fault, each with ``pointer`` and ``detail``.
-
-    ``extensions``: further members of the body.
+    """An answer that is an error. ``errors``: the places at fault, each with ``pointer`` and ``detail``. ``quota``: the
+    one that is used up, with its ``name``, its ``limit`` and how much is ``used``. ``extensions``: further members.
     """
 
     def __init__(
@@ -90,8 +89,10 @@ class Problem(Exception):
         errors: Sequence[Mapping[str, Any]] = (),
         extensions: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
+        quota: Mapping[str, str | int] | None = None,
     ) -> None:
         super().__init__(detail)
+        self.quota = dict(quota or {})
         self.status = status
         self.code = code
         self.detail = detail
@@ -111,6 +112,8 @@ class Problem(Exception):
             "code": self.code,
             "request_id": scope.get("state", {}).get("request_id", ""),
         }
+        if self.quota:
+            body["quota"] = self.quota
         if self.errors:
             body["errors"] = self.errors[:MOST_ERRORS]
         body |= self.extensions
@@ -126,7 +129,12 @@ def from_error(error: PipelineError) -> Problem:
     headers = {}
     if isinstance(error, Unavailable | QueueFull):
         headers["Retry-After"] = str(math.ceil(error.retry_after_s or _RETRY_AFTER_S))
-    return Problem(status, error.code, str(error), title=title, headers=headers)
+    quota = error.quota if isinstance(error, QuotaExceeded | QueueFull) else {}
+    if isinstance(error, QueueFull) and quota:
+        limit, left = int(quota["limit"]), max(0, int(quota["limit"]) - int(quota["used"]))
+        headers["RateLimit-Policy"] = f'"queued";q={limit};qu="documents"'
+        headers["RateLimit"] = f'"queued";r={left};t={headers["Retry-After"]}'
+    return Problem(status, error.code, str(error), title=title, headers=headers, quota=quota)
 
 
 def internal() -> Problem:

@@ -24,6 +24,7 @@ from chordwise.errors import (
 from chordwise.examples import BookFlaw, BookStatistics, ExamplesImport, ExampleStatistics, ExamplesVerification
 from chordwise.generations import DocumentGenerations, GenerationInfo
 from chordwise.letters import DeadLetter, PayloadReference
+from chordwise.quotas import Quota, Quotas
 from chordwise.results import (
     Alignment,
     Citation,
@@ -79,6 +80,8 @@ __all__ = [
     "ProblemError",
     "QueryFailed",
     "QueryResult",
+    "Quota",
+    "Quotas",
     "Rerank",
     "Stats",
     "Timeout",

@@ -15,9 +15,10 @@ from chordwise.examples import ExamplesImport, ExampleStatistics, ExamplesVerifi
 from chordwise.files import FoundFile
 from chordwise.generations import DocumentGenerations
 from chordwise.letters import DeadLetter
-from chordwise.operations import Ingestible, Operations
+from chordwise.operations import Ingestible, Operations, with_urls
 from chordwise.options import DeadLetterFilters, FileKeywords, IngestKeywords, QueryKeywords, Told
 from chordwise.queries import query_body
+from chordwise.quotas import Quotas
 from chordwise.results import Alignment, DocumentInfo, Health, Ingestion, Job, NamespaceInfo, QueryResult
 from chordwise.retries import RetryPolicy
 from chordwise.transport import Call, Outcome, Pause, Steps, answer, client_arguments, no_answer, request_arguments
@@ -52,13 +53,15 @@ class AsyncChordwise:
 
     async def ingest(
         self,
-        documents: Iterable[Ingestible] | Ingestible,
+        documents: Iterable[Ingestible] | Ingestible = (),
         *,
+        url: str | Iterable[str] | None = None,
         on_progress: Told | None = None,
         **options: Unpack[IngestKeywords],
     ) -> Ingestion:
         """See ``Chordwise.ingest``."""
-        return await self._run(self._operations.ingest(documents, IngestOptions(**options), on_progress))
+        things = with_urls(documents, url)
+        return await self._run(self._operations.ingest(things, IngestOptions(**options), on_progress))
 
     async def ingest_files(
         self,
@@ -182,6 +185,10 @@ class AsyncChordwise:
     async def namespaces(self) -> list[NamespaceInfo]:
         """See ``Chordwise.namespaces``."""
         return await self._run(self._operations.namespaces())
+
+    async def quotas(self) -> Quotas:
+        """See ``Chordwise.quotas``."""
+        return await self._run(self._operations.quotas())
 
     async def verify(
         self, namespaces: Iterable[str] | str | None = None, *, repair: bool = False, timeout: float = 600.0

@@ -15,9 +15,10 @@ from chordwise.examples import ExamplesImport, ExampleStatistics, ExamplesVerifi
 from chordwise.files import FoundFile
 from chordwise.generations import DocumentGenerations
 from chordwise.letters import DeadLetter
-from chordwise.operations import Ingestible, Operations
+from chordwise.operations import Ingestible, Operations, with_urls
 from chordwise.options import DeadLetterFilters, FileKeywords, IngestKeywords, QueryKeywords, Told
 from chordwise.queries import query_body
+from chordwise.quotas import Quotas
 from chordwise.results import Alignment, DocumentInfo, Health, Ingestion, Job, NamespaceInfo, QueryResult
 from chordwise.retries import RetryPolicy
 from chordwise.transport import Call, Outcome, Pause, Steps, answer, client_arguments, no_answer, request_arguments
@@ -56,19 +57,24 @@ class Chordwise:
 
     def ingest(
         self,
-        documents: Iterable[Ingestible] | Ingestible,
+        documents: Iterable[Ingestible] | Ingestible = (),
         *,
+        url: str | Iterable[str] | None = None,
         on_progress: Told | None = None,
         **options: Unpack[IngestKeywords],
     ) -> Ingestion:
-        """Send documents: ``Document`` objects, mappings in the words of the HTTP interface, or paths.
+        """Send documents: ``Document`` objects, mappings in the words of the HTTP interface, paths, or addresses.
+
+        An address begins with http:// or https://, also those in ``url``; the server fetches what is there, each time
+        that it is sent, and names the document by it.
 
         A path may name a folder, which is searched for files; a JSON Lines file has one document per line. Any number
         is taken: they travel in requests of up to 1,000 documents or 16 MB, each of which becomes a job. Returns once
         everything is durable at the server, not once it is searchable: see ``wait``. ``on_progress`` is called after
         every request. If one fails, the error's ``accepted`` has the jobs before it.
         """
-        return self._run(self._operations.ingest(documents, IngestOptions(**options), on_progress))
+        things = with_urls(documents, url)
+        return self._run(self._operations.ingest(things, IngestOptions(**options), on_progress))
 
     def ingest_files(
         self,
@@ -206,6 +212,10 @@ class Chordwise:
     def namespaces(self) -> list[NamespaceInfo]:
         """Every namespace of the tenant, with its size."""
         return self._run(self._operations.namespaces())
+
+    def quotas(self) -> Quotas:
+        """What the tenant may store and queue, and how much of it is used."""
+        return self._run(self._operations.quotas())
 
     def verify(
         self, namespaces: Iterable[str] | str | None = None, *, repair: bool = False, timeout: float = 600.0

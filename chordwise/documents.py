@@ -21,10 +21,11 @@ MAX_BYTES = 16_000_000  # per request, of JSON or of file contents
 class Document:
     """One document to ingest. Without ``document_id`` the server gives one, and sending it again adds a second copy.
 
+    Instead of ``text``, ``source`` may hold ``bytes`` in base64, or a ``uri`` that the server fetches the document from.
     ``story_time`` is in the unit that the namespace chose; a ``published_at`` without time zone is taken as UTC.
     """
 
-    text: str
+    text: str | None = None
     document_id: str | None = None
     title: str | None = None
     author: str | None = None
@@ -71,10 +72,16 @@ class IngestOptions:
     tags: Sequence[str] = ()
     metadata: Mapping[str, Any] | None = None
     parser_hint: str | None = None
+    priority: str | None = None
 
     def body(self) -> dict[str, Any]:
         """The fields beside ``documents`` in the body of a request."""
-        options = {"namespace": self.namespace, "on_conflict": self.on_conflict, "chunking": self.chunking}
+        options: dict[str, Any] = {
+            "namespace": self.namespace,
+            "on_conflict": self.on_conflict,
+            "chunking": self.chunking,
+        }
+        options["priority"] = self.priority
         return {name: value for name, value in options.items() if value is not None}
 
     def form(self) -> dict[str, str]:
@@ -142,6 +149,21 @@ def document_batches(
 
 def _encoded(document: dict[str, Any]) -> tuple[bytes, bool]:
     try:
-        return encode(document), "document_id" in document
+        return encode(document), "document_id" in document or _is_named_by_address(document)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"document {document.get('document_id', '')!r} is not JSON: {error}") from error
+
+
+def _is_named_by_address(document: Mapping[str, Any]) -> bool:
+    source = document.get("source")
+    return "text" not in document and isinstance(source, Mapping) and not {"text", "bytes"} & set(source)
+
+
+def is_url(thing: object) -> bool:
+    """Whether this is the address of a document that the server is to fetch."""
+    return isinstance(thing, str) and thing.lower().startswith(("http://", "https://"))
+
+
+def document_at(url: str) -> dict[str, Any]:
+    """A document that the server fetches, and that is called by its address."""
+    return {"source": {"uri": url}}

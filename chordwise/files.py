@@ -66,7 +66,8 @@ class Found:
 def find_files(paths: Iterable[str | Path]) -> Found:
     """Every file named, and every file of a known kind below every folder named, in a stable order.
 
-    Hidden files and folders are left out, links to folders are not followed. Raises InvalidInput for what is not there.
+    Hidden files and folders are left out; links to folders are not followed, nor links to files outside of the folder
+    that is searched. Raises InvalidInput for what is not there.
     """
     files: list[FoundFile] = []
     skipped = 0
@@ -85,11 +86,13 @@ def find_files(paths: Iterable[str | Path]) -> Found:
 
 
 def _below(folder: Path) -> Iterator[FoundFile]:
+    inside = folder.resolve()
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             path = Path(parent, name)
-            if not name.startswith(".") and path.is_file():
+            leads_out = path.is_symlink() and not path.resolve().is_relative_to(inside)
+            if not name.startswith(".") and not leads_out and path.is_file():
                 yield FoundFile(path=path, name=path.relative_to(folder).as_posix(), size=path.stat().st_size)
 
 

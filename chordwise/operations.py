@@ -6,19 +6,30 @@ import math
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar, overload
 from urllib.parse import quote
 
 from chordwise.control import ControlOperations
 from chordwise.decoding import decode
-from chordwise.documents import Document, IngestOptions, document_batches
+from chordwise.documents import Document, IngestOptions, document_at, document_batches, is_url
 from chordwise.errors import ChordwiseError, InvalidInput, ProblemError, QueryFailed, Timeout, UnexpectedAnswer
 from chordwise.examples import ExampleOperations
 from chordwise.files import FoundFile, file_batches, find_files, read_documents
 from chordwise.generations import GenerationOperations
 from chordwise.options import Told
-from chordwise.results import Alignment, DocumentInfo, Health, Ingestion, Job, NamespaceInfo, QueryResult, together
+from chordwise.quotas import Quotas
+from chordwise.results import (
+    Alignment,
+    DocumentInfo,
+    Health,
+    Ingestion,
+    Job,
+    NamespaceInfo,
+    QueryResult,
+    together,
+)
 from chordwise.retries import PATIENT, RetryPolicy, exchange
 from chordwise.transport import Answer, Call, Pause, Steps, encode
 
@@ -30,6 +41,16 @@ LONGEST_HOLD_S = 10.0  # how long one request asks the server to wait for a job 
 WATCHED_HOLD_S = 1.0  # the same when someone watches the progress
 SHORTEST_ROUND_S = 0.25  # between two looks, should the server answer at once instead of waiting
 _UNFINISHED = frozenset({"queued", "running"})
+
+
+def with_urls(things: Iterable[Ingestible] | Ingestible, url: str | Iterable[str] | None) -> Iterable[Ingestible]:
+    """What to ingest, and after it what is at these addresses. Raises InvalidInput for what is no web address."""
+    ordinary = [things] if isinstance(things, Document | Mapping | str | Path) else things
+    urls = [] if url is None else [url] if isinstance(url, str) else list(url)
+    wrong = next((each for each in urls if not is_url(each)), None)
+    if wrong is not None:
+        raise InvalidInput(f"{wrong} is no address that begins with http:// or https://")
+    return chain(ordinary, urls)
 
 
 class Operations(ControlOperations, ExampleOperations, GenerationOperations):
@@ -50,7 +71,9 @@ class Operations(ControlOperations, ExampleOperations, GenerationOperations):
         def documents() -> Iterator[Document | Mapping[str, Any]]:
             """What is not a path; the paths are put aside on the way, so ``things`` is read once, as it comes."""
             for thing in things:
-                if isinstance(thing, str | Path):
+                if isinstance(thing, str) and is_url(thing):
+                    yield document_at(thing)
+                elif isinstance(thing, str | Path):
                     paths.append(thing)
                 else:
                     yield thing
@@ -179,6 +202,10 @@ class Operations(ControlOperations, ExampleOperations, GenerationOperations):
     def namespaces(self) -> Steps[list[NamespaceInfo]]:
         """Every namespace of the tenant."""
         return self._listed(NamespaceInfo, "/v1/namespaces", (), None)
+
+    def quotas(self) -> Steps[Quotas]:
+        """What the tenant may, and how much of it is used."""
+        return decode(Quotas, (yield from self._get("/v1/quotas")).json())
 
     def delete_document(self, document_id: str, *, namespace: str) -> Steps[None]:
         """Remove a document; one that is not there raises ProblemError with status 404."""

@@ -12,6 +12,7 @@ class IngestKeywords(TypedDict, total=False):
     """What ``ingest`` takes beside the documents. What is left out is the server's choice.
 
     ``on_conflict`` is replace, skip or error; ``type``, ``tags`` and ``metadata`` add to what a document says itself.
+    ``priority`` is interactive or bulk.
     """
 
     namespace: Required[str]
@@ -20,6 +21,7 @@ class IngestKeywords(TypedDict, total=False):
     type: str | None
     tags: Sequence[str]
     metadata: Mapping[str, Any] | None
+    priority: str | None
 
 
 class FileKeywords(IngestKeywords, total=False):

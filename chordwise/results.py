@@ -41,6 +41,7 @@ class Job(Result):
     finished_at: datetime | None = None
     paused_at: datetime | None = None
     waiting_reason: str | None = None
+    priority: str | None = None
     stages: Mapping[str, Any] = field(default_factory=dict)
     outcomes: Mapping[str, int] = field(default_factory=dict)
     errors: tuple[JobError, ...] = ()

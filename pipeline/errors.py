@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 class PipelineError(Exception):
     """Anything this project raises on purpose. ``code`` is stable and shown to users; ``str(error)`` is one sentence."""
@@ -144,19 +146,25 @@ class VectorsMissing(Unavailable):
 
 
 class QuotaExceeded(PipelineError):
-    """The tenant would store more than it may; nothing was accepted."""
+    """The tenant would store more than it may; nothing was accepted. ``quota`` says which, as numbers."""
 
     code = "quota_exceeded"
 
+    def __init__(self, message: str, *, quota: Mapping[str, str | int] | None = None) -> None:
+        super().__init__(message)
+        self.quota = dict(quota or {})
+
 
 class QueueFull(PipelineError):
-    """Too many of the tenant's documents wait for a worker already; the same request may be taken a little later."""
+    """Too many of the tenant's documents wait for a worker already; the same request may be taken a little later.
+    ``quota`` says how many, as numbers."""
 
     code = "too_many_queued"
 
-    def __init__(self, message: str, *, retry_after_s: float) -> None:
+    def __init__(self, message: str, *, retry_after_s: float, quota: Mapping[str, str | int] | None = None) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+        self.quota = dict(quota or {})
 
 
 class PreconditionFailed(PipelineError):

@@ -8,13 +8,14 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 from starlette.responses import Response
 
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.metrics import ALIGNMENT, WAITERS
+from api_gateway.metrics import ALIGNMENT, BACKLOG, WAITERS
 from api_gateway.readiness import readiness
 from api_gateway.routes.documenting import answers
 from api_gateway.wire.answers import json_response
 from api_gateway.wire.shapes import Alive, Readiness
 from pipeline.errors import PipelineError
 from pipeline.stores import reconciling
+from pipeline.stores.backlog import backlog
 from pipeline.stores.work import unit_of_work
 
 router = APIRouter(tags=["operation"])
@@ -51,17 +52,19 @@ async def readyz(request: Request) -> Response:
     summary="Metrics",
 )
 async def metrics(request: Request) -> Response:
-    """Requests by route and status; labels hold no ids."""
+    """Requests by route and status, what waits and for how long, dead letters, alignment; labels hold no ids."""
     gateway = gateway_of(request)
     WAITERS.set(gateway.wakes.count)
-    await gateway.run(_read_alignment, gateway)
+    await gateway.run(_read_stores, gateway)
     return Response(generate_latest(REGISTRY), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
-def _read_alignment(gateway: Gateway) -> None:
-    """Take over what the reconciler noted; the last known figures stay where MySQL does not answer."""
+def _read_stores(gateway: Gateway) -> None:
+    """Take over what the reconciler noted, whose last known figures stay where MySQL does not answer, and what waits."""
     try:
         with unit_of_work(gateway.quick.mysql) as work:
             ALIGNMENT.totals = reconciling.totals(work.connection)
+            BACKLOG.seen = backlog(work.connection)
     except PipelineError as error:
-        log.warning("alignment_not_read", code=error.code)
+        BACKLOG.seen = None
+        log.warning("stores_not_read", code=error.code)

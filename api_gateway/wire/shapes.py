@@ -179,6 +179,14 @@ class ErrorPlace(Shape):
     detail: str
 
 
+class UsedUp(Shape):
+    """A quota that a request would go beyond."""
+
+    name: Literal["documents", "chunks", "queued"]
+    limit: int
+    used: int
+
+
 class ProblemBody(Shape):
     """An error (RFC 9457). `code` is stable and meant for programs."""
 
@@ -190,6 +198,7 @@ class ProblemBody(Shape):
     code: str
     request_id: str
     errors: list[ErrorPlace] | None = None
+    quota: UsedUp | None = None
 
 
 class DependencyHealth(Shape):
@@ -243,6 +252,21 @@ class Alignment(Shape):
     miscounted: int
     leftover: int
     statistics: int
+
+
+class Quota(Shape):
+    """How much there may be, null for any number, and how much there is."""
+
+    limit: int | None
+    used: int
+
+
+class QuotaUse(Shape):
+    """What the tenant may store and queue. `queued` counts documents that wait for a worker."""
+
+    documents: Quota
+    chunks: Quota
+    queued: Quota
 
 
 class NamespaceDeleted(Shape):

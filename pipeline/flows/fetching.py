@@ -155,22 +155,20 @@ class _Round:
         if not fetched:
             return
         with unit_of_work(self._use.mysql) as work:
-            ledger = Ledger(work.connection, self._tenant_id)
-            held = ledger.still_held(list(fetched))
+            held = Ledger(work.connection, self._tenant_id).still_held(list(fetched))
             store = FetchedPayloads(work.connection, self._tenant_id)
             for claim in held:
                 body, media_type = fetched[claim]
                 store.store(claim.generation, body, media_type=media_type)
-            ledger.fetched({claim: len(fetched[claim][0]) for claim in held})
+            store.queue({claim: len(fetched[claim][0]) for claim in held})
 
     def _keep(self) -> None:
         """Renew the lease of what is still on its way, and forget what was taken from us."""
         if not self._open:
             return
         with unit_of_work(self._use.mysql) as work:
-            ledger = Ledger(work.connection, self._tenant_id)
-            held = ledger.still_held(sorted(self._open, key=lambda claim: claim.ordinal))
-            ledger.renew(held, lease_s=self._use.settings.ingest_lease_s)
+            held = Ledger(work.connection, self._tenant_id).still_held(list(self._open))
+            FetchedPayloads(work.connection, self._tenant_id).renew(held, lease_s=self._use.settings.ingest_lease_s)
         lost = self._open - set(held)
         self._open.difference_update(lost)
         self._use.fetches.give_back(self._tenant_id, len(lost))

@@ -95,6 +95,12 @@ def accept(batch: Batch, use: Resources, *, ring: Callable[[Ticket], None]) -> T
     return ticket
 
 
+def quota_use(tenant_id: TenantId, use: Resources) -> dict[str, tuple[int, int]]:
+    """Each quota's limit, 0 for none, and how much of it is used."""
+    with unit_of_work(use.mysql) as work:
+        return quotas(work.connection, tenant_id, use).use()
+
+
 def _priority(batch: Batch, use: Resources) -> Priority:
     small = len(batch.entries) <= use.settings.interactive_documents
     return batch.priority or (Priority.INTERACTIVE if small else Priority.BULK)

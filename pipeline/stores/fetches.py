@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
 
 from sqlalchemy import Connection, bindparam, text
 
+from pipeline.core.transitions import Move
 from pipeline.records import DocumentId, Generation, Namespace, Scope, TenantId
+from pipeline.stores.claims import Claim
+from pipeline.stores.moves import becomes, may
+from pipeline.stores.rows import now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +64,22 @@ class FetchedPayloads:
         digest = hashlib.sha256(body).digest()
         self._connection.execute(_STORE_TYPE, {**values, "media_type": media_type, "hash": digest})
 
+    def queue(self, sizes: Mapping[Claim, int]) -> None:
+        """Queue items whose bytes were stored; the value is how many bytes. Having been fetched was no attempt of theirs.
+        Call `Ledger.still_held` first."""
+        for claim, size in sizes.items():
+            self._connection.execute(_QUEUE, {**self._at([claim]), "size": size, "now": now()})
+
+    def renew(self, claims: Sequence[Claim], *, lease_s: float) -> None:
+        """Hold items of one job longer. Call `Ledger.still_held` first."""
+        if claims:
+            until = now() + timedelta(seconds=lease_s)
+            self._connection.execute(_RENEW, {**self._at(claims), "lease": until, "now": now()})
+
+    def _at(self, claims: Sequence[Claim]) -> dict[str, Any]:
+        ordinals = [claim.ordinal for claim in claims]
+        return {"tenant": self._tenant_id, "job": claims[0].job_id, "ordinals": ordinals}
+
 
 _PLACES = text(
     "SELECT g.document_id, g.generation, g.source_uri, g.media_type FROM payloads p JOIN generations g"
@@ -73,3 +95,14 @@ _WHERE = (
 _STORE_BODY = text(f"UPDATE payloads SET body = :body, to_fetch = 0{_WHERE}")
 
 _STORE_TYPE = text(f"UPDATE generations SET media_type = :media_type, content_hash = :hash{_WHERE}")
+
+_ITEMS = f" WHERE tenant_id = :tenant AND job_id = :job AND ordinal IN :ordinals AND {may(Move.PUT_BACK)}"
+
+_QUEUE = text(
+    f"UPDATE job_items SET {becomes(Move.PUT_BACK)}, lease_until = NULL, next_attempt_at = :now, body_bytes = :size,"
+    f" attempts = attempts - 1, error_code = NULL, error_detail = NULL, updated_at = :now{_ITEMS}"
+).bindparams(bindparam("ordinals", expanding=True))
+
+_RENEW = text(f"UPDATE job_items SET lease_until = :lease, updated_at = :now{_ITEMS}").bindparams(
+    bindparam("ordinals", expanding=True)
+)

@@ -173,10 +173,6 @@ class Ledger:
             {"stage": stage, "lease": now() + timedelta(seconds=lease_s)},
         )
 
-    def renew(self, claims: Sequence[Claim], *, lease_s: float) -> None:
-        """Hold these longer. Call ``hold`` or ``still_held`` first."""
-        self._update(claims, "lease_until = :lease", {"lease": now() + timedelta(seconds=lease_s)})
-
     def succeed(self, claims: Mapping[Claim, int], *, outcome: str, reused: Mapping[Claim, int] | None = None) -> None:
         """End items well; the value is the number of chunks, ``reused`` how many of them needed no embedding. Call
         ``hold`` first."""
@@ -218,18 +214,6 @@ class Ledger:
             {"due": now() + timedelta(seconds=delay_s), "code": code, "detail": _shortened(detail)},
             move=Move.PUT_BACK,
         )
-
-    def fetched(self, sizes: Mapping[Claim, int]) -> None:
-        """Queue items whose bytes have come; the value is how many. Having been fetched was no attempt of theirs. Call
-        ``hold`` first."""
-        for claim, size in sizes.items():
-            self._update(
-                [claim],
-                f"{becomes(Move.PUT_BACK)}, lease_until = NULL, next_attempt_at = :now, body_bytes = :size,"
-                " attempts = attempts - 1, error_code = NULL, error_detail = NULL",
-                {"size": size},
-                move=Move.PUT_BACK,
-            )
 
     def close_if_done(self, job_ids: Sequence[JobId]) -> list[JobId]:
         """Finish those jobs that have no open item left; gives the ones this call finished."""

@@ -30,7 +30,8 @@ class Quotas:
         self._defaults = defaults
 
     def check(self, *, arriving: int) -> None:
-        """Call when the documents are written and their items are not.
+        """Call when the documents are written and their items are not. Where there is a limit to keep, the tenant's row
+        stays locked: two batches at once cannot both take the last place.
 
         Raises QuotaExceeded if the tenant has more documents than it may, or as many chunks, or wants to queue more at
         once than its queue takes; QueueFull if its queue has no room for ``arriving`` now.
@@ -38,29 +39,46 @@ class Quotas:
         if not arriving:
             return
         limits = self._limits()
+        if limits != Limits():
+            self._connection.execute(_LOCK, {"tenant": self._tenant_id})
         if limits.documents and (there := self._count(_DOCUMENTS)) > limits.documents:
-            raise QuotaExceeded(f"The tenant would have {there} documents and may have {limits.documents}.")
+            raise QuotaExceeded(
+                f"The tenant would have {there} documents and may have {limits.documents}.",
+                quota={"name": "documents", "limit": limits.documents, "used": there},
+            )
         if limits.chunks and (there := self._count(_CHUNKS)) >= limits.chunks:
-            raise QuotaExceeded(f"The tenant has {there} chunks and may have {limits.chunks}.")
+            raise QuotaExceeded(
+                f"The tenant has {there} chunks and may have {limits.chunks}.",
+                quota={"name": "chunks", "limit": limits.chunks, "used": there},
+            )
         if limits.queued and arriving > limits.queued:
-            raise QuotaExceeded(f"{arriving} documents are more than the {limits.queued} that may wait at a time.")
+            raise QuotaExceeded(
+                f"{arriving} documents are more than the {limits.queued} that may wait at a time.",
+                quota={"name": "queued", "limit": limits.queued, "used": arriving},
+            )
         if limits.queued and (there := self._count(_QUEUED)) + arriving > limits.queued:
             raise QueueFull(
                 f"{there} documents wait already, and {limits.queued} may; {arriving} more have no room.",
                 retry_after_s=_COME_BACK_S,
+                quota={"name": "queued", "limit": limits.queued, "used": there},
             )
 
+    def use(self) -> dict[str, tuple[int, int]]:
+        """Each quota's limit, 0 for none, and how much of it is used. Nothing is locked."""
+        limits = self._limits()
+        return {
+            "documents": (limits.documents, self._count(_DOCUMENTS)),
+            "chunks": (limits.chunks, self._count(_CHUNKS)),
+            "queued": (limits.queued, self._count(_QUEUED)),
+        }
+
     def _limits(self) -> Limits:
-        """The tenant's own limits, else the defaults. Its row stays locked where there is one to keep: two batches at
-        once cannot both take the last place."""
+        """The tenant's own limits, else the defaults."""
         row = self._connection.execute(_OWN, {"tenant": self._tenant_id}).one_or_none()
         own = (None, None, None) if row is None else tuple(row)
         default = (self._defaults.documents, self._defaults.chunks, self._defaults.queued)
         documents, chunks, queued = (d if o is None else int(o) for o, d in zip(own, default, strict=True))
-        limits = Limits(documents=documents, chunks=chunks, queued=queued)
-        if limits != Limits():
-            self._connection.execute(_LOCK, {"tenant": self._tenant_id})
-        return limits
+        return Limits(documents=documents, chunks=chunks, queued=queued)
 
     def _count(self, statement: str) -> int:
         return int(self._connection.execute(text(statement), {"tenant": self._tenant_id}).scalar_one() or 0)

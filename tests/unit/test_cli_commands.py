@@ -77,6 +77,18 @@ class DescribeIngest:
         assert status == 1
         assert err == "chordwise: too large (413 too_large); accepted before that, and going on: j1\n"
 
+    def it_has_addresses_fetched_beside_files(self, call, stub, folder):
+        status, _, err = call("ingest", "https://a.example/x", folder / "a.md", "-n", "kb", "--priority", "interactive")
+        assert (status, err) == (0, "")
+        sent = stub.received[0].json()
+        assert sent["documents"] == [{"source": {"uri": "https://a.example/x"}}]
+        assert sent["priority"] == "interactive"
+        assert b'name="priority"' in stub.received[1].body
+
+    @pytest.mark.parametrize("wrong", [["no-such-file"], ["https://a.example/", "--priority", "soon"]])
+    def it_refuses_what_is_not_there(self, call, wrong):
+        assert call("ingest", *wrong, "-n", "kb")[0] == 2
+
     def it_prints_one_json_document(self, call, folder):
         _, out, _ = call("ingest", folder, "-n", "kb", "--json")
         assert [job["job_id"] for job in json.loads(out)["jobs"]] == ["job-1", "job-2"]

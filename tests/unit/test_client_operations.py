@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from chordwise import ConnectionFailed, ProblemError, QueryFailed, Timeout, UnexpectedAnswer
+from chordwise import ConnectionFailed, InvalidInput, ProblemError, QueryFailed, Timeout, UnexpectedAnswer
 from chordwise.documents import IngestOptions
-from chordwise.operations import Operations
+from chordwise.operations import Operations, with_urls
 from chordwise.retries import RetryPolicy, exchange
 from chordwise.transport import Answer, Call, NoAnswer, Pause
 
@@ -215,6 +215,32 @@ class DescribeIngest:
         with pytest.raises(ProblemError, match="too large") as caught:
             drive.run(drive.operations().ingest(documents, IngestOptions(namespace="kb"), None))
         assert [job.job_id for job in caught.value.accepted] == ["j1"]
+
+    def it_lets_the_server_fetch_what_is_at_an_address(self):
+        drive = Drive(said(503), said(202, {"job_id": "j1", "total": 3}))
+        things = with_urls(["https://a.example/x", {"document_id": "d", "text": "t"}], url="http://b.example/")
+        done = drive.run(drive.operations().ingest(things, IngestOptions(namespace="kb", priority="bulk"), None))
+        assert json.loads(drive.calls[-1].content) == {
+            "namespace": "kb",
+            "priority": "bulk",
+            "documents": [
+                {"source": {"uri": "https://a.example/x"}},
+                {"document_id": "d", "text": "t"},
+                {"source": {"uri": "http://b.example/"}},
+            ],
+        }
+        assert drive.calls[0].safe  # they are named by their addresses, so twice is as once
+        assert done.job_ids == ("j1",)
+
+    @pytest.mark.parametrize("url", ["ftp://a.example/", "a.example", ["https://a.example", "file:///etc/passwd"]])
+    def it_takes_nothing_else_for_an_address(self, url):
+        with pytest.raises(InvalidInput):
+            with_urls([], url)
+
+    def it_reads_quotas(self):
+        drive = Drive(said(200, {"documents": {"limit": None, "used": 3}, "queued": {"limit": 5, "used": 0}}))
+        found = drive.run(drive.operations().quotas())
+        assert (found.documents.limit, found.documents.used, found.queued.limit) == (None, 3, 5)
 
     def it_sends_each_request_with_a_key_of_its_own(self):
         accepted: Callable[[str], Answer] = lambda name: said(202, {"job_id": name})  # noqa: E731 - a one-line table

@@ -288,3 +288,17 @@ class DescribeConfiguration:
 
     def it_never_shows_the_key(self, local_env):
         assert "k1" not in repr(discover({}, local_env))
+
+
+class DescribeLinks:
+    def it_follows_none_that_leads_out_of_the_folder(self, tmp_path):
+        (tmp_path / "secret.txt").write_text("secret")
+        folder = tmp_path / "kb"
+        folder.mkdir()
+        (folder / "a.txt").write_text("a")
+        (folder / "out.txt").symlink_to(tmp_path / "secret.txt")
+        (folder / "up.txt").symlink_to("../secret.txt")
+        (folder / "in.txt").symlink_to("a.txt")
+        (folder / "gone.txt").symlink_to("nothing.txt")
+        (folder / "loop").symlink_to(folder)
+        assert [file.name for file in find_files([folder]).files] == ["a.txt", "in.txt"]

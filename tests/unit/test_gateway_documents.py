@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from datetime import UTC, datetime
 
@@ -77,6 +78,11 @@ class DescribeAnUpload:
         assert len(found.document_id) == 36
         assert (found.media_type, found.fields) == ("text/plain", DocumentFields())
 
+    @pytest.mark.parametrize(("asked", "given"), [(None, None), ("bulk", "bulk"), ("interactive", "interactive")])
+    def it_belongs_to_a_batch_with_a_priority(self, asked, given):
+        assert batch({"text": "t"}, priority=asked).priority == given
+        assert refused({"text": "t"}, priority="soon").errors[0]["pointer"] == "/priority"
+
     def it_takes_null_for_absent(self):
         names = ("document_id", "title", "author", "type", "tags", "published_at", "story_time", "metadata", "source")
         assert isinstance(entry(text="t", **dict.fromkeys(names)), Upload)
@@ -96,6 +102,91 @@ class DescribeAnUpload:
     )
     def it_is_cut_as_asked(self, asked, given):
         assert batch({"text": "t"}, chunking=asked).entries[0].chunking == given
+
+
+def b64(body: bytes) -> str:
+    return base64.b64encode(body).decode()
+
+
+class DescribeASource:
+    def it_may_be_a_text(self):
+        found = entry(source={"text": "# Head", "filename": "a.md", "mime_type": "text/markdown"})
+        assert (found.body, found.media_type, found.source_uri) == (b"# Head", "text/markdown", "a.md")
+        assert found.document_id == "a.md"
+
+    @pytest.mark.parametrize(
+        ("source", "media_type"),
+        [
+            ({"filename": "a.pdf"}, "application/pdf"),
+            ({"filename": "a.csv", "media_type": "text/plain"}, "text/csv"),
+            ({"filename": "a.txt", "parser_hint": "md"}, "text/markdown"),
+            ({"mime_type": "text/csv; charset=gbk"}, "text/csv; charset=gbk"),
+            ({"media_type": "application/json"}, "application/json"),
+        ],
+    )
+    def it_may_be_bytes_or_a_file(self, source, media_type):
+        found = entry(source={"bytes": b64(b"some bytes"), **source})
+        assert (found.body, found.media_type) == (b"some bytes", media_type)
+        assert not found.to_fetch
+
+    @pytest.mark.parametrize(
+        ("body", "media_type"),
+        [(b"%PDF-1.7", "application/pdf"), (b"<!DOCTYPE html><p>x", "text/html"), (b"plain", "text/plain")],
+    )
+    def it_finds_out_what_bytes_are_that_nobody_described(self, body, media_type):
+        assert entry(source={"bytes": b64(body)}).media_type == media_type
+
+    def it_may_be_at_an_address(self):
+        found = entry(source={"uri": "https://Example.com:443/docs/a%20b.html?x=1#part"})
+        assert (found.to_fetch, found.body, found.media_type) == (True, b"", "application/octet-stream")
+        assert found.source_uri == "https://Example.com:443/docs/a%20b.html?x=1#part"
+        assert found.document_id == "example.com/docs/a%20b.html?x=1"
+        assert entry(source={"uri": "https://example.com/a", "parser_hint": ".md"}).media_type == "text/markdown"
+
+    def it_is_only_told_where_a_text_came_from(self):
+        found = entry(text="t", source={"uri": "https://example.com/a"})
+        assert (found.to_fetch, found.body, found.source_uri) == (False, b"t", "https://example.com/a")
+        assert len(found.document_id) == 36
+
+    def it_adds_its_tags_and_metadata(self):
+        source = {"text": "t", "tags": ["b", "a"], "metadata": {"k": 1, "m": 2}}
+        found = entry(tags=["a"], metadata={"k": 0}, source=source)
+        assert (found.fields.tags, found.fields.metadata) == (("a", "b"), {"k": 0, "m": 2})
+
+    @pytest.mark.parametrize(
+        ("fields", "code", "pointer"),
+        [
+            ({"text": "t", "source": {"text": "t"}}, "invalid_document", "/source/text"),
+            ({"text": "t", "source": {"bytes": "dA=="}}, "invalid_document", "/source/bytes"),
+            ({"source": {"bytes": "not base64!"}}, "invalid_document", "/source/bytes"),
+            ({"source": {"bytes": ""}}, "empty_document", "/source/bytes"),
+            ({"source": {"bytes": b64(b"x" * 1001)}}, "document_too_large", "/source/bytes"),
+            ({"source": {"bytes": b64(b"MZ\0"), "filename": "a.exe"}}, "unsupported_media_type", "/source/media_type"),
+            ({"source": {"bytes": b64(b"\x89PNG")}}, "unsupported_media_type", "/source/media_type"),
+            ({"source": {"bytes": b64(b"{}"), "filename": "a.jsonl"}}, "unsupported_media_type", "/source/media_type"),
+            ({"source": {"text": "t", "mime_type": "image/png"}}, "invalid_document", "/source/mime_type"),
+            (
+                {"source": {"text": "t", "media_type": "a/b", "mime_type": "c/d"}},
+                "invalid_document",
+                "/source/mime_type",
+            ),
+            ({"source": {"bytes": "dA==", "parser_hint": "exe"}}, "invalid_document", "/source/parser_hint"),
+            ({"source": {}}, "invalid_document", "/text"),
+            ({"source": {"uri": "file:///etc/passwd"}}, "fetch_refused", "/source/uri"),
+            ({"source": {"uri": "https://user:secret@example.com/"}}, "fetch_refused", "/source/uri"),
+            ({"source": {"uri": "a.md"}}, "fetch_refused", "/source/uri"),
+            (
+                {"source": {"uri": "https://example.com/", "media_type": "image/png"}},
+                "unsupported_media_type",
+                "/source/media_type",
+            ),
+        ],
+    )
+    def it_is_refused_with_its_place(self, fields, code, pointer):
+        found = entry(**fields)
+        assert isinstance(found, Refusal)
+        assert (found.code, found.pointer) == (code, f"/documents/1{pointer}")
+        assert "secret" not in found.detail
 
 
 class DescribeARefusal:
