@@ -27,6 +27,7 @@ task_routes = {
     TaskName.ANSWER.value: {"queue": Queue.ANSWER.value},
     TaskName.SWEEP.value: {"queue": Queue.UPKEEP.value},
     TaskName.RECONCILE.value: {"queue": Queue.UPKEEP.value},
+    TaskName.WEBHOOKS.value: {"queue": Queue.UPKEEP.value},
 }
 
 task_serializer = "json"
@@ -77,6 +78,11 @@ beat_schedule = {
         "task": TaskName.RECONCILE.value,
         "schedule": _settings.reconcile_interval_s,
         "options": {"expires": max(1.0, _settings.reconcile_interval_s)},
+    },
+    "webhooks": {
+        "task": TaskName.WEBHOOKS.value,
+        "schedule": _settings.sweep_interval_s,  # what is due again; a job that ends rings by itself
+        "options": {"expires": max(1.0, _settings.sweep_interval_s)},
     },
 }
 beat_max_loop_interval = 5

@@ -39,8 +39,9 @@ def main() -> int:
         from api_gateway.app import create_app
         from pipeline.flows.resources import Resources
         from pipeline.stores import migrate
+        from workers.dispatch import send_webhooks
 
-        resources = Resources(use)
+        resources = Resources(use, outbox_filled=send_webhooks)
         migrate.check(resources.mysql, resources.postgres, use)
     except PipelineError as error:
         print(f"gateway: {error}", file=sys.stderr)  # noqa: T201 - the one sentence an operator looks for

@@ -25,6 +25,7 @@ from api_gateway.routes import (
     dead_letters,
     documents,
     erasure,
+    events,
     examples,
     files,
     generations,
@@ -34,6 +35,7 @@ from api_gateway.routes import (
     queries,
     quotas,
     upkeep,
+    webhooks,
 )
 from pipeline.errors import PipelineError, Unavailable
 from pipeline.flows.resources import Resources
@@ -50,7 +52,9 @@ _ROUTERS = (
     examples,
     jobs,
     control,
+    events,
     dead_letters,
+    webhooks,
     queries,
     upkeep,
     chunks,

@@ -13,6 +13,8 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import Request
 
 from api_gateway.auth import Keys, look_up
+from api_gateway.following import Following
+from api_gateway.job_source import JobSource
 from api_gateway.problems import Problem
 from api_gateway.readiness import Probes
 from api_gateway.waiting import Wakes
@@ -49,6 +51,7 @@ class Gateway:
         self.keys = Keys(self._look_up)
         self.namespaces = KnownNamespaces(self.quick)
         self.probes = Probes(settings, self.quick)
+        self.following = Following(JobSource(self.run, self.quick), self.wakes)
         self._background: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads: CapacityLimiter | None = None
@@ -87,6 +90,7 @@ class Gateway:
 
     async def close(self) -> None:
         """Let go of everything that is connected."""
+        await self.following.close()
         for task in tuple(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)

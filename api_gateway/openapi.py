@@ -16,11 +16,13 @@ from api_gateway.wire.answers import json_response
 from api_gateway.wire.chunks import ChunksDeleteRequest, ChunksEditRequest
 from api_gateway.wire.dead_letters import ReplayRequest
 from api_gateway.wire.documents import DocumentsRequest
+from api_gateway.wire.events import ItemFailed, JobProgress
 from api_gateway.wire.examples import ExamplesForm, ExamplesRequest
 from api_gateway.wire.files import FilesForm
 from api_gateway.wire.generations import RollbackRequest
 from api_gateway.wire.queries import QueryRequest
 from api_gateway.wire.shapes import ProblemBody
+from api_gateway.wire.webhooks import RotateRequest, WebhookRequest
 
 router = APIRouter(include_in_schema=False)
 
@@ -51,10 +53,12 @@ def describe(app: FastAPI) -> dict[str, Any]:
                 ChunksEditRequest,
                 ChunksDeleteRequest,
                 RollbackRequest,
+                WebhookRequest,
+                RotateRequest,
             )
         ]
         _, found = models_json_schema(
-            [*requests, (ProblemBody, "serialization")],  # type: ignore[list-item]
+            [*requests, *((model, "serialization") for model in (ProblemBody, JobProgress, ItemFailed))],  # type: ignore[list-item]
             ref_template=_REFERENCE,
         )
         schemas.update(found["$defs"])

@@ -46,14 +46,29 @@ class Waiter:
             self._woken = asyncio.get_running_loop().create_future()
 
 
+class Bell:
+    """Rings whenever its name is said, for someone who does not wait but is kept busy. Not rung by ``wake_all``."""
+
+    __slots__ = ("wake",)
+
+    def __init__(self, ring: Callable[[], object]) -> None:
+        self.wake = ring
+
+
 class Wakes:
     """Everyone who waits in this process, by the name that is said on the wake channel."""
 
     def __init__(self, *, most_waiters: int = MOST_WAITERS) -> None:
-        self._waiters: dict[str, set[Waiter]] = {}
+        self._waiters: dict[str, set[Waiter | Bell]] = {}
         self._count = 0
         self._most_waiters = most_waiters
         self._released = False
+        self.listening = False  # whether Redis would tell; if not, everyone has to look by himself
+
+    @property
+    def released(self) -> bool:
+        """Whether all waiting has ended, because the process is about to go."""
+        return self._released
 
     @property
     def count(self) -> int:
@@ -70,12 +85,25 @@ class Wakes:
             detail = "Too many requests wait for an answer; ask again without waiting."
             raise Problem(503, "too_many_waiters", detail, headers={"Retry-After": "1"})
         waiter = Waiter()
-        self._waiters.setdefault(name, set()).add(waiter)
         self._count += 1
         try:
-            yield waiter
+            with self._listed(name, waiter):
+                yield waiter
         finally:
             self._count -= 1
+
+    @contextmanager
+    def bell(self, name: str, ring: Callable[[], object]) -> Iterator[None]:
+        """Call ``ring`` whenever the name is said, and when all waiting ends."""
+        with self._listed(name, Bell(ring)):
+            yield
+
+    @contextmanager
+    def _listed(self, name: str, waiter: Waiter | Bell) -> Iterator[None]:
+        self._waiters.setdefault(name, set()).add(waiter)
+        try:
+            yield
+        finally:
             waiting = self._waiters[name]
             waiting.discard(waiter)
             if not waiting:
@@ -88,14 +116,18 @@ class Wakes:
 
     def wake_all(self) -> None:
         """Let everyone look for himself: messages may have been missed."""
-        for waiters in self._waiters.values():
-            for waiter in waiters:
+        for waiter in self._everyone():
+            if isinstance(waiter, Waiter):
                 waiter.wake()
+
+    def _everyone(self) -> list[Waiter | Bell]:
+        return [waiter for waiters in self._waiters.values() for waiter in waiters]
 
     def release(self) -> None:
         """End all waiting, for good: the process is about to go."""
         self._released = True
-        self.wake_all()
+        for waiter in self._everyone():
+            waiter.wake()
 
     async def until(
         self,
@@ -115,7 +147,7 @@ class Wakes:
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + seconds
         alarm_at = None if alarm_in_s is None else loop.time() + alarm_in_s
-        gone = asyncio.ensure_future(_disconnected(receive))
+        gone = asyncio.ensure_future(disconnected(receive))
         try:
             if look_first and (found := await look()) is not None:
                 return found
@@ -139,12 +171,14 @@ class Wakes:
             try:
                 async with client.pubsub(ignore_subscribe_messages=True) as pubsub:
                     await pubsub.subscribe(WAKE_CHANNEL)
+                    self.listening = True
                     self.wake_all()
                     if failures:
                         log.info("wake_channel_back", failures=failures)
                     failures = 0
                     await self._pass_on(pubsub)
             except (RedisError, OSError, TimeoutError) as error:
+                self.listening = False
                 delay = _BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)]
                 if not failures:
                     log.warning("wake_channel_lost", error=type(error).__name__)
@@ -166,6 +200,7 @@ class Wakes:
                 await pubsub.ping()
 
 
-async def _disconnected(receive: Receive) -> None:
+async def disconnected(receive: Receive) -> None:
+    """Returns once the client is gone; the request's body has been read."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -22,7 +22,9 @@ from chordwise.errors import (
     UnexpectedAnswer,
 )
 from chordwise.examples import BookFlaw, BookStatistics, ExamplesImport, ExampleStatistics, ExamplesVerification
+from chordwise.following import JobEvent
 from chordwise.generations import DocumentGenerations, GenerationInfo
+from chordwise.hooks import Delivery, NotGenuine, Webhook, verify_webhook
 from chordwise.letters import DeadLetter, PayloadReference
 from chordwise.quotas import Quota, Quotas
 from chordwise.results import (
@@ -58,6 +60,7 @@ __all__ = [
     "ConnectionFailed",
     "Context",
     "DeadLetter",
+    "Delivery",
     "Dependency",
     "Document",
     "DocumentGenerations",
@@ -73,9 +76,11 @@ __all__ = [
     "InvalidInput",
     "Job",
     "JobError",
+    "JobEvent",
     "NamespaceAlignment",
     "NamespaceInfo",
     "NotConfigured",
+    "NotGenuine",
     "PayloadReference",
     "ProblemError",
     "QueryFailed",
@@ -86,5 +91,7 @@ __all__ = [
     "Stats",
     "Timeout",
     "UnexpectedAnswer",
+    "Webhook",
     "__version__",
+    "verify_webhook",
 ]

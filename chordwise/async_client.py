@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack, cast, overload
 
@@ -13,14 +13,16 @@ from chordwise.config import from_environment
 from chordwise.documents import IngestOptions
 from chordwise.examples import ExamplesImport, ExampleStatistics, ExamplesVerification
 from chordwise.files import FoundFile
+from chordwise.following import Follower, JobEvent
 from chordwise.generations import DocumentGenerations
+from chordwise.hooks import Delivery, Webhook
 from chordwise.letters import DeadLetter
 from chordwise.operations import Ingestible, Operations, with_urls
 from chordwise.options import DeadLetterFilters, FileKeywords, IngestKeywords, QueryKeywords, Told
 from chordwise.queries import query_body
 from chordwise.quotas import Quotas
 from chordwise.results import Alignment, DocumentInfo, Health, Ingestion, Job, NamespaceInfo, QueryResult
-from chordwise.retries import RetryPolicy
+from chordwise.retries import PATIENT, RetryPolicy
 from chordwise.transport import Call, Outcome, Pause, Steps, answer, client_arguments, no_answer, request_arguments
 
 T = TypeVar("T")
@@ -158,6 +160,66 @@ class AsyncChordwise:
     async def verify_examples(self, job_id: str, *, sample: int = 10) -> ExamplesVerification:
         """See ``Chordwise.verify_examples``."""
         return await self._run(self._operations.verify_examples(job_id, sample=sample))
+
+    async def events(self, job: Job | str) -> AsyncIterator[JobEvent]:
+        """See ``Chordwise.events``; iterate with ``async for``."""
+        follower = Follower(job.job_id if isinstance(job, Job) else job, PATIENT)
+        while not follower.finished:
+            try:
+                async with self._http.stream(**follower.request(self._timeout_s)) as response:
+                    if follower.is_stream(response):
+                        async for line in response.aiter_lines():
+                            if (event := follower.read(line)) is not None:
+                                yield event
+                            if follower.finished:
+                                return
+                        delay_s = follower.ended()
+                    elif follower.finished:
+                        return
+                    else:
+                        await response.aread()
+                        delay_s = follower.refused(answer(response))
+            except httpx.HTTPError as error:
+                delay_s = follower.broken(error)
+            await asyncio.sleep(delay_s)
+
+    async def webhooks(self) -> list[Webhook]:
+        """See ``Chordwise.webhooks``."""
+        return await self._run(self._operations.webhooks())
+
+    async def add_webhook(self, url: str, *, events: Iterable[str] | None = None) -> Webhook:
+        """See ``Chordwise.add_webhook``."""
+        return await self._run(self._operations.add_webhook(url, events))
+
+    async def remove_webhook(self, webhook_id: str) -> None:
+        """See ``Chordwise.remove_webhook``."""
+        await self._run(self._operations.remove_webhook(webhook_id))
+
+    async def rotate_webhook(self, webhook_id: str, *, overlap_seconds: int | None = None) -> Webhook:
+        """See ``Chordwise.rotate_webhook``."""
+        return await self._run(self._operations.rotate_webhook(webhook_id, overlap_seconds))
+
+    async def enable_webhook(self, webhook_id: str) -> Webhook:
+        """See ``Chordwise.enable_webhook``."""
+        return await self._run(self._operations.enable_webhook(webhook_id))
+
+    async def test_webhook(self, webhook_id: str) -> str:
+        """See ``Chordwise.test_webhook``."""
+        return await self._run(self._operations.test_webhook(webhook_id))
+
+    async def webhook_deliveries(
+        self, webhook_id: str, *, state: str | None = None, limit: int = 100
+    ) -> list[Delivery]:
+        """See ``Chordwise.webhook_deliveries``."""
+        return await self._run(self._operations.deliveries(webhook_id, state=state, limit=limit))
+
+    async def webhook_delivery(self, webhook_id: str, delivery_id: str) -> Delivery:
+        """See ``Chordwise.webhook_delivery``."""
+        return await self._run(self._operations.delivery(webhook_id, delivery_id))
+
+    async def redeliver(self, webhook_id: str, delivery_id: str) -> None:
+        """See ``Chordwise.redeliver``."""
+        await self._run(self._operations.redeliver(webhook_id, delivery_id))
 
     async def query(self, text: str, *, timeout: float | None = None, **options: Unpack[QueryKeywords]) -> QueryResult:
         """See ``Chordwise.query``."""

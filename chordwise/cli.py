@@ -22,6 +22,7 @@ from chordwise.commands.ingest import ingest
 from chordwise.commands.jobs import jobs
 from chordwise.commands.query import query
 from chordwise.commands.verify import verify
+from chordwise.commands.webhooks import webhooks
 from chordwise.errors import ChordwiseError, NotConfigured
 from chordwise.transport import CLIENT_VERSION
 
@@ -35,6 +36,7 @@ app.command("dead-letters")(dead_letters)
 app.add_typer(documents, name="documents")
 app.command("import-examples")(import_examples)
 app.add_typer(examples)
+app.add_typer(webhooks, name="webhooks")
 app.command()(verify)
 app.command("eval")(evaluate_collection)
 app.command()(doctor)

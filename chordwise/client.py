@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack, cast, overload
 
@@ -13,14 +13,16 @@ from chordwise.config import from_environment
 from chordwise.documents import IngestOptions
 from chordwise.examples import ExamplesImport, ExampleStatistics, ExamplesVerification
 from chordwise.files import FoundFile
+from chordwise.following import Follower, JobEvent
 from chordwise.generations import DocumentGenerations
+from chordwise.hooks import Delivery, Webhook
 from chordwise.letters import DeadLetter
 from chordwise.operations import Ingestible, Operations, with_urls
 from chordwise.options import DeadLetterFilters, FileKeywords, IngestKeywords, QueryKeywords, Told
 from chordwise.queries import query_body
 from chordwise.quotas import Quotas
 from chordwise.results import Alignment, DocumentInfo, Health, Ingestion, Job, NamespaceInfo, QueryResult
-from chordwise.retries import RetryPolicy
+from chordwise.retries import PATIENT, RetryPolicy
 from chordwise.transport import Call, Outcome, Pause, Steps, answer, client_arguments, no_answer, request_arguments
 
 T = TypeVar("T")
@@ -177,6 +179,68 @@ class Chordwise:
     def verify_examples(self, job_id: str, *, sample: int = 10) -> ExamplesVerification:
         """Whether searches find every accepted row of an import; ``sample`` of those they find are named."""
         return self._run(self._operations.verify_examples(job_id, sample=sample))
+
+    def events(self, job: Job | str) -> Iterator[JobEvent]:
+        """What happens to a job, as it happens, until it has ended: ``progress``, ``item_failed`` and ``finished``.
+
+        A connection that breaks is made again, and nothing is missed. Raises ConnectionFailed once that has failed too
+        often, and ProblemError with status 404 for a job that is not there.
+        """
+        follower = Follower(job.job_id if isinstance(job, Job) else job, PATIENT)
+        while not follower.finished:
+            try:
+                with self._http.stream(**follower.request(self._timeout_s)) as response:
+                    if follower.is_stream(response):
+                        for line in response.iter_lines():
+                            if (event := follower.read(line)) is not None:
+                                yield event
+                            if follower.finished:
+                                return
+                        delay_s = follower.ended()
+                    elif follower.finished:
+                        return
+                    else:
+                        response.read()
+                        delay_s = follower.refused(answer(response))
+            except httpx.HTTPError as error:
+                delay_s = follower.broken(error)
+            time.sleep(delay_s)
+
+    def webhooks(self) -> list[Webhook]:
+        """Every endpoint that is told how jobs end."""
+        return self._run(self._operations.webhooks())
+
+    def add_webhook(self, url: str, *, events: Iterable[str] | None = None) -> Webhook:
+        """Have an endpoint told, by default of every end of a job. Its ``secret``, for ``verify_webhook``, is shown once."""
+        return self._run(self._operations.add_webhook(url, events))
+
+    def remove_webhook(self, webhook_id: str) -> None:
+        """Tell an endpoint nothing more."""
+        self._run(self._operations.remove_webhook(webhook_id))
+
+    def rotate_webhook(self, webhook_id: str, *, overlap_seconds: int | None = None) -> Webhook:
+        """Give an endpoint a new ``secret``; for ``overlap_seconds``, a day by default, the old one signs too."""
+        return self._run(self._operations.rotate_webhook(webhook_id, overlap_seconds))
+
+    def enable_webhook(self, webhook_id: str) -> Webhook:
+        """Call an endpoint again that was given up."""
+        return self._run(self._operations.enable_webhook(webhook_id))
+
+    def test_webhook(self, webhook_id: str) -> str:
+        """Have a test message sent; gives the id of its delivery."""
+        return self._run(self._operations.test_webhook(webhook_id))
+
+    def webhook_deliveries(self, webhook_id: str, *, state: str | None = None, limit: int = 100) -> list[Delivery]:
+        """The latest messages to an endpoint; ``state``: pending, delivered or dead."""
+        return self._run(self._operations.deliveries(webhook_id, state=state, limit=limit))
+
+    def webhook_delivery(self, webhook_id: str, delivery_id: str) -> Delivery:
+        """One message to an endpoint."""
+        return self._run(self._operations.delivery(webhook_id, delivery_id))
+
+    def redeliver(self, webhook_id: str, delivery_id: str) -> None:
+        """Send a message again that has ended, under the same id."""
+        self._run(self._operations.redeliver(webhook_id, delivery_id))
 
     def query(self, text: str, *, timeout: float | None = None, **options: Unpack[QueryKeywords]) -> QueryResult:
         """Find the chunks that answer ``text``, in the namespaces that ``options`` name.

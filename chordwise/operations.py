@@ -18,6 +18,7 @@ from chordwise.errors import ChordwiseError, InvalidInput, ProblemError, QueryFa
 from chordwise.examples import ExampleOperations
 from chordwise.files import FoundFile, file_batches, find_files, read_documents
 from chordwise.generations import GenerationOperations
+from chordwise.hooks import WebhookOperations
 from chordwise.options import Told
 from chordwise.quotas import Quotas
 from chordwise.results import (
@@ -53,7 +54,7 @@ def with_urls(things: Iterable[Ingestible] | Ingestible, url: str | Iterable[str
     return chain(ordinary, urls)
 
 
-class Operations(ControlOperations, ExampleOperations, GenerationOperations):
+class Operations(ControlOperations, ExampleOperations, GenerationOperations, WebhookOperations):
     """Every operation as a generator of calls. Holds no connection; ``transport.Steps`` says how to run one."""
 
     def __init__(self, policy: RetryPolicy, *, timeout_s: float, clock: Callable[[], float] = time.monotonic) -> None:

@@ -62,6 +62,11 @@ class Settings(BaseSettings):
     quota_chunks: Annotated[int, Field(ge=0)] = 0
     quota_queued: Annotated[int, Field(ge=0)] = 0
 
+    # Webhooks
+    secret_key: SecretStr | None = None
+    webhook_allow_private: Annotated[tuple[Network, ...], NoDecode] = ()
+    webhook_disable_after_days: Annotated[float, Field(gt=0, le=365)] = 5.0
+
     # Retrieval
     pgvector_distance: Literal["cosine", "euclidean"] = "cosine"
     retrieval_topk: Annotated[int, Field(ge=1, le=1000)] = 10
@@ -114,7 +119,7 @@ class Settings(BaseSettings):
         pairs = [part.partition(":") for part in value.split(",") if part.strip()]
         return {name.strip(): float(weight) for name, _, weight in pairs}
 
-    @field_validator("fetch_allow_networks", mode="before")
+    @field_validator("fetch_allow_networks", "webhook_allow_private", mode="before")
     @classmethod
     def _split_networks(cls, value: Any) -> Any:
         """Take ``10.1.0.0/16,fd00::/8``."""

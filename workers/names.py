@@ -23,3 +23,4 @@ class TaskName(enum.StrEnum):
     ANSWER = "recall.answer"
     SWEEP = "upkeep.sweep"
     RECONCILE = "upkeep.reconcile"
+    WEBHOOKS = "upkeep.webhooks"

@@ -14,6 +14,7 @@ from pipeline.flows.resources import Resources
 from pipeline.models.factory import check_embedder
 from pipeline.records import Candidate, ChannelName, ChunkId
 from pipeline.settings import settings
+from workers.dispatch import send_webhooks
 
 log = structlog.get_logger(__name__)
 
@@ -21,7 +22,7 @@ log = structlog.get_logger(__name__)
 @functools.cache
 def for_ingestion() -> Resources:
     """Patient ones: a batch may take its time."""
-    return Resources(settings())
+    return Resources(settings(), outbox_filled=send_webhooks)
 
 
 @functools.cache

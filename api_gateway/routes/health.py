@@ -8,7 +8,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 from starlette.responses import Response
 
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.metrics import ALIGNMENT, BACKLOG, WAITERS
+from api_gateway.metrics import ALIGNMENT, BACKLOG, STREAMS, WAITERS
 from api_gateway.readiness import readiness
 from api_gateway.routes.documenting import answers
 from api_gateway.wire.answers import json_response
@@ -55,6 +55,7 @@ async def metrics(request: Request) -> Response:
     """Requests by route and status, what waits and for how long, dead letters, alignment; labels hold no ids."""
     gateway = gateway_of(request)
     WAITERS.set(gateway.wakes.count)
+    STREAMS.set(gateway.following.count)
     await gateway.run(_read_stores, gateway)
     return Response(generate_latest(REGISTRY), headers={"Content-Type": CONTENT_TYPE_LATEST})
 

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from chordwise.client import Chordwise
 from chordwise.commands import screen
-from chordwise.errors import ChordwiseError
+from chordwise.errors import ChordwiseError, ConnectionFailed, ProblemError, UnexpectedAnswer
 from chordwise.results import Job, failures
 
 _LOOK_EVERY_S = 2.0
@@ -74,7 +74,13 @@ def _watched(client: Chordwise, job_id: str, *, quiet: bool) -> Job:
         def told(job: Job) -> None:
             ticker.tell("documents finished", job.succeeded + job.failed + job.cancelled, job.total)
 
-        return client.wait(job_id, on_progress=told)
+        try:
+            for event in client.events(job_id):
+                told(event.job)
+            return client.job(job_id)
+        except (ProblemError, ConnectionFailed, UnexpectedAnswer):
+            # An older server, or something between that lets no stream through: ask again and again instead.
+            return client.wait(job_id, on_progress=told)
 
 
 def _watched_list(client: Chordwise, limit: int, *, quiet: bool) -> list[Job]:

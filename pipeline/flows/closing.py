@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import structlog
 
-from pipeline.errors import Rejected, Unavailable
+from pipeline.errors import Rejected
 from pipeline.flows.resources import Resources
 from pipeline.records import JobId, TenantId
 from pipeline.stores.jobs import Claim, Ledger
-from pipeline.stores.queries import announce_job
 from pipeline.stores.retired import Retired
 from pipeline.stores.statistics import Statistics
 from pipeline.stores.work import UnitOfWork, unit_of_work
@@ -42,17 +41,32 @@ def close(
     use: Resources,
     work: UnitOfWork,
 ) -> None:
-    """Finish the jobs of these claims that have no open item left: count the terms they left waiting, wake who waits."""
-    finished = ledger.close_if_done([claim.job_id for claim in claims])
+    """Finish the jobs of these claims that have no open item left: count the terms they left waiting, tell who waits."""
+    finished = close_jobs(tenant_id, [claim.job_id for claim in claims], ledger, use, work)
     for namespace in sorted({claim.generation.scope.namespace for claim in claims if claim.job_id in finished}):
         Statistics(work.connection, tenant_id).add_up(namespace)
-    for job_id in finished:
-        work.after_commit(lambda job_id=job_id: tell_waiters(tenant_id, job_id, use))  # type: ignore[misc]
 
 
-def tell_waiters(tenant_id: TenantId, job_id: JobId, use: Resources) -> None:
-    """Wake who waits for a job. Redis being away costs them a second, not the job."""
-    try:
-        announce_job(use.redis, tenant_id, job_id)
-    except Unavailable as error:
-        log.warning("job_end_not_announced", job_id=job_id, code=error.code)
+def close_jobs(
+    tenant_id: TenantId,
+    job_ids: Sequence[JobId],
+    ledger: Ledger,
+    use: Resources,
+    work: UnitOfWork,
+    *,
+    touch: bool = True,
+) -> set[JobId]:
+    """End the jobs in which nothing is left to do; tell whoever follows them, and have webhooks sent, afterwards.
+    ``touch``: something was done in every one of them. Gives those that ended."""
+    finished = set(ledger.close_if_done(job_ids, touch=touch))
+    for job_id in sorted(set(job_ids) if touch else finished):
+        tell = use.bells.ended if job_id in finished else use.bells.progressed
+        work.after_commit(lambda tell=tell, job_id=job_id: tell(tenant_id, job_id))  # type: ignore[misc]
+    if ledger.deliveries and use.outbox_filled is not None:
+        filled = use.outbox_filled
+        work.after_commit(lambda: _nudge(filled))
+    return finished
+
+
+def _nudge(filled: Callable[[], object]) -> None:
+    filled()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from pipeline.errors import Unavailable
-from pipeline.flows.closing import tell_waiters
+from pipeline.flows.closing import close_jobs
 from pipeline.flows.resources import Resources
 from pipeline.flows.upkeep import drop_retired
 from pipeline.records import JobId, TenantId
@@ -55,8 +55,7 @@ def cancel(tenant_id: TenantId, job_id: JobId, use: Resources) -> int:
         if not cancelled.total and not control.was_cancelled(job_id):
             raise NotNow("job_finished", "The job has ended already; there is nothing left to cancel.")
         control.resume(job_id)
-        if Ledger(work.connection, tenant_id).close_if_done([job_id]):
-            work.after_commit(lambda: tell_waiters(tenant_id, job_id, use))
+        close_jobs(tenant_id, [job_id], Ledger(work.connection, tenant_id), use, work)
     log.info("job_cancelled", tenant_id=tenant_id, job_id=job_id, documents=cancelled.total)
     return cancelled.total
 
@@ -77,6 +76,7 @@ def retry(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> 
             raise NotNow("nothing_to_retry", "Nothing in this job failed or was cancelled that can be tried again.")
         if queued:
             work.after_commit(lambda: _ring([job_id], tenant_id, ring))
+            work.after_commit(lambda: use.bells.progressed(tenant_id, job_id, always=True))
     log.info("job_retried", tenant_id=tenant_id, job_id=job_id, documents=queued)
     return queued
 
@@ -86,6 +86,7 @@ def pause(tenant_id: TenantId, job_id: JobId, use: Resources) -> None:
     with unit_of_work(use.mysql) as work:
         control = _unfinished(Control(work.connection, tenant_id), job_id)
         control.pause(job_id)
+        work.after_commit(lambda: use.bells.progressed(tenant_id, job_id, always=True))
 
 
 def resume(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> None:
@@ -93,6 +94,7 @@ def resume(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) ->
     with unit_of_work(use.mysql) as work:
         control = _unfinished(Control(work.connection, tenant_id), job_id)
         control.resume(job_id)
+        work.after_commit(lambda: use.bells.progressed(tenant_id, job_id, always=True))
         work.after_commit(lambda: _ring([job_id], tenant_id, ring))
 
 

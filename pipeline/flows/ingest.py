@@ -114,8 +114,10 @@ def _carry_out(tenant_id: TenantId, claims: Sequence[Claim], use: Resources) -> 
         return
     chunks = [chunk for item in prepared for chunk in item.chunks]
     write_aside(tenant_id, prepared, chunks, use)
+    use.bells.progressed(tenant_id, claims[0].job_id)
     embedded = embed(tenant_id, prepared, use)
     if embedded:
+        use.bells.progressed(tenant_id, claims[0].job_id)
         show(tenant_id, embedded, use)
 
 

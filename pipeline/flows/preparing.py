@@ -40,12 +40,14 @@ def prepare(tenant_id: TenantId, claims: Sequence[Claim], use: Resources) -> lis
     with unit_of_work(use.mysql) as work:
         sources = Documents(work.connection, tenant_id).sources([claim.generation for claim in claims])
     compared = compare(tenant_id, claims, sources, use)
-    prepared, refused, gone = [], [], list(compared.overtaken)
+    prepared: list[Prepared] = []
+    refused: list[tuple[Claim, Rejected]] = []
+    gone = list(compared.overtaken)
     renewed = time.monotonic()
     claims = [claim for claim in claims if claim not in compared.ended]
     for claim in claims:
         if time.monotonic() - renewed > use.settings.ingest_lease_s / 6:
-            advance(tenant_id, claims, Stage.ACCEPTED, use)
+            _renew(tenant_id, claims, {item.claim for item in prepared}, use)
             renewed = time.monotonic()
         source = sources.get(claim.generation)
         if source is None:
@@ -57,6 +59,19 @@ def prepare(tenant_id: TenantId, claims: Sequence[Claim], use: Resources) -> lis
             refused.append((claim, error))
     end(tenant_id, gone, refused, use)
     return prepared
+
+
+def _renew(tenant_id: TenantId, claims: Sequence[Claim], parsed: set[Claim], use: Resources) -> None:
+    """Keep the lease on all, and note which are parsed: whoever follows the job sees it move."""
+    with unit_of_work(use.mysql) as work:
+        ledger = Ledger(work.connection, tenant_id)
+        ledger.hold(claims)
+        for stage, some in (
+            (Stage.PARSED, [claim for claim in claims if claim in parsed]),
+            (Stage.ACCEPTED, [claim for claim in claims if claim not in parsed]),
+        ):
+            ledger.advance(some, stage, lease_s=use.settings.ingest_lease_s)
+    use.bells.progressed(tenant_id, claims[0].job_id)
 
 
 def _cut(claim: Claim, source: Source, replaces: bool, use: Resources) -> Prepared:

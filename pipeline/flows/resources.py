@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,6 +18,7 @@ from pipeline.sandbox.parser import Parser
 from pipeline.sandbox.plugins import register_installed_parsers
 from pipeline.settings import Settings
 from pipeline.stores.engines import mysql_engine, postgres_engine, redis_client
+from pipeline.stores.job_bells import JobBells
 from pipeline.stores.queries import Queries
 from pipeline.stores.vectors import Vectors
 
@@ -26,12 +28,14 @@ class Resources:
     """Everything a flow may need. Nothing is connected before its first use, so making one is cheap and never fails.
 
     ``timeout_s`` bounds every database call made through it: the channels of a query get less than ingestion.
-    ``reading``: its connections are for single statements that change nothing.
+    ``reading``: its connections are for single statements that change nothing. ``outbox_filled`` is called after a
+    transaction that left something to be sent to webhooks; it must not raise, and if it fails they are sent later.
     """
 
     settings: Settings
     timeout_s: float | None = None
     reading: bool = False
+    outbox_filled: Callable[[], object] | None = None
 
     @cached_property
     def mysql(self) -> Engine:
@@ -47,6 +51,11 @@ class Resources:
     def redis(self) -> redis.Redis:
         """Results, caches and the wake channel."""
         return redis_client(self.settings)
+
+    @cached_property
+    def bells(self) -> JobBells:
+        """What wakes those who wait for a job or follow it."""
+        return JobBells(self.redis)
 
     @cached_property
     def embedder(self) -> Embedder:

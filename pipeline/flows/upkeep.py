@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import structlog
 
 from pipeline.errors import Unavailable
-from pipeline.flows.closing import tell_waiters
+from pipeline.flows.closing import close_jobs
 from pipeline.flows.resources import Resources
 from pipeline.records import JobId, TenantId
 from pipeline.stores.documents import Documents
@@ -100,8 +100,8 @@ def _sweep_tenant(tenant_id: TenantId, use: Resources, *, ring: Callable[[Tenant
         due = ledger.due()
     with unit_of_work(use.mysql) as work:
         ledger = Ledger(work.connection, tenant_id)
-        for job_id in ledger.close_if_done([job_id for job_id in ledger.unfinished() if job_id not in due]):
-            work.after_commit(lambda job_id=job_id: tell_waiters(tenant_id, job_id, use))  # type: ignore[misc]
+        idle = [job_id for job_id in ledger.unfinished() if job_id not in due]
+        close_jobs(tenant_id, idle, ledger, use, work, touch=False)
     rung = [job_id for job_id in due if _may_ring(tenant_id, job_id, use)]
     for job_id in rung:
         ring(tenant_id, job_id)

@@ -88,7 +88,8 @@ class Control:
         if queued:
             self._connection.execute(
                 text(
-                    "UPDATE jobs SET finished_at = NULL, updated_at = :now WHERE tenant_id = :tenant AND job_id = :job"
+                    "UPDATE jobs SET finished_at = NULL, updated_at = :now, revision = revision + 1"
+                    " WHERE tenant_id = :tenant AND job_id = :job"
                 ),
                 values,
             )
@@ -105,8 +106,8 @@ class Control:
     def _set_paused(self, job_id: JobId, value: str) -> None:
         self._connection.execute(
             text(
-                f"UPDATE jobs SET paused_at = {value}, updated_at = :now WHERE tenant_id = :tenant AND job_id = :job"
-                " AND finished_at IS NULL"
+                f"UPDATE jobs SET paused_at = {value}, updated_at = :now, revision = revision + 1"
+                " WHERE tenant_id = :tenant AND job_id = :job AND finished_at IS NULL"
             ),
             {"tenant": self._tenant_id, "job": job_id, "now": now()},
         )
@@ -130,7 +131,7 @@ _CANCEL = text(
 _REQUEUE = (
     f"UPDATE job_items SET {becomes(Move.REPLAY)}, fencing_token = fencing_token + 1, attempts = 0, stage = 'accepted',"
     " next_attempt_at = :now, lease_until = NULL, outcome = NULL, chunk_count = 0, reused_count = 0, error_code = NULL,"
-    " error_detail = NULL, error_pointer = NULL, failure = NULL, dead_at = NULL, updated_at = :now"
+    " error_detail = NULL, error_pointer = NULL, failure = NULL, dead_at = NULL, failed_revision = NULL, updated_at = :now"
     f" WHERE tenant_id = :tenant AND job_id = :job AND {may(Move.REPLAY)}"
     " AND (state = 'cancelled' OR dead_at IS NOT NULL){only}"
 )

@@ -137,15 +137,11 @@ class JobViews:
             ),
             {"tenant": self._tenant_id, "job": job_id},
         ).all()
-        by_state = dict.fromkeys(ItemState, 0)
-        stages = dict.fromkeys((stage.value for stage in _STAGES), 0)
+        by_state, stages = counted(rows)
         outcomes: Counter[str] = Counter()
         for row in rows:
             if row.outcome is not None:
                 outcomes[row.outcome] += row.items
-            by_state[ItemState(row.state)] += row.items
-            for stage in _STAGES[: _STAGES.index(Stage(row.stage)) + 1]:
-                stages[stage.value] += row.items
         return JobView(
             job_id=job_id,
             namespace=job.namespace,
@@ -161,13 +157,14 @@ class JobViews:
             finished_at=as_utc(job.finished_at),
             paused_at=as_utc(job.paused_at),
             priority=job.priority,
-            waiting_reason=None if job.finished_at else self._waiting_reason(job, by_state),
+            waiting_reason=None if job.finished_at else self.waiting_reason(job, by_state),
             stages=stages,
             outcomes=dict(outcomes),
             errors=tuple(self.items(job_id, status=ItemState.FAILED, after=-1, limit=_ERRORS_SHOWN)) if errors else (),
         )
 
-    def _waiting_reason(self, job: Any, by_state: dict[ItemState, int]) -> WaitingReason | None:
+    def waiting_reason(self, job: Any, by_state: dict[ItemState, int]) -> WaitingReason | None:
+        """Why nothing of an unfinished job is worked on; ``job`` is its row."""
         queued, running = by_state[ItemState.QUEUED], by_state[ItemState.RUNNING]
         if running or not queued:
             return None
@@ -188,6 +185,17 @@ class JobViews:
             workers_seen=workers_seen(self._connection, within_s=_WORKER_SEEN_S),
         )
         return waiting_reason(standing, now=moment)
+
+
+def counted(rows: Sequence[Any]) -> tuple[dict[ItemState, int], dict[str, int]]:
+    """Items by state, and how many have finished each step, out of rows with ``state``, ``stage`` and ``items``."""
+    by_state = dict.fromkeys(ItemState, 0)
+    stages = dict.fromkeys((stage.value for stage in _STAGES), 0)
+    for row in rows:
+        by_state[ItemState(row.state)] += row.items
+        for stage in _STAGES[: _STAGES.index(Stage(row.stage)) + 1]:
+            stages[stage.value] += row.items
+    return by_state, stages
 
 
 def status_of(items: dict[ItemState, int]) -> str:

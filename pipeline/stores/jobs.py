@@ -28,6 +28,7 @@ from pipeline.records import (
 )
 from pipeline.stores.claims import Claim, Claims, NewItem, by_job
 from pipeline.stores.moves import becomes, may
+from pipeline.stores.outbox import Outbox
 from pipeline.stores.rows import insert_many, now, placeholders
 
 __all__ = ["Claim", "Claims", "Ledger", "NewItem", "tenants_with_open_jobs"]
@@ -41,6 +42,7 @@ class Ledger:
     def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
         self._connection = connection
         self._tenant_id = tenant_id
+        self.deliveries = 0  # to webhooks, that stand in the outbox once the transaction does
 
     def open(
         self,
@@ -71,8 +73,8 @@ class Ledger:
         insert_many(
             self._connection,
             "INSERT INTO job_items (tenant_id, job_id, ordinal, namespace, document_id, generation, body_bytes, state,"
-            " stage, outcome, error_code, error_detail, error_pointer, next_attempt_at, updated_at)"
-            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            " stage, outcome, error_code, error_detail, error_pointer, failed_revision, next_attempt_at, updated_at)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
             [
                 (
                     self._tenant_id,
@@ -88,6 +90,7 @@ class Ledger:
                     item.error_code,
                     _shortened(item.error_detail),
                     item.error_pointer,
+                    1 if _first_state(item) is ItemState.FAILED else None,
                     moment if _first_state(item) is ItemState.QUEUED else None,
                     moment,
                 )
@@ -197,10 +200,13 @@ class Ledger:
         reason: FailureReason = FailureReason.REJECTED,
     ) -> None:
         """End items badly, with a code and a sentence: they are dead letters from now on. Call ``hold`` first."""
+        for job_id, _ in by_job(claims):  # locks the job, so that failures are seen in the order of their revisions
+            self._connection.execute(_NEXT_REVISION, {"tenant": self._tenant_id, "job": job_id})
         self._update(
             claims,
             f"{becomes(Move.FAIL)}, lease_until = NULL, next_attempt_at = NULL, error_code = :code,"
-            " error_detail = :detail, failure = :reason, dead_at = :now",
+            " error_detail = :detail, failure = :reason, dead_at = :now, failed_revision ="
+            " (SELECT j.revision FROM jobs j WHERE j.tenant_id = :tenant AND j.job_id = :job)",
             {"code": code, "detail": _shortened(detail), "reason": reason.value},
             move=Move.FAIL,
         )
@@ -215,8 +221,9 @@ class Ledger:
             move=Move.PUT_BACK,
         )
 
-    def close_if_done(self, job_ids: Sequence[JobId]) -> list[JobId]:
-        """Finish those jobs that have no open item left; gives the ones this call finished."""
+    def close_if_done(self, job_ids: Sequence[JobId], *, touch: bool = True) -> list[JobId]:
+        """Finish those jobs that have no open item left; gives the ones this call finished. ``touch``: something was
+        done in the others, so their revisions move on."""
         finished = []
         for job_id in sorted(set(job_ids)):
             values = {"tenant": self._tenant_id, "job": job_id, "now": now()}
@@ -225,7 +232,8 @@ class Ledger:
             done = self._connection.execute(_CLOSE, values).rowcount
             if done:
                 finished.append(job_id)
-            else:
+                self.deliveries += Outbox(self._connection, self._tenant_id).job_ended(job_id)
+            elif touch:
                 self._connection.execute(_TOUCH_JOB, values)
         return finished
 
@@ -318,14 +326,17 @@ _HOLD = text(
 _LOCK_JOB = text("SELECT job_id FROM jobs WHERE tenant_id = :tenant AND job_id = :job FOR UPDATE")
 
 _CLOSE = text(
-    "UPDATE jobs SET finished_at = :now, updated_at = :now"
+    "UPDATE jobs SET finished_at = :now, updated_at = :now, revision = revision + 1"
     " WHERE tenant_id = :tenant AND job_id = :job AND finished_at IS NULL AND NOT EXISTS ("
     "SELECT 1 FROM job_items i WHERE i.tenant_id = :tenant AND i.job_id = :job AND i.state IN ('queued', 'running'))"
 )
 
 _TOUCH_JOB = text(
-    "UPDATE jobs SET updated_at = :now WHERE tenant_id = :tenant AND job_id = :job AND finished_at IS NULL"
+    "UPDATE jobs SET updated_at = :now, revision = revision + 1"
+    " WHERE tenant_id = :tenant AND job_id = :job AND finished_at IS NULL"
 )
+
+_NEXT_REVISION = text("UPDATE jobs SET revision = revision + 1 WHERE tenant_id = :tenant AND job_id = :job")
 
 
 def _first_state(item: NewItem) -> ItemState:

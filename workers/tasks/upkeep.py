@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+
 from celery import shared_task
 
 from pipeline.flows import reconcile as reconciling
-from pipeline.flows import upkeep
+from pipeline.flows import upkeep, webhooks
 from workers.base import LoggedTask
 from workers.dispatch import ring_for
 from workers.names import TaskName
@@ -22,3 +24,20 @@ def sweep() -> None:
 def reconcile() -> None:
     """Compare and mend a piece of one tenant."""
     reconciling.reconcile(for_ingestion())
+
+
+# One sender in a process: calls that hang would otherwise take every thread of this worker from the sweeper.
+_sending = threading.Lock()
+
+
+@shared_task(name=TaskName.WEBHOOKS.value, base=LoggedTask)
+def send_webhooks() -> None:
+    """Send what stands in the outbox. A sender that is at it looks again by itself every second."""
+    if not _sending.acquire(blocking=False):
+        return
+    try:
+        webhooks.note_progress(for_ingestion())
+        webhooks.deliver(for_ingestion())
+        webhooks.forget_old(for_ingestion())
+    finally:
+        _sending.release()

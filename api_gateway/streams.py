@@ -1,0 +1,148 @@
+"""One client's stream of events of a job (server-sent events), as an ASGI response.
+
+Nothing is kept for a client but its position: it is sent the latest view when it is ready for it, and the failures
+behind its position from the ledger. So a slow client costs no memory, and one that comes back misses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import orjson
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from api_gateway.following import FAILURES_AT_ONCE, Followed, Following, View
+from api_gateway.waiting import disconnected
+from api_gateway.wire import events as wire
+from pipeline.errors import Unavailable
+from pipeline.records import ItemState, JobId, TenantId
+from pipeline.stores.job_signals import Position
+
+HEARTBEAT_S = 15.0
+LIFETIME_S = 900.0
+_KEY_CHECKED_S = 60.0
+_STUCK_S = 60.0  # a client that takes nothing for so long is let go
+_RETRY_MS = 2000
+_AGAIN_S = 1.0
+
+_EVENT_ID = re.compile(r"(\d{1,18})-(\d{1,10}|end)", re.ASCII)
+_EVERYTHING = 2**32
+
+HEADERS = {"Cache-Control": "no-cache, no-store", "X-Accel-Buffering": "no"}
+
+
+def position_of(event_id: str) -> tuple[Position, bool]:
+    """How far a client got that saw this id last, and whether it saw the end. An unknown id is the beginning."""
+    match = _EVENT_ID.fullmatch(event_id.strip())
+    if match is None:
+        return Position(), False
+    ended = match[2] == "end"
+    return Position(revision=int(match[1]), ordinal=_EVERYTHING if ended else int(match[2]) - 1), ended
+
+
+def id_of(position: Position) -> str:
+    """The id of an event after which a client has got so far."""
+    return f"{position.revision}-{position.ordinal + 1}"
+
+
+class JobStream(Response):
+    """Events from ``last_event_id`` on, until the job has ended, the client is gone, or a quarter of an hour is over."""
+
+    def __init__(
+        self,
+        following: Following,
+        tenant_id: TenantId,
+        job_id: JobId,
+        *,
+        last_event_id: str,
+        missing: Callable[[], Exception],
+        still_allowed: Callable[[], Awaitable[bool]],
+    ) -> None:
+        super().__init__(media_type="text/event-stream", headers=HEADERS)
+        self._following, self._tenant_id, self._job_id = following, tenant_id, job_id
+        self._position, self._saw_end = position_of(last_event_id)
+        self._missing, self._still_allowed = missing, still_allowed
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Raises what ``missing`` makes, Unavailable or Problem before anything is sent; ClientDisconnect later."""
+        async with self._following.follow(self._tenant_id, self._job_id) as followed:
+            if followed is None:
+                raise self._missing()
+            job = followed.view.job
+            if self._saw_end and job.finished_at is not None and job.revision <= self._position.revision:
+                # 204 is how a browser is told not to come back for more.
+                await Response(status_code=204, headers=HEADERS)(scope, receive, send)
+                return
+            headers = [(name, value) for name, value in self.raw_headers if name != b"content-length"]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            gone = asyncio.ensure_future(disconnected(receive))
+            sending = asyncio.ensure_future(self._send_all(followed, send))
+            try:
+                await asyncio.wait({gone, sending}, return_when=asyncio.FIRST_COMPLETED)
+                if not sending.done():
+                    raise ClientDisconnect
+                sending.result()
+            finally:
+                gone.cancel()
+                sending.cancel()
+                await asyncio.gather(gone, sending, return_exceptions=True)
+
+    async def _send_all(self, followed: Followed, send: Send) -> None:
+        async def write(text: bytes, *, more: bool = True) -> None:
+            try:
+                async with asyncio.timeout(_STUCK_S):
+                    await send({"type": "http.response.body", "body": text, "more_body": more})
+            except TimeoutError:
+                raise ClientDisconnect from None
+
+        loop = asyncio.get_running_loop()
+        began = checked = loop.time()
+        number = 0
+        await write(b"retry: %d\n\n" % _RETRY_MS)
+        while loop.time() - began < LIFETIME_S:
+            view: View | None = followed.view
+            if number:
+                view = await followed.changed(number, seconds=HEARTBEAT_S)
+            if view is not None:
+                try:
+                    if await self._send_view(followed, view, write):
+                        break
+                    number = view.number
+                except Unavailable:
+                    number = 0  # tell it all again, once the database answers
+                    await asyncio.sleep(_AGAIN_S)
+            elif followed.gone:
+                break
+            else:
+                await write(b": still here\n\n")
+            if loop.time() - checked > _KEY_CHECKED_S:
+                checked = loop.time()
+                if not await self._still_allowed():
+                    break
+        await write(b"", more=False)
+
+    async def _send_view(self, followed: Followed, view: View, write: Callable[[bytes], Awaitable[None]]) -> bool:
+        """Progress, then the failures since, then the end if that is what it is. True after the end."""
+        await write(event("progress", id_of(self._position), wire.progress(view)))
+        more = view.job.items[ItemState.FAILED] > 0
+        while more:
+            found = await followed.failures(self._position)
+            for failure in found:
+                self._position = failure.position
+                await write(event("item_failed", id_of(failure.position), wire.item_failed(failure)))
+            more = len(found) == FAILURES_AT_ONCE
+        if view.job.finished_at is None:
+            return False
+        await write(event("finished", f"{view.job.revision}-end", wire.finished(view)))
+        return True
+
+
+def event(name: str, event_id: str, data: dict[str, Any]) -> bytes:
+    """One event as it is sent; JSON holds no line break."""
+    body = orjson.dumps(data, option=orjson.OPT_UTC_Z)
+    return b"id: %s\nevent: %s\ndata: %s\n\n" % (event_id.encode(), name.encode(), body)

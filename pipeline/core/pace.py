@@ -1,0 +1,36 @@
+"""How fast a job goes, said only when the recent past is a fair sample of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+WINDOW_S = 30.0
+_LEAST_S = 5.0
+_LEAST_DONE = 10
+_STEADY = 2.0  # how much faster one half of the sample may be than the other
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """``rate`` in items a second over the last 30 s at most; ``eta_s`` until the rest is done, were it to go on so."""
+
+    rate: float
+    eta_s: float | None
+
+
+def pace(seen: Sequence[tuple[float, int]], *, remaining: int) -> Pace | None:
+    """The pace out of moments in seconds and how many items had ended by then, oldest first; None if too little is
+    known: less than 5 s or 10 items. Items differ in size, so no end is foretold unless both halves of the sample agree
+    within a factor of 2."""
+    recent = [(at, done) for at, done in seen if seen[-1][0] - at <= WINDOW_S] if seen else []
+    if len(recent) < 3:
+        return None
+    (first_at, first), (last_at, last) = recent[0], recent[-1]
+    if last_at - first_at < _LEAST_S or last - first < _LEAST_DONE:
+        return None
+    rate = (last - first) / (last_at - first_at)
+    middle_at, middle = min(recent[1:-1], key=lambda point: abs(point[0] - (first_at + last_at) / 2))
+    halves = sorted([(middle - first) / (middle_at - first_at), (last - middle) / (last_at - middle_at)])
+    steady = halves[0] > 0 and halves[1] / halves[0] <= _STEADY
+    return Pace(rate=rate, eta_s=remaining / rate if steady else None)

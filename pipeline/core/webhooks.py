@@ -1,0 +1,91 @@
+"""Webhooks as the Standard Webhooks specification has them: what is signed and how, and when a failed call is repeated."""
+
+from __future__ import annotations
+
+import base64
+import enum
+import hashlib
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+SECRET_PREFIX = "whsec_"
+SECRET_BYTES = 24
+
+# Seconds from one attempt to the next: the specification's own schedule, about three days in all.
+DELAYS_S = (5, 5 * 60, 30 * 60, 2 * 3600, 5 * 3600, 10 * 3600, 14 * 3600, 20 * 3600, 24 * 3600)
+_JITTER = 0.1  # what is added at most, as a share: endpoints that failed together are not called together again
+_LONGEST_ASKED_S = 24 * 3600
+
+
+class Event(enum.StrEnum):
+    """What an endpoint may be told. ``TEST`` is sent on request only."""
+
+    SUCCEEDED = "job.succeeded"
+    PARTLY_FAILED = "job.partly_failed"
+    FAILED = "job.failed"
+    CANCELLED = "job.cancelled"
+    PROGRESS = "job.progress"
+    TEST = "webhook.test"
+
+
+class Standing(enum.StrEnum):
+    """What became of a delivery."""
+
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    DEAD = "dead"
+
+
+SUBSCRIBABLE = tuple(event for event in Event if event is not Event.TEST)
+DEFAULT_EVENTS = (Event.SUCCEEDED, Event.PARTLY_FAILED, Event.FAILED, Event.CANCELLED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What an attempt leads to. Neither ``delivered`` nor ``delay_s``: it was the last. ``gone``: nobody is to call
+    there any more."""
+
+    delivered: bool = False
+    delay_s: float | None = None
+    gone: bool = False
+
+
+def secret_text(secret: bytes) -> str:
+    """A secret as its owner gets to see it, once."""
+    return SECRET_PREFIX + base64.b64encode(secret).decode()
+
+
+def signatures(secrets: Sequence[bytes], *, message_id: str, timestamp: int, body: bytes) -> str:
+    """The header ``webhook-signature``: one signature for each secret that is valid now, separated by spaces.
+
+    What is signed is ``message_id.timestamp.body``, the timestamp in whole seconds since 1970.
+    """
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    made = (hmac.new(secret, signed, hashlib.sha256).digest() for secret in secrets)
+    return " ".join("v1," + base64.b64encode(digest).decode() for digest in made)
+
+
+def attempts_allowed(event: Event) -> int:
+    """How often to try. A test is about now, and news of progress are soon overtaken."""
+    if event is Event.TEST:
+        return 1
+    return 2 if event is Event.PROGRESS else len(DELAYS_S) + 1
+
+
+def judge(
+    event: Event, *, attempts: int, status: int | None, retry_after_s: float | None = None, chance: float = 0.0
+) -> Verdict:
+    """What follows from the attempt number ``attempts``, counted from 1, that ended with ``status``, or without one.
+
+    ``chance`` between 0 and 1 spreads the repetitions. A target that says when it wants to be asked again is not asked
+    sooner, and waited for a day at most.
+    """
+    if status is not None and 200 <= status < 300:
+        return Verdict(delivered=True)
+    if status == 410:
+        return Verdict(gone=True)
+    if attempts >= attempts_allowed(event):
+        return Verdict()
+    delay_s = DELAYS_S[attempts - 1] * (1 + _JITTER * chance)
+    return Verdict(delay_s=max(delay_s, min(retry_after_s or 0.0, _LONGEST_ASKED_S)))

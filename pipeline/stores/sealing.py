@@ -1,0 +1,43 @@
+"""Secrets that must be read again, such as those webhooks are signed with: sealed before they are stored."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from pydantic import SecretStr
+
+from pipeline.errors import Misconfigured
+
+_PLAIN, _SEALED = b"\x00", b"\x01"
+_NONCE_BYTES = 12
+
+
+class Sealer:
+    """Seals with AES-256-GCM under a key made of ``key``, bound to the row the secret belongs to. Without a key it only
+    marks secrets as plain: then whoever can read the database can read them."""
+
+    def __init__(self, key: SecretStr | None) -> None:
+        given = key.get_secret_value() if key else ""
+        self._cipher = AESGCM(hashlib.sha256(b"chordwise secrets\x00" + given.encode()).digest()) if given else None
+
+    def seal(self, secret: bytes, *, belongs_to: str) -> bytes:
+        """What to store."""
+        if self._cipher is None:
+            return _PLAIN + secret
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        return _SEALED + nonce + self._cipher.encrypt(nonce, secret, belongs_to.encode())
+
+    def open(self, stored: bytes, *, belongs_to: str) -> bytes:
+        """The secret. Raises Misconfigured if it was sealed with another key, or for another row."""
+        kind, rest = stored[:1], stored[1:]
+        if kind == _PLAIN:
+            return rest
+        if self._cipher is None:
+            raise Misconfigured("CHORDWISE_SECRET_KEY is not set, and a stored secret is sealed")
+        try:
+            return self._cipher.decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], belongs_to.encode())
+        except InvalidTag:
+            raise Misconfigured("CHORDWISE_SECRET_KEY is not the one that a stored secret was sealed with") from None

@@ -1,0 +1,28 @@
+"""The pace of a job is told only when it can be known."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.core.pace import Pace, pace
+
+
+def steps(*done: int, every: float = 1.0) -> list[tuple[float, int]]:
+    return [(100 + place * every, count) for place, count in enumerate(done)]
+
+
+class DescribePace:
+    @pytest.mark.parametrize("seen", [[], steps(0), steps(0, 50), steps(0, 5, 10, 15), steps(0, 1, 2, 3, 4, 5, 6, 7)])
+    def it_is_unknown_at_first(self, seen):
+        assert pace(seen, remaining=100) is None
+
+    def it_is_the_rate_of_the_sample_and_when_it_would_end(self):
+        assert pace(steps(0, 10, 20, 30, 40, 50, 60), remaining=100) == Pace(rate=10.0, eta_s=10.0)
+
+    def it_foretells_no_end_of_an_uneven_job(self):
+        assert pace(steps(0, 1, 2, 3, 40, 80, 120), remaining=100) == Pace(rate=20.0, eta_s=None)
+        assert pace(steps(0, 40, 80, 120, 120, 120, 120), remaining=100) == Pace(rate=20.0, eta_s=None)
+
+    def it_forgets_what_is_longer_ago_than_the_window(self):
+        seen = [(0.0, 0), (1.0, 5000), *steps(5000, 5010, 5020, 5030, 5040, 5050, 5060)]
+        assert pace(seen, remaining=20) == Pace(rate=10.0, eta_s=2.0)
