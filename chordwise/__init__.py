@@ -8,6 +8,7 @@ with Chordwise("http://127.0.0.1:8080", api_key) as client:
         print(hit.score, hit.title)
 """
 
+from chordwise.archive import Manifest
 from chordwise.async_client import AsyncChordwise
 from chordwise.client import Chordwise
 from chordwise.documents import Document
@@ -26,6 +27,7 @@ from chordwise.following import JobEvent
 from chordwise.generations import DocumentGenerations, GenerationInfo
 from chordwise.hooks import Delivery, NotGenuine, Webhook, verify_webhook
 from chordwise.letters import DeadLetter, PayloadReference
+from chordwise.portability import Imported
 from chordwise.quotas import Quota, Quotas
 from chordwise.results import (
     Alignment,
@@ -72,11 +74,13 @@ __all__ = [
     "Health",
     "Hit",
     "HitSource",
+    "Imported",
     "Ingestion",
     "InvalidInput",
     "Job",
     "JobError",
     "JobEvent",
+    "Manifest",
     "NamespaceAlignment",
     "NamespaceInfo",
     "NotConfigured",

@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar, Unpack, cast, overload
 
 import httpx
 
+from chordwise.archive import Manifest
 from chordwise.config import from_environment
 from chordwise.documents import IngestOptions
 from chordwise.examples import ExamplesImport, ExampleStatistics, ExamplesVerification
@@ -19,6 +20,7 @@ from chordwise.hooks import Delivery, Webhook
 from chordwise.letters import DeadLetter
 from chordwise.operations import Ingestible, Operations, with_urls
 from chordwise.options import DeadLetterFilters, FileKeywords, IngestKeywords, QueryKeywords, Told
+from chordwise.portability import Imported
 from chordwise.queries import query_body
 from chordwise.quotas import Quotas
 from chordwise.results import Alignment, DocumentInfo, Health, Ingestion, Job, NamespaceInfo, QueryResult
@@ -251,6 +253,27 @@ class AsyncChordwise:
     async def quotas(self) -> Quotas:
         """See ``Chordwise.quotas``."""
         return await self._run(self._operations.quotas())
+
+    async def export(
+        self, namespace: str, path: str | Path, *, on_progress: Callable[[Manifest], None] | None = None
+    ) -> Manifest:
+        """See ``Chordwise.export``."""
+        return await self._run(self._operations.export(namespace, Path(path), on_progress))
+
+    async def import_archive(
+        self,
+        path: str | Path,
+        *,
+        namespace: str,
+        on_conflict: str | None = None,
+        again: bool = False,
+        on_progress: Told | None = None,
+    ) -> Imported:
+        """See ``Chordwise.import_archive``."""
+        steps = self._operations.import_archive(
+            Path(path), namespace, on_conflict=on_conflict, again=again, told=on_progress
+        )
+        return await self._run(steps)
 
     async def verify(
         self, namespaces: Iterable[str] | str | None = None, *, repair: bool = False, timeout: float = 600.0

@@ -20,6 +20,7 @@ from chordwise.commands.evaluate import evaluate_collection
 from chordwise.commands.examples import examples, import_examples
 from chordwise.commands.ingest import ingest
 from chordwise.commands.jobs import jobs
+from chordwise.commands.portability import export_namespace, import_archive
 from chordwise.commands.query import query
 from chordwise.commands.verify import verify
 from chordwise.commands.webhooks import webhooks
@@ -38,6 +39,8 @@ app.command("import-examples")(import_examples)
 app.add_typer(examples)
 app.add_typer(webhooks, name="webhooks")
 app.command()(verify)
+app.command("export")(export_namespace)
+app.command("import")(import_archive)
 app.command("eval")(evaluate_collection)
 app.command()(doctor)
 

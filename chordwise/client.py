@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar, Unpack, cast, overload
 
 import httpx
 
+from chordwise.archive import Manifest
 from chordwise.config import from_environment
 from chordwise.documents import IngestOptions
 from chordwise.examples import ExamplesImport, ExampleStatistics, ExamplesVerification
@@ -19,6 +20,7 @@ from chordwise.hooks import Delivery, Webhook
 from chordwise.letters import DeadLetter
 from chordwise.operations import Ingestible, Operations, with_urls
 from chordwise.options import DeadLetterFilters, FileKeywords, IngestKeywords, QueryKeywords, Told
+from chordwise.portability import Imported
 from chordwise.queries import query_body
 from chordwise.quotas import Quotas
 from chordwise.results import Alignment, DocumentInfo, Health, Ingestion, Job, NamespaceInfo, QueryResult
@@ -280,6 +282,35 @@ class Chordwise:
     def quotas(self) -> Quotas:
         """What the tenant may store and queue, and how much of it is used."""
         return self._run(self._operations.quotas())
+
+    def export(
+        self, namespace: str, path: str | Path, *, on_progress: Callable[[Manifest], None] | None = None
+    ) -> Manifest:
+        """Write a namespace with its chunks and vectors to a folder, or to one file if ``path`` ends in .chordwise.
+
+        Called again after it was broken off, it goes on after the last whole part. Raises InvalidInput as well.
+        """
+        return self._run(self._operations.export(namespace, Path(path), on_progress))
+
+    def import_archive(
+        self,
+        path: str | Path,
+        *,
+        namespace: str,
+        on_conflict: str | None = None,
+        again: bool = False,
+        on_progress: Told | None = None,
+    ) -> Imported:
+        """Send the parts of an archive that have not arrived yet; ``again`` sends all. Returns once everything is durable
+        at the server: ``wait(imported.ingestion)`` until it is searchable.
+
+        Every part is verified first: InvalidInput names one that is damaged, and nothing was sent. An error in between
+        has the jobs before it in ``accepted``; called again, this goes on.
+        """
+        steps = self._operations.import_archive(
+            Path(path), namespace, on_conflict=on_conflict, again=again, told=on_progress
+        )
+        return self._run(steps)
 
     def verify(
         self, namespaces: Iterable[str] | str | None = None, *, repair: bool = False, timeout: float = 600.0

@@ -20,6 +20,7 @@ from chordwise.files import FoundFile, file_batches, find_files, read_documents
 from chordwise.generations import GenerationOperations
 from chordwise.hooks import WebhookOperations
 from chordwise.options import Told
+from chordwise.portability import PortabilityOperations
 from chordwise.quotas import Quotas
 from chordwise.results import (
     Alignment,
@@ -54,7 +55,7 @@ def with_urls(things: Iterable[Ingestible] | Ingestible, url: str | Iterable[str
     return chain(ordinary, urls)
 
 
-class Operations(ControlOperations, ExampleOperations, GenerationOperations, WebhookOperations):
+class Operations(ControlOperations, ExampleOperations, GenerationOperations, PortabilityOperations, WebhookOperations):
     """Every operation as a generator of calls. Holds no connection; ``transport.Steps`` says how to run one."""
 
     def __init__(self, policy: RetryPolicy, *, timeout_s: float, clock: Callable[[], float] = time.monotonic) -> None:

@@ -144,7 +144,7 @@ def request_arguments(call: Call, timeout_s: float) -> dict[str, Any]:
         arguments["data"] = dict(call.form)
     elif call.content is not None:
         arguments["content"] = call.content
-        arguments["headers"]["Content-Type"] = "application/json"
+        arguments["headers"].setdefault("Content-Type", "application/json")
     return arguments
 
 

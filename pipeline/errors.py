@@ -63,6 +63,24 @@ class MalformedDocument(Rejected):
     code = "malformed_document"
 
 
+class DamagedPart(Rejected):
+    """A part of an archive, or a document out of one, does not follow the archive format."""
+
+    code = "damaged_part"
+
+
+class InvalidPackedDocument(Rejected):
+    """A document out of an archive holds something that cannot be: a missing text, a vector that is none."""
+
+    code = "invalid_packed_document"
+
+
+class PartKnown(PipelineError):
+    """This part of an import was accepted before; nothing is to be done."""
+
+    code = "part_known"
+
+
 class EncryptedDocument(Rejected):
     """The document cannot be read without a password."""
 

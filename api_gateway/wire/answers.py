@@ -9,6 +9,7 @@ import orjson
 from starlette.responses import Response
 
 from api_gateway.wire.shapes import Chunk, Item, Namespace
+from pipeline.core.packing import original_type
 from pipeline.flows.intake import Ticket
 from pipeline.records import DocumentFields
 from pipeline.stores.chunks import StoredChunk
@@ -73,7 +74,7 @@ def document(view: DocumentView) -> dict[str, Any]:
         "document_id": view.document_id,
         "generation": view.generation,
         **_fields(view.fields),
-        "source": {"uri": view.source_uri, "media_type": view.media_type.partition(";")[0]},
+        "source": {"uri": view.source_uri, "media_type": original_type(view.media_type)},
         "chunks": view.chunk_count,
         "created_at": view.created_at,
         "updated_at": view.updated_at,

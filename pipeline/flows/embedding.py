@@ -22,7 +22,7 @@ def embed(tenant_id: TenantId, prepared: Sequence[Prepared], use: Resources) -> 
     Documents with a text that the model will never take are parked, and the others go on."""
     fields = {item.claim.generation: item.fields for item in prepared}
     claims = [item.claim for item in prepared]
-    chunks = [chunk for item in prepared for chunk in item.chunks]
+    chunks = [chunk for item in prepared for chunk in item.to_embed]
     replacing = {item.claim.generation for item in prepared if item.replaces}
     kept: Counter[Generation] = Counter()
     for some in slices(chunks, _CHUNKS_PER_LEASE):

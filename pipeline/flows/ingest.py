@@ -19,6 +19,7 @@ from pipeline.flows.postponing import give_up_or_retry
 from pipeline.flows.preparing import prepare, write_aside
 from pipeline.flows.resources import Resources
 from pipeline.flows.showing import show
+from pipeline.flows.unpacking import keep_vectors
 from pipeline.records import JobId, TenantId
 from pipeline.stores.engines import Conflict
 from pipeline.stores.jobs import Claim, Ledger
@@ -115,6 +116,7 @@ def _carry_out(tenant_id: TenantId, claims: Sequence[Claim], use: Resources) -> 
     chunks = [chunk for item in prepared for chunk in item.chunks]
     write_aside(tenant_id, prepared, chunks, use)
     use.bells.progressed(tenant_id, claims[0].job_id)
+    keep_vectors(tenant_id, prepared, use)
     embedded = embed(tenant_id, prepared, use)
     if embedded:
         use.bells.progressed(tenant_id, claims[0].job_id)

@@ -60,11 +60,18 @@ class Ticket:
     wait=wait_random_exponential(multiplier=0.05, max=1),
     reraise=True,
 )
-def accept(batch: Batch, use: Resources, *, ring: Callable[[Ticket], None]) -> Ticket:
+def accept(
+    batch: Batch,
+    use: Resources,
+    *,
+    ring: Callable[[Ticket], None],
+    together_with: Callable[[Connection, Ticket], None] | None = None,
+) -> Ticket:
     """Write the job with its documents in one transaction, then ring for the workers.
 
     ``ring`` is called after the commit and may fail without harm: the sweeper rings again. Raises StoreUnavailable
-    when MySQL does not answer, QuotaExceeded or QueueFull; then nothing was accepted.
+    when MySQL does not answer, QuotaExceeded or QueueFull; then nothing was accepted. ``together_with`` writes what
+    has to stand with the job or not at all; what it raises leaves this, and nothing was accepted.
     """
     job_id = JobId(str(uuid.uuid4()))
     with unit_of_work(use.mysql) as work:
@@ -91,6 +98,8 @@ def accept(batch: Batch, use: Resources, *, ring: Callable[[Ticket], None]) -> T
             total=len(items),
             due=len(taken),
         )
+        if together_with is not None:
+            together_with(work.connection, ticket)
         work.after_commit(lambda: ring(ticket))
     return ticket
 

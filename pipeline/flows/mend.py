@@ -12,15 +12,19 @@ from sqlalchemy import Connection
 
 from pipeline.core.assembling import assemble
 from pipeline.core.chunking import embedding_text
+from pipeline.core.packed_chunks import Mark
+from pipeline.core.packing import is_packed
 from pipeline.core.terms import tokenizer_of
 from pipeline.errors import Rejected
 from pipeline.flows.resources import Resources
+from pipeline.flows.unpacking import unpacked
 from pipeline.records import Chunk, ChunkId, DocumentFields, DocumentId, Generation, Namespace, Scope, TenantId
 from pipeline.stores import alignment
 from pipeline.stores.alignment import ChunkRow, VectorRow
 from pipeline.stores.chunk_edits import ChunkEdits, OwnedChunk
 from pipeline.stores.chunks import Chunks
 from pipeline.stores.documents import Documents, Source
+from pipeline.stores.imports import mark_chunks
 from pipeline.stores.rows import slices
 from pipeline.stores.work import unit_of_work
 
@@ -230,7 +234,7 @@ def _restore(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId,
         known = Documents(work.connection, tenant_id).sources([generation] if generation else [])
     if generation is None:
         return 0
-    chunks = _cut_again(known[generation], use) if generation in known else []
+    chunks, marks = _cut_again(known[generation], use) if generation in known else ([], {})
     with unit_of_work(use.mysql) as work:
         if Documents(work.connection, tenant_id).published(namespace, document_id) != generation:
             return 0
@@ -238,26 +242,33 @@ def _restore(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId,
         there, removed = edits.ordinals(generation)
         lost = [chunk for chunk in chunks if chunk.ordinal not in there and chunk.ordinal not in removed]
         Chunks(work.connection, tenant_id).write(lost)
+        back = {chunk.ordinal: marks[chunk.ordinal] for chunk in lost if chunk.ordinal in marks}
+        mark_chunks(work.connection, tenant_id, {generation: back})
         edits.remove(generation, [])  # notes how many there are now
     log.warning("chunks_restored", tenant_id=tenant_id, chunks=len(lost))
     return len(lost) or 1
 
 
-def _cut_again(source: Source, use: Resources) -> list[Chunk]:
-    """The chunks of a document, as they were made at first; none if it is at fault by now."""
+def _cut_again(source: Source, use: Resources) -> tuple[Sequence[Chunk], Mapping[int, Mark]]:
+    """The chunks as ingestion made them, and what was known of them already then; none if the document is at fault by now."""
     generation = source.generation
+    tokenizer = tokenizer_of(generation.scope)
     try:
-        return assemble(
+        if is_packed(source.media_type):
+            found = unpacked(source, generation, tokenizer, use)
+            return found.chunks, found.marks
+        chunks = assemble(
             use.parser.parse(source.body, media_type=source.media_type, filename=source.source_uri),
             generation,
             title=source.fields.title,
             chunking=source.chunking,
-            tokenizer=tokenizer_of(generation.scope),
+            tokenizer=tokenizer,
             limit=use.settings.max_chunks_per_document,
         )
     except Rejected as error:
         log.warning("document_not_cut_again", tenant_id=generation.scope.tenant_id, code=error.code)
-        return []
+        return [], {}
+    return chunks, {}
 
 
 def _generation(tenant_id: TenantId, namespace: Namespace, document_id: str, number: int) -> Generation:

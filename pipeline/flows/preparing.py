@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.core.assembling import assemble
+from pipeline.core.packed_chunks import UNMARKED, Mark
+from pipeline.core.packing import is_packed
 from pipeline.core.terms import tokenizer_of
 from pipeline.errors import Rejected
 from pipeline.flows.closing import end
 from pipeline.flows.resources import Resources
 from pipeline.flows.unchanged import compare
+from pipeline.flows.unpacking import unpacked
 from pipeline.records import Chunk, DocumentFields, Stage, TenantId
 from pipeline.stores.chunks import Chunks
 from pipeline.stores.documents import Documents, Source
+from pipeline.stores.imports import mark_chunks
 from pipeline.stores.jobs import Claim, Ledger
 from pipeline.stores.work import unit_of_work
 
@@ -23,7 +30,8 @@ _TITLE_LENGTH = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A claimed document that has become chunks. ``reused``: how many of them needed no embedding."""
+    """A claimed document that has become chunks. ``reused``: how many of them needed no embedding. ``marks`` and
+    ``vectors``, by ordinal: what chunks that were imported brought with them."""
 
     claim: Claim
     fields: DocumentFields
@@ -32,6 +40,22 @@ class Prepared:
     recipe: bytes
     replaces: bool  # searches see an earlier generation of it, whose vectors may be good for this one too
     reused: int = 0
+    marks: Mapping[int, Mark] = field(default_factory=dict)
+    vectors: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
+
+    @property
+    def searchable(self) -> Sequence[Chunk]:
+        """Its chunks but those that are switched off, which have no vector and count in no statistics."""
+        if not self.marks:
+            return self.chunks
+        return [chunk for chunk in self.chunks if self.marks.get(chunk.ordinal, UNMARKED).enabled]
+
+    @property
+    def to_embed(self) -> Sequence[Chunk]:
+        """Searchable chunks that brought no vector."""
+        if not self.vectors:
+            return self.searchable
+        return [chunk for chunk in self.searchable if chunk.ordinal not in self.vectors]
 
 
 def prepare(tenant_id: TenantId, claims: Sequence[Claim], use: Resources) -> list[Prepared]:
@@ -75,6 +99,18 @@ def _renew(tenant_id: TenantId, claims: Sequence[Claim], parsed: set[Claim], use
 
 
 def _cut(claim: Claim, source: Source, replaces: bool, use: Resources) -> Prepared:
+    if is_packed(source.media_type):
+        found = unpacked(source, claim.generation, tokenizer_of(claim.generation.scope), use)
+        return Prepared(
+            claim=claim,
+            fields=source.fields,
+            title=source.fields.title,
+            chunks=found.chunks,
+            marks=found.marks,
+            vectors=found.vectors,
+            recipe=source.recipe,
+            replaces=replaces,
+        )
     parsed = use.parser.parse(source.body, media_type=source.media_type, filename=source.source_uri)
     title = (source.fields.title or parsed.title or "")[:_TITLE_LENGTH] or None
     chunks = assemble(
@@ -97,6 +133,7 @@ def write_aside(tenant_id: TenantId, prepared: Sequence[Prepared], chunks: Seque
         ledger = Ledger(work.connection, tenant_id)
         ledger.hold(claims)
         Chunks(work.connection, tenant_id).write(chunks, again=again)
+        mark_chunks(work.connection, tenant_id, {item.claim.generation: item.marks for item in prepared if item.marks})
         ledger.advance(claims, Stage.CHUNKED, lease_s=use.settings.ingest_lease_s)
 
 

@@ -28,7 +28,7 @@ def show(tenant_id: TenantId, prepared: Sequence[Prepared], use: Resources) -> N
     began earlier can need it any more."""
     by_generation = {item.claim.generation: item for item in prepared}
     counts = use.vectors(tenant_id).counts(list(by_generation))
-    short = [g for g, item in by_generation.items() if counts[g] != len(item.chunks)]
+    short = [g for g, item in by_generation.items() if counts[g] != len(item.searchable)]
     if short:
         raise VectorsMissing(f"{len(short)} of {len(by_generation)} documents have fewer vectors than chunks")
     claims = [item.claim for item in prepared]
@@ -76,7 +76,7 @@ def _flip(
     documents.show(shown, model=model)
     for namespace in sorted({g.scope.namespace for g in moving}):
         mine = {g: shown for g, shown in moving.items() if g.scope.namespace == namespace}
-        added = [chunk.terms for g in mine for chunk in prepared[g].chunks]
+        added = [chunk.terms for g in mine for chunk in prepared[g].searchable]
         removed = [
             terms
             for g, shown in mine.items()

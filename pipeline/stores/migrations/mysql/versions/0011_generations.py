@@ -3,7 +3,7 @@
 from alembic import op
 
 revision = "0011"
-down_revision = "0008"
+down_revision = "0009"
 
 _TENANT = "tenant_id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL"
 _NAME = "VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL"

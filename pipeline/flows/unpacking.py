@@ -1,0 +1,66 @@
+"""Documents out of an archive on their way through ingestion: already cut, and often with their vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.core.packed_chunks import Unpacked, unpack
+from pipeline.core.packing import read_part
+from pipeline.core.terms import Tokenizer
+from pipeline.errors import InvalidPackedDocument
+from pipeline.flows.resources import Resources
+from pipeline.records import Generation, Stage, TenantId
+from pipeline.stores.documents import Source
+from pipeline.stores.jobs import Ledger
+from pipeline.stores.rows import slices
+from pipeline.stores.work import unit_of_work
+
+if TYPE_CHECKING:
+    from pipeline.flows.preparing import Prepared
+
+_CHUNKS_PER_LEASE = 2048  # stored before the lease is renewed
+
+
+def unpacked(source: Source, generation: Generation, tokenizer: Tokenizer, use: Resources) -> Unpacked:
+    """The chunks of a packed document as those of ``generation``. Raises Rejected."""
+    part = read_part(source.body)
+    if len(part.documents) != 1:
+        raise InvalidPackedDocument(f"there are {len(part.documents)} documents where one belongs")
+    return unpack(
+        part.documents[0],
+        part.origin,
+        generation,
+        title=source.fields.title,
+        tokenizer=tokenizer,
+        model=use.embedder.model,
+        dimension=use.embedder.dimension,
+        limit=use.settings.max_chunks_per_document,
+    )
+
+
+def keep_vectors(tenant_id: TenantId, prepared: Sequence[Prepared], use: Resources) -> None:
+    """Write the vectors that chunks brought with them as they are, renewing the lease as it goes."""
+    bringing = [item for item in prepared if item.vectors]
+    fields = {item.claim.generation: item.fields for item in bringing}
+    pairs = [
+        (chunk, item.vectors[chunk.ordinal])
+        for item in bringing
+        for chunk in item.searchable
+        if chunk.ordinal in item.vectors
+    ]
+    for some in slices(pairs, _CHUNKS_PER_LEASE):
+        chunks, vectors = zip(*some, strict=True)
+        use.vectors(tenant_id).upsert(chunks, np.stack(vectors), fields=fields, model=use.embedder.model)
+        if some[-1] is not pairs[-1]:
+            _renew(tenant_id, prepared, use)
+
+
+def _renew(tenant_id: TenantId, prepared: Sequence[Prepared], use: Resources) -> None:
+    claims = [item.claim for item in prepared]
+    with unit_of_work(use.mysql) as work:
+        ledger = Ledger(work.connection, tenant_id)
+        ledger.hold(claims)
+        ledger.advance(claims, Stage.CHUNKED, lease_s=use.settings.ingest_lease_s)
