@@ -36,6 +36,7 @@ from api_gateway.routes import (
     queries,
     quotas,
     upkeep,
+    usage,
     webhooks,
 )
 from pipeline.errors import PipelineError, Unavailable
@@ -63,6 +64,7 @@ _ROUTERS = (
     portability,
     erasure,
     quotas,
+    usage,
     health,
     openapi,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
+from datetime import date
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack, cast, overload
 
@@ -26,6 +27,7 @@ from chordwise.quotas import Quotas
 from chordwise.results import Alignment, DocumentInfo, Health, Ingestion, Job, NamespaceInfo, QueryResult
 from chordwise.retries import PATIENT, RetryPolicy
 from chordwise.transport import Call, Outcome, Pause, Steps, answer, client_arguments, no_answer, request_arguments
+from chordwise.usage import UsageReport
 
 T = TypeVar("T")
 
@@ -281,6 +283,12 @@ class AsyncChordwise:
         """See ``Chordwise.verify``."""
         chosen = [namespaces] if isinstance(namespaces, str) else namespaces
         return await self._run(self._operations.verify(chosen, repair=repair, timeout_s=timeout))
+
+    async def usage(
+        self, *, start: date | str | None = None, end: date | str | None = None, by: str = "day"
+    ) -> UsageReport:
+        """See ``Chordwise.usage``."""
+        return await self._run(self._operations.usage(start=start, end=end, by=by))
 
     async def health(self) -> Health:
         """See ``Chordwise.health``."""

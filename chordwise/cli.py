@@ -22,6 +22,7 @@ from chordwise.commands.ingest import ingest
 from chordwise.commands.jobs import jobs
 from chordwise.commands.portability import export_namespace, import_archive
 from chordwise.commands.query import query
+from chordwise.commands.usage import usage
 from chordwise.commands.verify import verify
 from chordwise.commands.webhooks import webhooks
 from chordwise.errors import ChordwiseError, NotConfigured
@@ -42,6 +43,7 @@ app.command()(verify)
 app.command("export")(export_namespace)
 app.command("import")(import_archive)
 app.command("eval")(evaluate_collection)
+app.command()(usage)
 app.command()(doctor)
 
 

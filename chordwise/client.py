@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack, cast, overload
 
@@ -26,6 +27,7 @@ from chordwise.quotas import Quotas
 from chordwise.results import Alignment, DocumentInfo, Health, Ingestion, Job, NamespaceInfo, QueryResult
 from chordwise.retries import PATIENT, RetryPolicy
 from chordwise.transport import Call, Outcome, Pause, Steps, answer, client_arguments, no_answer, request_arguments
+from chordwise.usage import UsageReport
 
 T = TypeVar("T")
 
@@ -318,6 +320,11 @@ class Chordwise:
         """Compare the two stores chunk by chunk, in the namespaces given or in all; with ``repair`` put them right."""
         chosen = [namespaces] if isinstance(namespaces, str) else namespaces
         return self._run(self._operations.verify(chosen, repair=repair, timeout_s=timeout))
+
+    def usage(self, *, start: date | str | None = None, end: date | str | None = None, by: str = "day") -> UsageReport:
+        """What embedding cost between two days (UTC, both included; default: this month), ``by`` day, job, model or
+        purpose."""
+        return self._run(self._operations.usage(start=start, end=end, by=by))
 
     def health(self) -> Health:
         """Whether the server can work, dependency by dependency."""

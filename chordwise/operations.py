@@ -34,6 +34,7 @@ from chordwise.results import (
 )
 from chordwise.retries import PATIENT, RetryPolicy, exchange
 from chordwise.transport import Answer, Call, Pause, Steps, encode
+from chordwise.usage import UsageOperations
 
 T = TypeVar("T")
 Params = tuple[tuple[str, str], ...]
@@ -55,7 +56,14 @@ def with_urls(things: Iterable[Ingestible] | Ingestible, url: str | Iterable[str
     return chain(ordinary, urls)
 
 
-class Operations(ControlOperations, ExampleOperations, GenerationOperations, PortabilityOperations, WebhookOperations):
+class Operations(
+    ControlOperations,
+    ExampleOperations,
+    GenerationOperations,
+    PortabilityOperations,
+    UsageOperations,
+    WebhookOperations,
+):
     """Every operation as a generator of calls. Holds no connection; ``transport.Steps`` says how to run one."""
 
     def __init__(self, policy: RetryPolicy, *, timeout_s: float, clock: Callable[[], float] = time.monotonic) -> None:

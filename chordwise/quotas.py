@@ -22,3 +22,4 @@ class Quotas(Result):
     documents: Quota = Quota()
     chunks: Quota = Quota()
     queued: Quota = Quota()
+    tokens: Quota = Quota()

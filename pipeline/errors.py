@@ -129,6 +129,12 @@ class EmbedderUnavailable(Unavailable):
     code = "embedder_unavailable"
 
 
+class RateLimited(EmbedderUnavailable):
+    """The service is asked as often as it allows; whatever waits for it has not failed, and no attempt is counted."""
+
+    code = "rate_limited"
+
+
 class EmbedderRefused(Rejected):
     """The embedding service answered that it will not embed these texts; ``indexes`` are their places in the call."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from decimal import Decimal
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
@@ -62,6 +63,7 @@ class Settings(BaseSettings):
     quota_documents: Annotated[int, Field(ge=0)] = 0
     quota_chunks: Annotated[int, Field(ge=0)] = 0
     quota_queued: Annotated[int, Field(ge=0)] = 0
+    quota_tokens: Annotated[int, Field(ge=0)] = 0
 
     # Webhooks
     secret_key: SecretStr | None = None
@@ -91,9 +93,15 @@ class Settings(BaseSettings):
     embedding_model: str = "wordllama-l2-supercat-256"
     embedding_dim: Annotated[int, Field(ge=1, le=4000)] = 256
     embedding_batch_texts: Annotated[int, Field(ge=1, le=2048)] = 256
-    embedding_batch_tokens: Annotated[int, Field(ge=256)] = 100_000
+    embedding_batch_tokens: Annotated[int, Field(ge=256, le=300_000)] = 100_000
+    embedding_concurrency: Annotated[int, Field(ge=1, le=64)] = 4
     embedding_timeout_s: Annotated[float, Field(gt=0)] = 30.0
     embedding_retries: Annotated[int, Field(ge=0, le=10)] = 4
+    embedding_requests_per_minute: Annotated[int, Field(ge=0)] = 0
+    embedding_tokens_per_minute: Annotated[int, Field(ge=0)] = 0
+    embedding_price_per_million: Annotated[Decimal, Field(ge=0, le=10_000)] = Decimal(0)
+    embedding_cache_bytes: Annotated[int, Field(ge=0)] = 64 * 1024 * 1024
+    embedding_cache_ttl_s: Annotated[int, Field(ge=60)] = 7 * 24 * 3600
     llm_model: str = ""
     llm_timeout_s: Annotated[float, Field(gt=0)] = 2.0
 

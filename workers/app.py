@@ -14,6 +14,7 @@ from celery import Celery
 from celery.signals import celeryd_after_setup, setup_logging, worker_init, worker_process_init
 
 from pipeline.errors import Misconfigured, Unavailable
+from pipeline.models.factory import check_embedder, make_embedder
 from pipeline.settings import settings
 from pipeline.stores.engines import mysql_engine, postgres_engine
 from pipeline.stores.migrate import check
@@ -40,6 +41,7 @@ def _check_schema(**_: Any) -> None:
     mysql, postgres = mysql_engine(settings()), postgres_engine(settings())
     try:
         check(mysql, postgres, settings())
+        _check_model()
     except Unavailable as error:
         log.warning("schema_not_checked", code=error.code, detail=str(error))
     except Misconfigured as error:
@@ -48,6 +50,18 @@ def _check_schema(**_: Any) -> None:
     finally:
         mysql.dispose()
         postgres.dispose()
+
+
+def _check_model() -> None:
+    """Ask a model service for one vector, before the fork and over connections that are closed before it. The local
+    model has no settings that could be wrong. Raises Misconfigured, or Unavailable when it does not answer."""
+    if settings().embedding_provider == "local":
+        return
+    embedder = make_embedder(settings())
+    try:
+        check_embedder(embedder, timeout_s=10.0)
+    finally:
+        embedder.close()
 
 
 @celeryd_after_setup.connect(weak=False)

@@ -16,6 +16,7 @@ from pipeline.stores.chunks import StoredChunk
 from pipeline.stores.documents import DocumentView
 from pipeline.stores.job_views import ItemView, JobView
 from pipeline.stores.namespaces import NamespaceView
+from pipeline.stores.usage import UsageRow
 
 
 def json_response(value: Any, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -55,10 +56,24 @@ def job(view: JobView) -> dict[str, Any]:
         "waiting_reason": view.waiting_reason,
         "stages": view.stages,
         "outcomes": view.outcomes,
+        "usage": usage(view.usage),
         "errors": [
             {"document_id": item.document_id, "code": item.code, "detail": item.detail, "pointer": item.pointer}
             for item in view.errors
         ],
+    }
+
+
+def usage(row: UsageRow) -> dict[str, Any]:
+    """What embedding cost, as it is sent."""
+    counts = row.counts
+    return {
+        "tokens": counts.tokens,
+        "requests": counts.requests,
+        "texts": counts.texts,
+        "cached": counts.cached_texts,
+        "saved_tokens": counts.saved_tokens,
+        "cost": float(row.cost),
     }
 
 

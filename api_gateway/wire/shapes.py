@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 Outcome = Literal["created", "replaced", "unchanged", "skipped", "superseded", "refused"]
 
@@ -33,6 +33,18 @@ class JobError(Shape):
     pointer: str | None
 
 
+class Usage(Shape):
+    """What embedding cost. `texts` were sent in `requests` and counted as `tokens` by whoever embedded them; `cached`
+    texts were known already and would have been about `saved_tokens`. `cost`: at the prices that held then."""
+
+    tokens: int
+    requests: int
+    texts: int
+    cached: int
+    saved_tokens: int
+    cost: float
+
+
 class Job(Shape):
     """A job with its counters. `stages`: how many documents have finished each step. `outcomes`: how many ended how, as
     in `Outcome`. `reused`: how many of the chunks kept the vector they had. `waiting_reason`: why nothing of
@@ -55,6 +67,7 @@ class Job(Shape):
     waiting_reason: Literal["queued_behind_others", "no_worker", "paused", "retrying"] | None
     stages: dict[str, int]
     outcomes: dict[Outcome, int]
+    usage: Usage
     errors: list[JobError]
 
 
@@ -262,11 +275,13 @@ class Quota(Shape):
 
 
 class QuotaUse(Shape):
-    """What the tenant may store and queue. `queued` counts documents that wait for a worker."""
+    """What the tenant may store and queue. `queued` counts documents that wait for a worker, `tokens` those
+    embedded in this calendar month."""
 
     documents: Quota
     chunks: Quota
     queued: Quota
+    tokens: Quota
 
 
 class NamespaceDeleted(Shape):
@@ -283,3 +298,21 @@ class TenantErased(Shape):
     tenant_id: str
     erased: dict[str, int]
     remaining: dict[str, int]
+
+
+class UsageRow(Usage):
+    """What embedding cost in one day, for one job or model, or for one purpose. `key` is empty for what no job asked
+    for: queries, edits, repairs."""
+
+    key: str
+
+
+class UsagePage(Shape):
+    """What embedding cost in some days, both included. `total` is of all of them, whatever the page."""
+
+    start: date = Field(alias="from")
+    to: date
+    by: Literal["day", "job", "model", "purpose"]
+    total: Usage
+    data: list[UsageRow]
+    next_cursor: str | None

@@ -18,10 +18,12 @@ from pipeline.stores.vectors import Vectors
 
 @dataclass(frozen=True, slots=True)
 class SemanticChannel:
-    """The vectors in PostgreSQL, and the model that made them."""
+    """The vectors in PostgreSQL, and the model that made them. ``ask`` gives the vector of a tenant's text within so many
+    seconds; without it the model is asked directly."""
 
     embedder: Embedder
     vectors: Callable[[TenantId], Vectors]
+    ask: Callable[[TenantId, str, float], NDArray[np.float32]] | None = None
     name: ChannelName = ChannelName.SEMANTIC
     _known: Recent[NDArray[np.float32]] = field(default_factory=lambda: Recent(1024))
 
@@ -44,7 +46,10 @@ class SemanticChannel:
         """The query's vector; a model service is asked once, though the channel is asked twice."""
 
         def embed() -> NDArray[np.float32]:
-            vector: NDArray[np.float32] = self.embedder.embed([query.query_text], timeout_s=query.timeout_ms / 1000)[0]
+            seconds = query.timeout_ms / 1000
+            if self.ask is not None:
+                return self.ask(query.tenant_id, query.query_text, seconds)
+            vector: NDArray[np.float32] = self.embedder.embed([query.query_text], timeout_s=seconds)[0]
             return vector
 
         return self._known.get((query.tenant_id, self.embedder.model, query.query_text), embed)

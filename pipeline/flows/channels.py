@@ -6,11 +6,16 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pipeline.channels.keyword import KeywordChannel
 from pipeline.channels.port import Channel
 from pipeline.channels.semantic import SemanticChannel
 from pipeline.flows.resources import Resources
-from pipeline.records import ChannelName
+from pipeline.flows.vectorizing import vectors_of
+from pipeline.records import ChannelName, TenantId
+from pipeline.stores.usage import Purpose
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -21,7 +26,12 @@ _ASIDE = ThreadPoolExecutor(max_workers=32, thread_name_prefix="channel")
 
 def make_channels(use: Resources) -> dict[ChannelName, Channel]:
     """Every channel this installation can run, by name."""
-    channels: list[Channel] = [KeywordChannel(use.mysql), SemanticChannel(use.embedder, use.vectors)]
+
+    def ask(tenant_id: TenantId, text: str, seconds: float) -> NDArray[np.float32]:
+        vector: NDArray[np.float32] = vectors_of(tenant_id, [text], use, purpose=Purpose.QUERY, timeout_s=seconds)[0]
+        return vector
+
+    channels: list[Channel] = [KeywordChannel(use.mysql), SemanticChannel(use.embedder, use.vectors, ask)]
     return {channel.name: channel for channel in channels}
 
 

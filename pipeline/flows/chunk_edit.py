@@ -18,6 +18,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 from pipeline.core.editing import edited
 from pipeline.errors import EmbedderRefused, Unavailable
 from pipeline.flows.resources import Resources
+from pipeline.flows.vectorizing import vectors_of
 from pipeline.records import Chunk, ChunkId, DocumentId, Generation, Namespace, TenantId
 from pipeline.stores import alignment
 from pipeline.stores.chunk_edits import ChunkEdits, OwnedChunk
@@ -25,6 +26,7 @@ from pipeline.stores.documents import Documents
 from pipeline.stores.engines import Conflict
 from pipeline.stores.retired import Retired
 from pipeline.stores.statistics import Statistics
+from pipeline.stores.usage import Purpose
 from pipeline.stores.work import UnitOfWork, unit_of_work
 
 log = structlog.get_logger(__name__)
@@ -129,7 +131,8 @@ def _plan(edit: Edit, before: OwnedChunk) -> _Plan | None:
 def _carry_out(tenant_id: TenantId, plans: Sequence[_Plan], use: Resources) -> dict[ChunkId, Edited]:
     embedded = [plan for plan in plans if plan.needs_vector]
     try:
-        vectors = use.embedder.embed([plan.chunk.embedding_text for plan in embedded]) if embedded else None
+        texts = [plan.chunk.embedding_text for plan in embedded]
+        vectors = vectors_of(tenant_id, texts, use, purpose=Purpose.EDIT) if texts else None
     except EmbedderRefused as error:
         guilty = {embedded[index].before.chunk_id for index in error.indexes} or {p.before.chunk_id for p in embedded}
         refused = {chunk_id: _failed(chunk_id, error.code, str(error)) for chunk_id in guilty}

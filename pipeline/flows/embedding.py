@@ -11,8 +11,13 @@ from pipeline.flows.closing import end
 from pipeline.flows.preparing import Prepared, advance
 from pipeline.flows.resources import Resources
 from pipeline.flows.reusing import embed_or_reuse
-from pipeline.records import Generation, Stage, TenantId
+from pipeline.flows.staying import while_renewing
+from pipeline.flows.vectorizing import vectors_of
+from pipeline.models.port import Matrix, PaidEmbedder
+from pipeline.records import Chunk, Generation, Stage, TenantId
+from pipeline.stores.jobs import Claim
 from pipeline.stores.rows import slices
+from pipeline.stores.usage import Counts, Purpose
 
 _CHUNKS_PER_LEASE = 1024  # embedded and stored before the lease is renewed
 
@@ -27,7 +32,9 @@ def embed(tenant_id: TenantId, prepared: Sequence[Prepared], use: Resources) -> 
     kept: Counter[Generation] = Counter()
     for some in slices(chunks, _CHUNKS_PER_LEASE):
         try:
-            vectors, reused = embed_or_reuse(tenant_id, some, replacing, use)
+            vectors, reused = embed_or_reuse(
+                tenant_id, some, replacing, use, embed=lambda new: _vectors(tenant_id, claims, new, use)
+            )
         except EmbedderRefused as error:
             guilty = {some[index].generation for index in error.indexes} or set(fields)
             end(tenant_id, [], [(c, error) for c in claims if c.generation in guilty], use)
@@ -38,3 +45,20 @@ def embed(tenant_id: TenantId, prepared: Sequence[Prepared], use: Resources) -> 
             advance(tenant_id, claims, Stage.CHUNKED, use)
     advance(tenant_id, claims, Stage.EMBEDDED, use)
     return [replace(item, reused=kept[item.claim.generation]) for item in prepared]
+
+
+def _vectors(tenant_id: TenantId, claims: Sequence[Claim], chunks: Sequence[Chunk], use: Resources) -> Matrix:
+    """The vectors of these chunks. A service may be slow or busy for long: the lease is renewed while it is."""
+    texts = [chunk.embedding_text for chunk in chunks]
+    job_id = claims[0].job_id
+    if isinstance(use.embedder, PaidEmbedder):
+        return while_renewing(
+            lambda stop: vectors_of(tenant_id, texts, use, purpose=Purpose.INGEST, job_id=job_id, stop=stop),
+            renew=lambda: advance(tenant_id, claims, Stage.CHUNKED, use),
+            every_s=use.settings.ingest_lease_s / 3,
+        )
+    vectors = vectors_of(tenant_id, texts, use, purpose=Purpose.INGEST, job_id=job_id)
+    counts = Counts(requests=1, texts=len(texts), tokens=sum(chunk.passage.token_count for chunk in chunks))
+    use.usage_book.note(tenant_id, Purpose.INGEST, use.embedder.model, counts, job_id=job_id)
+    use.usage_book.write()
+    return vectors

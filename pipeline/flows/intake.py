@@ -118,7 +118,12 @@ def _priority(batch: Batch, use: Resources) -> Priority:
 def quotas(connection: Connection, tenant_id: TenantId, use: Resources) -> Quotas:
     """The tenant's quotas, with the installation's as defaults."""
     limits = use.settings
-    defaults = Limits(documents=limits.quota_documents, chunks=limits.quota_chunks, queued=limits.quota_queued)
+    defaults = Limits(
+        documents=limits.quota_documents,
+        chunks=limits.quota_chunks,
+        queued=limits.quota_queued,
+        tokens=limits.quota_tokens,
+    )
     return Quotas(connection, tenant_id, defaults)
 
 

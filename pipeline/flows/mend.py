@@ -18,6 +18,7 @@ from pipeline.core.terms import tokenizer_of
 from pipeline.errors import Rejected
 from pipeline.flows.resources import Resources
 from pipeline.flows.unpacking import unpacked
+from pipeline.flows.vectorizing import vectors_of
 from pipeline.records import Chunk, ChunkId, DocumentFields, DocumentId, Generation, Namespace, Scope, TenantId
 from pipeline.stores import alignment
 from pipeline.stores.alignment import ChunkRow, VectorRow
@@ -26,6 +27,7 @@ from pipeline.stores.chunks import Chunks
 from pipeline.stores.documents import Documents, Source
 from pipeline.stores.imports import mark_chunks
 from pipeline.stores.rows import slices
+from pipeline.stores.usage import Purpose
 from pipeline.stores.work import unit_of_work
 
 log = structlog.get_logger(__name__)
@@ -185,7 +187,7 @@ def _embed_again(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resourc
     if not rows:
         return 0
     chunks = [_chunk(row) for row in rows]
-    vectors = use.embedder.embed([chunk.embedding_text for chunk in chunks])
+    vectors = vectors_of(tenant_id, [chunk.embedding_text for chunk in chunks], use, purpose=Purpose.REPAIR)
     by_namespace: defaultdict[Namespace, set[DocumentId]] = defaultdict(set)
     for row in rows:
         by_namespace[row.generation.scope.namespace].add(row.generation.document_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import structlog
 
 from pipeline.core.batching import backoff_s
-from pipeline.errors import LeaseLost, PipelineError, Unavailable
+from pipeline.errors import LeaseLost, PipelineError, RateLimited, Unavailable
 from pipeline.flows.closing import close
 from pipeline.flows.resources import Resources
 from pipeline.records import FailureReason, TenantId
@@ -20,8 +20,9 @@ def give_up_or_retry(tenant_id: TenantId, claim: Claim, error: Exception, use: R
     """Decide from the number of attempts; where even that cannot be written, the lease runs out and decides."""
     code = getattr(error, "code", "internal_error")
     detail = str(error) if hasattr(error, "code") else f"unexpected {type(error).__name__}"
-    delay = max(backoff_s(claim.attempts), getattr(error, "retry_after_s", None) or 0.0)
-    used_up = claim.attempts >= use.settings.ingest_max_attempts
+    counted = not isinstance(error, RateLimited)  # who had to wait has not failed
+    delay = max(backoff_s(claim.attempts if counted else 1), getattr(error, "retry_after_s", None) or 0.0)
+    used_up = counted and claim.attempts >= use.settings.ingest_max_attempts
     try:
         with unit_of_work(use.mysql) as work:
             ledger = Ledger(work.connection, tenant_id)
@@ -33,7 +34,7 @@ def give_up_or_retry(tenant_id: TenantId, claim: Claim, error: Exception, use: R
                 Retired(work.connection, tenant_id).add([claim.generation])
                 close(tenant_id, [claim], ledger, use, work)
             else:
-                ledger.put_back([claim], delay_s=delay, code=code, detail=detail)
+                ledger.put_back([claim], delay_s=delay, code=code, detail=detail, counted=counted)
     except (Unavailable, LeaseLost) as second:
         log.warning("left_to_the_lease", job_id=claim.job_id, ordinal=claim.ordinal, code=second.code)
         return

@@ -9,8 +9,10 @@ from functools import cached_property
 import redis
 from sqlalchemy import Engine
 
+from pipeline.core.pacing import Limits
 from pipeline.fetching.fetch import Fetcher
 from pipeline.fetching.threads import FetchThreads
+from pipeline.flows.counting import UsageBook
 from pipeline.models.factory import make_embedder, make_reranker
 from pipeline.models.port import Embedder, Reranker
 from pipeline.records import TenantId
@@ -18,9 +20,14 @@ from pipeline.sandbox.parser import Parser
 from pipeline.sandbox.plugins import register_installed_parsers
 from pipeline.settings import Settings
 from pipeline.stores.engines import mysql_engine, postgres_engine, redis_client
+from pipeline.stores.governor import FleetGovernor
 from pipeline.stores.job_bells import JobBells
 from pipeline.stores.queries import Queries
+from pipeline.stores.vector_cache import VectorStore
 from pipeline.stores.vectors import Vectors
+
+# What is nice to have of Redis must not cost much time when Redis has none.
+_QUICK_REDIS_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,11 @@ class Resources:
         return postgres_engine(self.settings, timeout_s=self.timeout_s, reading=self.reading)
 
     @cached_property
+    def quick_redis(self) -> redis.Redis:
+        """The pace of the fleet and the vectors that were made already."""
+        return redis_client(self.settings, timeout_s=_QUICK_REDIS_S)
+
+    @cached_property
     def redis(self) -> redis.Redis:
         """Results, caches and the wake channel."""
         return redis_client(self.settings)
@@ -60,7 +72,25 @@ class Resources:
     @cached_property
     def embedder(self) -> Embedder:
         """The one model for documents and queries alike."""
-        return make_embedder(self.settings)
+        return make_embedder(self.settings, governed_by=self._governor)
+
+    @cached_property
+    def vector_store(self) -> VectorStore:
+        """Vectors that a service has made already."""
+        limits = self.settings
+        return VectorStore(
+            self.quick_redis, most_bytes=limits.embedding_cache_bytes, ttl_s=limits.embedding_cache_ttl_s
+        )
+
+    @cached_property
+    def usage_book(self) -> UsageBook:
+        """What embedding costs."""
+        return UsageBook(lambda: self.mysql, price_per_million=self.settings.embedding_price_per_million)
+
+    def _governor(self, account: str) -> FleetGovernor:
+        limits = self.settings
+        configured = Limits(requests=limits.embedding_requests_per_minute, tokens=limits.embedding_tokens_per_minute)
+        return FleetGovernor(self.quick_redis, account, configured)
 
     @cached_property
     def reranker(self) -> Reranker:
@@ -99,9 +129,11 @@ class Resources:
 
     def close(self) -> None:
         """Let go of every connection that was made."""
+        if "usage_book" in self.__dict__:
+            self.usage_book.close()
         for name in ("mysql", "postgres"):
             if name in self.__dict__:
                 self.__dict__[name].dispose()
-        for name in ("fetches", "redis", "embedder", "reranker", "parser"):
+        for name in ("fetches", "redis", "quick_redis", "embedder", "reranker", "parser"):
             if name in self.__dict__:
                 self.__dict__[name].close()

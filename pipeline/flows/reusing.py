@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,23 +13,28 @@ from pipeline.records import Chunk, Generation, TenantId
 
 
 def embed_or_reuse(
-    tenant_id: TenantId, chunks: Sequence[Chunk], replacing: set[Generation], use: Resources
+    tenant_id: TenantId,
+    chunks: Sequence[Chunk],
+    replacing: set[Generation],
+    use: Resources,
+    *,
+    embed: Callable[[Sequence[Chunk]], NDArray[np.float32]],
 ) -> tuple[NDArray[np.float32], list[Chunk]]:
     """A vector for each chunk, in order, and which of the chunks had theirs already.
 
     Chunks of generations in ``replacing`` take the vector of any earlier chunk of the same document that was made of
-    the same text by the same model: one statement for all. Others are embedded. Raises what the embedder raises;
+    the same text by the same model: one statement for all. Others go to ``embed``. Raises what it raises;
     ``EmbedderRefused.indexes`` are places in ``chunks``.
     """
     candidates = [chunk for chunk in chunks if chunk.generation in replacing]
     known = use.vectors(tenant_id).of_texts(candidates, model=use.embedder.model) if candidates else {}
     if not known:
-        return use.embedder.embed([chunk.embedding_text for chunk in chunks]), []
+        return embed(chunks), []
     new = [place for place, chunk in enumerate(chunks) if chunk.chunk_id not in known]
     vectors = np.empty((len(chunks), len(next(iter(known.values())))), dtype=np.float32)
     if new:
         try:
-            vectors[new] = use.embedder.embed([chunks[place].embedding_text for place in new])
+            vectors[new] = embed([chunks[place] for place in new])
         except EmbedderRefused as error:
             raise EmbedderRefused(str(error), indexes=tuple(new[index] for index in error.indexes)) from error
     reused = [chunk for chunk in chunks if chunk.chunk_id in known]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pipeline.errors import Misconfigured
 from pipeline.models.local import LOCAL_MODEL, LocalEmbedder
-from pipeline.models.port import Embedder, Reranker
+from pipeline.models.port import Embedder, Governor, Reranker
 from pipeline.models.rerank_local import LocalReranker
 from pipeline.settings import Settings
 
 # The openai package takes a second to import, so only installations that use it do.
 
 
-def make_embedder(settings: Settings) -> Embedder:
-    """The embedder the settings name. Make one per process, after the fork, and close it.
+def make_embedder(settings: Settings, *, governed_by: Callable[[str], Governor] | None = None) -> Embedder:
+    """The embedder the settings name. Make one per process, after the fork, and close it. ``governed_by`` gives the
+    governor of an account at a service.
 
     Raises Misconfigured.
     """
@@ -32,6 +35,8 @@ def make_embedder(settings: Settings) -> Embedder:
         batch_tokens=settings.embedding_batch_tokens,
         timeout_s=settings.embedding_timeout_s,
         retries=settings.embedding_retries,
+        concurrency=settings.embedding_concurrency,
+        governed_by=governed_by,
     )
 
 

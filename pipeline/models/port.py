@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.core.pacing import Limits
 from pipeline.records import Candidate
 
 Matrix = NDArray[np.float32]
@@ -37,6 +39,55 @@ class Embedder(Protocol):
 
     def close(self) -> None:
         """Let go of connections; the embedder cannot be used afterwards."""
+        ...
+
+
+class Listener(Protocol):
+    """Whoever wants to know what a service has answered, piece by piece. Called from several threads."""
+
+    def answered(self, places: range, vectors: Matrix | None, tokens: int) -> None:
+        """One answer: the vectors of the texts at ``places``, None if they are of no use, and what it counts as."""
+        ...
+
+
+@runtime_checkable
+class PaidEmbedder(Embedder, Protocol):
+    """An embedder that costs money or waits for others: worth a cache, counted, and asked no faster than it allows."""
+
+    def embed_counted(
+        self,
+        texts: Sequence[str],
+        *,
+        listener: Listener,
+        urgent: bool = False,
+        timeout_s: float | None = None,
+        stop: threading.Event | None = None,
+    ) -> Matrix:
+        """As ``embed``. ``urgent``: somebody is waiting, so it goes before what is not. ``stop`` ends it early.
+
+        Raises RateLimited, too, when the service could not be asked within ``timeout_s`` or, without one, for long.
+        """
+        ...
+
+
+class Governor(Protocol):
+    """Says when a service may be asked, and is told how that went. What it gives stays its own."""
+
+    @property
+    def largest_request_tokens(self) -> int | None:
+        """Tokens that one request should not exceed; None if no limit is known."""
+        ...
+
+    def admit(self, tokens: float, *, urgent: bool, longest_s: float, stop: threading.Event) -> Any:
+        """Wait for leave to send one request. Raises RateLimited."""
+        ...
+
+    def answered(self, turn: Any, told: Limits) -> None:
+        """It was answered, with these limits in its headers."""
+        ...
+
+    def refused(self, turn: Any, *, too_many: bool, retry_after_s: float | None, told: Limits) -> None:
+        """It was sent away, for ``too_many`` requests or for a while."""
         ...
 
 

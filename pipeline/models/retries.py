@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 import tenacity
 
-from pipeline.errors import Unavailable
+from pipeline.errors import RateLimited, Unavailable
 
 Result = TypeVar("Result")
 
@@ -75,7 +75,7 @@ def keep_trying(
 
     Waits between attempts are drawn evenly from 0 to ``first_wait_s`` doubled each time (at most 20 s), or follow the
     error's ``retry_after_s`` plus up to a tenth. Gives up at once, with the last error, when the wait would outlast
-    ``deadline`` or a minute, and when ``stop`` is set.
+    ``deadline`` or a minute, when ``stop`` is set, and on RateLimited, which is raised after waiting.
     """
     stopped = stop or threading.Event()
 
@@ -89,6 +89,7 @@ def keep_trying(
         remaining = deadline.remaining()
         return (
             stopped.is_set()
+            or isinstance(state.outcome.exception() if state.outcome else None, RateLimited)
             or state.attempt_number > retries
             or (_asked_wait(state) or 0.0) > LONGEST_RETRY_AFTER_S
             or (remaining is not None and state.upcoming_sleep >= remaining)

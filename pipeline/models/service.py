@@ -18,7 +18,8 @@ from pipeline.models.retries import Deadline, retry_after_s
 
 _CONNECT_TIMEOUT_S: Final = 5.0
 _MAX_BODY_BYTES: Final = 256 * 1024 * 1024
-_TRY_LATER: Final = frozenset({408, 409, 425, 429})
+_TOO_MANY: Final = 429
+_TRY_LATER: Final = frozenset({408, 409, 425, _TOO_MANY})
 _OUR_FAULT: Final = frozenset({401, 403, 404})
 _LONGEST_QUOTE: Final = 200  # characters of a service's message that an error of ours repeats
 _TELLTALE: Final = 12  # a message that shares so many characters in a row with what was sent is not repeated
@@ -35,8 +36,19 @@ class ServiceUnavailable(Unavailable):
     """The service did not answer, answered nonsense, or asked to be left alone."""
 
 
+class ServiceBusy(ServiceUnavailable):
+    """The service was asked more often than it allows."""
+
+
 class ServiceRefused(Rejected):
     """The service will not process what it was sent; sending it again cannot help."""
+
+
+Heard = Callable[[Mapping[str, str]], None]
+
+
+def _nobody(_: Mapping[str, str]) -> None:
+    """Headers nobody asked for."""
 
 
 class OpenAIService:
@@ -53,10 +65,20 @@ class OpenAIService:
         self._timeout_s = timeout_s
         self._instead: dict[str, Any] = {}
 
-    def embeddings(self, request: dict[str, Any], *, deadline: Deadline, fallbacks: Mapping[str, Any]) -> Any:
+    @property
+    def address(self) -> str:
+        """Where it is, without what may be secret in it."""
+        url = self._client.base_url
+        return f"{url.scheme}://{url.host}:{url.port or ''}{url.path}"
+
+    def embeddings(
+        self, request: dict[str, Any], *, deadline: Deadline, fallbacks: Mapping[str, Any], heard: Heard = _nobody
+    ) -> Any:
         """POST /embeddings: the decoded JSON. See `_send` for what it raises."""
         create = self._client.embeddings.with_streaming_response.create
-        return self._send(create, request, deadline=deadline, fallbacks=fallbacks, private=request["input"])
+        return self._send(
+            create, request, deadline=deadline, fallbacks=fallbacks, private=request["input"], heard=heard
+        )
 
     def chat(self, request: dict[str, Any], *, deadline: Deadline, fallbacks: Mapping[str, Any]) -> Any:
         """POST /chat/completions: the decoded JSON. See `_send` for what it raises."""
@@ -76,8 +98,11 @@ class OpenAIService:
         deadline: Deadline,
         fallbacks: Mapping[str, Any],
         private: Sequence[str],
+        heard: Heard = _nobody,
     ) -> Any:
         """One request, ended after the configured timeout or at ``deadline``, whichever is sooner.
+
+        ``heard`` is given the headers of the answer, or of the refusal.
 
         ``fallbacks`` are values for parameters that not every service takes: when this one complains about such a
         parameter by name, it gets the fallback from then on. Raises ServiceUnavailable (try later), ServiceRefused (the
@@ -85,10 +110,11 @@ class OpenAIService:
         """
         wanted = {name: self._instead.get(name, value) for name, value in request.items()}
         try:
-            return self._read(create, wanted, Deadline(deadline.within(self._timeout_s)))
+            return self._read(create, wanted, Deadline(deadline.within(self._timeout_s)), heard)
         except openai.APITimeoutError:
             raise ServiceUnavailable("the model service did not answer in time") from None
         except openai.APIStatusError as error:
+            heard(error.response.headers)
             complaint = _said(error)
             unsupported = {
                 name: value for name, value in fallbacks.items() if name in complaint and wanted.get(name) != value
@@ -102,9 +128,9 @@ class OpenAIService:
             raise ServiceUnavailable(f"the model service broke off ({type(error).__name__})") from None
         except orjson.JSONDecodeError:
             raise ServiceUnavailable("the model service answered with something that is not JSON") from None
-        return self._send(create, wanted, deadline=deadline, fallbacks=fallbacks, private=private)
+        return self._send(create, wanted, deadline=deadline, fallbacks=fallbacks, private=private, heard=heard)
 
-    def _read(self, create: Callable[..., Any], request: dict[str, Any], deadline: Deadline) -> Any:
+    def _read(self, create: Callable[..., Any], request: dict[str, Any], deadline: Deadline, heard: Heard) -> Any:
         """The answer's JSON. Read piece by piece, because a read timeout alone never ends an answer that trickles."""
         seconds = deadline.within(self._timeout_s)
         if seconds <= 0.0:
@@ -112,6 +138,7 @@ class OpenAIService:
         timeout = openai.Timeout(seconds, connect=min(seconds, _CONNECT_TIMEOUT_S))
         body = bytearray()
         with create(**request, timeout=timeout) as response:
+            heard(response.headers)
             for piece in response.iter_bytes():
                 body += piece
                 if deadline.passed:
@@ -124,7 +151,10 @@ class OpenAIService:
         status = error.status_code
         sentence = f"the model service answered {status}{self._quoted(error, private)}"
         if status in _TRY_LATER or status >= 500:
-            raise ServiceUnavailable(sentence, retry_after_s=retry_after_s(error.response.headers)) from None
+            # A used-up budget is told with 429 too; waiting does not bring it back.
+            busy = status == _TOO_MANY and error.code != "insufficient_quota"
+            kind = ServiceBusy if busy else ServiceUnavailable
+            raise kind(sentence, retry_after_s=retry_after_s(error.response.headers)) from None
         if status in _OUR_FAULT:
             raise Misconfigured(f"{sentence}; check OPENAI_BASE_URL, OPENAI_API_KEY and the model's name") from None
         raise ServiceRefused(sentence) from None

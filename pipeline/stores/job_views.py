@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import Connection, text
@@ -14,6 +15,7 @@ from pipeline.core.waiting import Standing, WaitingReason, waiting_reason
 from pipeline.records import ItemState, JobId, Stage, TenantId
 from pipeline.stores.rows import as_utc, now
 from pipeline.stores.turns import workers_seen
+from pipeline.stores.usage import Counts, Usage, UsageRow
 
 _ERRORS_SHOWN = 100
 _WORKER_SEEN_S = 15  # longer than the batch of a worker that is well; one that holds a lease is seen by that
@@ -41,7 +43,7 @@ class ItemView:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
     """A job with its counters. ``stages``: how many items have finished each step; ``outcomes``: how many ended how;
-    ``reused``: how many of the chunks needed no embedding."""
+    ``reused``: how many of the chunks needed no embedding; ``usage``: what embedding the others cost."""
 
     job_id: JobId
     namespace: str
@@ -61,6 +63,7 @@ class JobView:
     stages: dict[str, int]
     outcomes: dict[str, int]
     errors: tuple[ItemView, ...]
+    usage: UsageRow
 
 
 class JobViews:
@@ -73,7 +76,7 @@ class JobViews:
     def one(self, job_id: JobId) -> JobView | None:
         """The job with its first hundred errors, or None."""
         found = self._select("AND job_id = :job", {"job": job_id}, limit=1)
-        return self._view(found[0], errors=True) if found else None
+        return self._viewed(found, errors=True)[0] if found else None
 
     def is_finished(self, job_id: JobId) -> bool | None:
         """Whether the job has ended; None if there is no such job."""
@@ -90,7 +93,7 @@ class JobViews:
         else:
             where = "AND (created_at < :before OR (created_at = :before AND job_id < :before_job))"
             rows = self._select(where, {"before": before[0].replace(tzinfo=None), "before_job": before[1]}, limit=limit)
-        return [self._view(row, errors=False) for row in rows]
+        return self._viewed(rows, errors=False)
 
     def items(self, job_id: JobId, *, status: str | None, after: int, limit: int) -> list[ItemView]:
         """Items in their order, those with an ordinal above ``after``."""
@@ -127,7 +130,12 @@ class JobViews:
             {"tenant": self._tenant_id, "limit": limit, **values},
         ).all()
 
-    def _view(self, job: Any, *, errors: bool) -> JobView:
+    def _viewed(self, jobs: Sequence[Any], *, errors: bool) -> list[JobView]:
+        usage = Usage(self._connection, self._tenant_id).of_jobs([JobId(job.job_id) for job in jobs])
+        nothing = UsageRow(key="", counts=Counts(), cost=Decimal(0))
+        return [self._view(job, usage.get(job.job_id, nothing), errors=errors) for job in jobs]
+
+    def _view(self, job: Any, usage: UsageRow, *, errors: bool) -> JobView:
         job_id = JobId(job.job_id)
         rows = self._connection.execute(
             text(
@@ -161,6 +169,7 @@ class JobViews:
             stages=stages,
             outcomes=dict(outcomes),
             errors=tuple(self.items(job_id, status=ItemState.FAILED, after=-1, limit=_ERRORS_SHOWN)) if errors else (),
+            usage=usage,
         )
 
     def waiting_reason(self, job: Any, by_state: dict[ItemState, int]) -> WaitingReason | None:

@@ -211,11 +211,15 @@ class Ledger:
             move=Move.FAIL,
         )
 
-    def put_back(self, claims: Sequence[Claim], *, delay_s: float, code: str, detail: str) -> None:
-        """Let items be tried again after a while, remembering why. Call ``hold`` first."""
+    def put_back(
+        self, claims: Sequence[Claim], *, delay_s: float, code: str, detail: str, counted: bool = True
+    ) -> None:
+        """Let items be tried again after a while, remembering why. Call ``hold`` first. Not ``counted``: the attempt is
+        as if it had not been, because nothing has failed."""
+        uncount = "" if counted else "attempts = GREATEST(attempts, 1) - 1, "
         self._update(
             claims,
-            f"{becomes(Move.PUT_BACK)}, lease_until = NULL, next_attempt_at = :due, error_code = :code,"
+            f"{uncount}{becomes(Move.PUT_BACK)}, lease_until = NULL, next_attempt_at = :due, error_code = :code,"
             " error_detail = :detail",
             {"due": now() + timedelta(seconds=delay_s), "code": code, "detail": _shortened(detail)},
             move=Move.PUT_BACK,

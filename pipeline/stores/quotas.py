@@ -8,6 +8,8 @@ from sqlalchemy import Connection, text
 
 from pipeline.errors import QueueFull, QuotaExceeded
 from pipeline.records import TenantId
+from pipeline.stores.rows import now
+from pipeline.stores.usage import Usage
 
 _COME_BACK_S = 10.0
 
@@ -19,6 +21,7 @@ class Limits:
     documents: int = 0
     chunks: int = 0
     queued: int = 0
+    tokens: int = 0
 
 
 class Quotas:
@@ -33,8 +36,8 @@ class Quotas:
         """Call when the documents are written and their items are not. Where there is a limit to keep, the tenant's row
         stays locked: two batches at once cannot both take the last place.
 
-        Raises QuotaExceeded if the tenant has more documents than it may, or as many chunks, or wants to queue more at
-        once than its queue takes; QueueFull if its queue has no room for ``arriving`` now.
+        Raises QuotaExceeded if the tenant has more documents than it may, or as many chunks or tokens, or wants to
+        queue more at once than its queue takes; QueueFull if its queue has no room for ``arriving`` now.
         """
         if not arriving:
             return
@@ -50,6 +53,11 @@ class Quotas:
             raise QuotaExceeded(
                 f"The tenant has {there} chunks and may have {limits.chunks}.",
                 quota={"name": "chunks", "limit": limits.chunks, "used": there},
+            )
+        if limits.tokens and (spent := self._spent()) >= limits.tokens:
+            raise QuotaExceeded(
+                f"The tenant has had {spent} tokens embedded this month and may have {limits.tokens}.",
+                quota={"name": "tokens", "limit": limits.tokens, "used": spent},
             )
         if limits.queued and arriving > limits.queued:
             raise QuotaExceeded(
@@ -70,21 +78,28 @@ class Quotas:
             "documents": (limits.documents, self._count(_DOCUMENTS)),
             "chunks": (limits.chunks, self._count(_CHUNKS)),
             "queued": (limits.queued, self._count(_QUEUED)),
+            "tokens": (limits.tokens, self._spent()),
         }
 
     def _limits(self) -> Limits:
         """The tenant's own limits, else the defaults."""
         row = self._connection.execute(_OWN, {"tenant": self._tenant_id}).one_or_none()
-        own = (None, None, None) if row is None else tuple(row)
-        default = (self._defaults.documents, self._defaults.chunks, self._defaults.queued)
-        documents, chunks, queued = (d if o is None else int(o) for o, d in zip(own, default, strict=True))
-        return Limits(documents=documents, chunks=chunks, queued=queued)
+        own = (None,) * 4 if row is None else tuple(row)
+        default = (self._defaults.documents, self._defaults.chunks, self._defaults.queued, self._defaults.tokens)
+        documents, chunks, queued, tokens = (d if o is None else int(o) for o, d in zip(own, default, strict=True))
+        return Limits(documents=documents, chunks=chunks, queued=queued, tokens=tokens)
+
+    def _spent(self) -> int:
+        """Tokens embedded in this calendar month, UTC."""
+        today = now().date()
+        usage = Usage(self._connection, self._tenant_id)
+        return usage.total(today.replace(day=1), today).counts.tokens
 
     def _count(self, statement: str) -> int:
         return int(self._connection.execute(text(statement), {"tenant": self._tenant_id}).scalar_one() or 0)
 
 
-_OWN = text("SELECT quota_documents, quota_chunks, quota_queued FROM tenants WHERE tenant_id = :tenant")
+_OWN = text("SELECT quota_documents, quota_chunks, quota_queued, quota_tokens FROM tenants WHERE tenant_id = :tenant")
 
 _LOCK = text("SELECT tenant_id FROM tenants WHERE tenant_id = :tenant FOR UPDATE")
 

@@ -14,7 +14,7 @@ from pipeline.models.factory import check_embedder
 from pipeline.models.local import LocalEmbedder
 from pipeline.models.openai import OpenAIEmbedder
 from pipeline.models.port import Embedder
-from tests.support.openai_answers import slow, with_data, with_vectors
+from tests.support.openai_answers import Answer, refused, slow, with_data, with_vectors
 from tests.support.openai_clients import embedder_on
 from tests.support.openai_server import OpenAIServer, hashed
 
@@ -115,6 +115,15 @@ class DescribeBatchesOfOpenAIEmbedder:
         assert sorted(len(body["input"]) for body in server.seen("embeddings")) == [5, 10, 10]
         embedder.embed(["word " * 300] * 4)
         assert sorted(len(body["input"]) for body in server.seen("embeddings")[3:]) == [1, 1, 1, 1]
+
+    def it_learns_how_many_texts_a_service_takes(self, server: OpenAIServer):
+        server.limiter = lambda seen: refused(413) if len(seen.body["input"]) > 16 else Answer()
+        texts = [f"text {number}" for number in range(256)]
+        with embedder_on(server, batch_texts=64, concurrency=1) as embedder:
+            embedder.embed(texts)
+            before = len(server.requests)
+            embedder.embed(texts)
+            assert {len(request.body["input"]) for request in server.requests[before:]} == {16}
 
     def it_keeps_several_requests_under_way_and_the_order(self, server: OpenAIServer, embedder: OpenAIEmbedder):
         texts = [f"text {number}" for number in range(80)]

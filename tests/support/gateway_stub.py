@@ -100,6 +100,15 @@ class GatewayStub:
                 return problem(401, "unauthorized", "the API key is not valid", request_id="r-1")
             return self._route(request)
 
+    def _usage(self, request: Received) -> Reply:
+        """Two days, a page each."""
+        counts = {"tokens": 1200, "requests": 3, "texts": 40, "cached": 5, "saved_tokens": 150, "cost": 0.000024}
+        second = "cursor" in request.params
+        rows = [{"key": "2026-03-02" if second else "2026-03-01", **counts}]
+        total = {**counts, "tokens": 2400}
+        body = {"from": "2026-03-01", "to": "2026-03-31", "by": "day", "total": total, "data": rows}
+        return Reply(body={**body, "next_cursor": None if second else "two"})
+
     def _route(self, request: Received) -> Reply:
         match [request.method, *map(unquote, request.path.strip("/").split("/"))]:
             case ["POST", "v1", "documents"]:
@@ -112,6 +121,8 @@ class GatewayStub:
                 return self._accept(namespace, [{"document_id": n, "text": c.decode("latin-1")} for n, c in named])
             case ["GET", "v1", "jobs"]:
                 return self._page(request, list(self.jobs.values()))
+            case ["GET", "v1", "usage"]:
+                return self._usage(request)
             case ["GET", "v1", "jobs", job_id]:
                 return self._job(job_id)
             case ["POST", "v1", "queries"]:

@@ -16,7 +16,9 @@ import re
 import socket
 import struct
 import threading
+import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -37,6 +39,15 @@ class Seen:
     headers: dict[str, str]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Counted:
+    """What the service would send a bill for."""
+
+    requests: int = 0
+    texts: int = 0
+    tokens: int = 0
+
+
 class OpenAIServer:
     """Answers honestly, unless a script says otherwise. A context manager; serves from threads of this process.
 
@@ -54,6 +65,9 @@ class OpenAIServer:
         self.connections: list[Any] = []  # addresses of the clients, one for each connection ever made
         self.under_way = 0
         self.most_under_way = 0
+        self.limiter: Callable[[Seen], Answer] | None = None  # decides about requests that no script is for
+        self.counted = Counted()
+        self.arrived: list[float] = []  # when each request came, on the monotonic clock
         self.closing = threading.Event()
         self.lock = threading.Lock()
         self._http = _Http(("127.0.0.1", port), _Handler)
@@ -89,7 +103,10 @@ class OpenAIServer:
         """Record a request and say how to treat it."""
         with self.lock:
             self.requests.append(request)
+            self.arrived.append(time.monotonic())
             script = self.script[request.path]
+            if self.limiter is not None and request.path == "embeddings" and not script:
+                return self.limiter(request)
             return script.popleft() if script else self.always.get(request.path, Answer())
 
     def honest(self, request: Seen) -> tuple[int, Json]:
@@ -104,6 +121,13 @@ class OpenAIServer:
         if any(text == "" or word in text for text in texts for word in self.poison):
             return 400, {"error": {"message": "input is invalid", "code": "invalid_input"}}
         dimension = request.body.get("dimensions", self.dimension)
+        tokens = tokens_in(texts)
+        with self.lock:
+            self.counted = Counted(
+                requests=self.counted.requests + 1,
+                texts=self.counted.texts + len(texts),
+                tokens=self.counted.tokens + tokens,
+            )
         vectors = [hashed(text, dimension) * 3 for text in texts]  # clients have to normalise
         return 200, {
             "object": "list",
@@ -112,7 +136,7 @@ class OpenAIServer:
                 {"object": "embedding", "index": index, "embedding": _encoded(vector, encoding)}
                 for index, vector in enumerate(vectors)
             ],
-            "usage": {"prompt_tokens": 1, "total_tokens": 1},
+            "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
         }
 
     def _judge(self, body: Json) -> Json:
@@ -128,6 +152,11 @@ class OpenAIServer:
             "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": body["model"],
             "choices": [choice(json.dumps({"scores": scores}))],
         }  # fmt: skip
+
+
+def tokens_in(texts: list[str]) -> int:
+    """The tokens of this service: one for each word."""
+    return sum(max(1, len(text.split())) for text in texts)
 
 
 def hashed(text: str, dimension: int) -> np.ndarray:

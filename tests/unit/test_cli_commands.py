@@ -190,3 +190,29 @@ class DescribeDoctor:
         status, out, _ = call("doctor", "--drift", "--json")
         assert status == 1
         assert json.loads(out)["findings"][-1]["advice"] == "chordwise verify --repair"
+
+
+class DescribeUsage:
+    def it_prints_every_page_and_the_sum(self, call, stub):
+        status, out, err = call("usage", "--from", "2026-03-01", "--to", "2026-03-31")
+        assert (status, err) == (0, "")
+        assert "2026-03-01" in out
+        assert "2026-03-02" in out
+        assert "2400" in out
+        assert "0.000024" in out
+        assert stub.received[0].params == {
+            "from": ["2026-03-01"],
+            "to": ["2026-03-31"],
+            "by": ["day"],
+            "limit": ["200"],
+        }
+
+    def it_prints_json(self, call, stub):
+        status, out, _ = call("usage", "--json")
+        assert status == 0
+        assert [row["key"] for row in json.loads(out)["data"]] == ["2026-03-01", "2026-03-02"]
+
+    def it_knows_what_it_can_group_by(self, call, stub):
+        status, _, err = call("usage", "--by", "colour")
+        assert (status, stub.received) == (2, [])
+        assert "day, job, model, purpose" in err

@@ -1,0 +1,222 @@
+"""How fast a service may be asked: a pace kept to the moment, which drops when the service complains and creeps up again.
+
+Every moment is in seconds of one clock. A pace is a value: what happens to it is a new value, so the same arithmetic
+serves the whole fleet, where the value is in Redis, and a process that is on its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+HEADROOM: Final = 0.98  # of a known limit: what is sent evenly does not arrive evenly
+BURST_S: Final = 0.1  # unused time that may be made up for at once
+AHEAD_S: Final = 5.0  # how far urgent requests may run into the time that is already promised to others
+AHEAD_REQUESTS: Final = 2.0  # the same where the pace is slower than that
+
+START_REQUESTS: Final = 5.0  # per second, where no limit is known
+START_TOKENS: Final = 20_000.0
+MOST_REQUESTS: Final = 1_000.0
+MOST_TOKENS: Final = 10_000_000.0
+LEAST_REQUESTS: Final = 1 / 60
+LEAST_TOKENS: Final = 10.0
+
+CUT: Final = 0.8  # what is left of a pace that was too much
+CHANCE_CUT: Final = 0.95  # the same below a known limit and after a calm: two requests may just have come together
+CALM_S: Final = 10.0
+RECOVERY_S: Final = 30.0  # from nothing back to a known limit
+DOUBLING_S: Final = 1.0  # where no limit is known and none was felt yet
+CREEPING_S: Final = 20.0  # to grow by the first pace, where none is known and one was felt
+GROWTH_EVERY_S: Final = 0.25
+FIRST_PAUSE_S: Final = 0.5  # after a refusal that names no time; doubled each time
+LONGEST_PAUSE_S: Final = 20.0
+LONGEST_CLOSED_S: Final = 3600.0  # a service that asks for more is asked again all the same
+ALONE: Final = 0.1  # the share of a process that does not know what the others do
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Most that may be asked in a minute; 0 is not known."""
+
+    requests: float = 0.0
+    tokens: float = 0.0
+
+    def shared_by(self, share: float) -> Limits:
+        """This part of them."""
+        return Limits(requests=self.requests * share, tokens=self.tokens * share)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Requests and tokens per second as they are allowed now; ``request_at`` and ``token_at`` are when the next ones
+    are due. ``told`` are limits that the service named itself."""
+
+    requests: float = START_REQUESTS
+    tokens: float = START_TOKENS
+    request_at: float = 0.0
+    token_at: float = 0.0
+    closed_until: float = 0.0
+    slowed_at: float = 0.0
+    grown_at: float = 0.0
+    refusals: int = 0
+    told: Limits = Limits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """The answer to a wish to send: after ``wait_s``, if ``granted``; else ask again about then. ``pace`` is as it is
+    afterwards, ``at`` when it was decided."""
+
+    pace: Pace
+    at: float
+    wait_s: float
+    granted: bool
+
+
+def beginning(configured: Limits) -> Pace:
+    """The pace of which nothing is known but what the settings say."""
+    most_requests, most_tokens = most(configured, Limits())
+    return Pace(requests=most_requests or START_REQUESTS, tokens=most_tokens or START_TOKENS)
+
+
+def most(configured: Limits, told: Limits) -> tuple[float, float]:
+    """Requests and tokens per second that are known to be too many to exceed: the smaller of what is set and what was
+    told, a little below; 0 where neither is known."""
+    pairs = ((configured.requests, told.requests), (configured.tokens, told.tokens))
+    requests, tokens = (min((each for each in pair if each), default=0.0) * HEADROOM / 60 for pair in pairs)
+    return requests, tokens
+
+
+def admit(pace: Pace, configured: Limits, *, now: float, tokens: float, urgent: bool, horizon_s: float) -> Grant:
+    """A place in the row for one request of ``tokens``, if it is at most ``horizon_s`` away.
+
+    Each place is one request's time after the one before it, and the text of one after the text before. An urgent
+    request goes before those that wait: its time is taken from them, so that the pace holds in the long run.
+    """
+    requests_now, tokens_now = _within(pace, configured)
+    opens = max(now - BURST_S, pace.closed_until)
+    request_at, token_at = max(pace.request_at, opens), max(pace.token_at, opens)
+    if urgent:
+        ahead = max(AHEAD_S, AHEAD_REQUESTS / requests_now)
+        wait_s = max(0.0, pace.closed_until - now, request_at - ahead - now)
+    else:
+        wait_s = max(0.0, request_at - now, token_at - now)
+    if wait_s > horizon_s:
+        return Grant(pace=pace, at=now, wait_s=wait_s, granted=False)
+    taken = replace(pace, request_at=request_at + 1 / requests_now, token_at=token_at + tokens / tokens_now)
+    return Grant(pace=taken, at=now, wait_s=wait_s, granted=True)
+
+
+def slowed(pace: Pace, configured: Limits, *, now: float, sent_at: float, retry_after_s: float | None) -> Pace:
+    """The pace after the service said it was too much. What was sent before the last cut says nothing new about it."""
+    known = sent_at <= pace.slowed_at
+    pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0**pace.refusals) if retry_after_s is None else retry_after_s
+    if known and retry_after_s is None:
+        return pace
+    closed = closed_for(pace, now=now, seconds=pause_s)
+    if known:
+        return closed
+    requests_now, tokens_now = _within(pace, configured)
+    by_chance = any(most(configured, pace.told)) and now - pace.slowed_at > CALM_S
+    cut = CHANCE_CUT if by_chance else CUT
+    return replace(
+        closed,
+        requests=max(LEAST_REQUESTS, requests_now * cut),
+        tokens=max(LEAST_TOKENS, tokens_now * cut),
+        slowed_at=now,
+        grown_at=now,
+        refusals=pace.refusals + 1,
+    )
+
+
+def closed_for(pace: Pace, *, now: float, seconds: float) -> Pace:
+    """The pace when nothing may be sent for a while; a later opening that is known already stands."""
+    return replace(pace, closed_until=max(pace.closed_until, now + min(LONGEST_CLOSED_S, seconds)))
+
+
+def quickened(pace: Pace, configured: Limits, *, now: float, waited: bool) -> Pace:
+    """The pace after an answer: a step back up towards the limit that is known. Where none is known it doubles each
+    second until one is felt and creeps from then on, and only while somebody waits for it."""
+    calm = replace(pace, refusals=0) if pace.refusals else pace
+    elapsed = min(1.0, now - pace.grown_at)
+    if elapsed < GROWTH_EVERY_S:
+        return calm
+    most_requests, most_tokens = most(configured, pace.told)
+    felt = pace.slowed_at > 0.0
+    requests = _grown(pace.requests, most_requests, START_REQUESTS, MOST_REQUESTS, elapsed, felt=felt, waited=waited)
+    tokens = _grown(pace.tokens, most_tokens, START_TOKENS, MOST_TOKENS, elapsed, felt=felt, waited=waited)
+    if (requests, tokens) == (pace.requests, pace.tokens):
+        return calm
+    return replace(calm, requests=requests, tokens=tokens, grown_at=now)
+
+
+def told(pace: Pace, configured: Limits, limits: Limits) -> Pace:
+    """The pace when the service names limits: a first one is taken up at once, a lower one holds at once."""
+    known = Limits(requests=limits.requests or pace.told.requests, tokens=limits.tokens or pace.told.tokens)
+    if known == pace.told:
+        return pace
+    before, after = most(configured, pace.told), most(configured, known)
+    rates = [
+        rate if not now_most else (now_most if not was else min(rate, now_most))
+        for rate, was, now_most in zip((pace.requests, pace.tokens), before, after, strict=True)
+    ]
+    return replace(pace, requests=rates[0], tokens=rates[1], told=known)
+
+
+def alone(pace: Pace) -> Pace:
+    """The pace of a process that cannot see what the others do: a tenth, so that ten of them exceed nothing."""
+    return replace(
+        pace,
+        requests=pace.requests * ALONE,
+        tokens=pace.tokens * ALONE,
+        told=pace.told.shared_by(ALONE),
+        request_at=0.0,
+        token_at=0.0,
+    )
+
+
+_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:([\d.]+)s)?(?:([\d.]+)ms)?")
+_MINUTE_AT_MOST_S = 600.0  # a limit that takes longer to be whole again is not one of a minute
+
+
+def limits_in(headers: Mapping[str, str]) -> Limits:
+    """Limits of a minute that an answer names in ``x-ratelimit-limit-requests`` and ``-tokens``.
+
+    Some services name their limit of a day in the same words: how long it takes until all of it is there again tells.
+    """
+    return Limits(requests=_limit_in(headers, "requests"), tokens=_limit_in(headers, "tokens"))
+
+
+def _limit_in(headers: Mapping[str, str], what: str) -> float:
+    limit = _number(headers.get(f"x-ratelimit-limit-{what}", ""))
+    used = limit - _number(headers.get(f"x-ratelimit-remaining-{what}", ""))
+    reset = _DURATION.fullmatch(headers.get(f"x-ratelimit-reset-{what}", ""))
+    if limit and reset and reset[0] and used > 0:
+        scales = (86_400.0, 3600.0, 60.0, 1.0, 0.001)
+        seconds = sum(_number(part or "") * scale for part, scale in zip(reset.groups(), scales, strict=True))
+        if seconds * limit / used > _MINUTE_AT_MOST_S:
+            return 0.0
+    return limit
+
+
+def _number(text: str) -> float:
+    return float(text) if re.fullmatch(r"\d{1,15}(\.\d{1,9})?", text) else 0.0
+
+
+def _within(pace: Pace, configured: Limits) -> tuple[float, float]:
+    """The present pace, never above what is known: the settings may have changed since it was written."""
+    most_requests, most_tokens = most(configured, pace.told)
+    return (
+        min(pace.requests, most_requests) if most_requests else pace.requests,
+        min(pace.tokens, most_tokens) if most_tokens else pace.tokens,
+    )
+
+
+def _grown(rate: float, known: float, start: float, end: float, elapsed: float, *, felt: bool, waited: bool) -> float:
+    if known:
+        return min(known, rate + known * elapsed / RECOVERY_S)
+    if not waited:
+        return rate
+    return min(end, rate + start * elapsed / CREEPING_S if felt else rate * 2.0 ** (elapsed / DOUBLING_S))
