@@ -28,6 +28,7 @@ task_routes = {
     TaskName.SWEEP.value: {"queue": Queue.UPKEEP.value},
     TaskName.RECONCILE.value: {"queue": Queue.UPKEEP.value},
     TaskName.WEBHOOKS.value: {"queue": Queue.UPKEEP.value},
+    TaskName.MIGRATE.value: {"queue": Queue.UPKEEP.value},
 }
 
 task_serializer = "json"
@@ -83,6 +84,11 @@ beat_schedule = {
         "task": TaskName.WEBHOOKS.value,
         "schedule": _settings.sweep_interval_s,  # what is due again; a job that ends rings by itself
         "options": {"expires": max(1.0, _settings.sweep_interval_s)},
+    },
+    "migrate": {
+        "task": TaskName.MIGRATE.value,
+        "schedule": _settings.migration_interval_s,
+        "options": {"expires": max(1.0, _settings.migration_interval_s)},
     },
 }
 beat_max_loop_interval = 5

@@ -24,6 +24,7 @@ from api_gateway.routes import (
     control,
     dead_letters,
     documents,
+    embedding_migrations,
     erasure,
     events,
     examples,
@@ -65,6 +66,7 @@ _ROUTERS = (
     erasure,
     quotas,
     usage,
+    embedding_migrations,
     health,
     openapi,
 )

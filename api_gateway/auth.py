@@ -129,6 +129,16 @@ async def require_admin(request: Request, _: HTTPAuthorizationCredentials | None
         raise unauthenticated("invalid_admin_key", "This takes the installation's own key.")
 
 
+async def require_operator(request: Request, _: HTTPAuthorizationCredentials | None = Depends(_BEARER)) -> None:
+    """A dependency. Raises Problem 401 or 403 unless the request carries the installation's own key, or an API key with
+    the scope ``operator``, which only a shell on the installation can make."""
+    given = api_key_of(request.headers)
+    admin_key = request.app.state.gateway.settings.admin_key
+    expected = "" if admin_key is None else admin_key.get_secret_value()
+    if not expected or not hmac.compare_digest(given.encode(), expected.encode()):
+        await Requires("operator")(request)
+
+
 def require_scope(principal: Principal, scope: str) -> None:
     """Raises Problem 403 if the key may not do this."""
     if scope not in principal.scopes:

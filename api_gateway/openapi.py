@@ -16,6 +16,7 @@ from api_gateway.wire.answers import json_response
 from api_gateway.wire.chunks import ChunksDeleteRequest, ChunksEditRequest
 from api_gateway.wire.dead_letters import ReplayRequest
 from api_gateway.wire.documents import DocumentsRequest
+from api_gateway.wire.embedding_migrations import CompareRequest, StartRequest, SwitchRequest
 from api_gateway.wire.events import ItemFailed, JobProgress
 from api_gateway.wire.examples import ExamplesForm, ExamplesRequest
 from api_gateway.wire.files import FilesForm
@@ -55,6 +56,9 @@ def describe(app: FastAPI) -> dict[str, Any]:
                 RollbackRequest,
                 WebhookRequest,
                 RotateRequest,
+                StartRequest,
+                CompareRequest,
+                SwitchRequest,
             )
         ]
         _, found = models_json_schema(

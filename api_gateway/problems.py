@@ -15,6 +15,7 @@ from starlette.types import Scope
 from pipeline.errors import (
     DocumentTooLarge,
     GenerationNotKept,
+    MigrationRefused,
     Misconfigured,
     PartKnown,
     PipelineError,
@@ -33,6 +34,7 @@ _RETRY_AFTER_S = 2
 
 # The first base class found here decides. Errors of ours that have no line are bugs and answer 500.
 _TABLE: dict[type[PipelineError], tuple[int, str]] = {
+    MigrationRefused: (409, "The migration is in another state"),
     QuotaExceeded: (403, "The tenant may not store more"),
     QueueFull: (429, "Too much is waiting already"),
     PreconditionFailed: (412, "The thing is not what the request takes it for"),

@@ -1,4 +1,4 @@
-"""`python -m benchmarks [ingest] [query] [--quick]`: measures, prints tables, writes `benchmarks/results/*.json`."""
+"""`python -m benchmarks [ingest] [query] [migration] [--quick]`: measures, prints, writes `benchmarks/results/*.json`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import corpus, ingest, query
+from benchmarks import corpus, ingest, migration, query
 
 _RESULTS = Path(__file__).parent / "results"
 _SECTIONS = ("ingest", "query")
+_ON_REQUEST = ("migration",)
 _CHUNKS, _QUICK_CHUNKS = 25_000, 3_000
 _QUERIES, _QUICK_QUERIES = 400, 100
 
@@ -29,8 +30,11 @@ def main(arguments: list[str]) -> int:
     chunks = chosen.chunks or (_QUICK_CHUNKS if chosen.quick else _CHUNKS)
     texts = corpus.documents(chunks=chunks, seed=chosen.seed)
     sections = chosen.sections or _SECTIONS
-    if unknown := set(sections) - set(_SECTIONS):
-        print(f"there is no section {', '.join(sorted(unknown))}; there are: {', '.join(_SECTIONS)}", file=sys.stderr)
+    if unknown := set(sections) - {*_SECTIONS, *_ON_REQUEST}:
+        print(
+            f"there is no section {', '.join(sorted(unknown))}; there are: {', '.join((*_SECTIONS, *_ON_REQUEST))}",
+            file=sys.stderr,
+        )
         return 2
     about = {
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -51,6 +55,10 @@ def main(arguments: list[str]) -> int:
         )
         _keep("query", about | found)
         print(query.show(found), flush=True)
+    if "migration" in sections:
+        found = migration.run(texts, namespace=namespace, seed=chosen.seed)
+        _keep("migration", about | found)
+        print(migration.show(found), flush=True)
     return 0
 
 
@@ -61,7 +69,7 @@ def _keep(section: str, found: dict[str, Any]) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("sections", nargs="*", help="ingest, query; default: both")
+    parser.add_argument("sections", nargs="*", help="ingest, query, migration; default: the first two")
     parser.add_argument("--quick", action="store_true", help=f"{_QUICK_CHUNKS:,} chunks instead of {_CHUNKS:,}")
     parser.add_argument("--chunks", type=int, help="another number of chunks")
     parser.add_argument("--seed", type=int, default=1)

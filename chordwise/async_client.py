@@ -19,6 +19,7 @@ from chordwise.following import Follower, JobEvent
 from chordwise.generations import DocumentGenerations
 from chordwise.hooks import Delivery, Webhook
 from chordwise.letters import DeadLetter
+from chordwise.migrations import EmbeddingMigration
 from chordwise.operations import Ingestible, Operations, with_urls
 from chordwise.options import DeadLetterFilters, FileKeywords, IngestKeywords, QueryKeywords, Told
 from chordwise.portability import Imported
@@ -289,6 +290,22 @@ class AsyncChordwise:
     ) -> UsageReport:
         """See ``Chordwise.usage``."""
         return await self._run(self._operations.usage(start=start, end=end, by=by))
+
+    async def start_migration(
+        self, *, provider: str, model: str, dimension: int, service: str = "default"
+    ) -> EmbeddingMigration:
+        """See ``Chordwise.start_migration``."""
+        return await self._run(
+            self._operations.start_migration(provider=provider, model=model, dimension=dimension, service=service)
+        )
+
+    async def migrations(self) -> list[EmbeddingMigration]:
+        """See ``Chordwise.migrations``."""
+        return await self._run(self._operations.migrations())
+
+    async def steer_migration(self, number: int, what: str, **options: Any) -> EmbeddingMigration:
+        """See ``Chordwise.steer_migration``."""
+        return await self._run(self._operations.steer_migration(number, what, options))
 
     async def health(self) -> Health:
         """See ``Chordwise.health``."""

@@ -20,6 +20,7 @@ from chordwise.commands.evaluate import evaluate_collection
 from chordwise.commands.examples import examples, import_examples
 from chordwise.commands.ingest import ingest
 from chordwise.commands.jobs import jobs
+from chordwise.commands.models import models
 from chordwise.commands.portability import export_namespace, import_archive
 from chordwise.commands.query import query
 from chordwise.commands.usage import usage
@@ -45,6 +46,7 @@ app.command("import")(import_archive)
 app.command("eval")(evaluate_collection)
 app.command()(usage)
 app.command()(doctor)
+app.add_typer(models, name="models")
 
 
 @app.callback(invoke_without_command=True)

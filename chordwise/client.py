@@ -19,6 +19,7 @@ from chordwise.following import Follower, JobEvent
 from chordwise.generations import DocumentGenerations
 from chordwise.hooks import Delivery, Webhook
 from chordwise.letters import DeadLetter
+from chordwise.migrations import EmbeddingMigration
 from chordwise.operations import Ingestible, Operations, with_urls
 from chordwise.options import DeadLetterFilters, FileKeywords, IngestKeywords, QueryKeywords, Told
 from chordwise.portability import Imported
@@ -325,6 +326,22 @@ class Chordwise:
         """What embedding cost between two days (UTC, both included; default: this month), ``by`` day, job, model or
         purpose."""
         return self._run(self._operations.usage(start=start, end=end, by=by))
+
+    def start_migration(
+        self, *, provider: str, model: str, dimension: int, service: str = "default"
+    ) -> EmbeddingMigration:
+        """Begin to move the installation to another embedding model. Takes the operator's key."""
+        return self._run(
+            self._operations.start_migration(provider=provider, model=model, dimension=dimension, service=service)
+        )
+
+    def migrations(self) -> list[EmbeddingMigration]:
+        """Every move to another embedding model, the latest first."""
+        return self._run(self._operations.migrations())
+
+    def steer_migration(self, number: int, what: str, **options: Any) -> EmbeddingMigration:
+        """Compare, switch, rollback, finish or abort; ``options`` are the fields of that request."""
+        return self._run(self._operations.steer_migration(number, what, options))
 
     def health(self) -> Health:
         """Whether the server can work, dependency by dependency."""

@@ -19,6 +19,7 @@ from chordwise.examples import ExampleOperations
 from chordwise.files import FoundFile, file_batches, find_files, read_documents
 from chordwise.generations import GenerationOperations
 from chordwise.hooks import WebhookOperations
+from chordwise.migrations import MigrationOperations
 from chordwise.options import Told
 from chordwise.portability import PortabilityOperations
 from chordwise.quotas import Quotas
@@ -60,6 +61,7 @@ class Operations(
     ControlOperations,
     ExampleOperations,
     GenerationOperations,
+    MigrationOperations,
     PortabilityOperations,
     UsageOperations,
     WebhookOperations,

@@ -169,6 +169,16 @@ class VectorsMissing(Unavailable):
     code = "vectors_missing"
 
 
+class MigrationRefused(PipelineError):
+    """A move to another embedding model cannot take this step now; ``code`` says which condition is not met."""
+
+    code = "migration_refused"
+
+    def __init__(self, message: str, *, code: str = code) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class QuotaExceeded(PipelineError):
     """The tenant would store more than it may; nothing was accepted. ``quota`` says which, as numbers."""
 

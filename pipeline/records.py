@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ OCTETS = "application/octet-stream"  # the media type of bytes that nobody has s
 
 # The namespace of version-5 UUIDs under which every chunk id is derived; changing it would orphan every vector.
 _CHUNK_IDS = uuid.UUID("5f0c3f0e-6d5b-4b0e-9f57-2a4f9c1d7e10")
+
+_SPACE_TABLE = re.compile(r"chunk_embeddings(_[1-9][0-9]{0,8})?")
 
 
 class ChannelName(enum.StrEnum):
@@ -137,6 +140,47 @@ class Chunk:
     terms: tuple[str, ...]
     content_hash: bytes
     embedding_text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingSpace:
+    """The vectors of one model: the table they stand in, and what made them. Vectors of two spaces are never compared.
+
+    ``service``: ``default`` is the service of the OPENAI_ variables, ``next`` the one of CHORDWISE_EMBEDDING_NEXT_…
+    """
+
+    number: int
+    provider: str
+    model: str
+    dimension: int
+    table: str = "chunk_embeddings"
+    service: str = "default"
+
+    def __post_init__(self) -> None:
+        if not _SPACE_TABLE.fullmatch(self.table):
+            raise ValueError("not the name of a table of vectors")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveSpaces:
+    """The spaces that are kept up to date: searches use the active one; the standby is what they are to move to, or
+    what they came from."""
+
+    active: EmbeddingSpace
+    standby: EmbeddingSpace | None = None
+
+    @property
+    def every(self) -> tuple[EmbeddingSpace, ...]:
+        """The active one first."""
+        return (self.active,) if self.standby is None else (self.active, self.standby)
+
+    def of(self, model: str, dimension: int) -> EmbeddingSpace | None:
+        """The space that takes vectors of this model and length, None if neither does."""
+        return next((space for space in self.every if (space.model, space.dimension) == (model, dimension)), None)
+
+    def numbered(self, number: int) -> EmbeddingSpace | None:
+        """The live space of this number."""
+        return next((space for space in self.every if space.number == number), None)
 
 
 class ItemState(enum.StrEnum):

@@ -102,6 +102,10 @@ class Settings(BaseSettings):
     embedding_price_per_million: Annotated[Decimal, Field(ge=0, le=10_000)] = Decimal(0)
     embedding_cache_bytes: Annotated[int, Field(ge=0)] = 64 * 1024 * 1024
     embedding_cache_ttl_s: Annotated[int, Field(ge=60)] = 7 * 24 * 3600
+    embedding_next_base_url: str = ""
+    embedding_next_api_key: SecretStr | None = None
+    migration_interval_s: Annotated[float, Field(ge=0.5)] = 2.0
+    migration_chunks_per_s: Annotated[int, Field(ge=0)] = 0
     llm_model: str = ""
     llm_timeout_s: Annotated[float, Field(gt=0)] = 2.0
 

@@ -24,3 +24,4 @@ class TaskName(enum.StrEnum):
     SWEEP = "upkeep.sweep"
     RECONCILE = "upkeep.reconcile"
     WEBHOOKS = "upkeep.webhooks"
+    MIGRATE = "upkeep.migrate"

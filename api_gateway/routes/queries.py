@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from contextlib import suppress
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
@@ -186,6 +187,8 @@ def send(query: Query, gateway: Gateway) -> None:
     """Keep a query and hand it to the workers. Blocking. Raises Problem 404 for a namespace, or Unavailable."""
     gateway.namespaces.require(query.tenant_id, query.namespaces)
     queries = gateway.resources.queries(query.tenant_id)
+    with suppress(Unavailable):  # then each part takes the active space as it knows it
+        query = replace(query, embedding_space=gateway.quick.spaces.live().active.number)
     queries.open(query)
     try:
         dispatch.ask(query)

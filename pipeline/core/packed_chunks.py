@@ -39,11 +39,12 @@ UNMARKED = Mark()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unpacked:
     """A packed document as chunks of a new generation. ``marks`` and ``vectors`` are by ordinal, and only those that
-    there are: a chunk without a vector is to be embedded, unless it is switched off."""
+    there are: a chunk without a vector is to be embedded, unless it is switched off. ``model`` made the vectors."""
 
     chunks: Sequence[Chunk]
     marks: Mapping[int, Mark]
     vectors: Mapping[int, NDArray[np.float32]]
+    model: str
 
 
 def chunk_line(*, ordinal: int, passage: Passage, content_hash: bytes, mark: Mark, has_vector: bool) -> bytes:
@@ -120,7 +121,7 @@ def unpack(
     if same:
         _require_unit(matrix)
     vectors = {ordinal: matrix[place] for ordinal, place in places.items()} if same else {}
-    return Unpacked(chunks=chunks, marks=marks, vectors=vectors)
+    return Unpacked(chunks=chunks, marks=marks, vectors=vectors, model=model)
 
 
 def _vectors(content: bytes, told: int, dimension: int) -> NDArray[np.float32]:

@@ -51,6 +51,7 @@ class Query:
     experiment_id: str | None = None
     trace: bool = False
     context: ContextOptions = field(default_factory=ContextOptions)
+    embedding_space: int | None = None  # every part of a query uses the same one, whatever is switched meanwhile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from pipeline.channels.port import Channel
 from pipeline.channels.semantic import SemanticChannel
 from pipeline.flows.resources import Resources
 from pipeline.flows.vectorizing import vectors_of
+from pipeline.models.port import Embedder
 from pipeline.records import ChannelName, TenantId
 from pipeline.stores.usage import Purpose
 
@@ -27,11 +28,12 @@ _ASIDE = ThreadPoolExecutor(max_workers=32, thread_name_prefix="channel")
 def make_channels(use: Resources) -> dict[ChannelName, Channel]:
     """Every channel this installation can run, by name."""
 
-    def ask(tenant_id: TenantId, text: str, seconds: float) -> NDArray[np.float32]:
-        vector: NDArray[np.float32] = vectors_of(tenant_id, [text], use, purpose=Purpose.QUERY, timeout_s=seconds)[0]
+    def ask(embedder: Embedder, tenant_id: TenantId, text: str, seconds: float) -> NDArray[np.float32]:
+        found = vectors_of(tenant_id, [text], use, purpose=Purpose.QUERY, embedder=embedder, timeout_s=seconds)
+        vector: NDArray[np.float32] = found[0]
         return vector
 
-    channels: list[Channel] = [KeywordChannel(use.mysql), SemanticChannel(use.embedder, use.vectors, ask)]
+    channels: list[Channel] = [KeywordChannel(use.mysql), SemanticChannel(use.searched, ask)]
     return {channel.name: channel for channel in channels}
 
 

@@ -11,16 +11,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import structlog
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from pipeline.core.editing import edited
 from pipeline.errors import EmbedderRefused, Unavailable
 from pipeline.flows.resources import Resources
-from pipeline.flows.vectorizing import vectors_of
+from pipeline.flows.spaces import embed_everywhere, write_everywhere
 from pipeline.records import Chunk, ChunkId, DocumentId, Generation, Namespace, TenantId
-from pipeline.stores import alignment
 from pipeline.stores.chunk_edits import ChunkEdits, OwnedChunk
 from pipeline.stores.documents import Documents
 from pipeline.stores.engines import Conflict
@@ -131,14 +129,19 @@ def _plan(edit: Edit, before: OwnedChunk) -> _Plan | None:
 def _carry_out(tenant_id: TenantId, plans: Sequence[_Plan], use: Resources) -> dict[ChunkId, Edited]:
     embedded = [plan for plan in plans if plan.needs_vector]
     try:
-        texts = [plan.chunk.embedding_text for plan in embedded]
-        vectors = vectors_of(tenant_id, texts, use, purpose=Purpose.EDIT) if texts else None
+        vectors = (
+            embed_everywhere(
+                [plan.chunk.embedding_text for plan in embedded], use, tenant_id=tenant_id, purpose=Purpose.EDIT
+            )
+            if embedded
+            else {}
+        )
     except EmbedderRefused as error:
         guilty = {embedded[index].before.chunk_id for index in error.indexes} or {p.before.chunk_id for p in embedded}
         refused = {chunk_id: _failed(chunk_id, error.code, str(error)) for chunk_id in guilty}
         others = [plan for plan in plans if plan.before.chunk_id not in guilty]
         return refused | (_carry_out(tenant_id, others, use) if others else {})
-    by_id = {} if vectors is None else dict(zip([p.before.chunk_id for p in embedded], vectors, strict=True))
+    places = {plan.before.chunk_id: place for place, plan in enumerate(embedded)}
 
     def write(work: UnitOfWork) -> dict[ChunkId, Edited]:
         now_there = _locked(tenant_id, [plan.before for plan in plans], work)
@@ -150,11 +153,14 @@ def _carry_out(tenant_id: TenantId, plans: Sequence[_Plan], use: Resources) -> d
             else:
                 standing.append(plan)
         if with_vector := [plan for plan in standing if plan.needs_vector]:
-            use.vectors(tenant_id).upsert(
+            rows = [places[plan.before.chunk_id] for plan in with_vector]
+            write_everywhere(
+                tenant_id,
+                work.connection,
                 [plan.chunk for plan in with_vector],
-                np.stack([by_id[plan.before.chunk_id] for plan in with_vector]),
-                fields={plan.before.generation: plan.before.fields for plan in with_vector},
-                model=use.embedder.model,
+                {space: matrix[rows] for space, matrix in vectors.items()},
+                {plan.before.generation: plan.before.fields for plan in with_vector},
+                use,
             )
         _write_rows(tenant_id, standing, work)
         for generation in sorted({plan.before.generation for plan in standing}, key=_place):
@@ -240,7 +246,7 @@ def _transact(use: Resources, write: Callable[[UnitOfWork], dict[ChunkId, Edited
 def _forget_vectors(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resources) -> None:
     """Searches do not show these any more; if PostgreSQL is away, the reconciler takes their vectors."""
     try:
-        alignment.delete_vectors(use.postgres, tenant_id, chunk_ids)
+        use.vectors(tenant_id).forget(chunk_ids)
     except Unavailable as error:
         log.warning("vectors_left_to_the_reconciler", tenant_id=tenant_id, vectors=len(chunk_ids), code=error.code)
 

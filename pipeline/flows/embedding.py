@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from pipeline.errors import EmbedderRefused
 from pipeline.flows.closing import end
 from pipeline.flows.preparing import Prepared, advance
 from pipeline.flows.resources import Resources
 from pipeline.flows.reusing import embed_or_reuse
+from pipeline.flows.spaces import fill_standby
 from pipeline.flows.staying import while_renewing
 from pipeline.flows.vectorizing import vectors_of
-from pipeline.models.port import Matrix, PaidEmbedder
+from pipeline.models.port import Embedder, Matrix, PaidEmbedder
 from pipeline.records import Chunk, Generation, Stage, TenantId
 from pipeline.stores.jobs import Claim
 from pipeline.stores.rows import slices
@@ -30,35 +32,46 @@ def embed(tenant_id: TenantId, prepared: Sequence[Prepared], use: Resources) -> 
     chunks = [chunk for item in prepared for chunk in item.to_embed]
     replacing = {item.claim.generation for item in prepared if item.replaces}
     kept: Counter[Generation] = Counter()
+    embedder = use.embedder  # once: another one may be active a moment later
     for some in slices(chunks, _CHUNKS_PER_LEASE):
         try:
             vectors, reused = embed_or_reuse(
-                tenant_id, some, replacing, use, embed=lambda new: _vectors(tenant_id, claims, new, use)
+                tenant_id,
+                some,
+                replacing,
+                use,
+                model=embedder.model,
+                embed=partial(_vectors, tenant_id, claims, embedder, use),
             )
         except EmbedderRefused as error:
             guilty = {some[index].generation for index in error.indexes} or set(fields)
             end(tenant_id, [], [(c, error) for c in claims if c.generation in guilty], use)
             return embed(tenant_id, [item for item in prepared if item.claim.generation not in guilty], use)
-        use.vectors(tenant_id).upsert(some, vectors, fields=fields, model=use.embedder.model)
+        use.vectors(tenant_id).upsert(some, vectors, fields=fields, model=embedder.model)
         kept.update(chunk.generation for chunk in reused)
         if some[-1] is not chunks[-1]:
             advance(tenant_id, claims, Stage.CHUNKED, use)
+    fill_standby(tenant_id, chunks, fields, use, after_each=partial(advance, tenant_id, claims, Stage.CHUNKED, use))
     advance(tenant_id, claims, Stage.EMBEDDED, use)
     return [replace(item, reused=kept[item.claim.generation]) for item in prepared]
 
 
-def _vectors(tenant_id: TenantId, claims: Sequence[Claim], chunks: Sequence[Chunk], use: Resources) -> Matrix:
+def _vectors(
+    tenant_id: TenantId, claims: Sequence[Claim], embedder: Embedder, use: Resources, chunks: Sequence[Chunk]
+) -> Matrix:
     """The vectors of these chunks. A service may be slow or busy for long: the lease is renewed while it is."""
     texts = [chunk.embedding_text for chunk in chunks]
-    job_id = claims[0].job_id
-    if isinstance(use.embedder, PaidEmbedder):
+    asked = partial(
+        vectors_of, tenant_id, texts, use, purpose=Purpose.INGEST, embedder=embedder, job_id=claims[0].job_id
+    )
+    if isinstance(embedder, PaidEmbedder):
         return while_renewing(
-            lambda stop: vectors_of(tenant_id, texts, use, purpose=Purpose.INGEST, job_id=job_id, stop=stop),
+            lambda stop: asked(stop=stop),
             renew=lambda: advance(tenant_id, claims, Stage.CHUNKED, use),
             every_s=use.settings.ingest_lease_s / 3,
         )
-    vectors = vectors_of(tenant_id, texts, use, purpose=Purpose.INGEST, job_id=job_id)
+    vectors = asked()
     counts = Counts(requests=1, texts=len(texts), tokens=sum(chunk.passage.token_count for chunk in chunks))
-    use.usage_book.note(tenant_id, Purpose.INGEST, use.embedder.model, counts, job_id=job_id)
+    use.usage_book.note(tenant_id, Purpose.INGEST, embedder.model, counts, job_id=claims[0].job_id)
     use.usage_book.write()
     return vectors

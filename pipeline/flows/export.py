@@ -130,7 +130,9 @@ def _read(
         exports = Exports(connection, tenant_id, namespace)
         documents = exports.documents(document_ids)
         chunks = exports.chunks(document_ids)
-    vectors = stored_vectors(use.postgres, [document.generation for document in documents])
+    vectors = stored_vectors(
+        use.postgres, [document.generation for document in documents], table=use.spaces.live().active.table
+    )
     return {
         document.generation.document_id: _whole(
             document, chunks.get(document.generation.document_id, []), vectors, origin

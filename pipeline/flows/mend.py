@@ -15,11 +15,21 @@ from pipeline.core.chunking import embedding_text
 from pipeline.core.packed_chunks import Mark
 from pipeline.core.packing import is_packed
 from pipeline.core.terms import tokenizer_of
-from pipeline.errors import Rejected
+from pipeline.errors import EmbedderRefused, Rejected
 from pipeline.flows.resources import Resources
 from pipeline.flows.unpacking import unpacked
 from pipeline.flows.vectorizing import vectors_of
-from pipeline.records import Chunk, ChunkId, DocumentFields, DocumentId, Generation, Namespace, Scope, TenantId
+from pipeline.records import (
+    Chunk,
+    ChunkId,
+    DocumentFields,
+    DocumentId,
+    EmbeddingSpace,
+    Generation,
+    Namespace,
+    Scope,
+    TenantId,
+)
 from pipeline.stores import alignment
 from pipeline.stores.alignment import ChunkRow, VectorRow
 from pipeline.stores.chunk_edits import ChunkEdits, OwnedChunk
@@ -83,18 +93,24 @@ class Found:
 
 
 def look(
-    tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId], use: Resources, *, lock: bool = False
+    tenant_id: TenantId,
+    namespace: Namespace,
+    document_ids: Sequence[DocumentId],
+    use: Resources,
+    *,
+    space: EmbeddingSpace,
+    lock: bool = False,
 ) -> Found:
-    """Compare all there is of these documents in both stores. Vectors are read first; with ``lock`` nothing of the
-    documents is published or edited meanwhile."""
+    """Compare all there is of these documents in MySQL with one embedding space. Vectors are read first; with ``lock``
+    nothing of the documents is published or edited meanwhile."""
     with unit_of_work(use.mysql) as work:
         if lock:
             alignment.documents_of(work.connection, tenant_id, namespace, document_ids, lock=True)
-        vectors = alignment.vector_rows(use.postgres, tenant_id, namespace, document_ids)
-        found = _differences(work.connection, tenant_id, namespace, document_ids, vectors, use)
+        vectors = alignment.vector_rows(use.postgres, tenant_id, namespace, document_ids, table=space.table)
+        found = _differences(work.connection, tenant_id, namespace, document_ids, vectors, space)
         strange = list(found.orphaned)[:_LOOKED_FOR_ELSEWHERE]
         elsewhere = alignment.chunks_elsewhere(work.connection, tenant_id, strange)
-    lost = alignment.vectors_by_id(use.postgres, tenant_id, list(found.missing))
+    lost = alignment.vectors_by_id(use.postgres, tenant_id, list(found.missing), table=space.table)
     misplaced = {chunk_id: found.missing[chunk_id] for chunk_id in lost}
     misplaced |= {chunk_id: document for chunk_id, document in found.orphaned.items() if chunk_id in elsewhere}
     return replace(
@@ -111,7 +127,7 @@ def _differences(
     namespace: Namespace,
     document_ids: Sequence[DocumentId],
     vectors: Mapping[ChunkId, VectorRow],
-    use: Resources,
+    space: EmbeddingSpace,
 ) -> Found:
     documents = alignment.documents_of(connection, tenant_id, namespace, document_ids)
     rows = alignment.chunk_rows(connection, tenant_id, namespace, document_ids)
@@ -131,7 +147,7 @@ def _differences(
             chunk_id: row.document_id
             for chunk_id, row in here.items()
             if _placed(row, expected[chunk_id])
-            and (row.model, row.content_hash) != (use.embedder.model, expected[chunk_id].content_hash)
+            and (row.model, row.content_hash) != (space.model, expected[chunk_id].content_hash)
         },
         misplaced={
             chunk_id: expected[chunk_id].document_id
@@ -153,7 +169,7 @@ def _placed(vector: VectorRow, chunk: ChunkRow) -> bool:
     return (vector.document_id, vector.generation) == (chunk.document_id, chunk.generation)
 
 
-def mend(tenant_id: TenantId, namespace: Namespace, found: Found, use: Resources) -> int:
+def mend(tenant_id: TenantId, namespace: Namespace, found: Found, use: Resources, *, space: EmbeddingSpace) -> int:
     """Put right what was found, except what has changed since. Gives how many vectors, rows and counts were mended.
 
     Chunks come back first, then vectors, and what nobody needs goes last: searches miss nothing meanwhile that they
@@ -161,17 +177,17 @@ def mend(tenant_id: TenantId, namespace: Namespace, found: Found, use: Resources
     """
     mended = sum(_restore(tenant_id, namespace, DocumentId(each), use) for each in sorted(found.miscounted))
     if found.miscounted:
-        again = look(tenant_id, namespace, sorted(found.guilty), use)
+        again = look(tenant_id, namespace, sorted(found.guilty), use, space=space)
         found = replace(found, missing=again.missing, orphaned=again.orphaned, stale=again.stale)
     wanted = [*found.missing, *found.stale, *found.misplaced]
-    again_made = sum(_embed_again(tenant_id, chunk_ids, use) for chunk_ids in slices(wanted, _EMBEDDED_AT_ONCE))
+    again_made = sum(_embed_again(tenant_id, chunk_ids, use, space) for chunk_ids in slices(wanted, _EMBEDDED_AT_ONCE))
     guilty = sorted(found.guilty)
     with unit_of_work(use.mysql) as work:
         alignment.documents_of(work.connection, tenant_id, namespace, guilty, lock=True)
-        vectors = alignment.vector_rows(use.postgres, tenant_id, namespace, guilty)
-        still = _differences(work.connection, tenant_id, namespace, guilty, vectors, use)
+        vectors = alignment.vector_rows(use.postgres, tenant_id, namespace, guilty, table=space.table)
+        still = _differences(work.connection, tenant_id, namespace, guilty, vectors, space)
         going = [chunk_id for chunk_id in (*found.orphaned, *found.misplaced) if chunk_id in still.orphaned]
-        alignment.delete_vectors(use.postgres, tenant_id, going)
+        alignment.delete_vectors(use.postgres, tenant_id, going, table=space.table)
         chunks = Chunks(work.connection, tenant_id)
         left = {key: count for key, count in found.leftover.items() if key in still.leftover}
         for document_id, number in left:
@@ -180,14 +196,23 @@ def mend(tenant_id: TenantId, namespace: Namespace, found: Found, use: Resources
     return mended + again_made + len(going) + sum(left.values())
 
 
-def _embed_again(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resources) -> int:
-    """Make the vectors of these chunks from their text, unless it changes while the model thinks. Gives how many."""
+def _embed_again(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resources, space: EmbeddingSpace) -> int:
+    """Make the vectors of these chunks from their text, unless it changes while the model thinks or the model refuses
+    it. Gives how many."""
     with unit_of_work(use.mysql) as work:
         rows = [chunk for chunk in ChunkEdits(work.connection, tenant_id).named(chunk_ids).values() if chunk.enabled]
     if not rows:
         return 0
     chunks = [_chunk(row) for row in rows]
-    vectors = vectors_of(tenant_id, [chunk.embedding_text for chunk in chunks], use, purpose=Purpose.REPAIR)
+    try:
+        texts = [chunk.embedding_text for chunk in chunks]
+        embedder = use.spaces.embedder(space)
+        vectors = vectors_of(tenant_id, texts, use, purpose=Purpose.REPAIR, embedder=embedder)
+    except EmbedderRefused as error:
+        guilty = {rows[index].chunk_id for index in error.indexes}
+        log.warning("chunks_refused", tenant_id=tenant_id, space=space.number, chunks=len(guilty) or len(rows))
+        others = [row.chunk_id for row in rows if row.chunk_id not in guilty]
+        return _embed_again(tenant_id, others, use, space) if guilty else 0
     by_namespace: defaultdict[Namespace, set[DocumentId]] = defaultdict(set)
     for row in rows:
         by_namespace[row.generation.scope.namespace].add(row.generation.document_id)
@@ -200,11 +225,11 @@ def _embed_again(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resourc
         if not standing:
             return 0
         fields: dict[Generation, DocumentFields] = {rows[place].generation: rows[place].fields for place in standing}
-        use.vectors(tenant_id).upsert(
+        use.vectors_in(space, tenant_id).upsert(
             [chunks[place] for place in standing],
             np.asarray(vectors)[standing],
             fields=fields,
-            model=use.embedder.model,
+            model=space.model,
         )
     return len(standing)
 

@@ -42,6 +42,7 @@ class Prepared:
     reused: int = 0
     marks: Mapping[int, Mark] = field(default_factory=dict)
     vectors: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
+    model: str = ""  # that made these vectors
 
     @property
     def searchable(self) -> Sequence[Chunk]:
@@ -108,6 +109,7 @@ def _cut(claim: Claim, source: Source, replaces: bool, use: Resources) -> Prepar
             chunks=found.chunks,
             marks=found.marks,
             vectors=found.vectors,
+            model=found.model,
             recipe=source.recipe,
             replaces=replaces,
         )

@@ -4,30 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from typing import overload
 
 import redis
 from sqlalchemy import Engine
 
+from pipeline.channels.semantic import SearchedSpace
 from pipeline.core.pacing import Limits
 from pipeline.fetching.fetch import Fetcher
 from pipeline.fetching.threads import FetchThreads
 from pipeline.flows.counting import UsageBook
-from pipeline.models.factory import make_embedder, make_reranker
+from pipeline.flows.spaces import Spaces
+from pipeline.models.factory import make_reranker
 from pipeline.models.port import Embedder, Reranker
-from pipeline.records import TenantId
+from pipeline.records import EmbeddingSpace, TenantId
 from pipeline.sandbox.parser import Parser
 from pipeline.sandbox.plugins import register_installed_parsers
 from pipeline.settings import Settings
 from pipeline.stores.engines import mysql_engine, postgres_engine, redis_client
 from pipeline.stores.governor import FleetGovernor
 from pipeline.stores.job_bells import JobBells
+from pipeline.stores.live_vectors import LiveVectors
 from pipeline.stores.queries import Queries
 from pipeline.stores.vector_cache import VectorStore
 from pipeline.stores.vectors import Vectors
 
 # What is nice to have of Redis must not cost much time when Redis has none.
 _QUICK_REDIS_S = 0.5
+
+
+class _ActiveEmbedder:
+    """Looks the active space up at every access. Has no ``__set__``, so a test may put another embedder in its place."""
+
+    @overload
+    def __get__(self, use: None, owner: type[Resources]) -> _ActiveEmbedder: ...
+    @overload
+    def __get__(self, use: Resources, owner: type[Resources]) -> Embedder: ...
+    def __get__(self, use: Resources | None, owner: type[Resources]) -> Embedder | _ActiveEmbedder:
+        return self if use is None else use.spaces.embedder(use.spaces.live().active)
 
 
 @dataclass(frozen=True)
@@ -70,11 +85,6 @@ class Resources:
         return JobBells(self.redis)
 
     @cached_property
-    def embedder(self) -> Embedder:
-        """The one model for documents and queries alike."""
-        return make_embedder(self.settings, governed_by=self._governor)
-
-    @cached_property
     def vector_store(self) -> VectorStore:
         """Vectors that a service has made already."""
         limits = self.settings
@@ -91,6 +101,15 @@ class Resources:
         limits = self.settings
         configured = Limits(requests=limits.embedding_requests_per_minute, tokens=limits.embedding_tokens_per_minute)
         return FleetGovernor(self.quick_redis, account, configured)
+
+    @cached_property
+    def spaces(self) -> Spaces:
+        """Which vectors there are, and their models."""
+        return Spaces(self.settings, lambda: self.mysql, governed_by=self._governor)
+
+    # The model of the active space, for documents and queries alike. Another one after a switch: take it once, and ask
+    # the same object for vectors and for its name.
+    embedder = _ActiveEmbedder()
 
     @cached_property
     def reranker(self) -> Reranker:
@@ -119,9 +138,26 @@ class Resources:
         """The threads in which this process waits for the web, beside its other work."""
         return FetchThreads()
 
-    def vectors(self, tenant_id: TenantId) -> Vectors:
-        """One tenant's vectors."""
-        return Vectors(self.postgres, tenant_id, distance=self.settings.pgvector_distance)
+    def vectors(self, tenant_id: TenantId) -> LiveVectors:
+        """One tenant's vectors: those of the active space to who reads; writers reach every live one."""
+        distance = self.settings.pgvector_distance
+        return LiveVectors(self.postgres, tenant_id, distance=distance, spaces=self.spaces.live())
+
+    def vectors_in(self, space: EmbeddingSpace, tenant_id: TenantId) -> Vectors:
+        """One tenant's vectors in a given space."""
+        return Vectors(self.postgres, tenant_id, distance=self.settings.pgvector_distance, table=space.table)
+
+    def searched(self, number: int | None) -> SearchedSpace:
+        """The space of this number, or the active one if it is not live (any more)."""
+        live = self.spaces.live()
+        if number is not None and live.numbered(number) is None:
+            live = self.spaces.live(fresh=True)
+        space = (live.numbered(number) if number is not None else None) or live.active
+        return SearchedSpace(
+            number=space.number,
+            embedder=self.spaces.embedder(space),
+            vectors=partial(self.vectors_in, space),
+        )
 
     def queries(self, tenant_id: TenantId) -> Queries:
         """One tenant's running and answered queries."""
@@ -134,6 +170,6 @@ class Resources:
         for name in ("mysql", "postgres"):
             if name in self.__dict__:
                 self.__dict__[name].dispose()
-        for name in ("fetches", "redis", "quick_redis", "embedder", "reranker", "parser"):
+        for name in ("fetches", "redis", "quick_redis", "spaces", "reranker", "parser"):
             if name in self.__dict__:
                 self.__dict__[name].close()

@@ -18,6 +18,7 @@ def embed_or_reuse(
     replacing: set[Generation],
     use: Resources,
     *,
+    model: str,
     embed: Callable[[Sequence[Chunk]], NDArray[np.float32]],
 ) -> tuple[NDArray[np.float32], list[Chunk]]:
     """A vector for each chunk, in order, and which of the chunks had theirs already.
@@ -27,7 +28,7 @@ def embed_or_reuse(
     ``EmbedderRefused.indexes`` are places in ``chunks``.
     """
     candidates = [chunk for chunk in chunks if chunk.generation in replacing]
-    known = use.vectors(tenant_id).of_texts(candidates, model=use.embedder.model) if candidates else {}
+    known = use.vectors(tenant_id).of_texts(candidates, model=model) if candidates else {}
     if not known:
         return embed(chunks), []
     new = [place for place, chunk in enumerate(chunks) if chunk.chunk_id not in known]

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import structlog
 
-from pipeline.errors import VectorsMissing
 from pipeline.flows.closing import close
 from pipeline.flows.preparing import Prepared
 from pipeline.flows.resources import Resources
+from pipeline.flows.spaces import settle
 from pipeline.records import Generation, Scope, TenantId
 from pipeline.stores.chunks import Chunks
 from pipeline.stores.documents import Documents, Shown
@@ -27,15 +27,15 @@ def show(tenant_id: TenantId, prepared: Sequence[Prepared], use: Resources) -> N
     """Move the pointers. Vectors are complete before; what was shown before goes a while after, when no query that
     began earlier can need it any more."""
     by_generation = {item.claim.generation: item for item in prepared}
-    counts = use.vectors(tenant_id).counts(list(by_generation))
-    short = [g for g, item in by_generation.items() if counts[g] != len(item.searchable)]
-    if short:
-        raise VectorsMissing(f"{len(short)} of {len(by_generation)} documents have fewer vectors than chunks")
+    vectors = use.vectors(tenant_id)
+    counts = vectors.counts(list(by_generation))
+    complete = vectors.complete({g: len(item.searchable) for g, item in by_generation.items()}, counts)
     claims = [item.claim for item in prepared]
     with unit_of_work(use.mysql) as work:
         ledger = Ledger(work.connection, tenant_id)
         ledger.hold(claims)
-        before = _flip(tenant_id, by_generation, work, model=use.embedder.model)
+        space = settle(tenant_id, work.connection, complete, by_generation, use)
+        before = _flip(tenant_id, by_generation, work, model=space.model)
         replaced = [_numbered(g, shown) for g, shown in before.items() if shown is not None and shown != g.number]
         vain = [g for g in by_generation if g not in before]
         retired = Retired(work.connection, tenant_id)

@@ -26,6 +26,7 @@ _CHUNKS_PER_LEASE = 2048  # stored before the lease is renewed
 
 def unpacked(source: Source, generation: Generation, tokenizer: Tokenizer, use: Resources) -> Unpacked:
     """The chunks of a packed document as those of ``generation``. Raises Rejected."""
+    embedder = use.embedder  # once: another one may be active a moment later
     part = read_part(source.body)
     if len(part.documents) != 1:
         raise InvalidPackedDocument(f"there are {len(part.documents)} documents where one belongs")
@@ -35,8 +36,8 @@ def unpacked(source: Source, generation: Generation, tokenizer: Tokenizer, use: 
         generation,
         title=source.fields.title,
         tokenizer=tokenizer,
-        model=use.embedder.model,
-        dimension=use.embedder.dimension,
+        model=embedder.model,
+        dimension=embedder.dimension,
         limit=use.settings.max_chunks_per_document,
     )
 
@@ -44,6 +45,13 @@ def unpacked(source: Source, generation: Generation, tokenizer: Tokenizer, use: 
 def keep_vectors(tenant_id: TenantId, prepared: Sequence[Prepared], use: Resources) -> None:
     """Write the vectors that chunks brought with them as they are, renewing the lease as it goes."""
     bringing = [item for item in prepared if item.vectors]
+    for model in sorted({item.model for item in bringing}):
+        _keep(tenant_id, [item for item in bringing if item.model == model], prepared, model, use)
+
+
+def _keep(
+    tenant_id: TenantId, bringing: Sequence[Prepared], prepared: Sequence[Prepared], model: str, use: Resources
+) -> None:
     fields = {item.claim.generation: item.fields for item in bringing}
     pairs = [
         (chunk, item.vectors[chunk.ordinal])
@@ -53,7 +61,7 @@ def keep_vectors(tenant_id: TenantId, prepared: Sequence[Prepared], use: Resourc
     ]
     for some in slices(pairs, _CHUNKS_PER_LEASE):
         chunks, vectors = zip(*some, strict=True)
-        use.vectors(tenant_id).upsert(chunks, np.stack(vectors), fields=fields, model=use.embedder.model)
+        use.vectors(tenant_id).upsert(chunks, np.stack(vectors), fields=fields, model=model)
         if some[-1] is not pairs[-1]:
             _renew(tenant_id, prepared, use)
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pipeline.core.tokens import count_tokens
 from pipeline.errors import EmbedderRefused
-from pipeline.flows.resources import Resources
-from pipeline.models.port import Matrix, PaidEmbedder
+from pipeline.models.port import Embedder, Matrix, PaidEmbedder
 from pipeline.records import JobId, TenantId
 from pipeline.stores.usage import Counts, Purpose
 from pipeline.stores.vector_cache import VectorCache, digest_of
+
+if TYPE_CHECKING:
+    from pipeline.flows.resources import Resources
 
 
 def vectors_of(
@@ -23,17 +26,18 @@ def vectors_of(
     use: Resources,
     *,
     purpose: Purpose,
+    embedder: Embedder | None = None,
     job_id: JobId | None = None,
     timeout_s: float | None = None,
     stop: threading.Event | None = None,
 ) -> Matrix:
-    """One vector for each text, in order, as the installation's embedder makes them.
+    """One vector for each text, in order, as ``embedder`` makes them, by default that of the active space.
 
     With an embedder that costs money or time, a text is sent once, however often it occurs; what was answered is kept
     and counted at once, even if the rest fails. A query goes before everything else. Raises what the embedder raises;
     the ``indexes`` of EmbedderRefused are those of ``texts``.
     """
-    embedder = use.embedder
+    embedder = embedder or use.embedder
     if not isinstance(embedder, PaidEmbedder):
         return embedder.embed(texts) if timeout_s is None else embedder.embed(texts, timeout_s=timeout_s)
     cache = VectorCache(use.vector_store, tenant_id, model=embedder.model, dimension=embedder.dimension)

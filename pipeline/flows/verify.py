@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 
 from pipeline.flows.mend import Found, look, mend
 from pipeline.flows.resources import Resources
-from pipeline.records import DocumentId, Namespace, TenantId
+from pipeline.records import DocumentId, EmbeddingSpace, Namespace, TenantId
 from pipeline.stores import alignment
 from pipeline.stores.namespaces import Namespaces
 from pipeline.stores.recount import recount
@@ -95,18 +95,27 @@ class Spot:
     after: str = ""
 
 
-def verify(tenant_id: TenantId, namespaces: Sequence[Namespace] | None, use: Resources, *, repair: bool) -> Report:
+def verify(
+    tenant_id: TenantId,
+    namespaces: Sequence[Namespace] | None,
+    use: Resources,
+    *,
+    repair: bool,
+    space: EmbeddingSpace | None = None,
+) -> Report:
     """Compare every chunk with every vector of these namespaces, or of all the tenant has, and recount the statistics.
 
-    With ``repair``, what differs is put right. Needs memory for a page of documents at a time, whatever their number.
+    ``space``: the embedding space to look into, the active one if none is given. With ``repair``, what differs is put
+    right. Needs memory for a page of documents at a time, whatever their number.
     """
+    space = space or use.spaces.live().active
     known = documents_by_namespace(tenant_id, use)
-    wanted = sorted(namespaces if namespaces is not None else all_namespaces(tenant_id, known, use))
+    wanted = sorted(namespaces if namespaces is not None else all_namespaces(tenant_id, known, use, space=space))
     reports = []
     total = Counts()
     for namespace in wanted:
         counts = Counts()
-        for _, page in compare(tenant_id, namespace, use, repair=repair):
+        for _, page in compare(tenant_id, namespace, use, repair=repair, space=space):
             counts += page
         counts += recounted(tenant_id, namespace, use, repair=repair)
         total += counts
@@ -117,13 +126,21 @@ def verify(tenant_id: TenantId, namespaces: Sequence[Namespace] | None, use: Res
 
 
 def compare(
-    tenant_id: TenantId, namespace: Namespace, use: Resources, *, repair: bool, start: Spot | None = None
+    tenant_id: TenantId,
+    namespace: Namespace,
+    use: Resources,
+    *,
+    repair: bool,
+    start: Spot | None = None,
+    space: EmbeddingSpace | None = None,
+    page_chunks: int | None = None,
 ) -> Iterator[tuple[Spot | None, Counts]]:
     """Compare page by page; each comes with where the next one begins, None after the last."""
     spot: Spot | None = start or Spot()
+    space = space or use.spaces.live().active
     while spot is not None:
-        page, unknown = _page(tenant_id, namespace, spot, use)
-        counts = _compare_page(tenant_id, namespace, unknown, use, repair=repair) if unknown else Counts()
+        page, unknown = _page(tenant_id, namespace, spot, use, space, chunks=page_chunks or PAGE_CHUNKS)
+        counts = _compare_page(tenant_id, namespace, unknown, use, space, repair=repair) if unknown else Counts()
         if page.last is not None:
             spot = Spot(phase=spot.phase, after=page.last)
         else:
@@ -150,13 +167,16 @@ def documents_by_namespace(tenant_id: TenantId, use: Resources) -> dict[str, int
         after = views[-1].namespace
 
 
-def all_namespaces(tenant_id: TenantId, known: dict[str, int], use: Resources) -> set[Namespace]:
+def all_namespaces(
+    tenant_id: TenantId, known: dict[str, int], use: Resources, *, space: EmbeddingSpace | None = None
+) -> set[Namespace]:
     """Those of MySQL and those that only vectors name."""
-    return {Namespace(name) for name in known} | alignment.vector_namespaces(use.postgres, tenant_id)
+    table = (space or use.spaces.live().active).table
+    return {Namespace(name) for name in known} | alignment.vector_namespaces(use.postgres, tenant_id, table=table)
 
 
 def _page(
-    tenant_id: TenantId, namespace: Namespace, spot: Spot, use: Resources
+    tenant_id: TenantId, namespace: Namespace, spot: Spot, use: Resources, space: EmbeddingSpace, *, chunks: int
 ) -> tuple[alignment.Page, tuple[DocumentId, ...]]:
     """The next documents, and which of them this phase has to compare."""
     if spot.phase == DOCUMENTS:
@@ -167,11 +187,17 @@ def _page(
                 namespace,
                 after=spot.after,
                 documents=PAGE_DOCUMENTS,
-                chunks=PAGE_CHUNKS,
+                chunks=chunks,
             )
         return page, page.document_ids
     page = alignment.page_of_vectors(
-        use.postgres, tenant_id, namespace, after=spot.after, documents=PAGE_DOCUMENTS, chunks=PAGE_CHUNKS
+        use.postgres,
+        tenant_id,
+        namespace,
+        table=space.table,
+        after=spot.after,
+        documents=PAGE_DOCUMENTS,
+        chunks=chunks,
     )
     with unit_of_work(use.mysql) as work:
         known = alignment.documents_of(work.connection, tenant_id, namespace, page.document_ids)
@@ -179,14 +205,20 @@ def _page(
 
 
 def _compare_page(
-    tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId], use: Resources, *, repair: bool
+    tenant_id: TenantId,
+    namespace: Namespace,
+    document_ids: Sequence[DocumentId],
+    use: Resources,
+    space: EmbeddingSpace,
+    *,
+    repair: bool,
 ) -> Counts:
-    first = look(tenant_id, namespace, document_ids, use)
+    first = look(tenant_id, namespace, document_ids, use, space=space)
     if not first.wrong:
         return _counted(first, first)
-    second = look(tenant_id, namespace, sorted(first.guilty), use, lock=True)
+    second = look(tenant_id, namespace, sorted(first.guilty), use, space=space, lock=True)
     both = first.confirmed_by(second)
-    repaired = mend(tenant_id, namespace, both, use) if repair and both.wrong else 0
+    repaired = mend(tenant_id, namespace, both, use, space=space) if repair and both.wrong else 0
     counts = _counted(first, both)
     return counts + Counts(repaired=repaired)
 

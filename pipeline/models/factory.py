@@ -8,16 +8,45 @@ from pipeline.errors import Misconfigured
 from pipeline.models.local import LOCAL_MODEL, LocalEmbedder
 from pipeline.models.port import Embedder, Governor, Reranker
 from pipeline.models.rerank_local import LocalReranker
+from pipeline.records import EmbeddingSpace
 from pipeline.settings import Settings
 
 # The openai package takes a second to import, so only installations that use it do.
 
 
-def make_embedder(settings: Settings, *, governed_by: Callable[[str], Governor] | None = None) -> Embedder:
+def make_space_embedder(
+    settings: Settings, space: EmbeddingSpace, *, governed_by: Callable[[str], Governor] | None = None
+) -> Embedder:
+    """The embedder of one embedding space; see ``make_embedder``. Raises Misconfigured."""
+    own = settings.model_copy(
+        update={
+            "embedding_provider": space.provider,
+            "embedding_model": space.model,
+            "embedding_dim": space.dimension,
+        }
+    )
+    if space.service == "default" or not settings.embedding_next_base_url:
+        return make_embedder(own, governed_by=governed_by)
+    key = settings.embedding_next_api_key
+    return make_embedder(
+        own,
+        governed_by=governed_by,
+        base_url=settings.embedding_next_base_url,
+        api_key=None if key is None else key.get_secret_value(),
+    )
+
+
+def make_embedder(
+    settings: Settings,
+    *,
+    governed_by: Callable[[str], Governor] | None = None,
+    base_url: str | None = None,
+    api_key: str | None = None,
+) -> Embedder:
     """The embedder the settings name. Make one per process, after the fork, and close it. ``governed_by`` gives the
     governor of an account at a service.
 
-    Raises Misconfigured.
+    Without ``base_url`` and ``api_key`` the variables of the openai package hold. Raises Misconfigured.
     """
     if settings.embedding_provider == "local":
         if not settings.embedding_model.startswith(LOCAL_MODEL):
@@ -37,6 +66,8 @@ def make_embedder(settings: Settings, *, governed_by: Callable[[str], Governor] 
         retries=settings.embedding_retries,
         concurrency=settings.embedding_concurrency,
         governed_by=governed_by,
+        base_url=base_url,
+        api_key=api_key,
     )
 
 

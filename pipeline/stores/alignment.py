@@ -65,12 +65,12 @@ def page_of_documents(
 
 
 def page_of_vectors(
-    postgres: Engine, tenant_id: TenantId, namespace: Namespace, *, after: str, documents: int, chunks: int
+    postgres: Engine, tenant_id: TenantId, namespace: Namespace, *, table: str, after: str, documents: int, chunks: int
 ) -> Page:
-    """The same of the documents that have vectors, in PostgreSQL's own order."""
+    """The same of the documents that have vectors in ``table``, in PostgreSQL's own order."""
     values = {"tenant": tenant_id, "namespace": namespace, "after": after, "limit": documents}
     with postgres_errors(), postgres.connect() as connection:
-        rows = connection.execute(_VECTOR_PAGE, values).all()
+        rows = connection.execute(text(_VECTOR_PAGE.format(table=table)), values).all()
     return _page([(row.document_id, row.vectors) for row in rows], documents=documents, chunks=chunks)
 
 
@@ -139,20 +139,23 @@ def busy_generations(
 
 
 def vector_rows(
-    postgres: Engine, tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId]
+    postgres: Engine, tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId], *, table: str
 ) -> dict[ChunkId, VectorRow]:
-    """Every vector that says it belongs to one of these documents."""
+    """Every vector of ``table`` that says it belongs to one of these documents."""
     values = {"tenant": tenant_id, "namespace": namespace, "ids": list(document_ids)}
     with postgres_errors(), postgres.connect() as connection:
-        return _vectors(connection.execute(_VECTORS, values))
+        return _vectors(connection.execute(text(_VECTORS.format(table=table)), values))
 
 
-def vectors_by_id(postgres: Engine, tenant_id: TenantId, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, VectorRow]:
+def vectors_by_id(
+    postgres: Engine, tenant_id: TenantId, chunk_ids: Sequence[ChunkId], *, table: str
+) -> dict[ChunkId, VectorRow]:
     """The vectors of these chunks, wherever they say they belong."""
     found: dict[ChunkId, VectorRow] = {}
     with postgres_errors(), postgres.connect() as connection:
         for ids in slices(list(chunk_ids), 1000):
-            found |= _vectors(connection.execute(_VECTORS_BY_ID, {"tenant": tenant_id, "ids": list(ids)}))
+            statement = text(_VECTORS_BY_ID.format(table=table))
+            found |= _vectors(connection.execute(statement, {"tenant": tenant_id, "ids": list(ids)}))
     return found
 
 
@@ -164,20 +167,20 @@ def chunks_elsewhere(connection: Connection, tenant_id: TenantId, chunk_ids: Seq
     return {ChunkId(chunk_id) for chunk_id in rows}
 
 
-def vector_namespaces(postgres: Engine, tenant_id: TenantId) -> set[Namespace]:
+def vector_namespaces(postgres: Engine, tenant_id: TenantId, *, table: str) -> set[Namespace]:
     """Namespaces that have vectors, whether MySQL knows them or not. Costs one look into the index for each."""
     with postgres_errors(), postgres.connect() as connection:
-        rows = connection.execute(_VECTOR_NAMESPACES, {"tenant": tenant_id}).scalars()
+        rows = connection.execute(text(_VECTOR_NAMESPACES.format(table=table)), {"tenant": tenant_id}).scalars()
         return {Namespace(namespace) for namespace in rows if namespace is not None}
 
 
-def delete_vectors(postgres: Engine, tenant_id: TenantId, chunk_ids: Sequence[ChunkId]) -> None:
-    """Delete exactly these vectors; an empty list deletes nothing."""
+def delete_vectors(postgres: Engine, tenant_id: TenantId, chunk_ids: Sequence[ChunkId], *, table: str) -> None:
+    """Delete exactly these vectors of ``table``; an empty list deletes nothing."""
     if not chunk_ids:
         return
     with postgres_errors(), postgres.begin() as connection:
         for ids in slices(list(chunk_ids), 1000):
-            connection.execute(_DELETE, {"tenant": tenant_id, "ids": list(ids)})
+            connection.execute(text(_DELETE.format(table=table)), {"tenant": tenant_id, "ids": list(ids)})
 
 
 _DOCUMENT_PAGE = text(
@@ -187,8 +190,8 @@ _DOCUMENT_PAGE = text(
     " ORDER BY d.document_id LIMIT :limit"
 )
 
-_VECTOR_PAGE = text(
-    "SELECT document_id, count(*) AS vectors FROM chunk_embeddings"
+_VECTOR_PAGE = (
+    "SELECT document_id, count(*) AS vectors FROM {table}"
     " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id > :after"
     " GROUP BY document_id ORDER BY document_id LIMIT :limit"
 )
@@ -218,9 +221,9 @@ _BUSY = text(
     " WHERE r.tenant_id = :tenant AND r.namespace = :namespace AND r.document_id IN :ids"
 ).bindparams(bindparam("ids", expanding=True))
 
-_VECTOR_COLUMNS = "SELECT chunk_id, namespace, document_id, generation, model, content_hash FROM chunk_embeddings"
-_VECTORS = text(f"{_VECTOR_COLUMNS} WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = ANY(:ids)")
-_VECTORS_BY_ID = text(f"{_VECTOR_COLUMNS} WHERE tenant_id = :tenant AND chunk_id = ANY(CAST(:ids AS uuid[]))")
+_VECTOR_COLUMNS = "SELECT chunk_id, namespace, document_id, generation, model, content_hash FROM {table}"
+_VECTORS = _VECTOR_COLUMNS + " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = ANY(:ids)"
+_VECTORS_BY_ID = _VECTOR_COLUMNS + " WHERE tenant_id = :tenant AND chunk_id = ANY(CAST(:ids AS uuid[]))"
 
 _ELSEWHERE = text(
     "SELECT c.chunk_id FROM tenants t JOIN chunks c ON c.tenant_id = t.tenant_id"
@@ -228,18 +231,18 @@ _ELSEWHERE = text(
 ).bindparams(bindparam("ids", expanding=True))
 
 # Jumps from one namespace to the next instead of reading every row.
-_VECTOR_NAMESPACES = text("""
+_VECTOR_NAMESPACES = """
 WITH RECURSIVE found AS (
-    (SELECT namespace FROM chunk_embeddings WHERE tenant_id = :tenant ORDER BY namespace LIMIT 1)
+    (SELECT namespace FROM {table} WHERE tenant_id = :tenant ORDER BY namespace LIMIT 1)
     UNION ALL
-    SELECT (SELECT e.namespace FROM chunk_embeddings e WHERE e.tenant_id = :tenant AND e.namespace > found.namespace
+    SELECT (SELECT e.namespace FROM {table} e WHERE e.tenant_id = :tenant AND e.namespace > found.namespace
             ORDER BY e.namespace LIMIT 1)
     FROM found WHERE found.namespace IS NOT NULL
 )
 SELECT namespace FROM found
-""")
+"""
 
-_DELETE = text("DELETE FROM chunk_embeddings WHERE tenant_id = :tenant AND chunk_id = ANY(CAST(:ids AS uuid[]))")
+_DELETE = "DELETE FROM {table} WHERE tenant_id = :tenant AND chunk_id = ANY(CAST(:ids AS uuid[]))"
 
 
 def _vectors(rows: Iterable[Any]) -> dict[ChunkId, VectorRow]:

@@ -130,7 +130,7 @@ class Exports:
         return found
 
 
-def stored_vectors(postgres: Engine, generations: Sequence[Generation]) -> dict[ChunkId, StoredVector]:
+def stored_vectors(postgres: Engine, generations: Sequence[Generation], *, table: str) -> dict[ChunkId, StoredVector]:
     """The vectors of these generations of one namespace. Raises StoreUnavailable."""
     if not generations:
         return {}
@@ -144,7 +144,7 @@ def stored_vectors(postgres: Engine, generations: Sequence[Generation]) -> dict[
     with postgres_errors(), postgres.connect() as connection:
         return {
             ChunkId(chunk_id): StoredVector(model, bytes(content_hash), _little_end_first(sent))
-            for chunk_id, model, content_hash, sent in connection.execute(_VECTORS, values)
+            for chunk_id, model, content_hash, sent in connection.execute(text(_VECTORS.format(table=table)), values)
         }
 
 
@@ -178,8 +178,8 @@ _CHUNKS = text(
     + " AND d.document_id IN :ids ORDER BY d.document_id, x.ordinal"
 ).bindparams(bindparam("ids", expanding=True))
 
-_VECTORS = text(
-    "SELECT CAST(e.chunk_id AS text), e.model, e.content_hash, halfvec_send(e.embedding) FROM chunk_embeddings e"
+_VECTORS = (
+    "SELECT CAST(e.chunk_id AS text), e.model, e.content_hash, halfvec_send(e.embedding) FROM {table} e"
     " JOIN unnest(CAST(:documents AS text[]), CAST(:numbers AS integer[])) AS wanted(document_id, generation)"
     " ON e.document_id = wanted.document_id AND e.generation = wanted.generation"
     " WHERE e.tenant_id = :tenant AND e.namespace = :namespace"

@@ -16,7 +16,9 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, text
 
 from pipeline.errors import Misconfigured, PipelineError
+from pipeline.records import EmbeddingSpace
 from pipeline.settings import Settings, settings
+from pipeline.stores import space_tables, spaces
 from pipeline.stores.engines import mysql_engine, mysql_errors, postgres_engine, postgres_errors
 
 OPERATOR_CLASSES = {"cosine": "halfvec_cosine_ops", "euclidean": "halfvec_l2_ops"}
@@ -43,6 +45,18 @@ def upgrade(mysql: Engine, postgres: Engine, use: Settings) -> None:
         finally:
             connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": _LOCK})
             connection.commit()
+    _make_lost_spaces(mysql, postgres, use)
+
+
+def _make_lost_spaces(mysql: Engine, postgres: Engine, use: Settings) -> None:
+    """Empty tables for live spaces whose own are gone, as in a new PostgreSQL; `verify --repair` fills them."""
+    base = spaces.base_space(use)
+    with mysql_errors(), mysql.connect() as connection:
+        live = spaces.live(connection, base)
+    with postgres_errors(), postgres.connect() as connection:
+        lost = [space for space in live.every if space_tables.shape(connection, space) is None]
+    for space in lost:
+        space_tables.create(postgres, space, like=base)
 
 
 def downgrade(mysql: Engine, postgres: Engine, use: Settings) -> None:
@@ -62,35 +76,28 @@ def check(mysql: Engine, postgres: Engine, use: Settings) -> None:
     """
     with mysql_errors(), mysql.connect() as connection:
         _check_revision("mysql", connection, use)
+        live = spaces.live(connection, spaces.base_space(use))
     with postgres_errors(), postgres.connect() as connection:
         _check_revision("postgres", connection, use)
-        row = connection.execute(
-            text(
-                "SELECT a.atttypmod, col_description(a.attrelid, a.attnum) FROM pg_attribute a"
-                " WHERE a.attrelid = to_regclass('chunk_embeddings') AND a.attname = 'embedding'"
-            )
-        ).one_or_none()
-        others = connection.execute(
-            text(
-                "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam"
-                " JOIN pg_opclass o ON o.oid = i.indclass[0]"
-                " WHERE i.indrelid = to_regclass('chunk_embeddings') AND m.amname IN ('hnsw', 'ivfflat')"
-                " AND o.opcname <> :expected"
-            ),
-            {"expected": OPERATOR_CLASSES[use.pgvector_distance]},
-        ).scalars()
-        wrong_indexes = sorted(others)
-    if row is None:
-        raise Misconfigured("PostgreSQL has no table chunk_embeddings: run python -m pipeline.stores.migrate upgrade")
-    dimension, operator_class = row
-    if dimension != use.embedding_dim:
+        for space in live.every:
+            _check_space(connection, space, use)
+
+
+def _check_space(connection: Connection, space: EmbeddingSpace, use: Settings) -> None:
+    found = space_tables.shape(connection, space)
+    if found is None:
+        raise Misconfigured(f"PostgreSQL has no table {space.table}: run python -m pipeline.stores.migrate upgrade")
+    if found.dimension != space.dimension:
+        named = "CHORDWISE_EMBEDDING_DIM" if space.number == spaces.FIRST else f"the dimension of space {space.number}"
         raise Misconfigured(
-            f"CHORDWISE_EMBEDDING_DIM is {use.embedding_dim} but the stored vectors have {dimension} dimensions"
+            f"{named} is {space.dimension} but the stored vectors have {found.dimension} dimensions:"
+            " docs/model-migration.md says how to move to another model"
         )
     expected = OPERATOR_CLASSES[use.pgvector_distance]
-    if operator_class != expected or wrong_indexes:
-        found = ", ".join(wrong_indexes) or operator_class
-        raise Misconfigured(f"CHORDWISE_PGVECTOR_DISTANCE needs {expected} but the vector store was made with {found}")
+    wrong = ", ".join(name for name, operator_class in found.indexes if operator_class != expected)
+    if found.operator_class != expected or wrong:
+        made = wrong or found.operator_class
+        raise Misconfigured(f"CHORDWISE_PGVECTOR_DISTANCE needs {expected} but the vector store was made with {made}")
 
 
 def _check_revision(side: str, connection: Connection, use: Settings) -> None:

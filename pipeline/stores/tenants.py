@@ -16,6 +16,7 @@ TENANT_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _KEY = re.compile(r"cw_(?P<tenant>[a-z0-9][a-z0-9-]{0,62})_(?P<secret>[A-Za-z0-9-]{32,64})")
 
 SCOPES = ("read", "write", "admin")
+OPERATOR = "operator"  # may do what concerns every tenant; no key has it unless it was asked for in a shell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from pgvector import HalfVector
 from psycopg.types.json import Jsonb
 from sqlalchemy import Engine, bindparam, text
 
+from pipeline.errors import VectorsMissing
 from pipeline.records import Chunk, ChunkId, DocumentFields, Filters, Generation, Namespace, TenantId
 from pipeline.stores.engines import postgres_errors
 from pipeline.stores.filters import postgres_condition
@@ -23,12 +24,16 @@ _OPERATORS: dict[Distance, str] = {"cosine": "<=>", "euclidean": "<->"}
 
 
 class Vectors:
-    """One tenant's vectors."""
+    """One tenant's vectors in one embedding space."""
 
-    def __init__(self, postgres: Engine, tenant_id: TenantId, *, distance: Distance) -> None:
+    def __init__(
+        self, postgres: Engine, tenant_id: TenantId, *, distance: Distance, table: str = "chunk_embeddings"
+    ) -> None:
+        """``table``: of which embedding space."""
         self._postgres = postgres
         self._tenant_id = tenant_id
         self._distance = distance
+        self._table = table
 
     def upsert(
         self,
@@ -60,15 +65,15 @@ class Vectors:
             driver: Any = connection.connection
             try:
                 with connection.begin(), driver.cursor() as cursor:
-                    _copy(cursor, "chunk_embeddings", rows)
+                    _copy(cursor, self._table, rows)
+            except psycopg.errors.UndefinedTable as error:  # its space was given up, and this process did not know yet
+                raise VectorsMissing(f"the table {self._table} was dropped meanwhile") from error
             except psycopg.errors.UniqueViolation:  # an earlier attempt left some of them
                 with connection.begin(), driver.cursor() as cursor:
-                    cursor.execute(
-                        "CREATE TEMP TABLE incoming (LIKE chunk_embeddings INCLUDING DEFAULTS) ON COMMIT DROP"
-                    )
+                    cursor.execute(f"CREATE TEMP TABLE incoming (LIKE {self._table} INCLUDING DEFAULTS) ON COMMIT DROP")
                     _copy(cursor, "incoming", rows)
                     cursor.execute(
-                        f"INSERT INTO chunk_embeddings ({_COLUMNS}) SELECT {_COLUMNS} FROM incoming"
+                        f"INSERT INTO {self._table} ({_COLUMNS}) SELECT {_COLUMNS} FROM incoming"
                         f" ORDER BY chunk_id ON CONFLICT (tenant_id, chunk_id) DO UPDATE SET {_OVERWRITE}"
                     )
 
@@ -83,8 +88,9 @@ class Vectors:
             "hashes": [chunk.content_hash for chunk in chunks],
         }
         known: dict[tuple[str, str, bytes], NDArray[np.float32]] = {}
+        statement = text(_OF_TEXTS.format(table=self._table))
         with postgres_errors(), self._postgres.connect() as connection:
-            for namespace, document_id, content_hash, sent in connection.execute(_OF_TEXTS, values):
+            for namespace, document_id, content_hash, sent in connection.execute(statement, values):
                 known[namespace, document_id, bytes(content_hash)] = _as_received(sent)
         places = {c.chunk_id: (c.generation.scope.namespace, c.generation.document_id, c.content_hash) for c in chunks}
         return {chunk_id: known[place] for chunk_id, place in places.items() if place in known}
@@ -99,7 +105,9 @@ class Vectors:
             "documents": sorted({generation.document_id for generation in generations}),
         }
         with postgres_errors(), self._postgres.connect() as connection:
-            for namespace, document_id, number, count in connection.execute(_COUNTS, values):
+            for namespace, document_id, number, count in connection.execute(
+                text(_COUNTS.format(table=self._table)), values
+            ):
                 generation = known.get((namespace, document_id, number))
                 if generation is not None:
                     found[generation] = count
@@ -111,7 +119,7 @@ class Vectors:
             return
         with postgres_errors(), self._postgres.begin() as connection:
             connection.execute(
-                _DROP,
+                text(_DROP.format(table=self._table)),
                 {
                     "tenant": self._tenant_id,
                     "namespaces": [generation.scope.namespace for generation in generations],
@@ -130,9 +138,9 @@ class Vectors:
         only MySQL knows.
         """
         condition, values = postgres_condition(filters)
-        statement = text(_NEAREST.format(operator=_OPERATORS[self._distance], condition=condition)).bindparams(
-            bindparam("namespaces", expanding=True)
-        )
+        statement = text(
+            _NEAREST.format(table=self._table, operator=_OPERATORS[self._distance], condition=condition)
+        ).bindparams(bindparam("namespaces", expanding=True))
         values |= {
             "tenant": self._tenant_id,
             "namespaces": list(namespaces),
@@ -149,7 +157,8 @@ class Vectors:
             return {}
         values = {"tenant": self._tenant_id, "query": HalfVector(vector).to_text(), "ids": list(chunk_ids)}
         with postgres_errors(), self._postgres.connect() as connection:
-            rows = connection.execute(text(_SCORES.format(operator=_OPERATORS[self._distance])), values).all()
+            statement = _SCORES.format(table=self._table, operator=_OPERATORS[self._distance])
+            rows = connection.execute(text(statement), values).all()
         return {ChunkId(str(chunk_id)): self._score(distance) for chunk_id, distance in rows}
 
     def _score(self, distance: float) -> float:
@@ -166,22 +175,22 @@ _OVERWRITE = ", ".join(
     f"{column} = EXCLUDED.{column}" for column in _COLUMNS.split(", ") if column not in {"tenant_id", "chunk_id"}
 )
 
-_COUNTS = text(
-    "SELECT namespace, document_id, generation, count(*) FROM chunk_embeddings"
+_COUNTS = (
+    "SELECT namespace, document_id, generation, count(*) FROM {table}"
     " WHERE tenant_id = :tenant AND namespace = ANY(:namespaces) AND document_id = ANY(:documents)"
     " GROUP BY namespace, document_id, generation"
 )
 
-_OF_TEXTS = text(
+_OF_TEXTS = (
     "SELECT DISTINCT ON (e.namespace, e.document_id, e.content_hash) e.namespace, e.document_id, e.content_hash,"
     " halfvec_send(e.embedding) FROM (SELECT DISTINCT * FROM unnest(CAST(:namespaces AS text[]),"
     " CAST(:documents AS text[]), CAST(:hashes AS bytea[])) AS asked(namespace, document_id, content_hash)) wanted"
-    " JOIN chunk_embeddings e ON e.tenant_id = :tenant AND e.namespace = wanted.namespace"
+    " JOIN {table} e ON e.tenant_id = :tenant AND e.namespace = wanted.namespace"
     " AND e.document_id = wanted.document_id AND e.content_hash = wanted.content_hash AND e.model = :model"
 )
 
-_DROP = text(
-    "DELETE FROM chunk_embeddings e USING unnest(CAST(:namespaces AS text[]), CAST(:documents AS text[]),"
+_DROP = (
+    "DELETE FROM {table} e USING unnest(CAST(:namespaces AS text[]), CAST(:documents AS text[]),"
     " CAST(:numbers AS integer[])) AS gone(namespace, document_id, generation)"
     " WHERE e.tenant_id = :tenant AND e.namespace = gone.namespace"
     " AND e.document_id = gone.document_id AND e.generation = gone.generation"
@@ -191,7 +200,7 @@ _DROP = text(
 _NEAREST = """
 SELECT chunk_id, distance FROM (
     SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance
-    FROM chunk_embeddings
+    FROM {table}
     WHERE tenant_id = :tenant AND namespace IN :namespaces AND {condition}
     OFFSET 0
 ) scanned
@@ -199,7 +208,7 @@ ORDER BY distance, chunk_id LIMIT :limit
 """
 
 _SCORES = (
-    "SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) FROM chunk_embeddings"
+    "SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) FROM {table}"
     " WHERE tenant_id = :tenant AND chunk_id = ANY(CAST(:ids AS uuid[]))"
 )
 

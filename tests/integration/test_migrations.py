@@ -27,6 +27,9 @@ MYSQL_TABLES = {
     "job_items",
 }
 
+# These belong to no tenant.
+INSTALLATION_TABLES = {"schema_version_mysql", "schema_version_postgres", "embedding_pointer", "embedding_spaces"}
+
 
 @pytest.fixture
 def engines(fresh: Settings) -> Iterator[tuple[Engine, Engine]]:
@@ -56,7 +59,7 @@ class DescribeMigrations:
         upgrade(mysql, postgres, fresh)
         for engine in engines:
             inspector = sqlalchemy.inspect(engine)
-            for table in _tables(engine) - {"schema_version_mysql", "schema_version_postgres"}:
+            for table in _tables(engine) - INSTALLATION_TABLES:
                 primary = inspector.get_pk_constraint(table)["constrained_columns"]
                 indexes = [index["column_names"] for index in inspector.get_indexes(table)]
                 # The terms of the FULLTEXT index carry the tenant inside: tests/unit/test_terms.py.

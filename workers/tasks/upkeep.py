@@ -6,8 +6,8 @@ import threading
 
 from celery import shared_task
 
+from pipeline.flows import backfill, upkeep, webhooks
 from pipeline.flows import reconcile as reconciling
-from pipeline.flows import upkeep, webhooks
 from workers.base import LoggedTask
 from workers.dispatch import ring_for
 from workers.names import TaskName
@@ -18,6 +18,12 @@ from workers.resources import for_ingestion
 def sweep() -> None:
     """Bring back what nobody holds."""
     upkeep.sweep(for_ingestion(), ring=ring_for)
+
+
+@shared_task(name=TaskName.MIGRATE.value, base=LoggedTask)
+def migrate() -> None:
+    """Go on with a move to another embedding model, if there is one."""
+    backfill.step(for_ingestion())
 
 
 @shared_task(name=TaskName.RECONCILE.value, base=LoggedTask)

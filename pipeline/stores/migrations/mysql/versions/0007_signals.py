@@ -3,7 +3,7 @@
 from alembic import op
 
 revision = "0007"
-down_revision = "0005"
+down_revision = "0006"
 
 _ASCII = "CHARACTER SET ascii COLLATE ascii_bin"
 _TENANT = f"tenant_id VARCHAR(64) {_ASCII} NOT NULL"

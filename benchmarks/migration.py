@@ -1,0 +1,89 @@
+"""A move to another embedding model beside queries: how fast it fills, and what queries notice of it."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from typing import Any
+
+import httpx
+
+from benchmarks import corpus, table
+from benchmarks.corpus import Text
+
+_MIGRATIONS = "/v1/admin/embedding-migrations"
+_ALONE_S = 10.0
+_LONGEST_S = 600.0
+_TARGET = {"provider": "local", "model": "wordllama-l2-supercat", "dimension": 128}
+
+
+def run(texts: list[Text], *, namespace: str, seed: int) -> dict[str, Any]:
+    """One query after the other, alone for some seconds, then until the move is ready; then the move is given up. A query that
+    fails or is degraded ends the run."""
+    asked = corpus.questions(texts, count=400, seed=seed)
+    with _client("CHORDWISE_API_KEY") as client, _client("CHORDWISE_ADMIN_KEY") as operator:
+        _ask(client, namespace, asked, until=time.monotonic() + _ALONE_S / 2)
+        alone = _ask(client, namespace, asked, until=time.monotonic() + _ALONE_S)
+        begun = operator.post(_MIGRATIONS, json=_TARGET).raise_for_status().json()
+        started, looked = time.monotonic(), 0.0
+        beside: list[float] = []
+        state: dict[str, Any] = begun
+        filled_s = None
+        while state["state"] != "ready":
+            assert time.monotonic() - started < _LONGEST_S, state
+            beside += _ask(client, namespace, asked, until=time.monotonic() + 0.5)
+            looked = time.monotonic()
+            state = operator.get(f"{_MIGRATIONS}/{begun['number']}").json()
+            if state["state"] != "backfilling" and filled_s is None:
+                filled_s = looked - started
+        ready_s = looked - started
+        operator.post(f"{_MIGRATIONS}/{begun['number']}/abort").raise_for_status()
+    chunks = state["progress"]["embedded"]
+    return {
+        "chunks": chunks,
+        "fill_s": round(filled_s or ready_s, 1),
+        "ready_s": round(ready_s, 1),
+        "chunks_per_s": round(chunks / (filled_s or ready_s)),
+        "query_ms_alone": _figures(alone),
+        "query_ms_during": _figures(beside),
+    }
+
+
+def show(found: dict[str, Any]) -> str:
+    """The figures as text."""
+    sides = (("alone", found["query_ms_alone"]), ("during the move", found["query_ms_during"]))
+    rows = [table.row(name, side["queries"], side["median"], side["p95"], side["p99"]) for name, side in sides]
+    filled = f"{found['chunks']:,} chunks in {found['fill_s']} s ({found['chunks_per_s']:,} a second)"
+    heads = ("queries", "count", "median ms", "p95 ms", "p99 ms")
+    return f"move to another model: {filled}, proven after {found['ready_s']} s\n{table.table(heads, rows)}"
+
+
+def _ask(client: httpx.Client, namespace: str, asked: list[str], *, until: float) -> list[float]:
+    """Milliseconds of each query; raises for one that fails or is degraded."""
+    found = []
+    while time.monotonic() < until:
+        body = {"query_text": asked[len(found) % len(asked)], "namespaces": [namespace], "enable_rerank": False}
+        began = time.perf_counter()
+        answer = client.post("/v1/queries", json=body, headers={"Prefer": "wait=10"})
+        found.append((time.perf_counter() - began) * 1000)
+        if answer.status_code != 200 or answer.json()["stats"]["degraded"]:
+            raise RuntimeError(
+                f"a query failed: {answer.status_code} {answer.json().get('stats', {}).get('degradations')}"
+            )
+    return found
+
+
+def _figures(times: list[float]) -> dict[str, float]:
+    cuts = statistics.quantiles(times, n=100)
+    return {
+        "queries": len(times),
+        "median": round(cuts[49], 1),
+        "p95": round(cuts[94], 1),
+        "p99": round(cuts[98], 1),
+    }
+
+
+def _client(key: str) -> httpx.Client:
+    headers = {"Authorization": f"Bearer {os.environ[key]}"}
+    return httpx.Client(base_url=os.environ["CHORDWISE_URL"], headers=headers, timeout=60)

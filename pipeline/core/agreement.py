@@ -1,0 +1,99 @@
+"""How far two models agree on a set of queries, and whether the newer one may take over. Pure functions.
+
+Rankings are ids, best first, without repeats. ``grades`` maps document ids to judged grades; what is not in it is not
+relevant.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """What a comparison has to show before a switch. ``min_overlap``: mean share of the first ``k`` hits that both
+    models find, asked for where nothing was judged; ``max_ndcg_loss``: how much nDCG@k may fall, where it was."""
+
+    k: int = 10
+    min_overlap: float = 0.5
+    max_ndcg_loss: float = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One query answered by both models: chunks to compare, documents to judge, if there are judgments."""
+
+    active_chunks: Sequence[str]
+    target_chunks: Sequence[str]
+    active_documents: Sequence[str] = ()
+    target_documents: Sequence[str] = ()
+    grades: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Means over all queries; nDCG over the judged ones, None if there are none. ``reason``: why it did not pass."""
+
+    queries: int
+    judged: int
+    overlap: float
+    ndcg_active: float | None
+    ndcg_target: float | None
+    passed: bool
+    reason: str | None
+
+
+def overlap(first: Sequence[str], second: Sequence[str], *, k: int) -> float:
+    """The share of the first ``k`` of the longer ranking that the other one's first ``k`` hold too; 1 if both are empty."""
+    size = min(k, max(len(first), len(second)))
+    return len(set(first[:k]).intersection(second[:k])) / size if size else 1.0
+
+
+def ndcg(ranking: Sequence[str], grades: Mapping[str, int], *, k: int) -> float:
+    """Discounted gain of the first ``k`` as a share of the best possible: gain is the grade, divided by
+    log2(1 + position), counted from 1. 0 when nothing is relevant."""
+    best = _discounted(sorted((grade for grade in grades.values() if grade > 0), reverse=True)[:k])
+    gained = _discounted([max(0, grades.get(document, 0)) for document in ranking[:k]])
+    return min(1.0, gained / best) if best else 0.0
+
+
+def judge(asked: Sequence[Asked], gate: Gate) -> Verdict:
+    """Compare the models over all queries. Judgments decide where there are any, agreement where there are none."""
+    if not asked:
+        return Verdict(
+            queries=0, judged=0, overlap=0.0, ndcg_active=None, ndcg_target=None, passed=False, reason="no queries"
+        )
+    shared = fmean(overlap(each.active_chunks, each.target_chunks, k=gate.k) for each in asked)
+    judged = [(each, each.grades) for each in asked if each.grades]
+    if not judged:
+        passed = shared >= gate.min_overlap
+        reason = None if passed else f"overlap@{gate.k} is {shared:.3f}, below {gate.min_overlap:g}"
+        return Verdict(
+            queries=len(asked),
+            judged=0,
+            overlap=shared,
+            ndcg_active=None,
+            ndcg_target=None,
+            passed=passed,
+            reason=reason,
+        )
+    active = fmean(ndcg(each.active_documents, grades, k=gate.k) for each, grades in judged)
+    target = fmean(ndcg(each.target_documents, grades, k=gate.k) for each, grades in judged)
+    passed = target >= active - gate.max_ndcg_loss
+    reason = None if passed else f"nDCG@{gate.k} falls from {active:.3f} to {target:.3f}"
+    return Verdict(
+        queries=len(asked),
+        judged=len(judged),
+        overlap=shared,
+        ndcg_active=active,
+        ndcg_target=target,
+        passed=passed,
+        reason=reason,
+    )
+
+
+def _discounted(gains: Sequence[float]) -> float:
+    return math.fsum(gain / math.log2(1 + place) for place, gain in enumerate(gains, start=1))

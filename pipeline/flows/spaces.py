@@ -1,0 +1,246 @@
+"""The embedding spaces of this process: which are live, the model of each, and how writers keep both up to date."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import structlog
+from sqlalchemy import Connection, Engine
+
+from pipeline.errors import PipelineError, Unavailable, VectorsMissing
+from pipeline.flows.vectorizing import vectors_of
+from pipeline.models.factory import make_space_embedder
+from pipeline.models.port import Embedder, Governor, Matrix
+from pipeline.records import Chunk, DocumentFields, EmbeddingSpace, Generation, LiveSpaces, TenantId
+from pipeline.settings import Settings
+from pipeline.stores import spaces
+from pipeline.stores.rows import slices
+from pipeline.stores.standby_backlog import Backlog
+from pipeline.stores.usage import Purpose
+from pipeline.stores.work import reading
+
+if TYPE_CHECKING:
+    from pipeline.flows.resources import Resources
+
+log = structlog.get_logger(__name__)
+
+FRESH_S = 1.0  # how late a process may learn that the pointer was moved
+_LEFT_ALONE_S = 30.0  # a standby model that failed is not waited for again before
+_STANDBY_AT_ONCE = 256
+
+
+class Spaces:
+    """The live spaces, asked for at most once a second, and one embedder for each. Safe to share between threads."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        mysql: Callable[[], Engine],
+        *,
+        governed_by: Callable[[str], Governor] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._mysql = mysql
+        self._clock = clock
+        self._governed_by = governed_by
+        self._known: LiveSpaces | None = None
+        self._read_at = 0.0
+        self._refreshing = threading.Lock()
+        self._making = threading.Lock()
+        self._embedders: dict[EmbeddingSpace, Embedder] = {}
+        self._standby_away_until = 0.0
+        self.base = spaces.base_space(settings)
+
+    def live(self, *, fresh: bool = False) -> LiveSpaces:
+        """The live spaces, at most a second old unless ``fresh``. While MySQL is away the last known ones hold.
+
+        Raises Unavailable if they were never read.
+        """
+        known = self._known
+        if known is not None and not fresh and self._clock() - self._read_at < FRESH_S:
+            return known
+        # Whoever comes while another thread reads takes what is known; only the first of all has to wait.
+        if not self._refreshing.acquire(blocking=known is None or fresh):
+            assert known is not None
+            return known
+        try:
+            if self._known is None or fresh or self._clock() - self._read_at >= FRESH_S:
+                self._refresh()
+            assert self._known is not None
+            return self._known
+        finally:
+            self._refreshing.release()
+
+    def _refresh(self) -> None:
+        try:
+            with reading(self._mysql()) as connection:
+                found = spaces.live(connection, self.base)
+        except Unavailable as error:
+            if self._known is None:
+                raise
+            log.warning("spaces_not_read", code=error.code)
+            found = self._known
+        self._read_at = self._clock()
+        self._learn(found)
+
+    def _learn(self, found: LiveSpaces) -> None:
+        before, self._known = self._known, found
+        if before is not None and found != before:
+            log.info(
+                "spaces_changed", active=found.active.number, standby=found.standby.number if found.standby else None
+            )
+            for space in found.every:
+                if space not in self._embedders:
+                    threading.Thread(target=self._warm_up, args=(space,), daemon=True).start()
+
+    def hold(self, connection: Connection) -> LiveSpaces:
+        """The live spaces, which nobody changes before this transaction on MySQL ends."""
+        known = self.live()
+        held = spaces.hold(connection, known, self.base)
+        if held != known:
+            self._learn(held)
+        return held
+
+    def embedder(self, space: EmbeddingSpace) -> Embedder:
+        """The model of a space, made at first use. Raises Misconfigured."""
+        found = self._embedders.get(space)
+        if found is None:
+            with self._making:
+                found = self._embedders.get(space) or make_space_embedder(
+                    self._settings, space, governed_by=self._governed_by
+                )
+                self._embedders[space] = found
+        return found
+
+    def use_embedder(self, space: EmbeddingSpace, embedder: Embedder) -> None:
+        """Have another object stand for the model of a space."""
+        self._embedders[space] = embedder
+
+    @property
+    def standby_answers(self) -> bool:
+        """Whether the standby's model did not fail within the last half minute."""
+        return self._clock() >= self._standby_away_until
+
+    def standby_failed(self, error: PipelineError) -> None:
+        """Leave the standby's model alone for a while; what it did not embed is in the backlog."""
+        self._standby_away_until = self._clock() + _LEFT_ALONE_S
+        log.warning("standby_left_to_the_backlog", code=error.code)
+
+    def close(self) -> None:
+        """Let go of every model's connections."""
+        for embedder in self._embedders.values():
+            embedder.close()
+
+    def _warm_up(self, space: EmbeddingSpace) -> None:
+        """Load a model before the first query that needs it: loading takes longer than a channel may."""
+        try:
+            self.embedder(space).embed(["warm up"], timeout_s=10.0)
+        except PipelineError as error:
+            log.warning("space_not_warm", space=space.number, code=error.code)
+
+
+def fill_standby(
+    tenant_id: TenantId,
+    chunks: Sequence[Chunk],
+    fields: Mapping[Generation, DocumentFields],
+    use: Resources,
+    *,
+    after_each: Callable[[], object],
+) -> None:
+    """Give chunks that are not shown yet their vectors in the standby space too, while there is one.
+
+    Never fails because of the other model: what it does not embed in time is noted when the documents are shown.
+    ``after_each`` is called between two pieces.
+    """
+    standby = use.spaces.live().standby
+    if standby is None or not use.spaces.standby_answers:
+        return
+    try:
+        embedder = use.spaces.embedder(standby)
+        for some in slices(chunks, _STANDBY_AT_ONCE):
+            texts = [chunk.embedding_text for chunk in some]
+            seconds = use.settings.ingest_lease_s / 3
+            vectors = vectors_of(tenant_id, texts, use, purpose=Purpose.REPAIR, embedder=embedder, timeout_s=seconds)
+            use.vectors(tenant_id).upsert(some, vectors, fields=fields, model=standby.model)
+            after_each()
+    except VectorsMissing:
+        log.info("standby_given_up_meanwhile", space=standby.number)
+    except PipelineError as error:
+        if error.code == "lease_lost":
+            raise
+        use.spaces.standby_failed(error)
+
+
+def settle(
+    tenant_id: TenantId,
+    connection: Connection,
+    complete: Mapping[int, Collection[Generation]],
+    generations: Collection[Generation],
+    use: Resources,
+) -> EmbeddingSpace:
+    """Hold the pointer still, and make sure that what is about to be shown can be found. Gives the active space.
+
+    ``complete``: by space, which generations have all their vectors. Raises VectorsMissing where one lacks them in the
+    active space; what the standby lacks is noted.
+    """
+    held = use.spaces.hold(connection)
+    short = [generation for generation in generations if generation not in complete.get(held.active.number, ())]
+    if short:
+        raise VectorsMissing(f"{len(short)} of {len(generations)} documents have fewer vectors than chunks")
+    if held.standby is not None:
+        ready = complete.get(held.standby.number, ())
+        behind = [(g.scope.namespace, g.document_id) for g in generations if g not in ready]
+        Backlog(connection, tenant_id, held.standby.number).add(behind)
+    return held.active
+
+
+def embed_everywhere(
+    texts: Sequence[str], use: Resources, *, tenant_id: TenantId, purpose: Purpose
+) -> dict[EmbeddingSpace, Matrix]:
+    """The vectors of these texts in every live space; the standby's only if its model answers.
+
+    Raises what the active space's model raises, and VectorsMissing if that is not the active one any more.
+    """
+    embedder = use.embedder
+    vectors = vectors_of(tenant_id, texts, use, purpose=purpose, embedder=embedder)
+    live = use.spaces.live()
+    active = live.of(embedder.model, vectors.shape[1])
+    if active is None:
+        raise VectorsMissing(f"{embedder.model} was switched away meanwhile", retry_after_s=FRESH_S)
+    found = {active: vectors}
+    for space in live.every:
+        if space != active and use.spaces.standby_answers:
+            try:
+                other = use.spaces.embedder(space)
+                seconds = use.settings.ingest_lease_s / 3
+                found[space] = vectors_of(tenant_id, texts, use, purpose=purpose, embedder=other, timeout_s=seconds)
+            except PipelineError as error:
+                use.spaces.standby_failed(error)
+    return found
+
+
+def write_everywhere(
+    tenant_id: TenantId,
+    connection: Connection,
+    chunks: Sequence[Chunk],
+    vectors: Mapping[EmbeddingSpace, Matrix],
+    fields: Mapping[Generation, DocumentFields],
+    use: Resources,
+) -> None:
+    """Write vectors of shown chunks, whose documents are locked, into every live space; note what the standby lacks.
+
+    Raises VectorsMissing if none were made for the space that is active now.
+    """
+    held = use.spaces.hold(connection)
+    if held.active not in vectors:
+        raise VectorsMissing("the model was switched while it was thinking", retry_after_s=FRESH_S)
+    for space in held.every:
+        if space in vectors:
+            use.vectors(tenant_id).upsert(chunks, vectors[space], fields=fields, model=space.model)
+        else:
+            documents = {(chunk.generation.scope.namespace, chunk.generation.document_id) for chunk in chunks}
+            Backlog(connection, tenant_id, space.number).add(documents)
