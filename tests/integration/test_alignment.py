@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -108,6 +109,20 @@ class DescribeDamage:
         assert verify(corner.tenant, None, corner.use, repair=True).miscounted >= 1
         assert corner.shown() == shown
         corner.assert_clean()
+
+    @pytest.mark.parametrize("body", [b"name,note\nbolt,long\n", b'name,note\nbolt,"never closed\n'])
+    def it_cuts_it_again_in_the_parser_process(self, corner, body):
+        upload = replace(_upload("table", "x"), body=b"name,note\nbolt,long\n", media_type="text/csv")
+        corner.ingest(upload)
+        mysql(corner, "UPDATE payloads SET body = :body WHERE tenant_id = :tenant", body=body)
+        mysql(corner, "DELETE FROM chunks WHERE tenant_id = :tenant")
+        corner.use.parser.close()
+        assert verify(corner.tenant, None, corner.use, repair=True).miscounted == 1
+        process = corner.use.parser._process
+        assert process is not None
+        assert process.asked == 1
+        count = mysql(corner, "SELECT COUNT(*) FROM chunks WHERE tenant_id = :tenant").scalar_one()
+        assert count == (0 if b"never" in body else 1)
 
     def it_drops_rows_nobody_needs(self, corner):
         shown = fill(corner, 4)
