@@ -57,6 +57,7 @@ class Gateway:
         self._threads: CapacityLimiter | None = None
         self._heavy: CapacityLimiter | None = None
         self._parsing: CapacityLimiter | None = None
+        self._previews: CapacityLimiter | None = None
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call something that blocks, in a thread."""
@@ -72,6 +73,11 @@ class Gateway:
         """The same for what goes through the parser process. Who waits for his turn takes no thread."""
         self._parsing = self._parsing or CapacityLimiter(PARSER_THREADS)
         return await to_thread.run_sync(lambda: function(*args, **kwargs), limiter=self._parsing)
+
+    async def run_preview(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """The same for previews: one at a time, as there is one process that parses, and they hold up nobody else."""
+        self._previews = self._previews or CapacityLimiter(1)
+        return await to_thread.run_sync(lambda: function(*args, **kwargs), limiter=self._previews)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Let something go on after the request that began it."""

@@ -21,6 +21,7 @@ from api_gateway.wire.events import ItemFailed, JobProgress
 from api_gateway.wire.examples import ExamplesForm, ExamplesRequest
 from api_gateway.wire.files import FilesForm
 from api_gateway.wire.generations import RollbackRequest
+from api_gateway.wire.preview import PreviewForm, PreviewRequest
 from api_gateway.wire.queries import QueryRequest
 from api_gateway.wire.shapes import ProblemBody
 from api_gateway.wire.webhooks import RotateRequest, WebhookRequest
@@ -59,6 +60,8 @@ def describe(app: FastAPI) -> dict[str, Any]:
                 StartRequest,
                 CompareRequest,
                 SwitchRequest,
+                PreviewRequest,
+                PreviewForm,
             )
         ]
         _, found = models_json_schema(

@@ -10,6 +10,7 @@ with Chordwise("http://127.0.0.1:8080", api_key) as client:
 
 from chordwise.archive import Manifest
 from chordwise.async_client import AsyncChordwise
+from chordwise.chunk_results import Chunk, ChunkResult, Preview, PreviewedChunk
 from chordwise.client import Chordwise
 from chordwise.documents import Document
 from chordwise.errors import (
@@ -58,6 +59,8 @@ __all__ = [
     "BookStatistics",
     "Chordwise",
     "ChordwiseError",
+    "Chunk",
+    "ChunkResult",
     "Citation",
     "ConnectionFailed",
     "Context",
@@ -86,6 +89,8 @@ __all__ = [
     "NotConfigured",
     "NotGenuine",
     "PayloadReference",
+    "Preview",
+    "PreviewedChunk",
     "ProblemError",
     "QueryFailed",
     "QueryResult",

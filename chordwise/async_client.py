@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar, Unpack, cast, overload
 import httpx
 
 from chordwise.archive import Manifest
+from chordwise.chunks import AsyncChunkMethods
 from chordwise.config import from_environment
 from chordwise.documents import IngestOptions
 from chordwise.examples import ExamplesImport, ExampleStatistics, ExamplesVerification
@@ -33,7 +34,7 @@ from chordwise.usage import UsageReport
 T = TypeVar("T")
 
 
-class AsyncChordwise:
+class AsyncChordwise(AsyncChunkMethods):
     """``Chordwise`` for asyncio: the same methods, arguments, results and errors, to be awaited.
 
     For one event loop; use ``async with``, or close it. Files are read while the loop waits, so hand large ones to
@@ -46,7 +47,7 @@ class AsyncChordwise:
         known = from_environment()
         self._timeout_s = timeout
         self._http = httpx.AsyncClient(**client_arguments(url or known.url, api_key or known.api_key))
-        self._operations = Operations(RetryPolicy(retries=retries), timeout_s=timeout)
+        self._operations: Operations = Operations(RetryPolicy(retries=retries), timeout_s=timeout)
 
     async def __aenter__(self) -> Self:
         return self

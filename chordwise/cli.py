@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from chordwise.commands import screen
+from chordwise.commands.chunks import chunks
 from chordwise.commands.dead_letters import dead_letters
 from chordwise.commands.doctor import doctor
 from chordwise.commands.documents import app as documents
@@ -40,6 +41,7 @@ app.add_typer(documents, name="documents")
 app.command("import-examples")(import_examples)
 app.add_typer(examples)
 app.add_typer(webhooks, name="webhooks")
+app.add_typer(chunks, name="chunks")
 app.command()(verify)
 app.command("export")(export_namespace)
 app.command("import")(import_archive)

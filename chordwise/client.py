@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar, Unpack, cast, overload
 import httpx
 
 from chordwise.archive import Manifest
+from chordwise.chunks import ChunkMethods
 from chordwise.config import from_environment
 from chordwise.documents import IngestOptions
 from chordwise.examples import ExamplesImport, ExampleStatistics, ExamplesVerification
@@ -33,7 +34,7 @@ from chordwise.usage import UsageReport
 T = TypeVar("T")
 
 
-class Chordwise:
+class Chordwise(ChunkMethods):
     """A connection to one Chordwise server with one API key. Safe to share between threads; close it, or use ``with``.
 
     ``url`` and ``api_key`` default to CHORDWISE_URL and CHORDWISE_API_KEY. ``timeout`` is in seconds, for one request
@@ -50,7 +51,7 @@ class Chordwise:
         known = from_environment()
         self._timeout_s = timeout
         self._http = httpx.Client(**client_arguments(url or known.url, api_key or known.api_key))
-        self._operations = Operations(RetryPolicy(retries=retries), timeout_s=timeout)
+        self._operations: Operations = Operations(RetryPolicy(retries=retries), timeout_s=timeout)
 
     def __enter__(self) -> Self:
         return self

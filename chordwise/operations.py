@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 from urllib.parse import quote
 
+from chordwise.chunks import ChunkOperations
 from chordwise.control import ControlOperations
 from chordwise.decoding import decode
 from chordwise.documents import Document, IngestOptions, document_at, document_batches, is_url
@@ -58,6 +59,7 @@ def with_urls(things: Iterable[Ingestible] | Ingestible, url: str | Iterable[str
 
 
 class Operations(
+    ChunkOperations,
     ControlOperations,
     ExampleOperations,
     GenerationOperations,

@@ -245,6 +245,7 @@ class NamespaceAlignment(Result):
     miscounted: int = 0
     leftover: int = 0
     statistics: int = 0
+    document_vectors: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,12 +261,13 @@ class Alignment(Result):
     miscounted: int = 0
     leftover: int = 0
     statistics: int = 0
+    document_vectors: int = 0
 
     @property
     def aligned(self) -> bool:
         """Whether there is no difference of any kind."""
         vectors = self.missing or self.orphaned or self.stale or self.misplaced
-        return not (vectors or self.miscounted or self.leftover or self.statistics)
+        return not (vectors or self.miscounted or self.leftover or self.statistics or self.document_vectors)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,11 +48,12 @@ class Scope:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunking:
     """How a document is cut. ``max_tokens`` bounds a chunk; ``overlap`` is the share of it repeated in the next
-    chunk when a long paragraph has to be cut into windows."""
+    chunk when a long paragraph has to be cut into windows. ``options`` are those of the strategy alone."""
 
     strategy: str = "sentences"
     max_tokens: int = 400
     overlap: float = 0.2
+    options: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +76,23 @@ class Parsed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """What a story says of one of its segments. ``attributes`` are fields it has beside the known ones, as text."""
+
+    chapter_id: str | None = None
+    story_time: int | None = None
+    entity_names: tuple[str, ...] = ()
+    summary: str | None = None
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """A chunk before it has an id: ``text`` is ``parsed.text[start:end]``."""
+    """A chunk before it has an id: ``text`` is ``parsed.text[start:end]``.
+
+    ``parent``: the ordinal of the parent it is part of, None if it has none. ``index``: its place in its parent, or in
+    the document where there is none, counted from 0.
+    """
 
     text: str
     start: int
@@ -84,6 +100,10 @@ class Passage:
     token_count: int
     heading_path: tuple[str, ...] = ()
     page: int | None = None
+    chunk_type: str = "parent"
+    parent: int | None = None
+    index: int = 0
+    segment: Segment | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +148,17 @@ class Generation:
         parts = (self.scope.tenant_id, self.scope.namespace, self.document_id, str(self.number), str(ordinal))
         return ChunkId(str(uuid.uuid5(_CHUNK_IDS, "\x1f".join(parts))))
 
+    def parent_id(self, ordinal: int) -> ChunkId:
+        """The same for a parent. A UUID of version 8 that ends in the ordinal: in order of id is in order of the text."""
+        parts = (self.scope.tenant_id, self.scope.namespace, self.document_id, str(self.number), "parents")
+        prefix = uuid.uuid5(_CHUNK_IDS, "\x1f".join(parts)).hex[:24]
+        return ChunkId(str(uuid.UUID(f"{prefix[:12]}8{prefix[13:]}{ordinal:08x}")))
+
+
+def parent_ordinal(parent_id: str) -> int:
+    """The ordinal in the id of a parent."""
+    return int(parent_id[-8:], 16)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
@@ -140,6 +171,21 @@ class Chunk:
     terms: tuple[str, ...]
     content_hash: bytes
     embedding_text: str
+
+    @property
+    def parent_id(self) -> ChunkId | None:
+        """The id of the parent it is part of."""
+        return None if self.passage.parent is None else self.generation.parent_id(self.passage.parent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParentChunk:
+    """A larger passage that is read with its children, and never searched itself."""
+
+    chunk_id: ChunkId
+    generation: Generation
+    ordinal: int
+    passage: Passage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,11 +20,11 @@ from api_gateway.wire import chunks as wire
 from api_gateway.wire.answers import json_response, page_response
 from api_gateway.wire.chunks import ChunkResults, ChunksDeleteRequest, ChunksEditRequest, OwnedChunkPage
 from api_gateway.wire.fields import namespace_parameter
+from pipeline.flows import listing
 from pipeline.flows.chunk_edit import Edited, delete_chunks, edit_chunks
-from pipeline.records import ChunkId, DocumentId
-from pipeline.stores.chunk_edits import ChunkEdits, ChunkOrder, OwnedChunk
+from pipeline.records import ChunkId
+from pipeline.stores.chunk_edits import ChunkOrder, OwnedChunk
 from pipeline.stores.tenants import Principal
-from pipeline.stores.work import unit_of_work
 
 router = APIRouter(tags=["chunks"])
 
@@ -53,30 +53,37 @@ async def list_chunks(
     namespace: Annotated[str, Parameter(description="The namespace the chunks are in.")],
     document_id: Annotated[str | None, Parameter(max_length=64, description="Only those of this document.")] = None,
     enabled: Annotated[bool | None, Parameter(description="Only those that searches see, or do not see.")] = None,
+    chunk_type: Annotated[
+        str | None,
+        Parameter(max_length=16, description="Only those of this type: parent, child, sentence, qa, segment."),
+    ] = None,
+    parent_id: Annotated[str | None, Parameter(max_length=36, description="Only the children of this parent.")] = None,
     order_by: Annotated[
-        ChunkOrder, Parameter(description="`document_id` is by document, and in the order of the text within it.")
+        ChunkOrder, Parameter(description="`document_id` is by document, parent_id and chunk_index.")
     ] = "document_id",
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """Chunks of published generations."""
+    """Chunks of published generations, and the parents they are part of."""
     gateway = gateway_of(request)
     within = namespace_parameter(namespace)
     after = _position(cursor, order_by)
 
-    def read() -> list[OwnedChunk]:
-        with unit_of_work(gateway.resources.mysql) as work:
-            return ChunkEdits(work.connection, principal.tenant_id).page(
-                within,
-                document_id=None if document_id is None else DocumentId(document_id),
-                enabled=enabled,
-                order_by=order_by,
-                after=after,
-                limit=limit + 1,
-            )
-
-    found, following = cursors.page(await gateway.run(read), limit, lambda last: _cursor(last, order_by))
-    return page_response([wire.owned(chunk) for chunk in found], following)
+    listed = await gateway.run(
+        listing.list_chunks,
+        principal.tenant_id,
+        within,
+        gateway.resources,
+        document_id=document_id,
+        enabled=enabled,
+        chunk_type=chunk_type,
+        parent_id=parent_id,
+        order_by=order_by,
+        after=after,
+        limit=limit + 1,
+    )
+    found, following = cursors.page(listed, limit, lambda last: _cursor(last[0], order_by))
+    return page_response([wire.owned(chunk, window) for chunk, window in found], following)
 
 
 @router.put(
@@ -115,7 +122,7 @@ async def edit(
     summary="Delete chunks",
 )
 async def delete(request: Request, principal: Writer) -> Response:
-    """Exactly those that are named. A document whose last chunk is deleted goes with it."""
+    """Those that are named, and the children of a parent. A document whose last chunk is deleted goes with it."""
     gateway = gateway_of(request)
     sent = await _body(request, principal, ChunksDeleteRequest)
     _refuse_repeated(sent.chunk_ids, "/chunk_ids/{}")
@@ -150,18 +157,17 @@ def _answer(found: list[Edited]) -> Response:
 
 def _position(cursor: str | None, order_by: ChunkOrder) -> tuple[Any, ...] | None:
     if order_by == "document_id":
-        return cursors.decode(cursor, "owned_chunks", str, int)
-    found = cursors.decode(cursor, order_by, str, str, int)
+        return cursors.decode(cursor, "owned_chunks", str, int, int)
+    found = cursors.decode(cursor, order_by, str, str, int, int)
     if found is None:
         return None
     try:
-        return datetime.fromisoformat(found[0]), found[1], found[2]
+        return datetime.fromisoformat(found[0]), *found[1:]
     except ValueError:
         raise cursors.foreign() from None
 
 
 def _cursor(last: OwnedChunk, order_by: ChunkOrder) -> str:
-    place = (last.generation.document_id, last.ordinal)
     if order_by == "document_id":
-        return cursors.encode("owned_chunks", *place)
-    return cursors.encode(order_by, last.updated_at.replace(tzinfo=None).isoformat(), *place)
+        return cursors.encode("owned_chunks", *last.place)
+    return cursors.encode(order_by, last.updated_at.replace(tzinfo=None).isoformat(), *last.place)

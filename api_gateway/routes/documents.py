@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Request
@@ -17,13 +18,15 @@ from api_gateway.problems import Problem
 from api_gateway.routes.documenting import Cursor, Limit, answers, json_body
 from api_gateway.submitting import batch_of
 from api_gateway.wire import answers as wire
+from api_gateway.wire.chunks import of_document
 from api_gateway.wire.documents import DocumentsRequest
 from api_gateway.wire.fields import namespace_parameter, tidy_document_id
 from api_gateway.wire.shapes import ChunkPage, Document, DocumentPage, JobAccepted
+from pipeline.flows import listing
 from pipeline.flows.edit import delete_document
 from pipeline.flows.intake import Ticket, accept
-from pipeline.records import DocumentId, Generation, Namespace, Scope, TenantId
-from pipeline.stores.chunks import Chunks, StoredChunk
+from pipeline.records import DocumentId, Namespace, TenantId
+from pipeline.stores.chunk_edits import OwnedChunk
 from pipeline.stores.documents import Documents, DocumentView
 from pipeline.stores.tenants import Principal
 from pipeline.stores.work import unit_of_work
@@ -135,7 +138,7 @@ async def delete(request: Request, principal: Writer, document_id: Id, namespace
 
 @router.get(
     "/v1/documents/{document_id}/chunks",
-    responses=answers(200, ChunkPage, "One page of chunks, in the order of the text.", 401, 403, 404, 422, 503),
+    responses=answers(200, ChunkPage, "One page of chunks, by parent_id and chunk_index.", 401, 403, 404, 422, 503),
     summary="List a document's chunks",
 )
 async def list_chunks(
@@ -146,23 +149,21 @@ async def list_chunks(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """Those of the generation that searches see; none while the first one is on its way."""
+    """Those of the generation that searches see, with their parents; none while the first one is on its way."""
     gateway = gateway_of(request)
     within, known = namespace_parameter(namespace), known_document_id(document_id)
-    after = cursors.decode(cursor, "chunks", int)
+    after = cursors.decode(cursor, "chunks", int, int)
 
-    def read() -> list[StoredChunk]:
-        number = _view(principal.tenant_id, within, known, gateway).generation
-        if number is None:
-            return []
-        scope = Scope(tenant_id=principal.tenant_id, namespace=within)
-        generation = Generation(scope=scope, document_id=known, number=number)
-        with unit_of_work(gateway.resources.mysql) as work:
-            chunks = Chunks(work.connection, principal.tenant_id)
-            return chunks.of_document(generation, after=after[0] if after else -1, limit=limit + 1)
+    def read() -> Sequence[tuple[OwnedChunk, str | None]]:
+        _view(principal.tenant_id, within, known, gateway)
+        place = (known, *after) if after else None
+        use = gateway.resources
+        return listing.list_chunks(principal.tenant_id, within, use, document_id=known, after=place, limit=limit + 1)
 
-    found, following = cursors.page(await gateway.run(read), limit, lambda last: cursors.encode("chunks", last.ordinal))
-    return wire.page_response([wire.chunk(stored) for stored in found], following)
+    found, following = cursors.page(
+        await gateway.run(read), limit, lambda last: cursors.encode("chunks", *last[0].place[1:])
+    )
+    return wire.page_response([of_document(chunk, window) for chunk, window in found], following)
 
 
 def _view(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, gateway: Gateway) -> DocumentView:

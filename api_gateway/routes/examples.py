@@ -131,7 +131,7 @@ def _handed_in(
 async def _sent_file(
     request: Request, principal: Principal, gateway: Gateway
 ) -> tuple[wire.ExamplesForm, Book, str | None]:
-    sent = await read_form(request, gateway)
+    sent = await read_form(request, gateway, gateway.settings.max_body_bytes)
     try:
         form = wire.to_form([(name, value) for name, value in sent.multi_items() if isinstance(value, str)])
         require_same_tenant(principal, form.tenant_id)

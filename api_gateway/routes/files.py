@@ -67,7 +67,7 @@ _FORM: dict[str, Any] = {
 async def submit(request: Request, principal: Writer) -> Response:
     """Any number of `file` parts: txt, md, html, pdf, docx, xlsx, csv, json, jsonl. A file's name becomes its document's id."""
     gateway = gateway_of(request)
-    sent = await read_form(request, gateway)
+    sent = await read_form(request, gateway, gateway.settings.max_body_bytes)
     try:
         ticket = await gateway.run_heavy(_accept, sent, principal, request.state.request_id, gateway)
     finally:
@@ -75,14 +75,15 @@ async def submit(request: Request, principal: Writer) -> Response:
     return wire.accepted_response(ticket)
 
 
-async def read_form(request: Request, gateway: Gateway) -> FormData:
-    """A multipart body. Raises Problem; close the form when done with its files."""
+async def read_form(request: Request, gateway: Gateway, limit: int) -> FormData:
+    """A multipart body of up to ``limit`` bytes. Raises Problem 400, 413 or 415; close the form when done
+    with its files."""
     require_identity(request.headers)
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "multipart/form-data":
         detail = f"This route does not take a body of type {media_type or 'unknown'}; it takes multipart/form-data."
         raise Problem(415, "unsupported_media_type", detail)
-    receive = limited(request.receive, request.headers, gateway.settings.max_body_bytes)
+    receive = limited(request.receive, request.headers, limit)
     # One file more than allowed is let through, to be counted and refused by the same rule as documents.
     most_files = gateway.settings.max_documents_per_batch + 1
     stream = Request(request.scope, receive).stream()

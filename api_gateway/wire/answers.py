@@ -8,11 +8,10 @@ from typing import Any
 import orjson
 from starlette.responses import Response
 
-from api_gateway.wire.shapes import Chunk, Item, Namespace
+from api_gateway.wire.shapes import Item, Namespace
 from pipeline.core.packing import original_type
 from pipeline.flows.intake import Ticket
 from pipeline.records import DocumentFields
-from pipeline.stores.chunks import StoredChunk
 from pipeline.stores.documents import DocumentView
 from pipeline.stores.job_views import ItemView, JobView
 from pipeline.stores.namespaces import NamespaceView
@@ -106,11 +105,6 @@ def _fields(fields: DocumentFields) -> dict[str, Any]:
         "story_time": fields.story_time,
         "metadata": fields.metadata,
     }
-
-
-def chunk(stored: StoredChunk) -> dict[str, Any]:
-    """A chunk as it is sent."""
-    return {name: getattr(stored, name) for name in Chunk.model_fields}
 
 
 def namespace(view: NamespaceView) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from api_gateway.wire.fields import Wire
 from api_gateway.wire.shapes import Chunk, Shape
 from pipeline.flows.chunk_edit import Edit, Edited
-from pipeline.records import ChunkId
+from pipeline.records import ChunkId, Passage, Segment
 from pipeline.stores.chunk_edits import OwnedChunk
 
 MOST_CHUNKS = 500
@@ -33,7 +33,7 @@ def _not_blank(value: str) -> str:
 
 
 def _immutable(_: Any) -> Any:
-    raise ValueError("belongs to the structure of the document and cannot be changed")
+    raise ValueError("belongs to the structure of the document and cannot be changed; upload the document again")
 
 
 ChunkIdText = Annotated[str, AfterValidator(_chunk_id)]
@@ -53,6 +53,14 @@ class ChunkEditIn(Wire):
     ordinal: Immutable = None
     parent_id: Immutable = None
     chunk_type: Immutable = None
+    chunk_index: Immutable = None
+    chapter_id: Immutable = None
+    story_time: Immutable = None
+    entity_names: Immutable = None
+    summary: Immutable = None
+    attributes: Immutable = None
+    window: Immutable = None
+    searched: Immutable = None
     heading_path: Immutable = None
     page: Immutable = None
     start: Immutable = None
@@ -76,10 +84,12 @@ class ChunksDeleteRequest(Wire):
 
 
 class OwnedChunkShape(Chunk):
-    """A chunk as its owner sees it, shown or switched off. Chunks without a parent are parents themselves."""
+    """A chunk as its owner sees it, shown or switched off. `searched` is false for a parent, which is only read with
+    its children. `metadata` and `source_uri` are its document's."""
 
-    parent_id: str | None
-    chunk_type: str
+    searched: bool
+    metadata: dict[str, Any]
+    source_uri: str | None
     enabled: bool
     etag: str
     updated_at: datetime
@@ -117,26 +127,52 @@ def to_edits(sent: ChunksEditRequest, if_match: str | None) -> list[Edit]:
     ]
 
 
-def owned(chunk: OwnedChunk) -> dict[str, Any]:
-    """A chunk as it is sent."""
-    passage = chunk.passage
+def owned(chunk: OwnedChunk, window: str | None) -> dict[str, Any]:
+    """A chunk as its owner gets it."""
+    return {
+        **of_document(chunk, window),
+        "searched": chunk.searched,
+        "metadata": chunk.fields.metadata,
+        "source_uri": chunk.source_uri,
+        "enabled": chunk.enabled,
+        "etag": chunk.etag,
+        "updated_at": chunk.updated_at,
+    }
+
+
+def of_document(chunk: OwnedChunk, window: str | None) -> dict[str, Any]:
+    """A chunk as it is listed with its document."""
+    segment = chunk.passage.segment
     return {
         "chunk_id": chunk.chunk_id,
         "namespace": chunk.generation.scope.namespace,
         "document_id": chunk.generation.document_id,
         "generation": chunk.generation.number,
         "ordinal": chunk.ordinal,
-        "text": passage.text,
-        "heading_path": passage.heading_path,
-        "page": passage.page,
-        "start": passage.start,
-        "end": passage.end,
-        "token_count": passage.token_count,
-        "parent_id": None,
-        "chunk_type": "parent",
-        "enabled": chunk.enabled,
-        "etag": chunk.etag,
-        "updated_at": chunk.updated_at,
+        **passage(chunk.passage),
+        "parent_id": chunk.parent_id,
+        "story_time": chunk.fields.story_time if segment is None or segment.story_time is None else segment.story_time,
+        "window": window,
+    }
+
+
+def passage(found: Passage) -> dict[str, Any]:
+    """A passage with its place and its structure."""
+    segment = found.segment or Segment()
+    return {
+        "text": found.text,
+        "heading_path": found.heading_path,
+        "page": found.page,
+        "start": found.start,
+        "end": found.end,
+        "token_count": found.token_count,
+        "chunk_type": found.chunk_type,
+        "chunk_index": found.index,
+        "chapter_id": segment.chapter_id,
+        "story_time": segment.story_time,
+        "entity_names": segment.entity_names,
+        "summary": segment.summary,
+        "attributes": segment.attributes,
     }
 
 

@@ -9,6 +9,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from api_gateway.bodies import flaws_in
 from api_gateway.problems import LONGEST_POINTER, MOST_ERRORS, places, pointer
+from api_gateway.wire.chunking import ChunkingIn
 from api_gateway.wire.fields import (
     Author,
     DocumentIdText,
@@ -23,17 +24,10 @@ from api_gateway.wire.fields import (
     tidy_document_id,
 )
 from api_gateway.wire.sources import BadSource, SourceIn, content_of, document_id_of
+from pipeline.core.strategies import complete
 from pipeline.flows.intake import Refusal
 from pipeline.records import Chunking, DocumentFields, DocumentId, Upload
 from pipeline.settings import Settings
-
-
-class ChunkingIn(Wire):
-    """How the documents are cut into chunks; what is left out is the installation's choice."""
-
-    strategy: Literal["sentences"] = "sentences"
-    max_tokens: Annotated[int, Field(ge=16, le=8192)] | None = None
-    overlap: Annotated[float, Field(ge=0.0, le=0.5)] | None = None
 
 
 class DocumentIn(Wire):
@@ -74,10 +68,8 @@ _DOCUMENT: TypeAdapter[DocumentIn] = TypeAdapter(DocumentIn)
 
 def to_chunking(sent: ChunkingIn | None, use: Settings) -> Chunking:
     """What was asked for, completed by the settings."""
-    strategy = "sentences" if sent is None else sent.strategy
-    tokens = use.chunk_max_tokens if sent is None or sent.max_tokens is None else sent.max_tokens
-    overlap = use.chunk_overlap if sent is None or sent.overlap is None else sent.overlap
-    return Chunking(strategy=strategy, max_tokens=tokens, overlap=overlap)
+    usual = {"max_tokens": use.chunk_max_tokens, "overlap": use.chunk_overlap}
+    return complete(sent.strategy, sent.options, usual) if sent else complete("sentences", {}, usual)
 
 
 class Intake:

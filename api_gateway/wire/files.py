@@ -11,7 +11,8 @@ from pydantic import ValidationError
 
 from api_gateway.bodies import flaws_in
 from api_gateway.problems import invalid, places, pointer
-from api_gateway.wire.documents import ChunkingIn, DocumentIn, Intake
+from api_gateway.wire.chunking import ChunkingIn
+from api_gateway.wire.documents import DocumentIn, Intake
 from api_gateway.wire.fields import Metadata, NamespaceName, Tags, TypeName, Wire
 from api_gateway.wire.sources import ParserHint, document_id_of, storable, with_hash
 from pipeline.core.parsing import JSONL, media_type_of, split_jsonl

@@ -71,7 +71,8 @@ class RetrieveIn(Wire):
 
 
 class ContextIn(Wire):
-    """How the passages are put together for a prompt. `window` and `parents` are accepted, and not applied yet."""
+    """How the passages are put together for a prompt. `window`: how many chunks before and after a hit are read with
+    it; `parents`: whether the parent of a hit is read instead of it. Left out, documents are read as they were cut."""
 
     format: Literal["markdown", "text"] = "markdown"
     max_tokens: Annotated[int, Field(ge=1, le=32_000)] = 2000
@@ -140,7 +141,9 @@ def to_query(decoded: Decoded, *, tenant_id: TenantId, request_id: str, use: Set
         session_id=sent.session_id,
         experiment_id=sent.experiment_id,
         trace=sent.trace is True,
-        context=ContextOptions(format=context.format, max_tokens=context.max_tokens),
+        context=ContextOptions(
+            format=context.format, max_tokens=context.max_tokens, window=context.window, parents=context.parents
+        ),
     )
 
 

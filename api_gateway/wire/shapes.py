@@ -117,7 +117,12 @@ class Document(Shape):
 
 
 class Chunk(Shape):
-    """A passage of the generation that searches see. Offsets count characters of the parsed text; `end` is exclusive."""
+    """A passage of the generation that searches see. Offsets count characters of the parsed text; `end` is exclusive.
+
+    `chunk_type` is `parent` for a chunk that is part of no other, else `child`, `sentence`, `qa` or `segment`;
+    `chunk_index` is its place in its parent, or in the document. `window`: the text that is read with it. `chapter_id`,
+    `story_time`, `entity_names`, `summary` and `attributes` are those of its segment.
+    """
 
     chunk_id: str
     namespace: str
@@ -130,6 +135,15 @@ class Chunk(Shape):
     start: int
     end: int
     token_count: int
+    chunk_type: str
+    parent_id: str | None
+    chunk_index: int
+    chapter_id: str | None
+    story_time: int | None
+    entity_names: list[str]
+    summary: str | None
+    attributes: dict[str, str]
+    window: str | None
 
 
 class Namespace(Shape):
@@ -163,7 +177,7 @@ class DocumentPage(Shape):
 
 
 class ChunkPage(Shape):
-    """Chunks in the order of the text."""
+    """Chunks by parent and place in it; parents, and chunks without one, come first."""
 
     data: list[Chunk]
     next_cursor: str | None
@@ -238,7 +252,8 @@ class Alive(Shape):
 
 class NamespaceAlignment(Shape):
     """One namespace: chunks without vector, vectors without chunk, vectors of another text or model, vectors in the
-    wrong place, documents with too few or too many chunks, rows nobody needs, wrong keyword statistics."""
+    wrong place, documents with too few or too many chunks, rows nobody needs, wrong keyword statistics, wrong vectors
+    of whole documents."""
 
     namespace: str
     documents: int
@@ -251,6 +266,7 @@ class NamespaceAlignment(Shape):
     miscounted: int
     leftover: int
     statistics: int
+    document_vectors: int
 
 
 class Alignment(Shape):
@@ -265,6 +281,7 @@ class Alignment(Shape):
     miscounted: int
     leftover: int
     statistics: int
+    document_vectors: int
 
 
 class Quota(Shape):

@@ -22,7 +22,8 @@ def verify(
     """Compare the text store with the vector store.
 
     missing: chunks without a vector. orphaned: vectors without a chunk. stale: vectors of an older text. Named only
-    where there are any: misplaced vectors, miscounted documents, leftover rows, wrong statistics. Exits with 1 if
+    where there are any: misplaced vectors, miscounted documents, leftover rows, wrong statistics, wrong
+    vectors of whole documents. Exits with 1 if
     there is any; with --repair, if any is left.
     """
     with screen.connect() as client:
@@ -55,6 +56,9 @@ def _show(alignment: Alignment) -> None:
 
 
 def _counts(alignment: Alignment) -> str:
-    rare = [(getattr(alignment, kind), kind) for kind in ("misplaced", "miscounted", "leftover", "statistics")]
+    rare = [
+        (getattr(alignment, kind), kind)
+        for kind in ("misplaced", "miscounted", "leftover", "statistics", "document_vectors")
+    ]
     named = "".join(f", {count} {kind}" for count, kind in rare if count)
     return f"{alignment.missing} missing, {alignment.orphaned} orphaned, {alignment.stale} stale{named}"

@@ -23,6 +23,7 @@ from pipeline.core.query import (
     filters_as_sent,
 )
 from pipeline.core.reranking import Placed
+from pipeline.core.tokens import count_tokens
 from pipeline.records import ChannelName, ChunkId
 
 
@@ -38,6 +39,8 @@ class Hydrated:
     heading_path: tuple[str, ...]
     published_at: datetime | None
     metadata: Mapping[str, Any]
+    parent_id: str | None = None
+    window: int = 0
 
 
 def answer_chunks(
@@ -52,17 +55,34 @@ def answer_chunks(
 
 
 def answer_context(
-    chunks: Sequence[AnswerChunk], hydrated: Mapping[str, Hydrated], options: ContextOptions
+    chunks: Sequence[AnswerChunk],
+    hydrated: Mapping[str, Hydrated],
+    options: ContextOptions,
+    *,
+    widened: Mapping[str, str] | None = None,
 ) -> AnswerContext:
-    """The passages of an answer as a prompt would get them."""
+    """The passages of an answer as a prompt would get them.
+
+    A hit that is ``widened`` is read with more than itself, unless that takes more than half of the budget; a hit of
+    the same document that stands in what was read before it is not said again.
+    """
+    texts = {
+        chunk_id: text for chunk_id, text in (widened or {}).items() if 2 * count_tokens(text) <= options.max_tokens
+    }
     passages = [
         ContextPassage(
             chunk_id=ChunkId(chunk.chunk_id),
             title=chunk.title,
             heading_path=hydrated[chunk.chunk_id].heading_path,
-            text=chunk.text,
+            text=texts.get(chunk.chunk_id, chunk.text),
         )
-        for chunk in chunks
+        for place, chunk in enumerate(chunks)
+        if not any(
+            before.document_id == chunk.document_id
+            and before.namespace == chunk.namespace
+            and chunk.text in texts.get(before.chunk_id, "")
+            for before in chunks[:place]
+        )
     ]
     context = build_context(passages, max_tokens=options.max_tokens, style=options.format)
     citations = tuple({"marker": cited.marker, "chunk_id": cited.chunk_id} for cited in context.citations)

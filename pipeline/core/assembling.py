@@ -3,22 +3,44 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from pipeline.core.chunking import chunk, embedding_text
+from pipeline.core.chunking import embedding_text
+from pipeline.core.strategies import cut, searched_text
 from pipeline.core.terms import Tokenizer, analyze
 from pipeline.errors import DocumentTooLarge, EmptyDocument
-from pipeline.records import Chunk, Chunking, Generation, Parsed
+from pipeline.records import Chunk, Chunking, Generation, ParentChunk, Parsed, Passage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembled:
+    """A document as both stores will know it. ``parents`` are in MySQL alone."""
+
+    chunks: list[Chunk]
+    parents: Sequence[ParentChunk] = ()
 
 
 def assemble(
     parsed: Parsed, generation: Generation, *, title: str | None, chunking: Chunking, tokenizer: Tokenizer, limit: int
 ) -> list[Chunk]:
-    """Cut, analyse and name the chunks of one generation.
+    """The chunks of `assemble_all`."""
+    found = assemble_all(parsed, generation, title=title, chunking=chunking, tokenizer=tokenizer, limit=limit)
+    return found.chunks
+
+
+def assemble_all(
+    parsed: Parsed, generation: Generation, *, title: str | None, chunking: Chunking, tokenizer: Tokenizer, limit: int
+) -> Assembled:
+    """Cut, analyse and name the chunks of one generation, and their parents.
+
+    Ordinals count chunks without a parent first, then by parent and place in it: the order in which they are listed.
 
     The title is analysed with every chunk, so that a chunk deep in a document can be found by what the document is
     about. Raises EmptyDocument when nothing is left, DocumentTooLarge above ``limit`` chunks.
     """
-    passages = chunk(parsed, chunking)
+    found = cut(parsed, chunking)
+    passages = in_order(found.passages)
     if not passages:
         raise EmptyDocument("the document has no text to index")
     if len(passages) > limit:
@@ -26,8 +48,9 @@ def assemble(
     title_terms = analyze(title) if title else []
     chunks = []
     for ordinal, passage in enumerate(passages):
-        terms = tokenizer.tokens([*title_terms, *analyze(passage.text)])
-        text = embedding_text(passage, title)
+        searched = searched_text(passage, chunking.strategy)
+        terms = tokenizer.tokens([*title_terms, *analyze(searched)])
+        text = embedding_text(passage, title, text=searched)
         chunks.append(
             Chunk(
                 chunk_id=generation.chunk_id(ordinal),
@@ -39,4 +62,17 @@ def assemble(
                 embedding_text=text,
             )
         )
-    return chunks
+    parents = [
+        ParentChunk(chunk_id=generation.parent_id(ordinal), generation=generation, ordinal=ordinal, passage=passage)
+        for ordinal, passage in enumerate(found.parents)
+    ]
+    return Assembled(chunks=chunks, parents=parents)
+
+
+def in_order(passages: Sequence[Passage]) -> list[Passage]:
+    """Passages in the order of their ordinals."""
+    return sorted(passages, key=_place)
+
+
+def _place(passage: Passage) -> tuple[int, int]:
+    return (-1 if passage.parent is None else passage.parent), passage.index

@@ -26,10 +26,11 @@ def chunk(parsed: Parsed, chunking: Chunking) -> list[Passage]:
     whose heading path is what they have in common, and that a heading with little below it goes with what follows.
     Takes time linear in the text.
 
-    Raises ValueError for a strategy other than ``sentences``, a budget below 1 or an overlap outside [0, 1).
+    This is the strategy ``sentences``, and what the others are made of (see `core/strategies`).
+    Raises ValueError for another strategy, a budget below 1 or an overlap outside [0, 1).
     """
     if chunking.strategy != "sentences":
-        raise ValueError(f"there is no chunking strategy {chunking.strategy}; there is: sentences")
+        raise ValueError(f"this cuts by sentences, not by {chunking.strategy}")
     if chunking.max_tokens < 1 or not 0 <= chunking.overlap < 1:
         raise ValueError("max_tokens must be at least 1 and overlap at least 0 and below 1")
     text, tokens = parsed.text, TokenMap(parsed.text)
@@ -43,8 +44,9 @@ def chunk(parsed: Parsed, chunking: Chunking) -> list[Passage]:
     return passages
 
 
-def embedding_text(passage: Passage, title: str | None) -> str:
-    """What is embedded for ``passage``: where it stands, title and headings in one line, and below it its text.
+def embedding_text(passage: Passage, title: str | None, *, text: str | None = None) -> str:
+    """What is embedded for ``passage``: where it stands, title and headings in one line, and below it its text, or
+    what its strategy looks it up by (``text``).
 
     A heading that repeats the title, or with which the text begins anyway, is not said twice.
     """
@@ -52,7 +54,8 @@ def embedding_text(passage: Passage, title: str | None) -> str:
     if headings and passage.text.startswith(headings[-1]):
         headings.pop()
     place = " > ".join([title, *headings] if title else headings)
-    return f"{place}\n{passage.text}" if place else passage.text
+    body = passage.text if text is None else text
+    return f"{place}\n{body}" if place else body
 
 
 def _grouped(sections: Sequence[Section], tokens: TokenMap, max_tokens: int) -> Iterator[list[Section]]:

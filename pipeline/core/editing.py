@@ -6,24 +6,34 @@ import hashlib
 from dataclasses import replace
 
 from pipeline.core.chunking import embedding_text
+from pipeline.core.strategies import searched_text
 from pipeline.core.terms import analyze, tokenizer_of
 from pipeline.core.tokens import count_tokens
 from pipeline.records import Chunk, ChunkId, Generation, Passage
 
 
 def edited(
-    *, chunk_id: ChunkId, generation: Generation, ordinal: int, passage: Passage, text: str, title: str | None
+    *,
+    chunk_id: ChunkId,
+    generation: Generation,
+    ordinal: int,
+    passage: Passage,
+    text: str,
+    title: str | None,
+    strategy: str,
 ) -> Chunk:
-    """The chunk as ingestion would have made it with ``text`` in this place. Offsets go on naming the original passage."""
+    """The chunk as ingestion would have made it with ``text`` in this place, by the same strategy. Offsets go on naming
+    the original passage."""
     changed = replace(passage, text=text, token_count=count_tokens(text))
     tokenizer = tokenizer_of(generation.scope)
-    whole = embedding_text(changed, title)
+    searched = searched_text(changed, strategy)
+    whole = embedding_text(changed, title, text=searched)
     return Chunk(
         chunk_id=chunk_id,
         generation=generation,
         ordinal=ordinal,
         passage=changed,
-        terms=tuple(tokenizer.tokens([*(analyze(title) if title else []), *analyze(text)])),
+        terms=tuple(tokenizer.tokens([*(analyze(title) if title else []), *analyze(searched)])),
         content_hash=hashlib.sha256(whole.encode()).digest(),
         embedding_text=whole,
     )

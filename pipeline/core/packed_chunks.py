@@ -14,13 +14,17 @@ from numpy.typing import NDArray
 
 from pipeline.core.chunking import embedding_text
 from pipeline.core.packing import Enclosed, Origin
+from pipeline.core.strategies import searched_text
 from pipeline.core.terms import Tokenizer, analyze
 from pipeline.errors import DocumentTooLarge, EmptyDocument, InvalidPackedDocument
-from pipeline.records import Chunk, Generation, Passage
+from pipeline.records import Chunk, Generation, ParentChunk, Passage, Segment
 
 _MOST = 2**31 - 1  # of every number: what fits into all columns it may end in
 _LONGEST_TEXT = 1_000_000  # characters of a chunk; an edited one has at most 64,000
 _MOST_HEADINGS = 64
+_LONGEST_TYPE = 16  # characters
+_MOST_NAMES = 1000  # of one segment
+_LATEST = 2**63 - 1
 _UNIT = 0.02  # how far from 1 the length of a unit vector of halves may be
 
 
@@ -45,6 +49,7 @@ class Unpacked:
     marks: Mapping[int, Mark]
     vectors: Mapping[int, NDArray[np.float32]]
     model: str
+    parents: Sequence[ParentChunk] = ()
 
 
 def chunk_line(*, ordinal: int, passage: Passage, content_hash: bytes, mark: Mark, has_vector: bool) -> bytes:
@@ -62,8 +67,35 @@ def chunk_line(*, ordinal: int, passage: Passage, content_hash: bytes, mark: Mar
         "version": mark.version,
         "edited_at": mark.edited_at,
         "vector": has_vector,
+        "chunk_type": passage.chunk_type,
+        "parent": passage.parent,
+        "index": passage.index,
+        "segment": None if passage.segment is None else _segment_said(passage.segment),
     }
     return orjson.dumps(found, option=orjson.OPT_UTC_Z)
+
+
+def parent_said(ordinal: int, passage: Passage) -> dict[str, Any]:
+    """A parent as it stands in its document's line."""
+    return {
+        "ordinal": ordinal,
+        "text": passage.text,
+        "start": passage.start,
+        "end": passage.end,
+        "token_count": passage.token_count,
+        "heading_path": passage.heading_path,
+        "page": passage.page,
+    }
+
+
+def _segment_said(segment: Segment) -> dict[str, Any]:
+    return {
+        "chapter_id": segment.chapter_id,
+        "story_time": segment.story_time,
+        "entity_names": segment.entity_names,
+        "summary": segment.summary,
+        "attributes": dict(segment.attributes),
+    }
 
 
 def unpack(
@@ -72,6 +104,7 @@ def unpack(
     generation: Generation,
     *,
     title: str | None,
+    strategy: str,
     tokenizer: Tokenizer,
     model: str,
     dimension: int,
@@ -79,7 +112,8 @@ def unpack(
 ) -> Unpacked:
     """The document as chunks of ``generation``: places and texts as they were, ids, terms and hashes made anew.
 
-    A vector is kept if it was made by ``model`` in ``dimension`` from the very text that would be embedded here.
+    ``strategy`` is the one that cut the document; it says what a chunk is found by. A vector is kept if it was made by
+    ``model`` in ``dimension`` from the very text that would be embedded here.
     Raises EmptyDocument, DocumentTooLarge above ``limit`` chunks, or InvalidPackedDocument.
     """
     if not enclosed.chunks:
@@ -97,7 +131,8 @@ def unpack(
         if chunks and ordinal <= chunks[-1].ordinal:
             raise read.wrong("ordinal", "must be above that of the chunk before")
         passage, mark = _passage(read), _mark(read)
-        text = embedding_text(passage, title)
+        searched = searched_text(passage, strategy)
+        text = embedding_text(passage, title, text=searched)
         digest = hashlib.sha256(text.encode()).digest()
         if read.flag("vector"):
             if mark.enabled and read.value("content_hash") == digest.hex():
@@ -111,7 +146,7 @@ def unpack(
                 generation=generation,
                 ordinal=ordinal,
                 passage=passage,
-                terms=tuple(tokenizer.tokens([*title_terms, *analyze(passage.text)])),
+                terms=tuple(tokenizer.tokens([*title_terms, *analyze(searched)])),
                 content_hash=digest,
                 embedding_text=text,
             )
@@ -121,7 +156,11 @@ def unpack(
     if same:
         _require_unit(matrix)
     vectors = {ordinal: matrix[place] for ordinal, place in places.items()} if same else {}
-    return Unpacked(chunks=chunks, marks=marks, vectors=vectors, model=model)
+    parents = _parents(enclosed.description.get("parents"), generation)
+    known = {parent.ordinal for parent in parents}
+    if any(chunk.passage.parent is not None and chunk.passage.parent not in known for chunk in chunks):
+        raise InvalidPackedDocument("a chunk names a parent that the document does not have")
+    return Unpacked(chunks=chunks, marks=marks, vectors=vectors, model=model, parents=parents)
 
 
 def _vectors(content: bytes, told: int, dimension: int) -> NDArray[np.float32]:
@@ -150,7 +189,56 @@ def _passage(read: _Line) -> Passage:
         raise read.wrong("heading_path", f"must be at most {_MOST_HEADINGS} strings")
     page = None if read.value("page", None) is None else read.whole("page")
     tokens = read.whole("token_count")
-    return Passage(text=text, start=start, end=end, token_count=tokens, heading_path=tuple(path), page=page)
+    kind = read.text("chunk_type", most=_LONGEST_TYPE, default="parent")
+    return Passage(
+        text=text,
+        start=start,
+        end=end,
+        token_count=tokens,
+        heading_path=tuple(path),
+        page=page,
+        chunk_type=kind,
+        parent=None if read.value("parent", None) is None else read.whole("parent"),
+        index=read.whole("index", 0),
+        segment=_segment(read),
+    )
+
+
+def _segment(read: _Line) -> Segment | None:
+    found = read.value("segment", None)
+    if found is None:
+        return None
+    if not isinstance(found, dict):
+        raise read.wrong("segment", "must be an object")
+    chapter, summary, time = found.get("chapter_id"), found.get("summary"), found.get("story_time")
+    names, attributes = found.get("entity_names", []), found.get("attributes", {})
+    are_texts = (
+        isinstance(names, list)
+        and isinstance(attributes, dict)
+        and len(names) + len(attributes) <= _MOST_NAMES
+        and all(map(_storable, [*names, *attributes, *attributes.values()]))
+        and all(value is None or _storable(value) for value in (chapter, summary))
+    )
+    if not are_texts or not (time is None or (type(time) is int and abs(time) <= _LATEST)):
+        raise read.wrong("segment", "is not what a story says of a segment")
+    return Segment(
+        chapter_id=chapter, story_time=time, entity_names=tuple(names), summary=summary, attributes=attributes
+    )
+
+
+def _parents(said: Any, generation: Generation) -> list[ParentChunk]:
+    if said is None:
+        return []
+    if not isinstance(said, list):
+        raise InvalidPackedDocument("parents must be a list")
+    found = {}
+    for number, line in enumerate(said):
+        read = _Line(orjson.dumps(line), number)
+        ordinal = read.whole("ordinal")
+        found[ordinal] = ParentChunk(
+            chunk_id=generation.parent_id(ordinal), generation=generation, ordinal=ordinal, passage=_passage(read)
+        )
+    return list(found.values())
 
 
 def _mark(read: _Line) -> Mark:
@@ -209,8 +297,8 @@ class _Line:
             raise self.wrong(name, "must be true or false")
         return found
 
-    def text(self, name: str, *, most: int) -> str:
-        found = self.value(name)
+    def text(self, name: str, *, most: int, default: Any = _REQUIRED) -> str:
+        found = self.value(name, default)
         if not _storable(found) or len(found) > most:
             raise self.wrong(name, f"must be a string of at most {most} characters, none of them NUL")
         return str(found)

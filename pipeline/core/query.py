@@ -15,10 +15,13 @@ from pipeline.records import ChannelName, Filters, Namespace, QueryId, TenantId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextOptions:
-    """How the passages are put together for a prompt. ``max_tokens`` bounds the whole text."""
+    """How the passages are put together for a prompt. ``max_tokens`` bounds the whole text. ``window`` and ``parents``:
+    what is read with a hit; None leaves it to the way its document was cut."""
 
     format: Literal["markdown", "text"] = "markdown"
     max_tokens: int = 2000
+    window: int | None = None
+    parents: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,11 @@ from pipeline.core.answering import Hydrated, answer_chunks, answer_context, sou
 from pipeline.core.fusion import Fused, reciprocal_rank_fusion, weighted_fusion
 from pipeline.core.query import Answer, AnswerChunk, AnswerContext, Degradation, Envelope, Query, Stats
 from pipeline.core.reranking import Placed, rerank, rerank_lift
+from pipeline.core.strategies import window_of
 from pipeline.errors import PipelineError, Unavailable
 from pipeline.flows.channels import aside
 from pipeline.flows.resources import Resources
+from pipeline.flows.widening import widened
 from pipeline.records import Candidate, ChannelName, ChunkId, Ranking
 from pipeline.stores.chunks import Chunks, StoredChunk
 from pipeline.stores.work import reading
@@ -74,7 +76,8 @@ def compose(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Cha
         kept, fused={hit.chunk_id: hit for hit in shown}, hydrated=hydrated, envelopes=arrived.usable
     )
     started = time.perf_counter()
-    context = answer_context(chunks, hydrated, query.context)
+    more = _widen(query, chunks, hydrated, use, journal)
+    context = answer_context(chunks, hydrated, query.context, widened=more)
     journal.took("context", started)
     return _answer(arrived, chunks, context, rerank_lift(placed, top_k=query.top_k), journal)
 
@@ -170,6 +173,17 @@ def _hydrate(query: Query, fused: Sequence[Fused], use: Resources, journal: _Jou
     }
 
 
+def _segment_fields(chunk: StoredChunk) -> dict[str, object]:
+    segment = chunk.segment
+    if segment is None:
+        return {}
+    return {
+        "chapter_id": segment.chapter_id,
+        "entity_names": list(segment.entity_names),
+        "summary": segment.summary,
+    }
+
+
 def _hydrated(chunk: StoredChunk) -> Hydrated:
     fields = {
         "type": chunk.type,
@@ -182,6 +196,9 @@ def _hydrated(chunk: StoredChunk) -> Hydrated:
         "generation": chunk.generation,
         "position": chunk.ordinal,
         "heading_path": list(chunk.heading_path),
+        "chunk_type": None if chunk.chunk_type == "parent" else chunk.chunk_type,
+        "parent_id": chunk.parent_id,
+        **_segment_fields(chunk),
         "page": chunk.page,
         "start": chunk.start,
         "end": chunk.end,
@@ -195,6 +212,8 @@ def _hydrated(chunk: StoredChunk) -> Hydrated:
         heading_path=chunk.heading_path,
         published_at=chunk.published_at,
         metadata={**chunk.metadata, **{name: value for name, value in fields.items() if value not in (None, [])}},
+        parent_id=chunk.parent_id,
+        window=window_of(chunk.chunking),
     )
 
 
@@ -228,6 +247,16 @@ def _rerank(
         scores = {}
     journal.took("rerank", started)
     return rerank(order, scores, weight=use.reranker.weight)
+
+
+def _widen(
+    query: Query, chunks: Sequence[AnswerChunk], hydrated: Mapping[str, Hydrated], use: Resources, journal: _Journal
+) -> dict[str, str]:
+    try:
+        return widened(query.tenant_id, chunks, hydrated, query.context, use)
+    except Unavailable as error:
+        journal.lost("context", error.code, "what is read with the hits could not be read")
+        return {}
 
 
 def _answer(

@@ -8,51 +8,31 @@ the old text with, at worst, the vector of the new one, which the reconciler fin
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import structlog
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from pipeline.core.editing import edited
 from pipeline.errors import EmbedderRefused, Unavailable
+from pipeline.flows.edits import Edit, Edited, changed, done, failed, not_found, overtaken
+from pipeline.flows.parent_edit import children_of, follow_children, rewrite_parent
 from pipeline.flows.resources import Resources
 from pipeline.flows.spaces import embed_everywhere, write_everywhere
 from pipeline.records import Chunk, ChunkId, DocumentId, Generation, Namespace, TenantId
 from pipeline.stores.chunk_edits import ChunkEdits, OwnedChunk
 from pipeline.stores.documents import Documents
 from pipeline.stores.engines import Conflict
+from pipeline.stores.parents import Parents
 from pipeline.stores.retired import Retired
 from pipeline.stores.statistics import Statistics
 from pipeline.stores.usage import Purpose
 from pipeline.stores.work import UnitOfWork, unit_of_work
 
+__all__ = ["Edit", "Edited", "delete_chunks", "edit_chunks"]
+
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edit:
-    """What is to become of one chunk; None leaves it as it is. ``etag``: only if it is still this one."""
-
-    chunk_id: ChunkId
-    text: str | None = None
-    enabled: bool | None = None
-    etag: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edited:
-    """What became of it: ``updated``, ``unchanged``, ``deleted``, or ``failed`` with a code and a sentence.
-
-    ``replacement_pending``: a newer upload of the document is on its way and will replace this chunk too.
-    """
-
-    chunk_id: ChunkId
-    status: str
-    etag: str | None = None
-    code: str | None = None
-    detail: str | None = None
-    replacement_pending: bool = False
 
 
 _again = retry(
@@ -79,20 +59,25 @@ class _Plan:
 def edit_chunks(tenant_id: TenantId, edits: Sequence[Edit], use: Resources) -> list[Edited]:
     """Carry out each edit or say why not, in their order; one that fails harms no other. Ids must not repeat.
 
+    A parent that is switched off or on takes its children with it; its text may be changed and is not searched.
+
     Raises EmbedderUnavailable or StoreUnavailable if nothing could be done at all.
     """
     with unit_of_work(use.mysql) as work:
         known = ChunkEdits(work.connection, tenant_id).named([edit.chunk_id for edit in edits])
+        children = children_of(tenant_id, list(known.values()), work)
     results: dict[ChunkId, Edited] = {}
     plans: list[_Plan] = []
     for edit in edits:
         before = known.get(edit.chunk_id)
         if before is None:
-            results[edit.chunk_id] = _not_found(edit.chunk_id)
+            results[edit.chunk_id] = not_found(edit.chunk_id)
         elif edit.etag is not None and edit.etag != before.etag:
-            results[edit.chunk_id] = _changed(before)
+            results[edit.chunk_id] = changed(before)
+        elif not before.searched:
+            results[edit.chunk_id] = _edit_parent(tenant_id, edit, before, children[edit.chunk_id], use)
         elif (plan := _plan(edit, before)) is None:
-            results[edit.chunk_id] = _done(before, "unchanged")
+            results[edit.chunk_id] = done(before, "unchanged")
         else:
             plans.append(plan)
     if plans:
@@ -101,13 +86,40 @@ def edit_chunks(tenant_id: TenantId, edits: Sequence[Edit], use: Resources) -> l
 
 
 def delete_chunks(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resources) -> list[Edited]:
-    """Delete exactly these chunks; a document whose last one is among them goes with it. None named, none deleted."""
+    """Delete exactly these chunks; a parent goes with its children, and a document with its last chunk. None named,
+    none deleted."""
     if not chunk_ids:
         return []
     with unit_of_work(use.mysql) as work:
-        known = ChunkEdits(work.connection, tenant_id).named(chunk_ids)
-    gone = _remove(tenant_id, list(known.values()), use)
-    return [gone.get(chunk_id) or _not_found(chunk_id) for chunk_id in chunk_ids]
+        edits = ChunkEdits(work.connection, tenant_id)
+        known = edits.named(chunk_ids)
+        children = children_of(tenant_id, list(known.values()), work)
+        below = edits.named([child for some in children.values() for child in some])
+    gone = _remove(tenant_id, [chunk for chunk in (known | below).values() if chunk.searched], use)
+    for parent_id, ids in children.items():
+        left = next((gone[child] for child in ids if gone[child].status != "deleted"), None)
+        gone[parent_id] = replace(left or Edited(chunk_id=parent_id, status="deleted"), chunk_id=parent_id)
+    return [gone.get(chunk_id) or not_found(chunk_id) for chunk_id in chunk_ids]
+
+
+def _edit_parent(
+    tenant_id: TenantId, edit: Edit, before: OwnedChunk, children: Sequence[ChunkId], use: Resources
+) -> Edited:
+    """Its text for itself, and whether searches see it for its children."""
+    switched = edit_chunks(tenant_id, [Edit(chunk_id=child, enabled=edit.enabled) for child in children], use)
+    stuck = next((each for each in switched if each.status == "failed"), None)
+    if stuck is not None:
+        return replace(stuck, chunk_id=before.chunk_id)
+    if edit.text is None or edit.text == before.passage.text:
+        return done(before, "updated" if any(each.status == "updated" for each in switched) else "unchanged")
+    text = edit.text
+
+    def write(work: UnitOfWork) -> dict[ChunkId, Edited]:
+        after = rewrite_parent(tenant_id, before, text, work)
+        is_ours = after is not None and after.version == before.version + 1 and after.passage.text == text
+        return {before.chunk_id: done(after, "updated") if after and is_ours else overtaken(before, after)}
+
+    return _transact(use, write)[before.chunk_id]
 
 
 def _plan(edit: Edit, before: OwnedChunk) -> _Plan | None:
@@ -122,6 +134,7 @@ def _plan(edit: Edit, before: OwnedChunk) -> _Plan | None:
         passage=before.passage,
         text=text,
         title=before.fields.title,
+        strategy=before.chunking.strategy,
     )
     return _Plan(before=before, chunk=chunk, enabled=enabled)
 
@@ -138,7 +151,7 @@ def _carry_out(tenant_id: TenantId, plans: Sequence[_Plan], use: Resources) -> d
         )
     except EmbedderRefused as error:
         guilty = {embedded[index].before.chunk_id for index in error.indexes} or {p.before.chunk_id for p in embedded}
-        refused = {chunk_id: _failed(chunk_id, error.code, str(error)) for chunk_id in guilty}
+        refused = {chunk_id: failed(chunk_id, error.code, str(error)) for chunk_id in guilty}
         others = [plan for plan in plans if plan.before.chunk_id not in guilty]
         return refused | (_carry_out(tenant_id, others, use) if others else {})
     places = {plan.before.chunk_id: place for place, plan in enumerate(embedded)}
@@ -149,7 +162,7 @@ def _carry_out(tenant_id: TenantId, plans: Sequence[_Plan], use: Resources) -> d
         for plan in plans:
             current = now_there.get(plan.before.chunk_id)
             if current is None or current.version != plan.before.version:
-                results[plan.before.chunk_id] = _overtaken(plan.before, current)
+                results[plan.before.chunk_id] = overtaken(plan.before, current)
             else:
                 standing.append(plan)
         if with_vector := [plan for plan in standing if plan.needs_vector]:
@@ -165,10 +178,13 @@ def _carry_out(tenant_id: TenantId, plans: Sequence[_Plan], use: Resources) -> d
         _write_rows(tenant_id, standing, work)
         for generation in sorted({plan.before.generation for plan in standing}, key=_place):
             ChunkEdits(work.connection, tenant_id).differs(generation)
+        reworded = [plan for plan in standing if plan.chunk.passage.text != plan.before.passage.text]
+        follow_children(tenant_id, [(plan.before, plan.chunk.passage.text) for plan in reworded], work)
         hidden = [plan.before.chunk_id for plan in standing if not plan.enabled]
-        work.after_commit(lambda: _forget_vectors(tenant_id, hidden, use))
+        touched = {plan.before.generation for plan in standing if plan.needs_vector or not plan.enabled}
+        work.after_commit(lambda: _settle_vectors(tenant_id, hidden, touched, use))
         after = ChunkEdits(work.connection, tenant_id).named([plan.before.chunk_id for plan in standing])
-        return results | {chunk_id: _done(chunk, "updated") for chunk_id, chunk in after.items()}
+        return results | {chunk_id: done(chunk, "updated") for chunk_id, chunk in after.items()}
 
     return _transact(use, write)
 
@@ -204,8 +220,8 @@ def _remove(tenant_id: TenantId, wanted: Sequence[OwnedChunk], use: Resources) -
             by_generation[chunk.generation].append(chunk)
         for generation, chunks in sorted(by_generation.items(), key=lambda pair: _place(pair[0])):
             _remove_from(tenant_id, generation, chunks, work)
-        work.after_commit(lambda: _forget_vectors(tenant_id, list(there), use))
-        overtaken = {chunk.chunk_id: _overtaken(chunk, None) for chunk in wanted if chunk.chunk_id not in there}
+        work.after_commit(lambda: _settle_vectors(tenant_id, list(there), set(by_generation), use))
+        overtaken = {chunk.chunk_id: overtaken(chunk, None) for chunk in wanted if chunk.chunk_id not in there}
         return overtaken | {chunk_id: Edited(chunk_id=chunk_id, status="deleted") for chunk_id in there}
 
     return _transact(use, write)
@@ -214,6 +230,8 @@ def _remove(tenant_id: TenantId, wanted: Sequence[OwnedChunk], use: Resources) -
 def _remove_from(tenant_id: TenantId, generation: Generation, chunks: Sequence[OwnedChunk], work: UnitOfWork) -> None:
     namespace = generation.scope.namespace
     left = ChunkEdits(work.connection, tenant_id).remove(generation, [chunk.ordinal for chunk in chunks])
+    follow_children(tenant_id, [(chunk, "") for chunk in chunks], work)
+    Parents(work.connection, tenant_id).remove_childless(generation)
     terms = [chunk.terms for chunk in chunks if chunk.enabled]
     Statistics(work.connection, tenant_id).count(namespace, [], terms)
     if left:
@@ -243,38 +261,17 @@ def _transact(use: Resources, write: Callable[[UnitOfWork], dict[ChunkId, Edited
         return write(work)
 
 
-def _forget_vectors(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resources) -> None:
-    """Searches do not show these any more; if PostgreSQL is away, the reconciler takes their vectors."""
+def _settle_vectors(
+    tenant_id: TenantId, chunk_ids: Sequence[ChunkId], generations: Collection[Generation], use: Resources
+) -> None:
+    """Searches do not show these chunks any more, and documents have changed by it; if PostgreSQL is away, the
+    reconciler does this."""
     try:
         use.vectors(tenant_id).forget(chunk_ids)
+        use.document_vectors(tenant_id).refresh(list(generations))
     except Unavailable as error:
         log.warning("vectors_left_to_the_reconciler", tenant_id=tenant_id, vectors=len(chunk_ids), code=error.code)
 
 
 def _place(generation: Generation) -> tuple[str, str, int]:
     return generation.scope.namespace, generation.document_id, generation.number
-
-
-def _done(chunk: OwnedChunk, status: str) -> Edited:
-    pending = chunk.latest > chunk.generation.number
-    return Edited(chunk_id=chunk.chunk_id, status=status, etag=chunk.etag, replacement_pending=pending)
-
-
-def _failed(chunk_id: ChunkId, code: str, detail: str) -> Edited:
-    return Edited(chunk_id=chunk_id, status="failed", code=code, detail=detail)
-
-
-def _not_found(chunk_id: ChunkId) -> Edited:
-    return _failed(chunk_id, "chunk_not_found", "there is no such chunk in what is published")
-
-
-def _changed(chunk: OwnedChunk) -> Edited:
-    detail = "the chunk is not the one the etag stands for; read it again"
-    return Edited(chunk_id=chunk.chunk_id, status="failed", etag=chunk.etag, code="precondition_failed", detail=detail)
-
-
-def _overtaken(before: OwnedChunk, current: OwnedChunk | None) -> Edited:
-    if current is None:
-        detail = "the document was replaced or deleted meanwhile; nothing was changed"
-        return _failed(before.chunk_id, "document_replaced", detail)
-    return _failed(before.chunk_id, "chunk_changed", "the chunk was changed by someone else at the same moment")

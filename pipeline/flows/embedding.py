@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from pipeline.core.means import Means
 from pipeline.errors import EmbedderRefused
 from pipeline.flows.closing import end
 from pipeline.flows.preparing import Prepared, advance
@@ -33,6 +34,8 @@ def embed(tenant_id: TenantId, prepared: Sequence[Prepared], use: Resources) -> 
     replacing = {item.claim.generation for item in prepared if item.replaces}
     kept: Counter[Generation] = Counter()
     embedder = use.embedder  # once: another one may be active a moment later
+    means = Means()
+    whole = {item.claim.generation for item in prepared if not item.vectors}
     for some in slices(chunks, _CHUNKS_PER_LEASE):
         try:
             vectors, reused = embed_or_reuse(
@@ -48,9 +51,13 @@ def embed(tenant_id: TenantId, prepared: Sequence[Prepared], use: Resources) -> 
             end(tenant_id, [], [(c, error) for c in claims if c.generation in guilty], use)
             return embed(tenant_id, [item for item in prepared if item.claim.generation not in guilty], use)
         use.vectors(tenant_id).upsert(some, vectors, fields=fields, model=embedder.model)
+        means.add(some, vectors)
         kept.update(chunk.generation for chunk in reused)
         if some[-1] is not chunks[-1]:
             advance(tenant_id, claims, Stage.CHUNKED, use)
+    document_vectors = use.document_vectors(tenant_id)
+    document_vectors.write([each for each in means.vectors() if each.generation in whole], model=embedder.model)
+    document_vectors.refresh([generation for generation in fields if generation not in whole])
     fill_standby(tenant_id, chunks, fields, use, after_each=partial(advance, tenant_id, claims, Stage.CHUNKED, use))
     advance(tenant_id, claims, Stage.EMBEDDED, use)
     return [replace(item, reused=kept[item.claim.generation]) for item in prepared]

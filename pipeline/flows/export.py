@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass
 
 import structlog
 
-from pipeline.core.packed_chunks import chunk_line
+from pipeline.core.packed_chunks import chunk_line, parent_said
 from pipeline.core.packing import Enclosed, Origin, Part, original_type, write_part
 from pipeline.flows.resources import Resources
-from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
+from pipeline.records import ChunkId, DocumentId, Namespace, Passage, TenantId
 from pipeline.stores.exports import Exports, ShownChunk, ShownDocument, StoredVector, snapshot, stored_vectors
 
 log = structlog.get_logger(__name__)
@@ -130,19 +130,28 @@ def _read(
         exports = Exports(connection, tenant_id, namespace)
         documents = exports.documents(document_ids)
         chunks = exports.chunks(document_ids)
+        parents = exports.parents(document_ids)
     vectors = stored_vectors(
         use.postgres, [document.generation for document in documents], table=use.spaces.live().active.table
     )
     return {
         document.generation.document_id: _whole(
-            document, chunks.get(document.generation.document_id, []), vectors, origin
+            document,
+            chunks.get(document.generation.document_id, []),
+            parents.get(document.generation.document_id, []),
+            vectors,
+            origin,
         )
         for document in documents
     }
 
 
 def _whole(
-    document: ShownDocument, chunks: Sequence[ShownChunk], vectors: Mapping[ChunkId, StoredVector], origin: Origin
+    document: ShownDocument,
+    chunks: Sequence[ShownChunk],
+    parents: Sequence[tuple[int, Passage]],
+    vectors: Mapping[ChunkId, StoredVector],
+    origin: Origin,
 ) -> _Whole:
     lines: list[bytes] = []
     numbers: list[bytes] = []
@@ -166,14 +175,15 @@ def _whole(
                 has_vector=has_vector,
             )
         )
-    enclosed = Enclosed(description=_description(document), chunks=lines, vectors=b"".join(numbers))
+    enclosed = Enclosed(description=_description(document, parents), chunks=lines, vectors=b"".join(numbers))
     return _Whole(enclosed=enclosed, without_vector=without, settled=settled)
 
 
-def _description(document: ShownDocument) -> dict[str, object]:
+def _description(document: ShownDocument, parents: Sequence[tuple[int, Passage]]) -> dict[str, object]:
     return {
         "document_id": document.generation.document_id,
         **asdict(document.fields),
         "source": {"uri": document.source_uri, "media_type": original_type(document.media_type)},
         "chunking": document.chunking,
+        **({"parents": [parent_said(*parent) for parent in parents]} if parents else {}),
     }

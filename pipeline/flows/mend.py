@@ -10,12 +10,13 @@ import numpy as np
 import structlog
 from sqlalchemy import Connection
 
-from pipeline.core.assembling import assemble
-from pipeline.core.chunking import embedding_text
+from pipeline.core.assembling import Assembled, assemble_all
 from pipeline.core.packed_chunks import Mark
 from pipeline.core.packing import is_packed
+from pipeline.core.strategies import embedding_text_of
 from pipeline.core.terms import tokenizer_of
 from pipeline.errors import EmbedderRefused, Rejected
+from pipeline.flows.document_vectors import UNNEEDED, wrong_document_vectors
 from pipeline.flows.resources import Resources
 from pipeline.flows.unpacking import unpacked
 from pipeline.flows.vectorizing import vectors_of
@@ -34,8 +35,10 @@ from pipeline.stores import alignment
 from pipeline.stores.alignment import ChunkRow, VectorRow
 from pipeline.stores.chunk_edits import ChunkEdits, OwnedChunk
 from pipeline.stores.chunks import Chunks
+from pipeline.stores.document_vectors import DocumentVectorRow
 from pipeline.stores.documents import Documents, Source
 from pipeline.stores.imports import mark_chunks
+from pipeline.stores.parents import Parents, parent_counts, parents_lost
 from pipeline.stores.rows import slices
 from pipeline.stores.usage import Purpose
 from pipeline.stores.work import unit_of_work
@@ -50,7 +53,8 @@ _LOOKED_FOR_ELSEWHERE = 20  # of the orphans of a page; a look costs one step in
 class Found:
     """What differs for some documents. Chunks by id with their document, generations by document and number.
 
-    ``miscounted``: documents whose shown generation has another number of rows than noted, with that number.
+    ``miscounted``: documents whose shown generation has another number of rows than noted, with that number, or lacks
+    a parent. ``document_vectors``: documents and generations whose own vector is missing, of other chunks, or unneeded.
     """
 
     chunks: int
@@ -61,6 +65,7 @@ class Found:
     misplaced: Mapping[ChunkId, str]
     miscounted: Mapping[str, int]
     leftover: Mapping[tuple[str, int], int]
+    document_vectors: Mapping[tuple[str, int], str]
 
     @property
     def wrong(self) -> bool:
@@ -72,7 +77,10 @@ class Found:
         """Documents for which something differs."""
         by_chunk = (self.missing, self.orphaned, self.stale, self.misplaced)
         found = {document for group in by_chunk for document in group.values()}
-        return {DocumentId(each) for each in found | set(self.miscounted) | {name for name, _ in self.leftover}}
+        return {
+            DocumentId(each)
+            for each in found | set(self.miscounted) | {name for name, _ in (*self.leftover, *self.document_vectors)}
+        }
 
     @property
     def leftover_rows(self) -> int:
@@ -89,6 +97,7 @@ class Found:
             misplaced={k: v for k, v in self.misplaced.items() if k in other.misplaced},
             miscounted={k: v for k, v in self.miscounted.items() if k in other.miscounted},
             leftover={k: v for k, v in self.leftover.items() if k in other.leftover},
+            document_vectors={k: v for k, v in self.document_vectors.items() if k in other.document_vectors},
         )
 
 
@@ -107,7 +116,9 @@ def look(
         if lock:
             alignment.documents_of(work.connection, tenant_id, namespace, document_ids, lock=True)
         vectors = alignment.vector_rows(use.postgres, tenant_id, namespace, document_ids, table=space.table)
-        found = _differences(work.connection, tenant_id, namespace, document_ids, vectors, space)
+        is_searched = space == use.spaces.live().active  # documents have a vector in the searched space only
+        whole = use.document_vectors(tenant_id).of_documents(namespace, document_ids) if is_searched else None
+        found = _differences(work.connection, tenant_id, namespace, document_ids, vectors, space, whole=whole)
         strange = list(found.orphaned)[:_LOOKED_FOR_ELSEWHERE]
         elsewhere = alignment.chunks_elsewhere(work.connection, tenant_id, strange)
     lost = alignment.vectors_by_id(use.postgres, tenant_id, list(found.missing), table=space.table)
@@ -128,15 +139,21 @@ def _differences(
     document_ids: Sequence[DocumentId],
     vectors: Mapping[ChunkId, VectorRow],
     space: EmbeddingSpace,
+    *,
+    whole: Sequence[DocumentVectorRow] | None = None,
 ) -> Found:
     documents = alignment.documents_of(connection, tenant_id, namespace, document_ids)
     rows = alignment.chunk_rows(connection, tenant_id, namespace, document_ids)
     shown = {(document.document_id, document.published) for document in documents.values()}
     expected = {row.chunk_id: row for row in rows if row.enabled and (row.document_id, row.generation) in shown}
     per_generation = Counter((row.document_id, row.generation) for row in rows)
+    parents = parent_counts(connection, tenant_id, namespace, document_ids)
+    incomplete = parents_lost(connection, tenant_id, namespace, document_ids) if document_ids else set()
     odd = [row for chunk_id, row in vectors.items() if chunk_id not in expected]
-    unneeded = {key for key in per_generation if key not in shown}
-    busy = alignment.busy_generations(connection, tenant_id, namespace, document_ids) if odd or unneeded else set()
+    unneeded = {key for key in (*per_generation, *parents) if key not in shown}
+    spare = any((row.document_id, row.generation) not in shown for row in whole or ())
+    has_doubtful = bool(odd or unneeded or spare)
+    busy = alignment.busy_generations(connection, tenant_id, namespace, document_ids) if has_doubtful else set()
     here = {chunk_id: row for chunk_id, row in vectors.items() if chunk_id in expected}
     return Found(
         chunks=len(expected),
@@ -159,9 +176,15 @@ def _differences(
             for document in documents.values()
             if document.published is not None
             and document.chunk_count is not None
-            and per_generation[(document.document_id, document.published)] != document.chunk_count
+            and (
+                per_generation[(document.document_id, document.published)] != document.chunk_count
+                or document.document_id in incomplete
+            )
         },
-        leftover={key: per_generation[key] for key in unneeded - busy if key[0] in documents},
+        leftover={key: per_generation[key] + parents.get(key, 0) for key in unneeded - busy if key[0] in documents},
+        document_vectors={}
+        if whole is None
+        else wrong_document_vectors(whole, list(expected.values()), busy, model=space.model),
     )
 
 
@@ -192,8 +215,20 @@ def mend(tenant_id: TenantId, namespace: Namespace, found: Found, use: Resources
         left = {key: count for key, count in found.leftover.items() if key in still.leftover}
         for document_id, number in left:
             chunks.drop(_generation(tenant_id, namespace, document_id, number))
+        _mend_document_vectors(tenant_id, namespace, guilty, use, space)
     log.info("stores_mended", tenant_id=tenant_id, vectors=again_made, dropped=len(going), rows=sum(left.values()))
-    return mended + again_made + len(going) + sum(left.values())
+    return mended + again_made + len(going) + sum(left.values()) + len(found.document_vectors)
+
+
+def _mend_document_vectors(
+    tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId], use: Resources, space: EmbeddingSpace
+) -> None:
+    """Make those again that are wrong now, the documents held still; what nobody needs goes."""
+    wrong = look(tenant_id, namespace, document_ids, use, space=space).document_vectors
+    generations = {key: _generation(tenant_id, namespace, *key) for key in wrong}
+    unneeded = [key for key, what in wrong.items() if what == UNNEEDED]
+    use.document_vectors(tenant_id).refresh([g for key, g in generations.items() if key not in unneeded])
+    use.document_vectors(tenant_id).drop(namespace, unneeded)
 
 
 def _embed_again(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resources, space: EmbeddingSpace) -> int:
@@ -246,7 +281,7 @@ def _chunk(row: OwnedChunk) -> Chunk:
         passage=row.passage,
         terms=row.terms,
         content_hash=row.content_hash,
-        embedding_text=embedding_text(row.passage, row.fields.title),
+        embedding_text=embedding_text_of(row.passage, row.fields.title, row.chunking.strategy),
     )
 
 
@@ -261,30 +296,31 @@ def _restore(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId,
         known = Documents(work.connection, tenant_id).sources([generation] if generation else [])
     if generation is None:
         return 0
-    chunks, marks = _cut_again(known[generation], use) if generation in known else ([], {})
+    found, marks = _cut_again(known[generation], use) if generation in known else (Assembled(chunks=[]), {})
     with unit_of_work(use.mysql) as work:
         if Documents(work.connection, tenant_id).published(namespace, document_id) != generation:
             return 0
         edits = ChunkEdits(work.connection, tenant_id)
         there, removed = edits.ordinals(generation)
-        lost = [chunk for chunk in chunks if chunk.ordinal not in there and chunk.ordinal not in removed]
+        lost = [chunk for chunk in found.chunks if chunk.ordinal not in there and chunk.ordinal not in removed]
         Chunks(work.connection, tenant_id).write(lost)
         back = {chunk.ordinal: marks[chunk.ordinal] for chunk in lost if chunk.ordinal in marks}
         mark_chunks(work.connection, tenant_id, {generation: back})
+        parents = Parents(work.connection, tenant_id).restore(found.parents, generation)
         edits.remove(generation, [])  # notes how many there are now
-    log.warning("chunks_restored", tenant_id=tenant_id, chunks=len(lost))
-    return len(lost) or 1
+    log.warning("chunks_restored", tenant_id=tenant_id, chunks=len(lost), parents=parents)
+    return len(lost) + parents or 1
 
 
-def _cut_again(source: Source, use: Resources) -> tuple[Sequence[Chunk], Mapping[int, Mark]]:
+def _cut_again(source: Source, use: Resources) -> tuple[Assembled, Mapping[int, Mark]]:
     """The chunks as ingestion made them, and what was known of them already then; none if the document is at fault by now."""
     generation = source.generation
     tokenizer = tokenizer_of(generation.scope)
     try:
         if is_packed(source.media_type):
             found = unpacked(source, generation, tokenizer, use)
-            return found.chunks, found.marks
-        chunks = assemble(
+            return Assembled(chunks=list(found.chunks), parents=found.parents), found.marks
+        cut = assemble_all(
             use.parser.parse(source.body, media_type=source.media_type, filename=source.source_uri),
             generation,
             title=source.fields.title,
@@ -294,8 +330,8 @@ def _cut_again(source: Source, use: Resources) -> tuple[Sequence[Chunk], Mapping
         )
     except Rejected as error:
         log.warning("document_not_cut_again", tenant_id=generation.scope.tenant_id, code=error.code)
-        return [], {}
-    return chunks, {}
+        return Assembled(chunks=[]), {}
+    return cut, {}
 
 
 def _generation(tenant_id: TenantId, namespace: Namespace, document_id: str, number: int) -> Generation:

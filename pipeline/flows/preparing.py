@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.core.assembling import assemble
+from pipeline.core.assembling import assemble_all
 from pipeline.core.packed_chunks import UNMARKED, Mark
 from pipeline.core.packing import is_packed
 from pipeline.core.terms import tokenizer_of
@@ -18,11 +18,12 @@ from pipeline.flows.closing import end
 from pipeline.flows.resources import Resources
 from pipeline.flows.unchanged import compare
 from pipeline.flows.unpacking import unpacked
-from pipeline.records import Chunk, DocumentFields, Stage, TenantId
+from pipeline.records import Chunk, DocumentFields, ParentChunk, Stage, TenantId
 from pipeline.stores.chunks import Chunks
 from pipeline.stores.documents import Documents, Source
 from pipeline.stores.imports import mark_chunks
 from pipeline.stores.jobs import Claim, Ledger
+from pipeline.stores.parents import Parents
 from pipeline.stores.work import unit_of_work
 
 _TITLE_LENGTH = 1024
@@ -40,6 +41,7 @@ class Prepared:
     recipe: bytes
     replaces: bool  # searches see an earlier generation of it, whose vectors may be good for this one too
     reused: int = 0
+    parents: Sequence[ParentChunk] = ()
     marks: Mapping[int, Mark] = field(default_factory=dict)
     vectors: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
     model: str = ""  # that made these vectors
@@ -101,21 +103,22 @@ def _renew(tenant_id: TenantId, claims: Sequence[Claim], parsed: set[Claim], use
 
 def _cut(claim: Claim, source: Source, replaces: bool, use: Resources) -> Prepared:
     if is_packed(source.media_type):
-        found = unpacked(source, claim.generation, tokenizer_of(claim.generation.scope), use)
+        packed = unpacked(source, claim.generation, tokenizer_of(claim.generation.scope), use)
         return Prepared(
             claim=claim,
             fields=source.fields,
             title=source.fields.title,
-            chunks=found.chunks,
-            marks=found.marks,
-            vectors=found.vectors,
-            model=found.model,
+            chunks=packed.chunks,
+            parents=packed.parents,
+            marks=packed.marks,
+            vectors=packed.vectors,
+            model=packed.model,
             recipe=source.recipe,
             replaces=replaces,
         )
     parsed = use.parser.parse(source.body, media_type=source.media_type, filename=source.source_uri)
     title = (source.fields.title or parsed.title or "")[:_TITLE_LENGTH] or None
-    chunks = assemble(
+    found = assemble_all(
         parsed,
         claim.generation,
         title=title,
@@ -124,7 +127,13 @@ def _cut(claim: Claim, source: Source, replaces: bool, use: Resources) -> Prepar
         limit=use.settings.max_chunks_per_document,
     )
     return Prepared(
-        claim=claim, fields=source.fields, title=title, chunks=chunks, recipe=source.recipe, replaces=replaces
+        claim=claim,
+        fields=source.fields,
+        title=title,
+        chunks=found.chunks,
+        parents=found.parents,
+        recipe=source.recipe,
+        replaces=replaces,
     )
 
 
@@ -136,6 +145,7 @@ def write_aside(tenant_id: TenantId, prepared: Sequence[Prepared], chunks: Seque
         ledger.hold(claims)
         Chunks(work.connection, tenant_id).write(chunks, again=again)
         mark_chunks(work.connection, tenant_id, {item.claim.generation: item.marks for item in prepared if item.marks})
+        Parents(work.connection, tenant_id).write([parent for item in prepared for parent in item.parents])
         ledger.advance(claims, Stage.CHUNKED, lease_s=use.settings.ingest_lease_s)
 
 

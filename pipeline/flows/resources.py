@@ -22,6 +22,7 @@ from pipeline.records import EmbeddingSpace, TenantId
 from pipeline.sandbox.parser import Parser
 from pipeline.sandbox.plugins import register_installed_parsers
 from pipeline.settings import Settings
+from pipeline.stores.document_vectors import DocumentVectors
 from pipeline.stores.engines import mysql_engine, postgres_engine, redis_client
 from pipeline.stores.governor import FleetGovernor
 from pipeline.stores.job_bells import JobBells
@@ -158,6 +159,10 @@ class Resources:
             embedder=self.spaces.embedder(space),
             vectors=partial(self.vectors_in, space),
         )
+
+    def document_vectors(self, tenant_id: TenantId) -> DocumentVectors:
+        """One tenant's vectors of whole documents."""
+        return DocumentVectors(self.postgres, tenant_id, table=self.spaces.live().active.table)
 
     def queries(self, tenant_id: TenantId) -> Queries:
         """One tenant's running and answered queries."""

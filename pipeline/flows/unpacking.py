@@ -35,6 +35,7 @@ def unpacked(source: Source, generation: Generation, tokenizer: Tokenizer, use: 
         part.origin,
         generation,
         title=source.fields.title,
+        strategy=source.chunking.strategy,
         tokenizer=tokenizer,
         model=embedder.model,
         dimension=embedder.dimension,

@@ -31,7 +31,8 @@ class Counts:
     ``missing``: shown chunks without a vector. ``orphaned``: vectors without a shown chunk. ``stale``: vectors of
     another text or another model. ``misplaced``: vectors under another tenant, namespace or document than their chunk.
     ``miscounted``: documents with another number of chunks than they were published with. ``leftover``: chunk rows of
-    generations nobody needs. ``statistics``: rows of the keyword statistics that are wrong.
+    generations nobody needs. ``statistics``: rows of the keyword statistics that are wrong. ``document_vectors``:
+    vectors of whole documents that are missing, of other chunks than there are, or unneeded.
     """
 
     chunks: int = 0
@@ -43,6 +44,7 @@ class Counts:
     miscounted: int = 0
     leftover: int = 0
     statistics: int = 0
+    document_vectors: int = 0
     repaired: int = 0
 
     def __add__(self, other: Counts) -> Counts:
@@ -52,7 +54,7 @@ class Counts:
     def wrong(self) -> int:
         """Everything that differs."""
         vectors = self.missing + self.orphaned + self.stale + self.misplaced
-        return vectors + self.miscounted + self.leftover + self.statistics
+        return vectors + self.miscounted + self.leftover + self.statistics + self.document_vectors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,7 @@ class NamespaceReport:
     miscounted: int = 0
     leftover: int = 0
     statistics: int = 0
+    document_vectors: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +88,7 @@ class Report:
     miscounted: int = 0
     leftover: int = 0
     statistics: int = 0
+    document_vectors: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,4 +237,5 @@ def _counted(looked: Found, wrong: Found) -> Counts:
         misplaced=len(wrong.misplaced),
         miscounted=len(wrong.miscounted),
         leftover=wrong.leftover_rows,
+        document_vectors=len(wrong.document_vectors),
     )

@@ -4,61 +4,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Literal
 
 from sqlalchemy import Connection, bindparam, text
 
-from pipeline.records import (
-    Chunk,
-    ChunkId,
-    DocumentFields,
-    DocumentId,
-    Generation,
-    Namespace,
-    Passage,
-    Scope,
-    TenantId,
-)
-from pipeline.stores.rows import as_utc, now, to_json
+from pipeline.records import Chunk, ChunkId, DocumentId, Generation, Namespace, TenantId
+from pipeline.stores.owned import COLUMNS, JOINED, OwnedChunk, owned_chunk, owned_parent
+from pipeline.stores.rows import now, to_json
+
+__all__ = ["ChunkEdits", "ChunkOrder", "OwnedChunk", "Position"]
 
 ChunkOrder = Literal["document_id", "updated_at", "-updated_at"]
 Position = tuple[Any, ...]
 
+_CHANGED = "COALESCE(c.edited_at, c.created_at)"
 _ORDERS: dict[ChunkOrder, tuple[str, str]] = {
-    "document_id": ("c.document_id, c.ordinal", "(c.document_id, c.ordinal) > (:p0, :p1)"),
+    "document_id": (
+        "c.document_id, c.ordinal",
+        "c.document_id >= :p0 AND (c.document_id, {tier}, c.ordinal) > (:p0, :p1, :p2)",
+    ),
     "updated_at": (
         "changed_at, c.document_id, c.ordinal",
-        "(COALESCE(c.edited_at, c.created_at), c.document_id, c.ordinal) > (:p0, :p1, :p2)",
+        f"({_CHANGED}, c.document_id, {{tier}}, c.ordinal) > (:p0, :p1, :p2, :p3)",
     ),
     "-updated_at": (
         "changed_at DESC, c.document_id DESC, c.ordinal DESC",
-        "(COALESCE(c.edited_at, c.created_at), c.document_id, c.ordinal) < (:p0, :p1, :p2)",
+        f"({_CHANGED}, c.document_id, {{tier}}, c.ordinal) < (:p0, :p1, :p2, :p3)",
     ),
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnedChunk:
-    """A chunk of a published generation with what editing needs to know. ``latest``: the newest generation accepted."""
-
-    chunk_id: ChunkId
-    generation: Generation
-    ordinal: int
-    passage: Passage
-    fields: DocumentFields
-    terms: tuple[str, ...]
-    content_hash: bytes
-    enabled: bool
-    version: int
-    updated_at: datetime
-    latest: int
-
-    @property
-    def etag(self) -> str:
-        """Another one after every change of this chunk."""
-        return f'"{self.version}-{self.content_hash.hex()[:16]}"'
 
 
 class ChunkEdits:
@@ -72,35 +45,47 @@ class ChunkEdits:
         self,
         namespace: Namespace,
         *,
-        document_id: DocumentId | None,
-        enabled: bool | None,
-        order_by: ChunkOrder,
-        after: Position | None,
+        document_id: DocumentId | None = None,
+        enabled: bool | None = None,
+        chunk_type: str | None = None,
+        parent_id: ChunkId | None = None,
+        order_by: ChunkOrder = "document_id",
+        after: Position | None = None,
         limit: int,
     ) -> list[OwnedChunk]:
-        """Published chunks of a namespace, or of one of its documents, in the order asked for."""
-        order, beyond = _ORDERS[order_by]
-        clauses = ["c.namespace = :namespace"]
+        """Published chunks and parents of a namespace, or of one of its documents, in the order asked for.
+
+        ``document_id`` is by document, parent and place in the parent: parents and chunks without one come first. The
+        ordinals of chunks are in this order (`assemble_all`), so both tables are read along their keys.
+        """
         values: dict[str, Any] = {"tenant": self._tenant_id, "namespace": namespace, "limit": limit}
-        if document_id is not None:
-            clauses.append("c.document_id = :document")
-            values["document"] = document_id
-        if enabled is not None:
-            clauses.append("c.enabled = :enabled")
-            values["enabled"] = int(enabled)
-        if after is not None:
-            clauses.append(beyond)
-            values |= {f"p{place}": value for place, value in enumerate(after)}
-        statement = f"{_OWNED} AND {' AND '.join(clauses)} ORDER BY {order} LIMIT :limit"
-        return [self._owned(row) for row in self._connection.execute(text(statement), values).mappings()]
+        asked = {"document_id": document_id, "chunk_type": chunk_type, "parent_id": parent_id}
+        values |= {name: value for name, value in asked.items() if value is not None}
+        values |= {} if enabled is None else {"enabled": int(enabled)}
+        values |= {f"p{place}": value for place, value in enumerate(after or ())}
+        rows = self._connection.execute(text(_statement(_OWNED, 1, order_by, values)), values).mappings()
+        found = [owned_chunk(self._tenant_id, row) for row in rows]
+        if parent_id is None and chunk_type in (None, "parent"):
+            named = {name: value for name, value in values.items() if name != "chunk_type"}
+            rows = self._connection.execute(text(_statement(_OWNED_PARENTS, 0, order_by, named)), named).mappings()
+            found += [owned_parent(self._tenant_id, row) for row in rows]
+        found.sort(
+            key=lambda chunk: chunk.place if order_by == "document_id" else (chunk.updated_at, *chunk.place),
+            reverse=order_by == "-updated_at",
+        )
+        return found[:limit]
 
     def named(self, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, OwnedChunk]:
-        """Those of these that belong to a published generation of this tenant."""
+        """Those of these chunks and parents that belong to a published generation of this tenant."""
         if not chunk_ids:
             return {}
         values = {"tenant": self._tenant_id, "ids": list(chunk_ids)}
-        found = [self._owned(row) for row in self._connection.execute(_NAMED, values).mappings()]
-        return {chunk.chunk_id: chunk for chunk in found}
+        rows = self._connection.execute(_NAMED, values).mappings()
+        found = {chunk.chunk_id: chunk for chunk in (owned_chunk(self._tenant_id, row) for row in rows)}
+        if len(found) < len(chunk_ids):
+            rows = self._connection.execute(_NAMED_PARENTS, values).mappings()
+            found |= {chunk.chunk_id: chunk for chunk in (owned_parent(self._tenant_id, row) for row in rows)}
+        return found
 
     def lock(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> None:
         """Let nothing of these documents be published or changed until the transaction ends. In key order."""
@@ -155,55 +140,30 @@ class ChunkEdits:
         """Show nothing of this document until the upload that is on its way is there."""
         self._connection.execute(_UNPUBLISH, {**_key(generation), "now": now()})
 
-    def _owned(self, row: Mapping[Any, Any]) -> OwnedChunk:
-        scope = Scope(tenant_id=self._tenant_id, namespace=Namespace(row["namespace"]))
-        generation = Generation(scope=scope, document_id=DocumentId(row["document_id"]), number=row["generation"])
-        return OwnedChunk(
-            chunk_id=ChunkId(row["chunk_id"]),
-            generation=generation,
-            ordinal=row["ordinal"],
-            passage=Passage(
-                text=row["text"],
-                start=row["start_offset"],
-                end=row["end_offset"],
-                token_count=row["token_count"],
-                heading_path=tuple(json.loads(row["heading_path"])),
-                page=row["page"],
-            ),
-            fields=DocumentFields(
-                title=row["title"],
-                author=row["author"],
-                type=row["type"],
-                tags=tuple(json.loads(row["tags"])),
-                published_at=as_utc(row["published_at"]),
-                story_time=row["story_time"],
-                metadata=json.loads(row["metadata"]),
-            ),
-            terms=tuple(row["terms"].split()),
-            content_hash=bytes(row["content_hash"]),
-            enabled=bool(row["enabled"]),
-            version=row["version"],
-            updated_at=as_utc(row["changed_at"]) or now(),
-            latest=row["latest_generation"],
-        )
+
+def _statement(start: str, tier: int, order_by: ChunkOrder, values: Mapping[str, Any]) -> str:
+    order, beyond = _ORDERS[order_by]
+    clauses = ["c.namespace = :namespace"]
+    clauses += [f"c.{name} = :{name}" for name in ("document_id", "chunk_type", "parent_id") if name in values]
+    if "enabled" in values:
+        clauses.append(f"{'c.enabled' if tier else _ANY_CHILD} = :enabled")
+    if "p0" in values:
+        clauses.append(beyond.format(tier=tier))
+    return f"{start} AND {' AND '.join(clauses)} ORDER BY {order} LIMIT :limit"
 
 
-_OWNED = (
-    "SELECT c.chunk_id, c.namespace, c.document_id, c.generation, c.ordinal, c.text, c.heading_path, c.page,"
-    " c.start_offset, c.end_offset, c.token_count, c.terms, c.content_hash, c.enabled, c.version,"
-    " COALESCE(c.edited_at, c.created_at) AS changed_at, g.title, g.author, g.type, g.tags,"
-    " g.published_at, g.story_time, g.metadata,"
-    # An upload that was found to be what is shown is not on its way any more.
-    " IF(d.latest_generation > d.settled_generation, d.latest_generation, c.generation) AS latest_generation"
-    " FROM chunks c"
-    " JOIN documents d ON d.tenant_id = c.tenant_id AND d.namespace = c.namespace AND d.document_id = c.document_id"
-    " AND d.published_generation = c.generation"
-    " JOIN generations g ON g.tenant_id = c.tenant_id AND g.namespace = c.namespace AND g.document_id = c.document_id"
-    " AND g.generation = c.generation"
-    " WHERE c.tenant_id = :tenant"
+_ANY_CHILD = (
+    "EXISTS (SELECT 1 FROM chunks k WHERE k.tenant_id = c.tenant_id AND k.namespace = c.namespace"
+    " AND k.document_id = c.document_id AND k.generation = c.generation AND k.parent_id = c.chunk_id AND k.enabled = 1)"
 )
+_OWNED = (
+    f"SELECT {COLUMNS}, c.terms, c.content_hash, c.enabled, c.chunk_type, c.parent_id, c.chunk_index, c.segment"
+    f" FROM chunks c{JOINED}"
+)
+_OWNED_PARENTS = f"SELECT {COLUMNS}, {_ANY_CHILD} AS enabled FROM parent_chunks c{JOINED}"
 
 _NAMED = text(_OWNED + " AND c.chunk_id IN :ids").bindparams(bindparam("ids", expanding=True))
+_NAMED_PARENTS = text(_OWNED_PARENTS + " AND c.chunk_id IN :ids").bindparams(bindparam("ids", expanding=True))
 
 _LOCK = text(
     "SELECT document_id FROM documents WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, text
 
-from pipeline.records import Chunk, ChunkId, Generation, TenantId
+from pipeline.records import Chunk, ChunkId, Chunking, Generation, Segment, TenantId
 from pipeline.stores.rows import as_utc, insert_many, now, slices, to_json, to_naive
 
 
@@ -38,6 +38,10 @@ class StoredChunk:
     metadata: Mapping[str, Any]
     source_uri: str | None
     updated_at: datetime | None
+    chunk_type: str = "parent"
+    parent_id: str | None = None
+    segment: Segment | None = None
+    chunking: Chunking = field(default_factory=Chunking)
 
 
 class Chunks:
@@ -56,8 +60,9 @@ class Chunks:
         insert_many(
             self._connection,
             "INSERT INTO chunks (tenant_id, namespace, document_id, generation, ordinal, chunk_id, text, heading_path,"
-            " page, start_offset, end_offset, token_count, content_hash, terms, term_count, created_at)"
-            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            " page, start_offset, end_offset, token_count, content_hash, terms, term_count, created_at, chunk_type,"
+            " parent_id, chunk_index, story_time, segment)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
             [
                 (
                     self._tenant_id,
@@ -76,20 +81,26 @@ class Chunks:
                     " ".join(chunk.terms),
                     len(chunk.terms),
                     moment,
+                    chunk.passage.chunk_type,
+                    chunk.parent_id,
+                    chunk.passage.index,
+                    None if chunk.passage.segment is None else chunk.passage.segment.story_time,
+                    None if chunk.passage.segment is None else segment_to_json(chunk.passage.segment),
                 )
                 for chunk in chunks
             ],
         )
 
     def drop(self, generation: Generation) -> None:
-        """Delete the chunks of exactly this generation."""
-        self._connection.execute(
-            text(
-                "DELETE FROM chunks WHERE tenant_id = :tenant AND namespace = :namespace"
-                " AND document_id = :document AND generation = :generation"
-            ),
-            _key(generation),
-        )
+        """Delete the chunks of exactly this generation, and their parents."""
+        for table in ("chunks", "parent_chunks"):
+            self._connection.execute(
+                text(
+                    f"DELETE FROM {table} WHERE tenant_id = :tenant AND namespace = :namespace"
+                    " AND document_id = :document AND generation = :generation"
+                ),
+                _key(generation),
+            )
 
     def terms_of(self, generation: Generation) -> list[list[str]]:
         """The terms of every enabled chunk of a generation, for the statistics that count them."""
@@ -125,24 +136,12 @@ class Chunks:
             found.update((ChunkId(row["chunk_id"]), _stored(row)) for row in rows)
         return found
 
-    def of_document(self, generation: Generation, *, after: int, limit: int) -> list[StoredChunk]:
-        """Chunks of one shown document in their order, those with an ordinal above ``after``."""
-        rows = self._connection.execute(
-            text(
-                _STORED.format(extra="")
-                + " WHERE c.tenant_id = :tenant AND c.namespace = :namespace AND c.document_id = :document"
-                " AND c.generation = :generation AND d.published_generation = c.generation"
-                " AND c.ordinal > :after ORDER BY c.ordinal LIMIT :limit"
-            ),
-            {**_key(generation), "after": after, "limit": limit},
-        ).mappings()
-        return [_stored(row) for row in rows]
-
 
 _STORED = (
     "SELECT c.chunk_id, c.namespace, c.document_id, c.generation, c.ordinal, c.text, c.heading_path, c.page,"
-    " c.start_offset, c.end_offset, c.token_count, g.title, g.author, g.type, g.tags, g.published_at, g.story_time,"
-    " g.metadata, g.source_uri, d.updated_at"
+    " c.start_offset, c.end_offset, c.token_count, g.title, g.author, g.type, g.tags, g.published_at,"
+    " COALESCE(c.story_time, g.story_time) AS story_time, g.metadata, g.source_uri, d.updated_at, c.chunk_type,"
+    " c.parent_id, c.segment, g.chunking"
     " FROM chunks c"
     " JOIN documents d ON d.tenant_id = c.tenant_id AND d.namespace = c.namespace AND d.document_id = c.document_id"
     " JOIN generations g ON g.tenant_id = c.tenant_id AND g.namespace = c.namespace AND g.document_id = c.document_id"
@@ -184,7 +183,32 @@ def _stored(row: Mapping[Any, Any]) -> StoredChunk:
         metadata=json.loads(row["metadata"]),
         source_uri=row["source_uri"],
         updated_at=as_utc(row["updated_at"]),
+        chunk_type=row["chunk_type"],
+        parent_id=row["parent_id"],
+        segment=segment_of(row["segment"]),
+        chunking=Chunking(**json.loads(row["chunking"])),
     )
+
+
+def segment_to_json(segment: Segment) -> str:
+    """What the column ``segment`` holds."""
+    return to_json(
+        {
+            "chapter_id": segment.chapter_id,
+            "story_time": segment.story_time,
+            "entity_names": list(segment.entity_names),
+            "summary": segment.summary,
+            "attributes": dict(segment.attributes),
+        }
+    )
+
+
+def segment_of(column: str | None) -> Segment | None:
+    """The segment in a column ``segment``."""
+    if column is None:
+        return None
+    said = json.loads(column)
+    return Segment(**{**said, "entity_names": tuple(said["entity_names"])})
 
 
 def _key(generation: Generation) -> dict[str, Any]:

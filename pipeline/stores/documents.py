@@ -248,7 +248,8 @@ class Documents:
         row = self._connection.execute(_LOCK_ONE, key).one_or_none()
         if row is not None and row.published_generation == generation.number:
             return False
-        self._connection.execute(text(f"DELETE FROM chunks {_OF_GENERATION}"), key)
+        for table in ("chunks", "parent_chunks"):
+            self._connection.execute(text(f"DELETE FROM {table} {_OF_GENERATION}"), key)
         deleted = row is None or generation.number < row.deleted_generation
         over = row is None or generation.number < max(row.published_generation or 0, row.settled_generation + 1)
         if deleted:
@@ -406,7 +407,8 @@ def _key(generation: Generation) -> dict[str, Any]:
 
 
 def _chunking_to_json(chunking: Chunking) -> str:
-    return to_json({"strategy": chunking.strategy, "max_tokens": chunking.max_tokens, "overlap": chunking.overlap})
+    values = {"strategy": chunking.strategy, "max_tokens": chunking.max_tokens, "overlap": chunking.overlap}
+    return to_json({**values, "options": dict(chunking.options)} if chunking.options else values)
 
 
 def fields_of(row: Mapping[Any, Any]) -> DocumentFields:

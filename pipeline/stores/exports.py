@@ -21,7 +21,9 @@ from pipeline.records import (
     Passage,
     Scope,
     TenantId,
+    parent_ordinal,
 )
+from pipeline.stores.chunks import segment_of
 from pipeline.stores.engines import mysql_errors, postgres_errors
 from pipeline.stores.rows import as_utc
 
@@ -122,11 +124,30 @@ class Exports:
                         token_count=row.token_count,
                         heading_path=tuple(json.loads(row.heading_path)),
                         page=row.page,
+                        chunk_type=row.chunk_type,
+                        parent=None if row.parent_id is None else parent_ordinal(row.parent_id),
+                        index=row.chunk_index,
+                        segment=segment_of(row.segment),
                     ),
                     content_hash=bytes(row.content_hash),
                     mark=Mark(enabled=bool(row.enabled), version=row.version, edited_at=as_utc(row.edited_at)),
                 )
             )
+        return found
+
+    def parents(self, document_ids: Sequence[DocumentId]) -> dict[DocumentId, list[tuple[int, Passage]]]:
+        """The parents of what these show, with their ordinals."""
+        found: dict[DocumentId, list[tuple[int, Passage]]] = {}
+        for row in self._connection.execute(_PARENTS, {**self._key, "ids": list(document_ids)}):
+            passage = Passage(
+                text=row.text,
+                start=row.start_offset,
+                end=row.end_offset,
+                token_count=row.token_count,
+                heading_path=tuple(json.loads(row.heading_path)),
+                page=row.page,
+            )
+            found.setdefault(DocumentId(row.document_id), []).append((row.ordinal, passage))
         return found
 
 
@@ -173,8 +194,15 @@ _DOCUMENTS = text(
 
 _CHUNKS = text(
     "SELECT x.document_id, x.chunk_id, x.ordinal, x.text, x.heading_path, x.page, x.start_offset, x.end_offset,"
-    " x.token_count, x.content_hash, x.enabled, x.version, x.edited_at"
+    " x.token_count, x.content_hash, x.enabled, x.version, x.edited_at,"
+    " x.chunk_type, x.parent_id, x.chunk_index, x.segment"
     + _JOINED.format(table="chunks x")
+    + " AND d.document_id IN :ids ORDER BY d.document_id, x.ordinal"
+).bindparams(bindparam("ids", expanding=True))
+
+_PARENTS = text(
+    "SELECT x.document_id, x.ordinal, x.text, x.heading_path, x.page, x.start_offset, x.end_offset, x.token_count"
+    + _JOINED.format(table="parent_chunks x")
     + " AND d.document_id IN :ids ORDER BY d.document_id, x.ordinal"
 ).bindparams(bindparam("ids", expanding=True))
 

@@ -8,8 +8,9 @@ from pipeline.records import Filters
 from pipeline.stores.rows import to_json, to_naive
 
 
-def mysql_condition(filters: Filters, *, alias: str) -> tuple[str, dict[str, Any]]:
-    """An SQL condition on a row of ``generations`` and its values; ``TRUE`` when nothing is asked for."""
+def mysql_condition(filters: Filters, *, alias: str, chunk: str) -> tuple[str, dict[str, Any]]:
+    """An SQL condition on a row of ``generations`` and one of ``chunks``, whose own story time counts before its
+    document's, and its values; ``TRUE`` when nothing is asked for."""
     parts: list[str] = []
     values: dict[str, Any] = {}
     if filters.type is not None:
@@ -31,7 +32,8 @@ def mysql_condition(filters: Filters, *, alias: str) -> tuple[str, dict[str, Any
         parts.append(f"{alias}.published_at <= :f_end")
         values["f_end"] = to_naive(filters.end)
     if filters.story_time is not None:
-        parts.append(f"({alias}.story_time IS NULL OR {alias}.story_time <= :f_story_time)")
+        story_time = f"COALESCE({chunk}.story_time, {alias}.story_time)"
+        parts.append(f"({story_time} IS NULL OR {story_time} <= :f_story_time)")
         values["f_story_time"] = filters.story_time
     return " AND ".join(parts) or "TRUE", values
 

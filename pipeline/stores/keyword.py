@@ -42,7 +42,7 @@ class KeywordIndex:
             return []
         values: dict[str, Any] = {"tenant": self._tenant_id, "query": " ".join(tokens)}
         if filters:
-            condition, filtered = mysql_condition(filters, alias="g")
+            condition, filtered = mysql_condition(filters, alias="g", chunk="m")
             statement = text(_FILTERED.format(condition=condition)).bindparams(bindparam("namespaces", expanding=True))
             values |= {**filtered, "namespaces": list(namespaces), "limit": limit}
         else:

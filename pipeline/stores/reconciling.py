@@ -10,7 +10,7 @@ from sqlalchemy import Connection, text
 from pipeline.records import Namespace, TenantId
 from pipeline.stores.rows import now
 
-KINDS = ("missing", "orphaned", "stale", "misplaced", "miscounted", "leftover", "statistics")
+KINDS = ("missing", "orphaned", "stale", "misplaced", "miscounted", "leftover", "statistics", "document_vectors")
 COUNTED = ("chunks", *KINDS, "repaired")
 
 

@@ -57,9 +57,9 @@ class Vectors:
                 halves,
                 model,
                 chunk.content_hash,
-                *filtered[chunk.generation],
+                *_with_story_time(filtered[chunk.generation], chunk),
             )
-            for chunk, halves in zip(chunks, _as_sent(vectors), strict=True)
+            for chunk, halves in zip(chunks, as_sent(vectors), strict=True)
         ]
         with postgres_errors(), self._postgres.connect() as connection:
             driver: Any = connection.connection
@@ -114,19 +114,18 @@ class Vectors:
         return found
 
     def drop(self, generations: Sequence[Generation]) -> None:
-        """Delete the vectors of exactly these generations; none named, none deleted."""
+        """Delete the vectors of exactly these generations, of their chunks and of themselves; none named, none deleted."""
         if not generations:
             return
+        values = {
+            "tenant": self._tenant_id,
+            "namespaces": [generation.scope.namespace for generation in generations],
+            "documents": [generation.document_id for generation in generations],
+            "numbers": [generation.number for generation in generations],
+        }
         with postgres_errors(), self._postgres.begin() as connection:
-            connection.execute(
-                text(_DROP.format(table=self._table)),
-                {
-                    "tenant": self._tenant_id,
-                    "namespaces": [generation.scope.namespace for generation in generations],
-                    "documents": [generation.document_id for generation in generations],
-                    "numbers": [generation.number for generation in generations],
-                },
-            )
+            for table in (self._table, "document_embeddings"):
+                connection.execute(text(_DROP.format(table=table)), values)
 
     def nearest(
         self, vector: NDArray[np.float32], *, namespaces: Sequence[Namespace], filters: Filters, limit: int
@@ -213,7 +212,7 @@ _SCORES = (
 )
 
 
-def _as_sent(vectors: NDArray[np.float32]) -> list[bytes]:
+def as_sent(vectors: NDArray[np.float32]) -> list[bytes]:
     """Each row as PostgreSQL reads a halfvec: its length, two unused bytes, and the halves, big end first."""
     head = np.array([vectors.shape[1], 0], dtype=">u2").tobytes()
     return [head + halves.tobytes() for halves in vectors.astype(">f2")]
@@ -229,6 +228,12 @@ def _copy(cursor: Any, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         copy.set_types(_TYPES)
         for row in rows:
             copy.write_row(row)
+
+
+def _with_story_time(columns: tuple[Any, ...], chunk: Chunk) -> tuple[Any, ...]:
+    """The document's columns, but the story time of the chunk's own segment where it has one."""
+    segment = chunk.passage.segment
+    return columns if segment is None or segment.story_time is None else (*columns[:4], segment.story_time, columns[5])
 
 
 def _filter_columns(fields: DocumentFields) -> tuple[Any, ...]:

@@ -3,7 +3,7 @@
 from alembic import op
 
 revision = "0005"
-down_revision = "0003"
+down_revision = "0004"
 
 _WORD = "CHARACTER SET ascii COLLATE ascii_bin"
 

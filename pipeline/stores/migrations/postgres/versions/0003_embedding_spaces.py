@@ -8,7 +8,7 @@ from alembic import op
 from sqlalchemy import Connection, text
 
 revision = "0003"
-down_revision = "0001"
+down_revision = "0002"
 
 
 def spaces(connection: Connection) -> list[str]:

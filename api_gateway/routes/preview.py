@@ -1,0 +1,150 @@
+"""See how a document would be cut before it is handed in."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeVar
+
+import orjson
+from fastapi import APIRouter, Depends, Request
+from pydantic import BaseModel, ValidationError
+from starlette.datastructures import FormData, UploadFile
+from starlette.responses import Response
+
+from api_gateway.auth import Requires, require_same_tenant
+from api_gateway.bodies import Decoded, decode_json, flaws_in, read_json_body, refuse_flaws
+from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.problems import invalid, places, pointer
+from api_gateway.routes.documenting import answers, json_body
+from api_gateway.routes.files import read_form
+from api_gateway.wire import preview as wire
+from api_gateway.wire.answers import json_response
+from api_gateway.wire.documents import to_chunking
+from api_gateway.wire.preview import PreviewAnswer, PreviewForm, PreviewRequest
+from api_gateway.wire.sources import BadSource, content_of
+from pipeline.core.parsing import media_type_of
+from pipeline.errors import DocumentTooLarge, EmptyDocument
+from pipeline.flows.preview import Preview, preview
+from pipeline.stores.tenants import Principal
+
+router = APIRouter(tags=["chunks"])
+
+Writer = Annotated[Principal, Depends(Requires("write"))]
+Body = TypeVar("Body", bound=BaseModel)
+
+MOST_BYTES = 1024 * 1024  # of a document: a preview is looked at by someone who waits for it
+_AROUND = 256 * 1024  # bytes that JSON or a form may take beside the document
+_EXAMPLE = {
+    "document": {"title": "Manual", "text": "# Resetting\n\nHold the button for five seconds."},
+    "chunking": {"strategy": "parent_child", "max_tokens": 128, "parent_tokens": 512},
+}
+_BODY = json_body(PreviewRequest, _EXAMPLE)
+_BODY["requestBody"]["content"]["multipart/form-data"] = {
+    "schema": {
+        "allOf": [
+            {"$ref": "#/components/schemas/PreviewForm"},
+            {
+                "type": "object",
+                "required": ["file"],
+                "properties": {"file": {"type": "string", "format": "binary"}},
+            },
+        ]
+    }
+}
+
+
+@router.post(
+    "/v1/chunks/preview",
+    responses=answers(200, PreviewAnswer, "The chunks the document would have.", *(400, 401, 403, 413, 415, 422, 503)),
+    openapi_extra=_BODY,
+    summary="Preview chunks",
+)
+async def preview_chunks(request: Request, principal: Writer) -> Response:
+    """One document of up to 1 MiB, as JSON or as a `file`. Nothing is stored and no model is asked."""
+    gateway = gateway_of(request)
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() == "multipart/form-data":
+        form = await read_form(request, gateway, _most_bytes(gateway) + _AROUND)
+        try:
+            found = await gateway.run_preview(_of_form, form, principal, gateway)
+        finally:
+            await form.close()
+    else:
+        # What JSON escapes takes up to six times as many bytes.
+        body = await read_json_body(request, min(6 * _most_bytes(gateway), gateway.settings.max_body_bytes) + _AROUND)
+        found = await gateway.run_preview(_of_json, body, principal, gateway)
+    return json_response(found)
+
+
+def _of_json(body: bytes, principal: Principal, gateway: Gateway) -> dict[str, Any]:
+    decoded = decode_json(body)
+    require_same_tenant(principal, decoded.value.get("tenant_id"))
+    sent = _valid(PreviewRequest, refuse_flaws(decoded))
+    document = sent.document
+    try:
+        content = content_of(document.text, document.source)
+    except BadSource as error:
+        raise invalid([{"pointer": f"/document{error.where}", "detail": error.detail}]) from None
+    if content.to_fetch:
+        raise invalid([{"pointer": "/document/text", "detail": "is required: a preview fetches nothing"}])
+    return wire.answer(
+        _preview(
+            content.body,
+            gateway,
+            media_type=content.media_type,
+            filename=content.uri,
+            title=document.title,
+            chunking=to_chunking(sent.chunking, gateway.settings),
+        )
+    )
+
+
+def _of_form(form: FormData, principal: Principal, gateway: Gateway) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    files: list[UploadFile] = []
+    for name, value in form.multi_items():
+        if not isinstance(value, str):
+            files.append(value)
+        elif name in values:
+            raise invalid([{"pointer": pointer([name]), "detail": "is given more than once"}])
+        else:
+            values[name] = _json(name, value) if name == "chunking" else value
+    require_same_tenant(principal, values.get("tenant_id"))
+    sent = _valid(PreviewForm, refuse_flaws(Decoded(values, suspicious=any(flaws_in(values)))))
+    if len(files) != 1:
+        raise invalid([{"pointer": "/file", "detail": "is required once: a preview is of one file"}])
+    name = files[0].filename or ""
+    return wire.answer(
+        _preview(
+            files[0].file.read(),
+            gateway,
+            media_type=sent.parser_hint or media_type_of(name, files[0].content_type),
+            filename=name or None,
+            title=sent.title,
+            chunking=to_chunking(sent.chunking, gateway.settings),
+        )
+    )
+
+
+def _preview(body: bytes, gateway: Gateway, **how: Any) -> Preview:
+    if not body or body.isspace():
+        raise EmptyDocument("There is no text.")
+    if len(body) > _most_bytes(gateway):
+        raise DocumentTooLarge(f"The document has {len(body)} bytes; a preview takes {_most_bytes(gateway)}.")
+    return preview(body, use=gateway.resources, **how)
+
+
+def _valid(shape: type[Body], value: dict[str, Any]) -> Body:
+    try:
+        return shape.model_validate(value)
+    except ValidationError as error:
+        raise invalid(places(error)) from None
+
+
+def _json(name: str, text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise invalid([{"pointer": pointer([name]), "detail": f"is not JSON: {error.msg}"}]) from None
+
+
+def _most_bytes(gateway: Gateway) -> int:
+    return min(MOST_BYTES, gateway.settings.max_document_bytes)

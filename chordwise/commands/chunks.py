@@ -1,0 +1,113 @@
+"""``chordwise chunks``: look at what documents were cut into, and change it piece by piece."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from chordwise.chunk_results import Chunk, ChunkResult
+from chordwise.commands import screen
+
+chunks = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+Ids = Annotated[list[str], typer.Argument(metavar="ID…", help="The chunks.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+_SHOWN = 60  # characters of a text in a table
+
+
+@chunks.callback()
+def about() -> None:
+    """List chunks, change their text, switch them off and on, delete them."""
+
+
+@chunks.command("list")
+def list_chunks(
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="The namespace they are in.")],
+    document: Annotated[str | None, typer.Option("--document", "-d", help="Only those of this document.")] = None,
+    chunk_type: Annotated[str | None, typer.Option("--type", help="parent, child, sentence, qa or segment.")] = None,
+    parent: Annotated[str | None, typer.Option("--parent", help="Only the children of this parent.")] = None,
+    disabled: Annotated[bool, typer.Option("--disabled", help="Only those that are switched off.")] = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List chunks of what is published, by document, parent and place in it."""
+    with screen.connect() as client:
+        found = client.chunks(
+            namespace=namespace,
+            limit=limit,
+            document_id=document,
+            chunk_type=chunk_type,
+            parent_id=parent,
+            enabled=False if disabled else None,
+        )
+    if as_json:
+        screen.print_json({"data": [dict(chunk.raw) for chunk in found]})
+    elif found:
+        _list(found)
+    else:
+        screen.say("No chunks.")
+
+
+@chunks.command()
+def edit(
+    chunk_id: Annotated[str, typer.Argument(metavar="ID", help="The chunk.")],
+    text: Annotated[str, typer.Option("--text", "-t", help="Its new text; - reads it from standard input.")],
+    etag: Annotated[str | None, typer.Option("--etag", help="Only if the chunk is still this one.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Give a chunk another text. It is embedded again before this returns."""
+    wanted = {"chunk_id": chunk_id, "text": sys.stdin.read() if text == "-" else text, "etag": etag}
+    with screen.connect() as client:
+        done = client.edit_chunks([{name: value for name, value in wanted.items() if value is not None}])
+    return _told(done, as_json=as_json)
+
+
+@chunks.command()
+def delete(chunk_ids: Ids, as_json: AsJson = False) -> int:
+    """Delete chunks; a parent goes with its children, a document with its last chunk."""
+    with screen.connect() as client:
+        return _told(client.delete_chunks(chunk_ids), as_json=as_json)
+
+
+@chunks.command()
+def enable(chunk_ids: Ids, as_json: AsJson = False) -> int:
+    """Let searches see chunks again."""
+    return _switch(chunk_ids, enabled=True, as_json=as_json)
+
+
+@chunks.command()
+def disable(chunk_ids: Ids, as_json: AsJson = False) -> int:
+    """Hide chunks from every search without deleting them."""
+    return _switch(chunk_ids, enabled=False, as_json=as_json)
+
+
+def _switch(chunk_ids: list[str], *, enabled: bool, as_json: bool) -> int:
+    with screen.connect() as client:
+        done = client.edit_chunks([{"chunk_id": chunk_id, "enabled": enabled} for chunk_id in chunk_ids])
+    return _told(done, as_json=as_json)
+
+
+def _told(done: list[ChunkResult], *, as_json: bool) -> int:
+    """Say what became of each. Gives the exit status: 1 if one failed."""
+    if as_json:
+        screen.print_json({"data": [dict(each.raw) for each in done]})
+    else:
+        for each in done:
+            reason = f": {each.detail or each.code}" if each.status == "failed" else ""
+            pending = "; a newer upload of its document will replace it" if each.replacement_pending else ""
+            screen.say(f"{each.chunk_id} {each.status}{reason}{pending}")
+    return int(any(each.status == "failed" for each in done))
+
+
+def _list(found: list[Chunk]) -> None:
+    table = screen.table("id", "document", "type", "index", "tokens", "text", numbers=("index", "tokens"))
+    for chunk in found:
+        text = " ".join(chunk.text.split())
+        shown = text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+        kind = chunk.chunk_type if chunk.enabled else f"{chunk.chunk_type}, off"
+        cells = (chunk.chunk_id, chunk.document_id, kind, str(chunk.chunk_index), str(chunk.token_count), shown)
+        table.add_row(*(Text(screen.clean(cell)) for cell in cells))
+    screen.stdout().print(table)

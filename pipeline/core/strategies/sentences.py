@@ -1,0 +1,19 @@
+"""`sentences`: whole paragraphs together while they fit, long ones in overlapping windows of whole sentences."""
+
+from __future__ import annotations
+
+from pipeline.core.chunking import chunk
+from pipeline.core.strategies.port import MAX_TOKENS, OVERLAP, Cut, Strategy, numbered
+from pipeline.records import Chunking, Parsed
+
+
+def _cut(parsed: Parsed, chunking: Chunking) -> Cut:
+    return Cut(passages=numbered(chunk(parsed, chunking)))
+
+
+SENTENCES = Strategy(
+    name="sentences",
+    meaning="Paragraphs put together up to max_tokens; for text of any kind.",
+    cut=_cut,
+    options={"max_tokens": MAX_TOKENS, "overlap": OVERLAP},
+)

@@ -1,0 +1,28 @@
+"""The vectors of whole documents compared with the chunks they should be made of."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+
+from pipeline.core.means import hash_of
+from pipeline.stores.alignment import ChunkRow
+from pipeline.stores.document_vectors import DocumentVectorRow
+
+UNNEEDED = "unneeded"
+
+
+def wrong_document_vectors(
+    whole: Sequence[DocumentVectorRow], shown: Sequence[ChunkRow], busy: Collection[tuple[str, int]], *, model: str
+) -> dict[tuple[str, int], str]:
+    """What is wrong with which document and generation. ``shown``: the chunks that searches see, as MySQL has them.
+
+    So a document's vector stays right while a chunk's is lost, which comes back from the same text.
+    """
+    chunks: defaultdict[tuple[str, int], list[tuple[str, bytes]]] = defaultdict(list)
+    for row in shown:
+        chunks[row.document_id, row.generation].append((row.chunk_id, row.content_hash))
+    expected = {key: (model, hash_of(some)) for key, some in chunks.items()}
+    there = {(row.document_id, row.generation): (row.model, row.content_hash) for row in whole}
+    wrong = {key: "missing or stale" for key, value in expected.items() if there.get(key) != value}
+    return wrong | {key: UNNEEDED for key in there if key not in expected and key not in busy}

@@ -1,0 +1,63 @@
+"""Edits of chunks, and what becomes of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipeline.records import ChunkId
+from pipeline.stores.chunk_edits import OwnedChunk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """What is to become of one chunk; None leaves it as it is. ``etag``: only if it is still this one."""
+
+    chunk_id: ChunkId
+    text: str | None = None
+    enabled: bool | None = None
+    etag: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edited:
+    """What became of it: ``updated``, ``unchanged``, ``deleted``, or ``failed`` with a code and a sentence.
+
+    ``replacement_pending``: a newer upload of the document is on its way and will replace this chunk too.
+    """
+
+    chunk_id: ChunkId
+    status: str
+    etag: str | None = None
+    code: str | None = None
+    detail: str | None = None
+    replacement_pending: bool = False
+
+
+def done(chunk: OwnedChunk, status: str) -> Edited:
+    """As it is now, with what became of it."""
+    pending = chunk.latest > chunk.generation.number
+    return Edited(chunk_id=chunk.chunk_id, status=status, etag=chunk.etag, replacement_pending=pending)
+
+
+def failed(chunk_id: ChunkId, code: str, detail: str) -> Edited:
+    """With a code and a sentence."""
+    return Edited(chunk_id=chunk_id, status="failed", code=code, detail=detail)
+
+
+def not_found(chunk_id: ChunkId) -> Edited:
+    """It is not shown, or not this tenant's."""
+    return failed(chunk_id, "chunk_not_found", "there is no such chunk in what is published")
+
+
+def changed(chunk: OwnedChunk) -> Edited:
+    """The etag is not that of what is there."""
+    detail = "the chunk is not the one the etag stands for; read it again"
+    return Edited(chunk_id=chunk.chunk_id, status="failed", etag=chunk.etag, code="precondition_failed", detail=detail)
+
+
+def overtaken(before: OwnedChunk, current: OwnedChunk | None) -> Edited:
+    """Somebody else was faster."""
+    if current is None:
+        detail = "the document was replaced or deleted meanwhile; nothing was changed"
+        return failed(before.chunk_id, "document_replaced", detail)
+    return failed(before.chunk_id, "chunk_changed", "the chunk was changed by someone else at the same moment")

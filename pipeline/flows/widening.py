@@ -1,0 +1,42 @@
+"""What is read with a hit: the parent it is part of, or the text around it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pipeline.core.answering import Hydrated
+from pipeline.core.query import AnswerChunk, ContextOptions
+from pipeline.flows.resources import Resources
+from pipeline.records import ChunkId, TenantId
+from pipeline.stores.parents import Parents
+from pipeline.stores.windows import windows
+from pipeline.stores.work import reading
+
+
+def widened(
+    tenant_id: TenantId,
+    chunks: Sequence[AnswerChunk],
+    hydrated: Mapping[str, Hydrated],
+    options: ContextOptions,
+    use: Resources,
+) -> dict[str, str]:
+    """The text to read for each of these hits that is to be read with more than itself.
+
+    A child comes with its parent unless ``parents`` is false, a sentence with its window; ``window`` in a query puts
+    another size in the place of the document's, and gives chunks of every strategy one. Raises StoreUnavailable.
+    """
+    found = [hydrated[chunk.chunk_id] for chunk in chunks]
+    parents = {} if options.parents is False else {each.chunk_id: each.parent_id for each in found if each.parent_id}
+    sizes = {
+        ChunkId(each.chunk_id): each.window if options.window is None else options.window
+        for each in found
+        if each.chunk_id not in parents
+    }
+    if not parents and not any(sizes.values()):
+        return {}
+    with reading(use.mysql) as connection:
+        texts = Parents(connection, tenant_id).texts([ChunkId(each) for each in set(parents.values())])
+        around = windows(connection, tenant_id, sizes)
+    found_texts: dict[str, str] = {str(chunk_id): text for chunk_id, text in around.items()}
+    found_texts |= {child: texts[ChunkId(parent)] for child, parent in parents.items() if ChunkId(parent) in texts}
+    return found_texts

@@ -1,0 +1,148 @@
+"""A chunk or a parent as its owner sees it, and how its row becomes one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pipeline.records import (
+    ChunkId,
+    Chunking,
+    DocumentFields,
+    DocumentId,
+    Generation,
+    Namespace,
+    Passage,
+    Scope,
+    TenantId,
+    parent_ordinal,
+)
+from pipeline.stores.chunks import segment_of
+from pipeline.stores.rows import as_utc, now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnedChunk:
+    """A chunk of a published generation with what editing needs to know. ``latest``: the newest generation accepted.
+
+    ``searched``: False for a parent, which is only read with its children; it is enabled while one of them is.
+    """
+
+    chunk_id: ChunkId
+    generation: Generation
+    ordinal: int
+    passage: Passage
+    fields: DocumentFields
+    source_uri: str | None
+    chunking: Chunking
+    terms: tuple[str, ...]
+    content_hash: bytes
+    enabled: bool
+    version: int
+    updated_at: datetime
+    latest: int
+    searched: bool = True
+
+    @property
+    def etag(self) -> str:
+        """Another one after every change of this chunk."""
+        return f'"{self.version}-{self.content_hash.hex()[:16]}"'
+
+    @property
+    def parent_id(self) -> ChunkId | None:
+        """The id of the parent it is part of."""
+        return None if self.passage.parent is None else self.generation.parent_id(self.passage.parent)
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """Where it stands in a list: documents in order, in each the parents first."""
+        return self.generation.document_id, int(self.searched), self.ordinal
+
+
+# Columns that chunks and parents have alike; `c` is either table.
+COLUMNS = (
+    "c.chunk_id, c.namespace, c.document_id, c.generation, c.ordinal, c.text, c.heading_path, c.page,"
+    " c.start_offset, c.end_offset, c.token_count, c.version, COALESCE(c.edited_at, c.created_at) AS changed_at,"
+    # An upload that was found to be what is shown is not on its way any more.
+    " IF(d.latest_generation > d.settled_generation, d.latest_generation, c.generation) AS latest_generation,"
+    " g.title, g.author, g.type, g.tags, g.published_at, g.story_time, g.metadata, g.source_uri,"
+    " g.chunking"
+)
+JOINED = (
+    " JOIN documents d ON d.tenant_id = c.tenant_id AND d.namespace = c.namespace AND d.document_id = c.document_id"
+    " AND d.published_generation = c.generation"
+    " JOIN generations g ON g.tenant_id = c.tenant_id AND g.namespace = c.namespace AND g.document_id = c.document_id"
+    " AND g.generation = c.generation"
+    " WHERE c.tenant_id = :tenant"
+)
+
+
+def owned_chunk(tenant_id: TenantId, row: Mapping[Any, Any]) -> OwnedChunk:
+    """A row of ``chunks``."""
+    return _owned(
+        tenant_id,
+        row,
+        terms=tuple(row["terms"].split()),
+        content_hash=bytes(row["content_hash"]),
+        passage=_passage(
+            row,
+            chunk_type=row["chunk_type"],
+            parent=None if row["parent_id"] is None else parent_ordinal(row["parent_id"]),
+            index=row["chunk_index"],
+            segment=segment_of(row["segment"]),
+        ),
+        searched=True,
+    )
+
+
+def owned_parent(tenant_id: TenantId, row: Mapping[Any, Any]) -> OwnedChunk:
+    """A row of ``parent_chunks``."""
+    return _owned(
+        tenant_id,
+        row,
+        terms=(),
+        content_hash=hashlib.sha256(row["text"].encode()).digest(),
+        passage=_passage(row, index=row["ordinal"]),
+        searched=False,
+    )
+
+
+def _owned(tenant_id: TenantId, row: Mapping[Any, Any], **others: Any) -> OwnedChunk:
+    scope = Scope(tenant_id=tenant_id, namespace=Namespace(row["namespace"]))
+    return OwnedChunk(
+        chunk_id=ChunkId(row["chunk_id"]),
+        generation=Generation(scope=scope, document_id=DocumentId(row["document_id"]), number=row["generation"]),
+        ordinal=row["ordinal"],
+        fields=DocumentFields(
+            title=row["title"],
+            author=row["author"],
+            type=row["type"],
+            tags=tuple(json.loads(row["tags"])),
+            published_at=as_utc(row["published_at"]),
+            story_time=row["story_time"],
+            metadata=json.loads(row["metadata"]),
+        ),
+        source_uri=row["source_uri"],
+        chunking=Chunking(**json.loads(row["chunking"])),
+        enabled=bool(row["enabled"]),
+        version=row["version"],
+        updated_at=as_utc(row["changed_at"]) or now(),
+        latest=row["latest_generation"],
+        **others,
+    )
+
+
+def _passage(row: Mapping[Any, Any], **structure: Any) -> Passage:
+    return Passage(
+        text=row["text"],
+        start=row["start_offset"],
+        end=row["end_offset"],
+        token_count=row["token_count"],
+        heading_path=tuple(json.loads(row["heading_path"])),
+        page=row["page"],
+        **structure,
+    )

@@ -1,0 +1,52 @@
+"""Windows: the chunks around a chunk, read together with it. Nothing is stored, so no edit leaves a window behind."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from sqlalchemy import Connection, bindparam, text
+
+from pipeline.records import ChunkId, TenantId
+
+
+def windows(connection: Connection, tenant_id: TenantId, sizes: Mapping[ChunkId, int]) -> dict[ChunkId, str]:
+    """Each chunk's text with that of up to ``sizes`` chunks before and after it, as they are now; what was deleted or
+    is switched off is left out. A chunk that is gone is not in the answer.
+
+    Parts of one text are joined by a space, and at a paragraph or a heading by a blank line; what overlapping chunks
+    repeat is said once.
+    """
+    by_size: defaultdict[int, list[ChunkId]] = defaultdict(list)
+    for chunk_id, size in sizes.items():
+        if size > 0:
+            by_size[size].append(chunk_id)
+    found: dict[ChunkId, str] = {}
+    for size, chunk_ids in by_size.items():
+        rows = connection.execute(_AROUND, {"tenant": tenant_id, "ids": chunk_ids, "size": size})
+        ends: dict[ChunkId, int] = {}
+        for row in rows:
+            chunk_id = ChunkId(row.chunk_id)
+            if chunk_id not in found:
+                found[chunk_id] = row.text
+            elif row.start_offset < ends[chunk_id] and row.edited_at is None:
+                found[chunk_id] += row.text[ends[chunk_id] - row.start_offset :]
+            else:
+                found[chunk_id] += _seam(row.start_offset - ends[chunk_id]) + row.text
+            ends[chunk_id] = row.end_offset
+    return found
+
+
+def _seam(gap: int) -> str:
+    """What stands between two parts of a text that were ``gap`` characters of white space apart."""
+    return "" if gap == 0 else " " if gap == 1 else "\n\n"
+
+
+_AROUND = text(
+    "SELECT c.chunk_id, n.text, n.start_offset, n.end_offset, n.edited_at FROM chunks c"
+    " JOIN chunks n ON n.tenant_id = c.tenant_id AND n.namespace = c.namespace AND n.document_id = c.document_id"
+    " AND n.generation = c.generation AND n.ordinal BETWEEN IF(c.ordinal > :size, c.ordinal - :size, 0)"
+    " AND c.ordinal + :size"
+    " WHERE c.tenant_id = :tenant AND c.chunk_id IN :ids AND (n.enabled = 1 OR n.chunk_id = c.chunk_id)"
+    " ORDER BY c.chunk_id, n.ordinal"
+).bindparams(bindparam("ids", expanding=True))
