@@ -1,4 +1,4 @@
-"""`python -m benchmarks [ingest] [query] [migration] [--quick]`: measures, prints, writes `benchmarks/results/*.json`."""
+"""`python -m benchmarks [ingest] [query] [migration] [operation] [--quick]`: measures, prints, writes `benchmarks/results/*.json`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import corpus, ingest, migration, query
+from benchmarks import corpus, ingest, migration, operation, query
 
 _RESULTS = Path(__file__).parent / "results"
 _SECTIONS = ("ingest", "query")
-_ON_REQUEST = ("migration",)
+_ON_REQUEST = ("migration", "operation")
 _CHUNKS, _QUICK_CHUNKS = 25_000, 3_000
 _QUERIES, _QUICK_QUERIES = 400, 100
 
@@ -43,11 +43,15 @@ def main(arguments: list[str]) -> int:
         "quick": chosen.quick,
     }
     namespace = f"bench-{uuid.uuid4().hex[:8]}"
+    if "operation" in sections:
+        found = operation.run(quick=chosen.quick)
+        _keep("operation", about | found)
+        print(operation.show(found), flush=True)
     if "ingest" in sections:
         found = ingest.run(texts, namespace=namespace, peers=not chosen.no_peers)
         _keep("ingest", about | found)
         print(ingest.show(found), flush=True)
-    else:
+    elif set(sections) - {"operation"}:
         ingest.product(texts, namespace)
     if "query" in sections:
         found = query.run(
@@ -69,7 +73,7 @@ def _keep(section: str, found: dict[str, Any]) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("sections", nargs="*", help="ingest, query, migration; default: the first two")
+    parser.add_argument("sections", nargs="*", help="ingest, query, migration, operation; default: the first two")
     parser.add_argument("--quick", action="store_true", help=f"{_QUICK_CHUNKS:,} chunks instead of {_CHUNKS:,}")
     parser.add_argument("--chunks", type=int, help="another number of chunks")
     parser.add_argument("--seed", type=int, default=1)

@@ -77,12 +77,12 @@ def product(texts: Sequence[Text], namespace: str) -> dict[str, Any]:
             accepted.raise_for_status()
             jobs.append(str(accepted.json()["job_id"]))
         accepted_s = time.perf_counter() - began
-        finished = [_finished(client, job_id) for job_id in jobs]
+        ended = [finished(client, job_id) for job_id in jobs]
     wall_s = time.perf_counter() - began
     spent = used(before, cpu_seconds())
-    chunks = sum(job["chunks"] for job in finished)
-    if any(job["status"] != "succeeded" for job in finished):
-        raise SystemExit(f"ingest: not every document went in: {[job['status'] for job in finished]}")
+    chunks = sum(job["chunks"] for job in ended)
+    if any(job["status"] != "succeeded" for job in ended):
+        raise SystemExit(f"ingest: not every document went in: {[job['status'] for job in ended]}")
     peak = peak_mb()
     return {
         "chunks": chunks,
@@ -101,7 +101,8 @@ def gateway() -> httpx.Client:
     return httpx.Client(base_url=os.environ["CHORDWISE_URL"], headers=headers, timeout=120)
 
 
-def _finished(client: httpx.Client, job_id: str) -> dict[str, Any]:
+def finished(client: httpx.Client, job_id: str) -> dict[str, Any]:
+    """The job once it has ended."""
     ends = time.monotonic() + _LONGEST_S
     while time.monotonic() < ends:
         job: dict[str, Any] = client.get(f"/v1/jobs/{job_id}", params={"wait": 10}).json()

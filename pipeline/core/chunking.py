@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 from pipeline.core.sentences import Sentence, paragraphs, sentences
-from pipeline.core.tokens import TokenMap, count_tokens
+from pipeline.core.tokens import TokenMap
 from pipeline.records import Chunking, Parsed, Passage, Section
 
 # Shares of the budget.
@@ -36,11 +36,14 @@ def chunk(parsed: Parsed, chunking: Chunking) -> list[Passage]:
     text, tokens = parsed.text, TokenMap(parsed.text)
     passages: list[Passage] = []
     for group in _grouped(parsed.sections, tokens, chunking.max_tokens):
-        cut = (
-            list(sentences(text, tokens, start=start, end=end, max_tokens=chunking.max_tokens))
+        whole = (
+            Sentence(start, end, tokens.count(start, end))
             for start, end in paragraphs(text, start=group[0].start, end=group[-1].end)
         )
-        passages.extend(_passage(text, packed[0].start, packed[-1].end, group) for packed in _packed(cut, chunking))
+        passages.extend(
+            _passage(text, tokens, packed[0].start, packed[-1].end, group)
+            for packed in _packed(text, tokens, whole, chunking)
+        )
     return passages
 
 
@@ -86,19 +89,24 @@ def _is_below(section: Section, other: Section, *, strictly: bool = False) -> bo
     return section.heading_path[:depth] == other.heading_path and (not strictly or len(section.heading_path) > depth)
 
 
-def _packed(cut: Iterable[list[Sentence]], chunking: Chunking) -> Iterator[list[Sentence]]:
-    """The sentences of each passage, from those of each paragraph."""
+def _packed(
+    text: str, tokens: TokenMap, paragraphs: Iterable[Sentence], chunking: Chunking
+) -> Iterator[list[Sentence]]:
+    """The stretches of each passage: whole paragraphs, and the sentences of those that do not go in as they are."""
     budget = chunking.max_tokens
     passage: list[Sentence] = []
     size = 0
-    for paragraph in cut:
-        paragraph_size = sum(sentence.tokens for sentence in paragraph)
-        is_long = paragraph_size > budget
-        if passage and size + paragraph_size > budget and size > budget * _SMALL_PASSAGE:
+    for paragraph in paragraphs:
+        is_long = paragraph.tokens > budget
+        if passage and size + paragraph.tokens > budget and size > budget * _SMALL_PASSAGE:
             yield passage
             passage, size = [], 0
-        others = len(passage)  # sentences in the passage that are of other paragraphs, and so not repeated
-        for sentence in paragraph:
+        if size + paragraph.tokens <= budget:  # most are, and need not be taken apart
+            passage.append(paragraph)
+            size += paragraph.tokens
+            continue
+        others = len(passage)  # stretches in the passage that are of other paragraphs, and so not repeated
+        for sentence in sentences(text, tokens, start=paragraph.start, end=paragraph.end, max_tokens=budget):
             if passage and size + sentence.tokens > budget:
                 yield passage
                 passage = _tail(passage[others:], chunking, room=budget - sentence.tokens) if is_long else []
@@ -120,7 +128,7 @@ def _tail(passage: Sequence[Sentence], chunking: Chunking, *, room: int) -> list
     return list(passage[first:])
 
 
-def _passage(text: str, start: int, end: int, sections: Sequence[Section]) -> Passage:
+def _passage(text: str, tokens: TokenMap, start: int, end: int, sections: Sequence[Section]) -> Passage:
     touched = [section for section in sections if section.start < end and section.end > start]
     path = touched[0].heading_path
     for section in touched[1:]:
@@ -129,7 +137,7 @@ def _passage(text: str, start: int, end: int, sections: Sequence[Section]) -> Pa
         text=text[start:end],
         start=start,
         end=end,
-        token_count=count_tokens(text[start:end]),
+        token_count=tokens.count(start, end),
         heading_path=path,
         page=touched[0].page,
     )

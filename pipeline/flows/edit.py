@@ -24,7 +24,7 @@ def delete_document(tenant_id: TenantId, namespace: Namespace, document_id: Docu
         if deleted is None:
             return False
         if shown is not None:
-            terms = Chunks(work.connection, tenant_id).terms_of(shown)
+            terms = Chunks(work.connection, tenant_id).terms_of([shown])
             Statistics(work.connection, tenant_id).count(namespace, [], terms)
         Retired(work.connection, tenant_id).add(deleted)
     return True

@@ -81,7 +81,7 @@ def _delete_some(tenant_id: TenantId, namespace: Namespace, use: Resources) -> i
         documents = Documents(work.connection, tenant_id)
         namespaces = Namespaces(work.connection, tenant_id)
         ids = namespaces.living_documents(namespace, limit=_DOCUMENTS_AT_ONCE)
-        terms: list[list[str]] = []
+        was_shown: list[Generation] = []
         gone: list[Generation] = []
         for document_id in sorted(ids):
             shown = documents.published(namespace, DocumentId(document_id))
@@ -90,7 +90,8 @@ def _delete_some(tenant_id: TenantId, namespace: Namespace, use: Resources) -> i
                 continue
             gone += deleted
             if shown is not None:
-                terms += Chunks(work.connection, tenant_id).terms_of(shown)
+                was_shown.append(shown)
+        terms = Chunks(work.connection, tenant_id).terms_of(was_shown)
         Statistics(work.connection, tenant_id).count(namespace, [], terms)
         Retired(work.connection, tenant_id).add(gone)
     return len(ids)

@@ -77,12 +77,7 @@ def _flip(
     for namespace in sorted({g.scope.namespace for g in moving}):
         mine = {g: shown for g, shown in moving.items() if g.scope.namespace == namespace}
         added = [chunk.terms for g in mine for chunk in prepared[g].searchable]
-        removed = [
-            terms
-            for g, shown in mine.items()
-            if shown is not None
-            for terms in chunk_store.terms_of(_numbered(g, shown))
-        ]
+        removed = chunk_store.terms_of([_numbered(g, shown) for g, shown in mine.items() if shown is not None])
         statistics.count(namespace, added, removed)
     return before
 

@@ -13,6 +13,8 @@ from sqlalchemy import Connection, bindparam, text
 from pipeline.records import Chunk, ChunkId, Chunking, Generation, Segment, TenantId
 from pipeline.stores.rows import as_utc, insert_many, now, slices, to_json, to_naive
 
+_GENERATIONS_AT_ONCE = 200
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredChunk:
@@ -102,16 +104,24 @@ class Chunks:
                 _key(generation),
             )
 
-    def terms_of(self, generation: Generation) -> list[list[str]]:
-        """The terms of every enabled chunk of a generation, for the statistics that count them."""
-        rows = self._connection.execute(
-            text(
-                "SELECT terms FROM chunks WHERE tenant_id = :tenant AND namespace = :namespace"
-                " AND document_id = :document AND generation = :generation AND enabled = 1"
-            ),
-            _key(generation),
-        ).scalars()
-        return [terms.split() for terms in rows]
+    def terms_of(self, generations: Sequence[Generation]) -> list[list[str]]:
+        """The terms of every enabled chunk of these generations, for the statistics that count them."""
+        found: list[list[str]] = []
+        for some in slices(sorted(generations, key=lambda each: each.scope.namespace), _GENERATIONS_AT_ONCE):
+            wanted = {(each.scope.namespace, each.document_id, each.number) for each in some}
+            # Two lists and not pairs, of which MariaDB makes no range; what is too much is left out here.
+            values = {
+                "tenant": self._tenant_id,
+                "namespaces": sorted({namespace for namespace, _, _ in wanted}),
+                "documents": sorted({document_id for _, document_id, _ in wanted}),
+                "numbers": sorted({number for _, _, number in wanted}),
+            }
+            found += [
+                row.terms.split()
+                for row in self._connection.execute(_TERMS, values)
+                if (row.namespace, row.document_id, row.generation) in wanted
+            ]
+        return found
 
     def hydrate(
         self, chunk_ids: Sequence[ChunkId], *, namespaces: Sequence[str], since: datetime | None = None
@@ -136,6 +146,11 @@ class Chunks:
             found.update((ChunkId(row["chunk_id"]), _stored(row)) for row in rows)
         return found
 
+
+_TERMS = text(
+    "SELECT namespace, document_id, generation, terms FROM chunks WHERE tenant_id = :tenant"
+    " AND namespace IN :namespaces AND document_id IN :documents AND generation IN :numbers AND enabled = 1"
+).bindparams(*(bindparam(name, expanding=True) for name in ("namespaces", "documents", "numbers")))
 
 _STORED = (
     "SELECT c.chunk_id, c.namespace, c.document_id, c.generation, c.ordinal, c.text, c.heading_path, c.page,"

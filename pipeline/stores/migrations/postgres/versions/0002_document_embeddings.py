@@ -4,7 +4,7 @@
 older than one of its chunks.
 """
 
-from alembic import context, op
+from alembic import op
 
 revision = "0002"
 down_revision = "0001"
@@ -12,7 +12,6 @@ down_revision = "0001"
 
 def upgrade() -> None:
     """Create the table, and the vectors of the documents that are there."""
-    dimension = int(context.config.attributes["dimension"])
     op.execute(
         """
         CREATE TABLE document_embeddings (

@@ -1,0 +1,192 @@
+"""Section `operation`: accepting much at once, a small job beside a large one, dead letters, leaving, deletion, erasure."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import httpx
+
+from benchmarks import table
+from benchmarks.ingest import finished, gateway
+from benchmarks.processes import peak_mb
+from chordwise import Chordwise
+
+_MANY, _QUICK_MANY = 10_000, 2_000
+_REJECTED = 500
+_SMALL_JOBS = 5
+_ACCEPTED_GOAL_S, _MEMORY_GOAL_MB, _SMALL_GOAL_S = 5.0, 200.0, 5.0
+_EXAMPLES = 2_000
+
+
+def run(*, quick: bool) -> dict[str, Any]:
+    """Measure on a stack that does nothing else; every step waits for its end."""
+    many = _QUICK_MANY if quick else _MANY
+    namespace = f"many-{uuid.uuid4().hex[:8]}"
+    tenant_id, other = _another_tenant()
+    with gateway() as client, other:
+        alone = [_one_document(other) for _ in range(_SMALL_JOBS)]
+        before_mb = peak_mb().get("gateway", 0.0)
+        accepted_s, job_id = _timed(lambda: _send(client, namespace, [_document(n) for n in range(many)]))
+        grown_mb = peak_mb().get("gateway", 0.0) - before_mb
+        beside = [_one_document(other) for _ in range(_SMALL_JOBS)]
+        still = client.get(f"/v1/jobs/{job_id}").json()["finished_at"] is None
+        began = time.perf_counter()
+        job = finished(client, job_id)
+        drained_s = accepted_s + time.perf_counter() - began
+        found: dict[str, Any] = {
+            "documents": many,
+            "accepted_s": round(accepted_s, 2),
+            "gateway_grew_mb": round(grown_mb, 1),
+            "drained_s": round(drained_s, 1),
+            "small_job_alone_s": _middle(alone),
+            "small_job_beside_s": _middle(beside),
+            "small_job_beside_worst_s": round(max(beside), 2),
+            "large_job_was_still_running": still,
+            "chunks": job["chunks"],
+        }
+        found |= _dead_letters(client)
+        found |= _leaving(client, namespace)
+        found |= _examples()
+        found["namespace_deleted_s"] = _timed(
+            lambda: client.delete(f"/v1/namespaces/{namespace}", timeout=600).raise_for_status()
+        )[0]
+        found["tenant_erased_s"] = _timed(lambda: _erase(tenant_id))[0]
+    return {name: round(value, 2) if isinstance(value, float) else value for name, value in found.items()}
+
+
+def _dead_letters(client: httpx.Client) -> dict[str, Any]:
+    """Documents without text become dead letters; all are tried again, become dead letters again, and are dropped."""
+    namespace = f"dead-{uuid.uuid4().hex[:8]}"
+    empty = [
+        {"document_id": f"e{n}", "text": "<script>1</script>", "source": {"media_type": "text/html"}}
+        for n in range(_REJECTED)
+    ]
+    parked_s, job_id = _timed(lambda: _ended(client, _send(client, namespace, empty)))
+    replay_s, replayed = _timed(
+        lambda: client.post("/v1/dead-letters/replay", json={"job_id": job_id}).raise_for_status().json()
+    )
+    again_s, _ = _timed(lambda: finished(client, job_id))
+    left = client.get("/v1/dead-letters", params={"job_id": job_id, "limit": 1}).json()["data"]
+    return {
+        "dead_letters": _REJECTED,
+        "parked_s": parked_s,
+        "replay_asked_s": replay_s,
+        "replayed": replayed,
+        "parked_again_s": again_s,
+        "are_dead_again": bool(left),
+    }
+
+
+def _leaving(client: httpx.Client, namespace: str) -> dict[str, Any]:
+    """A namespace leaves to a folder and comes in under another name."""
+    with TemporaryDirectory() as folder, Chordwise() as chordwise:
+        target = Path(folder) / "archive"
+        export_s, _ = _timed(lambda: chordwise.export(namespace, target))
+        copy = f"copy-{uuid.uuid4().hex[:8]}"
+
+        def bring_in() -> None:
+            chordwise.wait(chordwise.import_archive(target, namespace=copy).ingestion, timeout=600)
+
+        import_s, _ = _timed(bring_in)
+        client.delete(f"/v1/namespaces/{copy}", timeout=600).raise_for_status()
+    return {"exported_s": export_s, "imported_s": import_s}
+
+
+def _examples() -> dict[str, Any]:
+    """A book of examples, as JSON."""
+    rows = [
+        {
+            "user_input": f"问题{n}：第{n}号泵如何启动？",
+            "agent_response": f"回答{n}：先打开阀门{n % 97}。",
+            "tags": "泵,启动",
+            "quality_grade": "优秀",
+        }
+        for n in range(_EXAMPLES)
+    ]
+    with TemporaryDirectory() as folder, Chordwise() as chordwise:
+        book = Path(folder) / "book.json"
+        book.write_text(json.dumps({"qa": rows}, ensure_ascii=False), encoding="utf-8")
+        namespace = f"book-{uuid.uuid4().hex[:8]}"
+        handed_s, found = _timed(lambda: chordwise.import_examples(book, namespace=namespace))
+        job_id = found.job_id
+        assert job_id is not None
+        searchable_s, _ = _timed(lambda: chordwise.wait(job_id, timeout=600))
+    return {"examples": _EXAMPLES, "examples_handed_in_s": handed_s, "examples_searchable_s": handed_s + searchable_s}
+
+
+def _document(number: int) -> dict[str, Any]:
+    words = " ".join(f"word{number * 7 % 5003}x{place * 13 % 997}" for place in range(60))
+    return {"document_id": f"d{number}", "title": f"Document {number}", "text": words}
+
+
+def _send(client: httpx.Client, namespace: str, documents: list[dict[str, Any]]) -> str:
+    accepted = client.post("/v1/documents", json={"namespace": namespace, "documents": documents})
+    return str(accepted.raise_for_status().json()["job_id"])
+
+
+def _ended(client: httpx.Client, job_id: str) -> str:
+    finished(client, job_id)
+    return job_id
+
+
+def _one_document(client: httpx.Client) -> float:
+    return _timed(lambda: _ended(client, _send(client, "small", [_document(int(time.time() * 1000) % 10**9)])))[0]
+
+
+def _another_tenant() -> tuple[str, httpx.Client]:
+    """A tenant of its own and a client with its key, made by the command an operator uses."""
+    tenant_id = f"bench-{uuid.uuid4().hex[:8]}"
+    made = subprocess.run(
+        [sys.executable, "-m", "pipeline.stores.bootstrap", tenant_id], capture_output=True, text=True, check=True
+    )
+    headers = {"Authorization": f"Bearer {made.stdout.strip()}"}
+    return tenant_id, httpx.Client(base_url=os.environ["CHORDWISE_URL"], headers=headers, timeout=120)
+
+
+def _erase(tenant_id: str) -> None:
+    headers = {"Authorization": f"Bearer {os.environ['CHORDWISE_ADMIN_KEY']}"}
+    path = f"{os.environ['CHORDWISE_URL']}/v1/tenants/{tenant_id}"
+    httpx.delete(path, headers=headers, timeout=600).raise_for_status()
+
+
+def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    began = time.perf_counter()
+    found = call()
+    return time.perf_counter() - began, found
+
+
+def _middle(values: list[float]) -> float:
+    return round(sorted(values)[len(values) // 2], 2)
+
+
+def show(found: dict[str, Any]) -> str:
+    """The section as a table."""
+    rows = [
+        ("accepting in one request, s", found["accepted_s"], f"goal {_ACCEPTED_GOAL_S} for {_MANY:,}"),
+        ("memory the gateway took for it, MB", found["gateway_grew_mb"], f"goal {_MEMORY_GOAL_MB}"),
+        ("until all were searchable, s", found["drained_s"], f"{found['chunks']:,} chunks"),
+        ("one document of another tenant, alone, s", found["small_job_alone_s"], ""),
+        (
+            "the same beside the large job, s",
+            found["small_job_beside_s"],
+            f"worst {found['small_job_beside_worst_s']}; goal {_SMALL_GOAL_S}",
+        ),
+        (f"parking {_REJECTED} documents, s", found["parked_s"], ""),
+        ("asking for all again, s", found["replay_asked_s"], ""),
+        ("export, s", found["exported_s"], ""),
+        ("import with vectors until searchable, s", found["imported_s"], ""),
+        (f"{_EXAMPLES:,} examples handed in, s", found["examples_handed_in_s"], ""),
+        (f"{_EXAMPLES:,} examples searchable, s", found["examples_searchable_s"], ""),
+        ("deleting the namespace, s", found["namespace_deleted_s"], ""),
+        ("erasing the other tenant, s", found["tenant_erased_s"], ""),
+    ]
+    return table.table((f"{found['documents']:,} documents", "", ""), [table.row(*line) for line in rows])
