@@ -1,4 +1,4 @@
-"""`python -m benchmarks [ingest] [query] [migration] [operation] [--quick]`: measures, prints, writes `benchmarks/results/*.json`."""
+"""`python -m benchmarks [SECTION…] [--quick]`: measures, prints, writes `benchmarks/results/*.json`."""
 
 from __future__ import annotations
 
