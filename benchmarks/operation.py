@@ -66,10 +66,8 @@ def run(*, quick: bool) -> dict[str, Any]:
 def _dead_letters(client: httpx.Client) -> dict[str, Any]:
     """Documents without text become dead letters; all are tried again, become dead letters again, and are dropped."""
     namespace = f"dead-{uuid.uuid4().hex[:8]}"
-    empty = [
-        {"document_id": f"e{n}", "text": "<script>1</script>", "source": {"media_type": "text/html"}}
-        for n in range(_REJECTED)
-    ]
+    blank = {"text": "<script>1</script>", "source": {"media_type": "text/html"}}
+    empty = [{"document_id": f"e{number}", **blank} for number in range(_REJECTED)]
     parked_s, job_id = _timed(lambda: _ended(client, _send(client, namespace, empty)))
     replay_s, replayed = _timed(
         lambda: client.post("/v1/dead-letters/replay", json={"job_id": job_id}).raise_for_status().json()
@@ -105,12 +103,12 @@ def _examples() -> dict[str, Any]:
     """A book of examples, as JSON."""
     rows = [
         {
-            "user_input": f"问题{n}：第{n}号泵如何启动？",
-            "agent_response": f"回答{n}：先打开阀门{n % 97}。",
+            "user_input": f"问题{number}：第{number}号泵如何启动？",
+            "agent_response": f"回答{number}：先打开阀门{number % 97}。",
             "tags": "泵,启动",
             "quality_grade": "优秀",
         }
-        for n in range(_EXAMPLES)
+        for number in range(_EXAMPLES)
     ]
     with TemporaryDirectory() as folder, Chordwise() as chordwise:
         book = Path(folder) / "book.json"
@@ -170,16 +168,13 @@ def _middle(values: list[float]) -> float:
 
 def show(found: dict[str, Any]) -> str:
     """The section as a table."""
+    worst = f"worst {found['small_job_beside_worst_s']}; goal {_SMALL_GOAL_S}"
     rows = [
         ("accepting in one request, s", found["accepted_s"], f"goal {_ACCEPTED_GOAL_S} for {_MANY:,}"),
         ("memory the gateway took for it, MB", found["gateway_grew_mb"], f"goal {_MEMORY_GOAL_MB}"),
         ("until all were searchable, s", found["drained_s"], f"{found['chunks']:,} chunks"),
         ("one document of another tenant, alone, s", found["small_job_alone_s"], ""),
-        (
-            "the same beside the large job, s",
-            found["small_job_beside_s"],
-            f"worst {found['small_job_beside_worst_s']}; goal {_SMALL_GOAL_S}",
-        ),
+        ("the same beside the large job, s", found["small_job_beside_s"], worst),
         (f"parking {_REJECTED} documents, s", found["parked_s"], ""),
         ("asking for all again, s", found["replay_asked_s"], ""),
         ("export, s", found["exported_s"], ""),
