@@ -2,7 +2,7 @@
 
 from alembic import op
 
-revision = "0011"
+revision = "0010"
 down_revision = "0009"
 
 _TENANT = "tenant_id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL"
