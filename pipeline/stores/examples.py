@@ -181,7 +181,8 @@ _STATES = text("SELECT state, COUNT(*) FROM job_items WHERE tenant_id = :tenant 
 # Items that were refused in the request, or skipped, have no generation.
 _ITEMS = (
     " FROM job_items i LEFT JOIN documents d ON d.tenant_id = i.tenant_id AND d.namespace = i.namespace"
-    " AND d.document_id = i.document_id AND d.published_generation >= i.generation AND EXISTS (SELECT 1 FROM chunks c"
+    " AND d.document_id = i.document_id AND (d.published_generation >= i.generation OR i.outcome = 'unchanged')"
+    " AND EXISTS (SELECT 1 FROM chunks c"
     " WHERE c.tenant_id = d.tenant_id AND c.namespace = d.namespace AND c.document_id = d.document_id"
     " AND c.generation = d.published_generation)"
 )

@@ -141,7 +141,7 @@ class DescribePreview:
     def it_takes_a_file(self, client):
         files = {"file": ("pairs.csv", b"question,answer\nWhat?,That.\n", "text/csv")}
         response = client.post("/v1/chunks/preview", data={"chunking": '{"strategy": "qa"}'}, files=files)
-        assert [chunk["embedding_text"] for chunk in response.json()["chunks"]] == ["pairs\nWhat? That."]
+        assert [chunk["embedding_text"] for chunk in response.json()["chunks"]] == ["pairs > row 2\nWhat? That."]
 
     @pytest.mark.parametrize("hostile", REFUSED, ids=lambda each: each.name)
     def it_refuses_what_would_be_parked(self, client, hostile):

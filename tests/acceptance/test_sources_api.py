@@ -141,7 +141,7 @@ class DescribeQuotas:
         tenant, key = make_tenant(use)
         with gateway(key) as client:
             assert client.get("/v1/quotas").json() == {
-                name: {"limit": None, "used": 0} for name in ("documents", "chunks", "queued")
+                name: {"limit": None, "used": 0} for name in ("documents", "chunks", "queued", "tokens")
             }
             with unit_of_work(use.mysql) as work:
                 work.connection.execute(

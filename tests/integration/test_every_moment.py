@@ -24,6 +24,7 @@ from pipeline.flows.preparing import prepare, write_aside
 from pipeline.flows.resources import Resources
 from pipeline.flows.rollback import roll_back
 from pipeline.flows.showing import show
+from pipeline.flows.spaces import Spaces
 from pipeline.flows.upkeep import drop_retired, release_kept
 from pipeline.flows.verify import verify
 from pipeline.records import DocumentId, Namespace
@@ -44,6 +45,9 @@ def use(use_alone: Resources) -> Resources:
     boundless.__dict__.update(
         mysql=use_alone.mysql, postgres=use_alone.postgres, redis=use_alone.redis, embedder=use_alone.embedder
     )
+    # Which space is active is asked once a second; here a statement must not come or stay away with the time.
+    boundless.__dict__["spaces"] = Spaces(use_alone.settings, lambda: use_alone.mysql, clock=lambda: 0.0)
+    boundless.spaces.live()
     return boundless
 
 

@@ -9,14 +9,13 @@ import pytest
 from sqlalchemy import text
 
 from pipeline.errors import QueueFull, QuotaExceeded
-from pipeline.flows import claiming
 from pipeline.flows.claiming import take
 from pipeline.flows.ingest import ingest_next
 from pipeline.flows.intake import Batch, accept
+from pipeline.flows.resources import Resources
 from pipeline.records import DocumentFields, DocumentId, Namespace, TenantId, Upload
 from pipeline.stores.job_views import JobViews
 from pipeline.stores.jobs import Ledger
-from pipeline.stores.turns import turns
 from pipeline.stores.work import unit_of_work
 from tests.conftest import make_tenant
 
@@ -43,21 +42,18 @@ def limited(use, **changes):
     return made
 
 
-@pytest.fixture
-def ours(monkeypatch):
-    """The suite shares its servers: only the turns of these tenants count."""
-    known: set[TenantId] = set()
-    monkeypatch.setattr(claiming, "turns", lambda connection: [t for t in turns(connection) if t.tenant_id in known])
-    return known
+@pytest.fixture(scope="module")
+def use(use_alone: Resources) -> Resources:
+    """Stores that the stack's own workers and tenants do not know: turns are taken among all there are."""
+    return use_alone
 
 
 @pytest.fixture
-def tenants(use, ours):
+def tenants(use):
     found = [make_tenant(use)[0] for _ in range(3)]
-    ours.update(found)
     yield found
     with unit_of_work(use.mysql) as work:
-        for tenant in found:  # nothing is left for workers of the same stack
+        for tenant in found:  # the next test has its turns to itself
             work.connection.execute(text("DELETE FROM job_items WHERE tenant_id = :tenant"), {"tenant": tenant})
             work.connection.execute(text("DELETE FROM jobs WHERE tenant_id = :tenant"), {"tenant": tenant})
 

@@ -208,8 +208,13 @@ class DescribeAnUnchangedUpload:
 
     def it_is_made_anew_for_another_model(self, corner, counting):
         corner.ingest(_upload("a", "text"))
-        counting.embedder.model = "another"
-        assert again(corner, counting, _upload("a", "text")) == {"replaced": 1}
+        other = Resources(
+            counting.settings.model_copy(update={"embedding_provider": "openai", "embedding_model": "another"})
+        )
+        other.__dict__.update({name: counting.__dict__[name] for name in ("mysql", "postgres", "redis", "embedder")})
+        other.embedder.model = "another"
+        other.spaces.use_embedder(other.spaces.base, other.embedder)
+        assert again(corner, other, _upload("a", "text")) == {"replaced": 1}
         assert len(counting.embedder.texts) == 1
 
     def it_wins_over_an_earlier_upload_that_is_still_under_way(self, corner):
@@ -279,8 +284,11 @@ class DescribeReuse:
     def it_asks_a_model_service_for_no_more_than_that(self, corner, use):
         dimension = use.settings.embedding_dim
         with OpenAIServer(dimension=dimension) as server, embedder_on(server, dimension=dimension) as embedder:
-            served = Resources(use.settings)
+            served = Resources(
+                use.settings.model_copy(update={"embedding_provider": "openai", "embedding_model": embedder.model})
+            )
             served.__dict__.update(mysql=use.mysql, postgres=use.postgres, redis=use.redis, embedder=embedder)
+            served.spaces.use_embedder(served.spaces.base, embedder)
             again(corner, served, _upload("a", paragraphs(200)))
             asked = sum(len(body["input"]) for body in server.seen("embeddings"))
             assert asked == len(corner.shown()["a"])

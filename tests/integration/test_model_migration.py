@@ -242,7 +242,9 @@ class DescribeAMove:
         migrating.finish(number, use)
         run(use, number, until="finished")
         with use.postgres.begin() as connection:
-            connection.execute(text(f"DROP TABLE chunk_embeddings_{number}, schema_version_postgres"))
+            connection.execute(
+                text(f"DROP TABLE chunk_embeddings_{number}, document_embeddings, schema_version_postgres")
+            )
         with pytest.raises(Misconfigured):
             check(use.mysql, use.postgres, use.settings)
         upgrade(use.mysql, use.postgres, use.settings)

@@ -49,7 +49,14 @@ class CountingEmbedder:
 def counting(use: Resources, *, model: str | None = None) -> tuple[Resources, CountingEmbedder]:
     """The same stores with an embedder that counts, and perhaps has another name."""
     counted = CountingEmbedder(use.embedder, model=model)
-    return sharing(use, embedder=counted), counted
+    settings = (
+        use.settings.model_copy(update={"embedding_provider": "openai", "embedding_model": model})
+        if model
+        else use.settings
+    )
+    made = sharing(use, settings=settings, embedder=counted)
+    made.spaces.use_embedder(made.spaces.base, counted)
+    return made, counted
 
 
 def sharing(use: Resources, *, settings: Settings | None = None, **others: Any) -> Resources:

@@ -162,7 +162,7 @@ class DescribeVectorsThatAreThere:
     def it_asks_and_pays_for_a_text_once(self, served):
         first = served.work(served.submit(texts(20)))
         paid = served.service.counted
-        again = served.work(served.submit([*texts(20), "something else boils"]))
+        again = served.work(served.submit(["something else boils", *texts(20)]))  # each under another id
         assert (first.status, again.status) == ("succeeded", "succeeded")
         assert served.service.counted.texts == paid.texts + 1
         assert again.usage.counts.cached_texts == 20

@@ -80,7 +80,7 @@ class DescribeAQuery:
         assert (found.top_k, found.pool, found.score_threshold) == (200, 200, 0.25)
         assert (found.enable_expand, found.enable_rerank, found.trace) == (False, False, True)
         assert (found.strategy, found.rrf_k, found.weights) == ("rrf", 0, {KEYWORD: 2.0, SEMANTIC: 1.0})
-        assert found.context == ContextOptions(format="text", max_tokens=500)
+        assert found.context == ContextOptions(format="text", max_tokens=500, window=1, parents=True)
         assert (found.session_id, found.experiment_id) == ("s", "e")
 
     def it_takes_null_for_absent(self):
