@@ -240,7 +240,8 @@ def _remove_from(tenant_id: TenantId, generation: Generation, chunks: Sequence[O
         ChunkEdits(work.connection, tenant_id).unpublish(generation)
         gone: Iterable[Generation] = [generation]
     else:
-        gone = Documents(work.connection, tenant_id).delete(namespace, generation.document_id) or []
+        deleted = Documents(work.connection, tenant_id).delete(namespace, [generation.document_id])
+        gone = [each for document in deleted.values() for each in document.gone]
     Retired(work.connection, tenant_id).add(list(gone))
 
 

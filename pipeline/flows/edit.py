@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pipeline.flows.resources import Resources
 from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.stores.chunks import Chunks
 from pipeline.stores.documents import Documents
 from pipeline.stores.retired import Retired
 from pipeline.stores.statistics import Statistics
-from pipeline.stores.work import unit_of_work
+from pipeline.stores.work import UnitOfWork, unit_of_work
 
 
 def delete_document(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, use: Resources) -> bool:
@@ -18,13 +20,16 @@ def delete_document(tenant_id: TenantId, namespace: Namespace, document_id: Docu
     dropped by the sweeper.
     """
     with unit_of_work(use.mysql) as work:
-        documents = Documents(work.connection, tenant_id)
-        shown = documents.published(namespace, document_id)
-        deleted = documents.delete(namespace, document_id)
-        if deleted is None:
-            return False
-        if shown is not None:
-            terms = Chunks(work.connection, tenant_id).terms_of([shown])
-            Statistics(work.connection, tenant_id).count(namespace, [], terms)
-        Retired(work.connection, tenant_id).add(deleted)
-    return True
+        return bool(delete_within(work, tenant_id, namespace, [document_id]))
+
+
+def delete_within(
+    work: UnitOfWork, tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId]
+) -> int:
+    """Delete these documents in a transaction that is under way. Gives how many there were."""
+    deleted = Documents(work.connection, tenant_id).delete(namespace, document_ids)
+    shown = [each.shown for each in deleted.values() if each.shown is not None]
+    terms = Chunks(work.connection, tenant_id).terms_of(shown)
+    Statistics(work.connection, tenant_id).count(namespace, [], terms)
+    Retired(work.connection, tenant_id).add([generation for each in deleted.values() for generation in each.gone])
+    return len(deleted)

@@ -11,17 +11,14 @@ import structlog
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from pipeline.errors import Unavailable
+from pipeline.flows.edit import delete_within
 from pipeline.flows.resources import Resources
 from pipeline.flows.upkeep import drop_retired
-from pipeline.records import DocumentId, Generation, Namespace, TenantId
+from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.stores import erasure
-from pipeline.stores.chunks import Chunks
-from pipeline.stores.documents import Documents
 from pipeline.stores.engines import Conflict
 from pipeline.stores.namespaces import Namespaces
-from pipeline.stores.retired import Retired
 from pipeline.stores.rows import now
-from pipeline.stores.statistics import Statistics
 from pipeline.stores.work import unit_of_work
 
 log = structlog.get_logger(__name__)
@@ -78,22 +75,8 @@ def delete_namespace(tenant_id: TenantId, namespace: Namespace, use: Resources) 
 @_again
 def _delete_some(tenant_id: TenantId, namespace: Namespace, use: Resources) -> int:
     with unit_of_work(use.mysql) as work:
-        documents = Documents(work.connection, tenant_id)
-        namespaces = Namespaces(work.connection, tenant_id)
-        ids = namespaces.living_documents(namespace, limit=_DOCUMENTS_AT_ONCE)
-        was_shown: list[Generation] = []
-        gone: list[Generation] = []
-        for document_id in sorted(ids):
-            shown = documents.published(namespace, DocumentId(document_id))
-            deleted = documents.delete(namespace, DocumentId(document_id))
-            if deleted is None:
-                continue
-            gone += deleted
-            if shown is not None:
-                was_shown.append(shown)
-        terms = Chunks(work.connection, tenant_id).terms_of(was_shown)
-        Statistics(work.connection, tenant_id).count(namespace, [], terms)
-        Retired(work.connection, tenant_id).add(gone)
+        ids = Namespaces(work.connection, tenant_id).living_documents(namespace, limit=_DOCUMENTS_AT_ONCE)
+        delete_within(work, tenant_id, namespace, [DocumentId(document_id) for document_id in ids])
     return len(ids)
 
 

@@ -11,6 +11,7 @@ from pipeline.flows.closing import close_jobs
 from pipeline.flows.resources import Resources
 from pipeline.records import JobId, TenantId
 from pipeline.stores.documents import Documents
+from pipeline.stores.dropping import Dropping
 from pipeline.stores.engines import Conflict, redis_errors
 from pipeline.stores.jobs import Ledger, tenants_with_open_jobs
 from pipeline.stores.kept import Kept, tenants_with_expired
@@ -63,9 +64,8 @@ def drop_retired(tenant_id: TenantId, use: Resources) -> int:
             due = retired.due(limit=_DROPPED_AT_ONCE)
             shown = documents.shown(due)
             use.vectors(tenant_id).drop([generation for generation in due if generation not in shown])
-            for generation in due:
-                documents.drop(generation)
-                retired.forget(generation)
+            Dropping(work.connection, tenant_id).drop(due)
+            retired.forget(due)
         dropped += len(due)
         if len(due) < _DROPPED_AT_ONCE:
             return dropped

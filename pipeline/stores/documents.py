@@ -47,6 +47,14 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Deleted:
+    """A document that was there: the generation that searches saw, and all whose rows are to be dropped."""
+
+    shown: Generation | None
+    gone: tuple[Generation, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentView:
     """One document as its owner sees it."""
 
@@ -238,62 +246,29 @@ class Documents:
                 (number, now(), self._tenant_id, namespace, *ids),
             )
 
-    def drop(self, generation: Generation) -> bool:
-        """Drop the chunks of exactly this generation, and its bytes and fields too unless it may still be tried again,
-        or is kept to be rolled back to.
-
-        False, and nothing is done, if searches see it.
-        """
-        key = _key(generation)
-        row = self._connection.execute(_LOCK_ONE, key).one_or_none()
-        if row is not None and row.published_generation == generation.number:
-            return False
-        for table in ("chunks", "parent_chunks"):
-            self._connection.execute(text(f"DELETE FROM {table} {_OF_GENERATION}"), key)
-        deleted = row is None or generation.number < row.deleted_generation
-        over = row is None or generation.number < max(row.published_generation or 0, row.settled_generation + 1)
-        if deleted:
-            self._connection.execute(text(f"DELETE FROM kept_generations {_OF_GENERATION}"), key)
-        elif not over or self._connection.execute(_IS_KEPT, key).first() is not None:
-            return True
-        for table in ("payloads", "generations"):
-            self._connection.execute(text(f"DELETE FROM {table} {_OF_GENERATION}"), key)
-        return True
-
-    def delete(self, namespace: Namespace, document_id: DocumentId) -> list[Generation] | None:
-        """Hide the document at once and for every upload accepted before now.
-
-        Gives the generations that are to be dropped; None if there is no such document.
-        """
-        row = self._connection.execute(
-            _LOCK_ONE, {"tenant": self._tenant_id, "namespace": namespace, "document": document_id}
-        ).one_or_none()
-        if row is None or row.latest_generation <= row.deleted_generation:
-            return None
-        number = row.latest_generation + 1
-        self._connection.execute(
-            text(
-                "UPDATE documents SET latest_generation = :number, deleted_generation = :number,"
-                " published_generation = NULL, updated_at = :now"
-                " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document"
-            ),
-            {
-                "tenant": self._tenant_id,
-                "namespace": namespace,
-                "document": document_id,
-                "number": number,
-                "now": now(),
-            },
-        )
-        rows = self._connection.execute(
-            text(
-                "SELECT generation FROM generations"
-                " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document"
-            ),
-            {"tenant": self._tenant_id, "namespace": namespace, "document": document_id},
-        ).scalars()
+    def delete(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> dict[DocumentId, Deleted]:
+        """Hide these documents at once and for every upload accepted before now. What is not there is not in the answer."""
+        values: dict[str, Any] = {"tenant": self._tenant_id, "namespace": namespace, "ids": sorted(document_ids)}
+        there = self._connection.execute(_LOCK_ALIVE, values)
+        rows = [row for row in there if row.latest_generation > row.deleted_generation]
+        if not rows:
+            return {}
+        values |= {"ids": [row.document_id for row in rows], "now": now()}
+        self._connection.execute(_HIDE, values)
         scope = Scope(tenant_id=self._tenant_id, namespace=namespace)
-        return [Generation(scope=scope, document_id=document_id, number=generation) for generation in rows]
+        known: dict[DocumentId, list[Generation]] = {}
+        for document_id, number in self._connection.execute(_GENERATIONS, values):
+            key = DocumentId(document_id)
+            known.setdefault(key, []).append(Generation(scope=scope, document_id=key, number=number))
+        return {
+            DocumentId(row.document_id): Deleted(
+                shown=None
+                if row.published_generation is None
+                else Generation(scope=scope, document_id=DocumentId(row.document_id), number=row.published_generation),
+                gone=tuple(known.get(DocumentId(row.document_id), ())),
+            )
+            for row in rows
+        }
 
     def published(self, namespace: Namespace, document_id: DocumentId) -> Generation | None:
         """The generation searches see, locked until the transaction ends."""
@@ -363,16 +338,27 @@ _LOCK = text(
     " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids ORDER BY document_id FOR UPDATE"
 ).bindparams(bindparam("ids", expanding=True))
 
+_LOCK_ALIVE = text(
+    "SELECT document_id, latest_generation, published_generation, deleted_generation FROM documents"
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids ORDER BY document_id FOR UPDATE"
+).bindparams(bindparam("ids", expanding=True))
+
+# Right whether assignments are made one after the other or all at once.
+_HIDE = text(
+    "UPDATE documents SET deleted_generation = latest_generation + 1, latest_generation = latest_generation + 1,"
+    " published_generation = NULL, updated_at = :now"
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
+).bindparams(bindparam("ids", expanding=True))
+
+_GENERATIONS = text(
+    "SELECT document_id, generation FROM generations"
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
+).bindparams(bindparam("ids", expanding=True))
+
 _SHOWN = text(
     "SELECT document_id, published_generation FROM documents"
     " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
 ).bindparams(bindparam("ids", expanding=True))
-
-_OF_GENERATION = (
-    "WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document AND generation = :generation"
-)
-
-_IS_KEPT = text(f"SELECT 1 FROM kept_generations {_OF_GENERATION}")
 
 _LOCK_ONE = text(
     "SELECT latest_generation, published_generation, deleted_generation, settled_generation FROM documents"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, bindparam, text
 
 from pipeline.records import DocumentId, Generation, Namespace, Scope, TenantId
 from pipeline.stores.rows import insert_many, now
@@ -66,20 +66,24 @@ class Retired:
             for namespace, document_id, number in rows
         ]
 
-    def forget(self, generation: Generation) -> None:
-        """The rows of this one are gone."""
-        self._connection.execute(
-            text(
-                "DELETE FROM retired_generations WHERE tenant_id = :tenant AND namespace = :namespace"
-                " AND document_id = :document AND generation = :generation"
-            ),
-            {
-                "tenant": self._tenant_id,
-                "namespace": generation.scope.namespace,
-                "document": generation.document_id,
-                "generation": generation.number,
-            },
-        )
+    def forget(self, generations: Sequence[Generation]) -> None:
+        """The rows of these are gone."""
+        if not generations:
+            return
+        triples = [(each.scope.namespace, each.document_id, each.number) for each in generations]
+        values = {
+            "tenant": self._tenant_id,
+            "namespaces": sorted({namespace for namespace, _, _ in triples}),
+            "ids": sorted({document_id for _, document_id, _ in triples}),
+            "triples": triples,
+        }
+        self._connection.execute(_FORGET, values)
+
+
+_FORGET = text(
+    "DELETE FROM retired_generations WHERE tenant_id = :tenant AND namespace IN :namespaces AND document_id IN :ids"
+    " AND (namespace, document_id, generation) IN :triples"
+).bindparams(*(bindparam(name, expanding=True) for name in ("namespaces", "ids", "triples")))
 
 
 def tenants_with_retired(connection: Connection) -> list[TenantId]:
