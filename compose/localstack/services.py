@@ -36,7 +36,7 @@ def _worker(name: str, *, queues: tuple[str, ...], pool: str, concurrency: int, 
 
 SERVICES = (
     Service(name="gateway", arguments=("python", "-m", "api_gateway")),
-    _worker("ingest", queues=("ingest",), pool="prefork", concurrency=2),  # parsing and embedding use the processor
+    _worker("ingest", queues=("ingest",), pool="prefork", concurrency=3),  # parsing and embedding use the processor
     # These wait for databases, in threads; two processes, because threads of one share an interpreter.
     _worker("queries", queues=("recall", "answer"), pool="threads", concurrency=4, events=""),
     _worker("queries-2", queues=("recall", "answer"), pool="threads", concurrency=4, events=""),
