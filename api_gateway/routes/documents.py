@@ -27,7 +27,7 @@ from pipeline.flows.edit import delete_document
 from pipeline.flows.intake import Ticket, accept
 from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.stores.chunk_edits import OwnedChunk
-from pipeline.stores.documents import Documents, DocumentView
+from pipeline.stores.document_views import DocumentView, DocumentViews
 from pipeline.stores.tenants import Principal
 from pipeline.stores.work import unit_of_work
 from workers import dispatch
@@ -100,7 +100,7 @@ async def list_documents(
 
     def read() -> list[DocumentView]:
         with unit_of_work(gateway.resources.mysql) as work:
-            documents = Documents(work.connection, principal.tenant_id)
+            documents = DocumentViews(work.connection, principal.tenant_id)
             return documents.views(namespace=within, after=(after[0], after[1]) if after else None, limit=limit + 1)
 
     found, following = cursors.page(
@@ -169,7 +169,7 @@ async def list_chunks(
 def _view(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, gateway: Gateway) -> DocumentView:
     """The document. Blocking. Raises Problem 404."""
     with unit_of_work(gateway.resources.mysql) as work:
-        view = Documents(work.connection, tenant_id).view(namespace, document_id)
+        view = DocumentViews(work.connection, tenant_id).view(namespace, document_id)
     if view is None:
         raise not_found(document_id)
     return view

@@ -12,7 +12,7 @@ from api_gateway.wire.shapes import Item, Namespace
 from pipeline.core.packing import original_type
 from pipeline.flows.intake import Ticket
 from pipeline.records import DocumentFields
-from pipeline.stores.documents import DocumentView
+from pipeline.stores.document_views import DocumentView
 from pipeline.stores.job_views import ItemView, JobView
 from pipeline.stores.namespaces import NamespaceView
 from pipeline.stores.usage import UsageRow

@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, text
@@ -52,21 +51,6 @@ class Deleted:
 
     shown: Generation | None
     gone: tuple[Generation, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentView:
-    """One document as its owner sees it."""
-
-    namespace: str
-    document_id: str
-    generation: int | None
-    fields: DocumentFields
-    media_type: str
-    source_uri: str | None
-    chunk_count: int
-    created_at: datetime
-    updated_at: datetime
 
 
 class Documents:
@@ -280,45 +264,6 @@ class Documents:
         scope = Scope(tenant_id=self._tenant_id, namespace=namespace)
         return Generation(scope=scope, document_id=document_id, number=row.published_generation)
 
-    def view(self, namespace: Namespace, document_id: DocumentId) -> DocumentView | None:
-        """The document as its owner sees it, or None."""
-        where = "AND d.namespace = :namespace AND d.document_id = :document"
-        rows = self._views(where, {"namespace": namespace, "document": document_id}, limit=1)
-        return rows[0] if rows else None
-
-    def views(self, *, namespace: Namespace | None, after: tuple[str, str] | None, limit: int) -> list[DocumentView]:
-        """Documents in order of namespace and id, those after the given pair."""
-        clauses: list[str] = []
-        values: dict[str, Any] = {}
-        if namespace is not None:
-            clauses.append("AND d.namespace = :namespace")
-            values["namespace"] = namespace
-        if after is not None:
-            clauses.append(
-                "AND (d.namespace > :after_namespace OR (d.namespace = :after_namespace AND d.document_id > :after_document))"
-            )
-            values |= {"after_namespace": after[0], "after_document": after[1]}
-        return self._views(" ".join(clauses), values, limit=limit)
-
-    def _views(self, where: str, values: dict[str, Any], *, limit: int) -> list[DocumentView]:
-        rows = self._connection.execute(
-            text(_VIEWS.format(where=where)), {"tenant": self._tenant_id, "limit": limit, **values}
-        ).mappings()
-        return [
-            DocumentView(
-                namespace=row["namespace"],
-                document_id=row["document_id"],
-                generation=row["published_generation"],
-                fields=fields_of(row),
-                media_type=row["media_type"],
-                source_uri=row["source_uri"],
-                chunk_count=row["chunk_count"] or 0,
-                created_at=as_utc(row["created_at"]) or now(),
-                updated_at=as_utc(row["updated_at"]) or now(),
-            )
-            for row in rows
-        ]
-
 
 _NUMBERS = text(
     "SELECT document_id, latest_generation, deleted_generation FROM documents"
@@ -363,16 +308,6 @@ _SHOWN = text(
 _LOCK_ONE = text(
     "SELECT latest_generation, published_generation, deleted_generation, settled_generation FROM documents"
     " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document FOR UPDATE"
-)
-
-# A document whose first generation is still on its way is shown with the fields of the upload.
-_VIEWS = (
-    "SELECT d.namespace, d.document_id, d.published_generation, d.created_at, d.updated_at, g.title, g.author, g.type,"
-    " g.tags, g.published_at, g.story_time, g.metadata, g.media_type, g.source_uri, g.chunk_count"
-    " FROM documents d JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace"
-    " AND g.document_id = d.document_id AND g.generation = COALESCE(d.published_generation, d.latest_generation)"
-    " WHERE d.tenant_id = :tenant AND d.latest_generation > d.deleted_generation {where}"
-    " ORDER BY d.namespace, d.document_id LIMIT :limit"
 )
 
 

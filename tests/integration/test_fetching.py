@@ -20,7 +20,7 @@ from pipeline.flows.intake import Batch, Ticket, accept
 from pipeline.flows.resources import Resources
 from pipeline.records import OCTETS, DocumentFields, DocumentId, JobId, Namespace, TenantId, Upload
 from pipeline.stores.dead_letters import DeadLetters, Selection
-from pipeline.stores.documents import Documents
+from pipeline.stores.document_views import DocumentViews
 from pipeline.stores.job_views import ItemView, JobViews
 from pipeline.stores.work import unit_of_work
 from tests.support.formats import pdf
@@ -119,7 +119,7 @@ class DescribeAFetchedDocument:
         item = corner.ingest(at(web.url("/old")))["d"]
         assert (item.status, item.outcome, item.chunks, item.attempts) == ("succeeded", "created", 1, 1)
         with unit_of_work(corner.use.mysql) as work:
-            view = Documents(work.connection, corner.tenant).view(corner.namespace, DocumentId("d"))
+            view = DocumentViews(work.connection, corner.tenant).view(corner.namespace, DocumentId("d"))
         assert view is not None
         assert (view.media_type, view.fields.title) == ("text/html; charset=utf-8", "Owls")
         assert view.source_uri == web.url("/old")
