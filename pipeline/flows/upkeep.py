@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import structlog
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from pipeline.errors import Unavailable
 from pipeline.flows.closing import close_jobs
@@ -59,16 +60,27 @@ def drop_retired(tenant_id: TenantId, use: Resources) -> int:
     """Drop the rows of generations whose time has come, in both stores. Gives how many; dying in here repeats work."""
     dropped = 0
     while True:
-        with unit_of_work(use.mysql) as work:
-            retired, documents = Retired(work.connection, tenant_id), Documents(work.connection, tenant_id)
-            due = retired.due(limit=_DROPPED_AT_ONCE)
-            shown = documents.shown(due)
-            use.vectors(tenant_id).drop([generation for generation in due if generation not in shown])
-            Dropping(work.connection, tenant_id).drop(due)
-            retired.forget(due)
-        dropped += len(due)
-        if len(due) < _DROPPED_AT_ONCE:
+        some = _drop_some(tenant_id, use)
+        dropped += some
+        if some < _DROPPED_AT_ONCE:
             return dropped
+
+
+@retry(
+    retry=retry_if_exception_type(Conflict),
+    stop=stop_after_attempt(4),
+    wait=wait_random_exponential(0.05, max=1),
+    reraise=True,
+)
+def _drop_some(tenant_id: TenantId, use: Resources) -> int:
+    with unit_of_work(use.mysql) as work:
+        retired, documents = Retired(work.connection, tenant_id), Documents(work.connection, tenant_id)
+        due = retired.due(limit=_DROPPED_AT_ONCE)
+        shown = documents.shown(due)
+        use.vectors(tenant_id).drop([generation for generation in due if generation not in shown])
+        Dropping(work.connection, tenant_id).drop(due)
+        retired.forget(due)
+    return len(due)
 
 
 def _add_up(tenant_id: TenantId, use: Resources) -> int:

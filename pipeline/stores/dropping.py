@@ -41,33 +41,38 @@ class Dropping:
             self._delete(table, namespace, [pair for pair in over if pair not in kept])
 
     def _kept(self, namespace: Namespace, pairs: Sequence[Pair]) -> set[Pair]:
-        if not pairs:
-            return set()
-        rows = self._connection.execute(_KEPT, {**self._key(namespace, pairs), "pairs": list(pairs)})
-        return {(document_id, generation) for document_id, generation in rows}
+        kept: set[Pair] = set()
+        for number, ids in by_number(pairs):
+            rows = self._connection.execute(_KEPT, self._key(namespace, number, ids)).scalars()
+            kept.update((document_id, number) for document_id in rows)
+        return kept
 
     def _delete(self, table: str, namespace: Namespace, pairs: Sequence[Pair]) -> None:
-        if pairs:
-            self._connection.execute(_DELETE[table], {**self._key(namespace, pairs), "pairs": list(pairs)})
+        for number, ids in by_number(pairs):
+            self._connection.execute(_DELETE[table], self._key(namespace, number, ids))
 
-    def _key(self, namespace: Namespace, pairs: Sequence[Pair]) -> dict[str, Any]:
-        ids = sorted({document_id for document_id, _ in pairs})
-        return {"tenant": self._tenant_id, "namespace": namespace, "ids": ids}
+    def _key(self, namespace: Namespace, number: int, ids: Sequence[str]) -> dict[str, Any]:
+        return {"tenant": self._tenant_id, "namespace": namespace, "ids": ids, "generation": number}
+
+
+def by_number(pairs: Sequence[Pair]) -> list[tuple[int, list[str]]]:
+    """The documents of each generation number, sorted: `document_id IN … AND generation = …` makes exact ranges of the
+    key, so that neither another generation's rows nor their locks are touched."""
+    grouped: dict[int, list[str]] = {}
+    for document_id, number in sorted(pairs):
+        grouped.setdefault(number, []).append(document_id)
+    return sorted(grouped.items())
 
 
 def _is_over(row: Any, number: int) -> bool:
     return bool(number < max(row.published_generation or 0, row.settled_generation + 1))
 
 
-# Ids make a range of the key, which MariaDB does not make of pairs; the pairs keep it to exactly what is named.
-_OF_PAIRS = (
-    "WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
-    " AND (document_id, generation) IN :pairs"
-)
-_BOTH: tuple[BindParameter[Any], ...] = (bindparam("ids", expanding=True), bindparam("pairs", expanding=True))
+_OF_SOME = "WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids AND generation = :generation"
+_IDS: BindParameter[Any] = bindparam("ids", expanding=True)
 _TABLES = ("chunks", "parent_chunks", "kept_generations", "payloads", "generations")
-_DELETE = {table: text(f"DELETE FROM {table} {_OF_PAIRS}").bindparams(*_BOTH) for table in _TABLES}
-_KEPT = text(f"SELECT document_id, generation FROM kept_generations {_OF_PAIRS}").bindparams(*_BOTH)
+_DELETE = {table: text(f"DELETE FROM {table} {_OF_SOME}").bindparams(_IDS) for table in _TABLES}
+_KEPT = text(f"SELECT document_id FROM kept_generations {_OF_SOME}").bindparams(_IDS)
 _LOCK = text(
     "SELECT document_id, published_generation, deleted_generation, settled_generation FROM documents"
     " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids ORDER BY document_id FOR UPDATE"

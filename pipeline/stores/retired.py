@@ -12,6 +12,7 @@ from datetime import timedelta
 from sqlalchemy import Connection, bindparam, text
 
 from pipeline.records import DocumentId, Generation, Namespace, Scope, TenantId
+from pipeline.stores.dropping import by_number
 from pipeline.stores.rows import insert_many, now
 
 
@@ -68,22 +69,17 @@ class Retired:
 
     def forget(self, generations: Sequence[Generation]) -> None:
         """The rows of these are gone."""
-        if not generations:
-            return
-        triples = [(each.scope.namespace, each.document_id, each.number) for each in generations]
-        values = {
-            "tenant": self._tenant_id,
-            "namespaces": sorted({namespace for namespace, _, _ in triples}),
-            "ids": sorted({document_id for _, document_id, _ in triples}),
-            "triples": triples,
-        }
-        self._connection.execute(_FORGET, values)
+        for namespace in sorted({each.scope.namespace for each in generations}):
+            mine = [(str(each.document_id), each.number) for each in generations if each.scope.namespace == namespace]
+            for number, ids in by_number(mine):
+                values = {"tenant": self._tenant_id, "namespace": namespace, "ids": ids, "generation": number}
+                self._connection.execute(_FORGET, values)
 
 
 _FORGET = text(
-    "DELETE FROM retired_generations WHERE tenant_id = :tenant AND namespace IN :namespaces AND document_id IN :ids"
-    " AND (namespace, document_id, generation) IN :triples"
-).bindparams(*(bindparam(name, expanding=True) for name in ("namespaces", "ids", "triples")))
+    "DELETE FROM retired_generations WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
+    " AND generation = :generation"
+).bindparams(bindparam("ids", expanding=True))
 
 
 def tenants_with_retired(connection: Connection) -> list[TenantId]:
