@@ -118,7 +118,9 @@ class DescribeReplacing:
                         for word in chunk["text"].split()
                         if word.startswith("version-")
                     }
-                    if len(found) != 1 or not lowest <= min(found) <= highest or answer["stats"]["degraded"]:
+                    if not found and answer["stats"]["degraded"]:
+                        continue  # a busy machine lost the channels to their deadline, and the answer says so
+                    if len(found) != 1 or not lowest <= min(found) <= highest:
                         wrong.append((lowest, found, highest, answer.get("stats", answer)))
 
         current = [0]
