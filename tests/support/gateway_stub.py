@@ -5,16 +5,17 @@ from __future__ import annotations
 import email.parser
 import email.policy
 import json
-import sys
 import threading
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.support.http_server import serving
 
 KEY = "demo-key"
 
@@ -274,25 +275,11 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing: the log of a test is ``received``."""
 
 
-class _Server(ThreadingHTTPServer):
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up in the middle of an answer is not the server's failure."""
-        if not isinstance(sys.exc_info()[1], ConnectionError):
-            super().handle_error(request, client_address)
-
-
 @contextmanager
 def serve() -> Iterator[GatewayStub]:
     """A running stub on a free loopback port."""
     stub = GatewayStub()
     handler = type("Handler", (_Handler,), {"stub": stub})
-    with _Server(("127.0.0.1", 0), handler) as server:
-        server.daemon_threads = True
-        stub.url = f"http://127.0.0.1:{server.server_address[1]}"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.005}, daemon=True)
-        thread.start()
-        try:
-            yield stub
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(handler) as url:
+        stub.url = url
+        yield stub

@@ -6,15 +6,16 @@ import base64
 import hashlib
 import hmac
 import json
-import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.support.http_server import serving
 
 LOOPBACK = "127.0.0.0/8, ::1/128"
 
@@ -89,26 +90,14 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing: the log of a test is ``calls``."""
 
 
-class _Server(ThreadingHTTPServer):
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A caller that hangs up is not the receiver's failure."""
-        if not isinstance(sys.exc_info()[1], ConnectionError):
-            super().handle_error(request, client_address)
-
-
 @contextmanager
 def receiving() -> Iterator[Receiver]:
     """A receiver on a free loopback port."""
     receiver = Receiver()
     handler = type("Handler", (_Handler,), {"receiver": receiver})
-    with _Server(("127.0.0.1", 0), handler) as server:
-        server.daemon_threads = True
-        receiver.url = f"http://127.0.0.1:{server.server_address[1]}/hook"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.005}, daemon=True)
-        thread.start()
+    with serving(handler) as url:
+        receiver.url = f"{url}/hook"
         try:
             yield receiver
         finally:
             receiver.released.set()
-            server.shutdown()
-            thread.join()
