@@ -72,8 +72,9 @@ class _Round:
                 self._keep()
         except Unavailable as error:
             log.warning("fetches_left_to_the_lease", documents=len(self._open), code=error.code)
-        except Exception:
-            log.exception("fetching_bug", documents=len(self._open))
+        except Exception as error:
+            # The last frame of a thread: nobody above would hear of it. The lease decides about the documents.
+            log.exception("fetching_bug", error=type(error).__name__, documents=len(self._open))
         finally:
             self._use.fetches.give_back(self._tenant_id, len(self._open))
 
