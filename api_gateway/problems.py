@@ -66,8 +66,10 @@ _TITLES = {
 _SENTENCES = {
     "missing": "is required",
     "extra_forbidden": "is not a known field",
+    "unexpected_keyword_argument": "is not a known field",
     "dict_type": "must be an object",
     "model_type": "must be an object",
+    "dataclass_type": "must be an object",
     "list_type": "must be an array",
     "bool_type": "must be true or false",
     "int_type": "must be an integer",
@@ -178,7 +180,7 @@ def printable(text: str) -> str:
 def places(error: ValidationError, *, under: Sequence[str | int] = ()) -> list[dict[str, str]]:
     """The places at fault in a validation error; ``under`` leads to the value that was validated."""
     return [
-        {"pointer": pointer([*under, *found["loc"]]), "detail": sentence(found)}
+        {"pointer": pointer([*under, *(part for part in found["loc"] if part != "[key]")]), "detail": sentence(found)}
         for found in error.errors(include_url=False, include_input=False)
     ]
 

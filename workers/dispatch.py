@@ -69,7 +69,7 @@ def ask(query: Query) -> None:
         return _signature(name, {**arguments, **extra}, request_id=query.request_id, expires_s=left_s, queue=queue)
 
     headers = [signed(TaskName.RECALL, {"channel": channel.value}, Queue.RECALL) for channel in query.channels]
-    by_model = query.enable_rerank and bool(settings().llm_model)
+    by_model = query.plan.rerank.enabled and bool(settings().llm_model)
     callback = signed(TaskName.ANSWER, {}, Queue.RERANK if by_model else Queue.ANSWER)
     try:
         if len(headers) == 1:

@@ -9,7 +9,16 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import orjson
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    TypeAdapter,
+    ValidationError,
+)
 from pydantic.json_schema import WithJsonSchema
 
 from api_gateway.problems import Problem
@@ -26,6 +35,17 @@ class Wire(BaseModel):
     """The base of all requests: nothing is converted, nothing unknown is let through."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class DescribedBy:
+    """Marks a field that is taken as it is and checked later, together with what it is laid over; the description of
+    the interface shows what ``shape`` allows."""
+
+    def __init__(self, shape: type[Any]) -> None:
+        self._shape: TypeAdapter[Any] = TypeAdapter(shape)
+
+    def __get_pydantic_json_schema__(self, _schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return handler(self._shape.core_schema)
 
 
 def tidy_namespace(value: str) -> str:

@@ -4,20 +4,41 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import Annotated, Any, Literal
+from dataclasses import replace
+from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
 from api_gateway.bodies import Decoded, refuse_flaws
 from api_gateway.problems import Problem, invalid, places
-from api_gateway.wire.fields import Author, Integer64, Label, Metadata, Moment, NamespaceName, Tags, TypeName, Wire
-from pipeline.core.query import ContextOptions, Query
-from pipeline.records import ChannelName, Filters, Namespace, QueryId, TenantId
+from api_gateway.wire.fields import (
+    Author,
+    DescribedBy,
+    Integer64,
+    Label,
+    Metadata,
+    Moment,
+    NamespaceName,
+    Tags,
+    TypeName,
+    Wire,
+)
+from pipeline.core.plan import ContextOptions, FallbackPlan, PlanFlaw, RerankPlan, RetrievePlan, UnderstandPlan
+from pipeline.core.query import Query
+from pipeline.flows.planning import plan_of
+from pipeline.records import Filters, Namespace, QueryId, TenantId
 from pipeline.settings import Settings
 
 DEFAULT_PROFILE = "default"
 
-Weight = Annotated[float, Field(ge=0, le=100)]
+# What a request may say of its plan, under the names that a profile uses.
+_PLAN_PARTS = ("top_k", "deadline_ms", "retrieve", "rerank", "understand", "fallback", "context")
+
+RetrieveIn = Annotated[dict[str, Any], DescribedBy(RetrievePlan)]
+RerankIn = Annotated[dict[str, Any], DescribedBy(RerankPlan)]
+UnderstandIn = Annotated[dict[str, Any], DescribedBy(UnderstandPlan)]
+FallbackIn = Annotated[dict[str, Any], DescribedBy(FallbackPlan)]
+ContextIn = Annotated[dict[str, Any], DescribedBy(ContextOptions)]
 
 
 class FiltersIn(Wire):
@@ -34,54 +55,8 @@ class FiltersIn(Wire):
     metadata: Metadata | None = None
 
 
-class ChannelIn(Wire):
-    """One channel's say. A weight of 0 leaves the channel out."""
-
-    weight: Weight | None = None
-
-
-class ChannelsIn(Wire):
-    """The channels whose weight differs from the installation's."""
-
-    keyword: ChannelIn | None = None
-    semantic: ChannelIn | None = None
-
-
-class FusionIn(Wire):
-    """How the channels' rankings become one. `k` belongs to rrf."""
-
-    strategy: Literal["rrf", "weighted", "custom"] | None = None
-    k: Annotated[int, Field(ge=0, le=10_000)] | None = None
-
-
-class TimeDecayIn(Wire):
-    """How fast documents lose weight with age. Accepted, and not applied yet."""
-
-    half_life_days: Annotated[float, Field(gt=0, le=100_000)]
-
-
-class RetrieveIn(Wire):
-    """Where to look, and how to put together what is found there."""
-
-    method: Literal["hybrid", "full_text", "semantic"] = "hybrid"
-    score_threshold: Annotated[float, Field(ge=0, le=1)] = 0.0
-    channels: ChannelsIn | None = None
-    fusion: FusionIn | None = None
-    time_decay: TimeDecayIn | None = None
-
-
-class ContextIn(Wire):
-    """How the passages are put together for a prompt. `window`: how many chunks before and after a hit are read with
-    it; `parents`: whether the parent of a hit is read instead of it. Left out, documents are read as they were cut."""
-
-    format: Literal["markdown", "text"] = "markdown"
-    max_tokens: Annotated[int, Field(ge=1, le=32_000)] = 2000
-    window: Annotated[int, Field(ge=0, le=10)] | None = None
-    parents: bool | None = None
-
-
 class QueryRequest(Wire):
-    """One retrieval. Every field but `query_text` and `namespaces` is optional."""
+    """One retrieval. Every field but `query_text` and `namespaces` is optional; what is left out, the profile says."""
 
     tenant_id: str | None = None
     query_text: Annotated[str, Field(min_length=1, max_length=8000)]
@@ -92,8 +67,12 @@ class QueryRequest(Wire):
     enable_rerank: bool | None = None
     profile: Label | None = None
     retrieve: RetrieveIn | None = None
-    story_time: Integer64 | None = None
+    rerank: RerankIn | None = None
+    understand: UnderstandIn | None = None
+    fallback: FallbackIn | None = None
     context: ContextIn | None = None
+    deadline_ms: Annotated[int, Field(ge=200, le=60_000)] | None = None
+    story_time: Integer64 | None = None
     session_id: Label | None = None
     experiment_id: Label | None = None
     trace: bool | None = None
@@ -110,41 +89,53 @@ def to_query(decoded: Decoded, *, tenant_id: TenantId, request_id: str, use: Set
     if sent.profile not in (None, DEFAULT_PROFILE):
         errors = [{"pointer": "/profile", "detail": "is not the name of a profile"}]
         raise Problem(404, "profile_not_found", f"There is no profile {sent.profile}.", errors=errors)
-    retrieve = sent.retrieve or RetrieveIn()
-    fusion = retrieve.fusion or FusionIn()
-    strategy = _strategy(fusion, use)
-    weights = _weights(retrieve, strategy, use)
-    top_k = sent.top_k or use.retrieval_topk
-    context = sent.context or ContextIn()
+    namespaces = tuple(dict.fromkeys(Namespace(name) for name in sent.namespaces))
+    try:
+        plan = plan_of(use, {}, _asked(sent))
+    except PlanFlaw as flaw:
+        raise invalid(_flaws(flaw)) from None
+    remarks = []
+    if len(namespaces) > 1 and not plan.rerank.enabled:
+        plan = replace(plan, rerank=replace(plan.rerank, enabled=True))
+        remarks.append("rerank stays on: hits of several namespaces are comparable only when they are read together")
     created_at = time.time()
     return Query(
         query_id=QueryId(str(uuid.uuid4())),
         tenant_id=tenant_id,
         request_id=request_id,
         query_text=sent.query_text,
-        namespaces=tuple(dict.fromkeys(Namespace(name) for name in sent.namespaces)),
-        top_k=top_k,
+        namespaces=namespaces,
         filters=_filters(sent),
-        channels=tuple(weights),
-        weights=weights,
-        strategy=strategy,
-        rrf_k=use.rrf_k if fusion.k is None else fusion.k,
-        score_threshold=retrieve.score_threshold,
-        pool=max(use.recall_pool, top_k),
-        enable_expand=sent.enable_expand is not False,
-        enable_rerank=sent.enable_rerank is not False,
-        rerank_top_n=use.rerank_top_n,
-        timeout_ms=use.recall_timeout_ms,
-        retry=use.recall_retry,
+        plan=plan,
         created_at=created_at,
-        deadline_at=created_at + use.query_deadline_ms / 1000,
+        deadline_at=created_at + plan.deadline_ms / 1000,
         session_id=sent.session_id,
         experiment_id=sent.experiment_id,
         trace=sent.trace is True,
-        context=ContextOptions(
-            format=context.format, max_tokens=context.max_tokens, window=context.window, parents=context.parents
-        ),
+        remarks=tuple(remarks),
     )
+
+
+def _flaws(flaw: PlanFlaw) -> list[dict[str, str]]:
+    if isinstance(flaw.__cause__, ValidationError):
+        return places(flaw.__cause__)
+    return [{"pointer": pointer, "detail": detail} for pointer, detail in flaw.flaws]
+
+
+def _asked(sent: QueryRequest) -> dict[str, Any]:
+    """What a request says of its plan; null is as good as absent."""
+    parts = {name: getattr(sent, name) for name in _PLAN_PARTS}
+    asked = {name: _without_nulls(part) for name, part in parts.items() if part is not None}
+    for switch, part in ((sent.enable_expand, "understand"), (sent.enable_rerank, "rerank")):
+        if switch is not None:
+            asked[part] = {**asked.get(part, {}), "enabled": switch}
+    return asked
+
+
+def _without_nulls(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
 
 
 def _filters(sent: QueryRequest) -> Filters:
@@ -160,31 +151,3 @@ def _filters(sent: QueryRequest) -> Filters:
         metadata=asked.metadata or {},
         story_time=sent.story_time,
     )
-
-
-def _strategy(fusion: FusionIn, use: Settings) -> Literal["rrf", "weighted", "custom"]:
-    if fusion.strategy == "custom" and use.recall_merge_strategy != "custom":
-        raise invalid([{"pointer": "/retrieve/fusion/strategy", "detail": "is custom, which is not configured here"}])
-    return fusion.strategy or use.recall_merge_strategy
-
-
-def _weights(retrieve: RetrieveIn, strategy: str, use: Settings) -> dict[ChannelName, float]:
-    """The channels to ask with their weights: what the request says, else 1 for rrf, else what the settings say."""
-    asked: dict[str, Any] = retrieve.channels.model_dump(exclude_none=True) if retrieve.channels else {}
-    weights: dict[ChannelName, float] = {}
-    for channel in _channels(retrieve.method, use):
-        usual = 1.0 if strategy == "rrf" else use.recall_source_weights.get(channel, 1.0)
-        weights[channel] = asked.get(channel, {}).get("weight", usual)
-    chosen = {channel: weight for channel, weight in weights.items() if weight > 0}
-    if not chosen:
-        raise invalid([{"pointer": "/retrieve/channels", "detail": "leaves no channel with a weight above 0"}])
-    return chosen
-
-
-def _channels(method: str, use: Settings) -> tuple[ChannelName, ...]:
-    match method:
-        case "full_text":
-            return (ChannelName.KEYWORD,)
-        case "semantic":
-            return (ChannelName.SEMANTIC,)
-    return tuple(ChannelName(name) for name in use.recall_sources)

@@ -39,6 +39,7 @@ class AnswerChunk(Shape):
     sources: list[HitSource]
     reason: str
     rerank: RerankMove | None
+    decay: float | None
 
 
 class Citation(Shape):
@@ -54,7 +55,7 @@ class AnswerContext(Shape):
     text: str
     token_count: int
     citations: list[Citation]
-    entities: list[str]
+    entities: list[dict[str, Any]]
 
 
 class Degradation(Shape):
@@ -78,6 +79,9 @@ class Stats(Shape):
     profile: str
     config_version: int
     experiment_bucket: str | None
+    remarks: list[str]
+    guards: dict[str, dict[str, Any]]
+    fallback: str | None
 
 
 class UnderstoodQuery(Shape):
@@ -92,6 +96,10 @@ class UnderstoodQuery(Shape):
     strategy: str
     enable_expand: bool
     enable_rerank: bool
+    route: str | None
+    rewritten: str | None
+    keywords: list[str]
+    entities: list[str]
 
 
 class Answer(Shape):

@@ -79,9 +79,9 @@ class KeywordChannel:
                 query.namespaces,
                 words.selective(),
                 filters=query.filters,
-                limit=max(_LEAST_CANDIDATES, _CANDIDATES_PER_PLACE * query.pool),
+                limit=max(_LEAST_CANDIDATES, _CANDIDATES_PER_PLACE * query.pool_of(self.name)),
             )
-        scored = sorted(words.score(rows).items(), key=lambda pair: (-pair[1], pair[0]))[: query.pool]
+        scored = sorted(words.score(rows).items(), key=lambda pair: (-pair[1], pair[0]))[: query.pool_of(self.name)]
         return Recalled(
             chunk_ids=tuple(chunk_id for chunk_id, _ in scored),
             scores=tuple(score for _, score in scored),

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from pipeline.core.query import Query
+from pipeline.core.query import Brought, Query
 from pipeline.records import ChannelName, ChunkId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recalled:
-    """What a channel found, best first. ``upper_bound`` is the highest score this query could have had in it."""
+    """What a channel found, best first. ``upper_bound`` is the highest score this query could have had in it.
+    ``brought``: the passages that stand in no store of ours. ``guard``: how it made sure that nothing was missed."""
 
     chunk_ids: tuple[ChunkId, ...] = ()
     scores: tuple[float, ...] = ()
     upper_bound: float | None = None
+    brought: tuple[Brought, ...] = ()
+    guard: Mapping[str, Any] | None = None
 
 
 class Channel(Protocol):
@@ -28,7 +31,7 @@ class Channel(Protocol):
         ...
 
     def recall(self, query: Query) -> Recalled:
-        """Up to ``query.pool`` chunks of the query's tenant, namespaces and filters. Raises Unavailable."""
+        """Up to ``query.pool_of(name)`` chunks of the query's tenant, namespaces and filters. Raises Unavailable."""
         ...
 
     def score(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:

@@ -39,7 +39,10 @@ class SemanticChannel:
         """The chunks nearest to the query; similarity is computed now and never stored."""
         space = self.space(query.embedding_space)
         nearest = space.vectors(query.tenant_id).nearest(
-            self._vector(query, space), namespaces=query.namespaces, filters=query.filters, limit=query.pool
+            self._vector(query, space),
+            namespaces=query.namespaces,
+            filters=query.filters,
+            limit=query.pool_of(self.name),
         )
         return Recalled(
             chunk_ids=tuple(chunk_id for chunk_id, _ in nearest),
@@ -58,7 +61,7 @@ class SemanticChannel:
         """The query's vector; a model service is asked once, though the channel is asked twice."""
 
         def embed() -> NDArray[np.float32]:
-            seconds = query.timeout_ms / 1000
+            seconds = query.timeout_ms_of(self.name) / 1000
             if self.ask is not None:
                 return self.ask(space.embedder, query.tenant_id, query.query_text, seconds)
             vector: NDArray[np.float32] = space.embedder.embed([query.query_text], timeout_s=seconds)[0]

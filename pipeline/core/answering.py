@@ -4,54 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
 
 from pipeline.core.confidence import confidence
 from pipeline.core.context import ContextPassage, build_context
-from pipeline.core.fusion import Fused
+from pipeline.core.hits import Hit, Hydrated
+from pipeline.core.plan import ContextOptions
 from pipeline.core.query import (
     AnswerChunk,
     AnswerContext,
-    ContextOptions,
     Envelope,
     HitSource,
     Query,
     RerankMove,
+    Understanding,
     UnderstoodQuery,
     filters_as_sent,
 )
-from pipeline.core.reranking import Placed
 from pipeline.core.tokens import count_tokens
 from pipeline.records import ChannelName, ChunkId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hydrated:
-    """A hit with its text, as the store gave it."""
-
-    chunk_id: str
-    document_id: str
-    namespace: str
-    title: str | None
-    text: str
-    heading_path: tuple[str, ...]
-    published_at: datetime | None
-    metadata: Mapping[str, Any]
-    parent_id: str | None = None
-    window: int = 0
-
-
-def answer_chunks(
-    placed: Sequence[Placed],
-    *,
-    fused: Mapping[str, Fused],
-    hydrated: Mapping[str, Hydrated],
-    envelopes: Mapping[ChannelName, Envelope],
-) -> tuple[AnswerChunk, ...]:
+def answer_chunks(hits: Sequence[Hit], *, envelopes: Mapping[ChannelName, Envelope]) -> tuple[AnswerChunk, ...]:
     """The returned chunks, in order."""
-    return tuple(_chunk(hit, fused[hit.chunk_id], hydrated[hit.chunk_id], envelopes) for hit in placed)
+    return tuple(_chunk(hit, envelopes) for hit in hits)
 
 
 def answer_context(
@@ -91,20 +66,22 @@ def answer_context(
 
 def understood(query: Query) -> UnderstoodQuery:
     """What the sender may want to see confirmed."""
-    methods: dict[tuple[ChannelName, ...], str] = {
-        (ChannelName.KEYWORD,): "full_text",
-        (ChannelName.SEMANTIC,): "semantic",
-    }
+    plan = query.plan
+    known = query.understanding or Understanding()
     return UnderstoodQuery(
         query_text=query.query_text,
         namespaces=query.namespaces,
         top_k=query.top_k,
         filters=filters_as_sent(query.filters),
-        method=methods.get(tuple(query.channels), "hybrid"),
+        method=plan.retrieve.method,
         channels=tuple(query.channels),
-        strategy=query.strategy,
-        enable_expand=query.enable_expand,
-        enable_rerank=query.enable_rerank,
+        strategy=plan.retrieve.fusion.strategy,
+        enable_expand=plan.understand.enabled,
+        enable_rerank=plan.rerank.enabled,
+        route=known.route,
+        rewritten=known.rewritten,
+        keywords=known.keywords,
+        entities=known.entities,
     )
 
 
@@ -114,12 +91,13 @@ def source_share(chunks: Sequence[AnswerChunk]) -> dict[str, float]:
     return {source: round(count / len(chunks), 4) for source, count in sorted(counted.items())}
 
 
-def _chunk(hit: Placed, fused: Fused, hydrated: Hydrated, envelopes: Mapping[ChannelName, Envelope]) -> AnswerChunk:
+def _chunk(hit: Hit, envelopes: Mapping[ChannelName, Envelope]) -> AnswerChunk:
+    fused, hydrated = hit.fused, hit.passage
     strongest = max(fused.contributions, key=lambda part: (part.contribution, part.rank is not None))
     strengths = [
         part.score / bound
         for part in fused.contributions
-        if part.score is not None and (bound := envelopes[part.channel].upper_bound)
+        if part.score is not None and part.channel in envelopes and (bound := envelopes[part.channel].upper_bound)
     ]
     sources = tuple(
         HitSource(
@@ -144,13 +122,15 @@ def _chunk(hit: Placed, fused: Fused, hydrated: Hydrated, envelopes: Mapping[Cha
         sources=sources,
         reason=_reason(sources, hit, envelopes),
         rerank=None if hit.rerank is None else RerankMove(score=hit.rerank, from_rank=hit.from_rank),
+        decay=hit.decay,
     )
 
 
-def _reason(sources: Sequence[HitSource], hit: Placed, envelopes: Mapping[ChannelName, Envelope]) -> str:
+def _reason(sources: Sequence[HitSource], hit: Hit, envelopes: Mapping[ChannelName, Envelope]) -> str:
     parts = []
     for source in sources:
-        total = len(envelopes[ChannelName(source.channel)].chunk_ids)
+        envelope = envelopes.get(ChannelName(source.channel))
+        total = len(envelope.chunk_ids) if envelope else 0
         place = f"{source.rank} of {total}" if source.rank else "not recalled, scored afterwards"
         parts.append(f"{source.channel}: {place}")
     if hit.rerank is not None:

@@ -10,57 +10,101 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from pipeline.core.plan import Plan
 from pipeline.records import ChannelName, Filters, Namespace, QueryId, TenantId
+
+# What holds where a plan leaves it open; the gateway fills plans in from the settings.
+_POOL, _TIMEOUT_MS, _RETRY = 100, 800, 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ContextOptions:
-    """How the passages are put together for a prompt. ``max_tokens`` bounds the whole text. ``window`` and ``parents``:
-    what is read with a hit; None leaves it to the way its document was cut."""
+class Understanding:
+    """What was made of a query before, or while, it was asked. Empty: it is asked as it was sent.
 
-    format: Literal["markdown", "text"] = "markdown"
-    max_tokens: int = 2000
-    window: int | None = None
-    parents: bool | None = None
+    ``route``: how it is searched, None for nowhere. ``rewritten`` is searched instead of the text, ``keywords`` beside it
+    by words; ``hypothetical`` is a passage as an answer might be, searched by meaning; ``sub_queries`` are searched as well.
+    """
+
+    route: Literal["hybrid", "full_text", "semantic"] | None = "hybrid"
+    rewritten: str | None = None
+    keywords: tuple[str, ...] = ()
+    entities: tuple[str, ...] = ()
+    sub_queries: tuple[str, ...] = ()
+    hypothetical: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """One retrieval with every setting resolved. ``deadline_at`` is seconds since the epoch; durations are ms."""
+    """One retrieval with every setting resolved. ``created_at`` and ``deadline_at`` are seconds since the epoch.
+
+    ``asked_by`` names the key that asked. ``experiment_bucket`` is the arm of ``experiment_id`` that the query fell into.
+    """
 
     query_id: QueryId
     tenant_id: TenantId
     request_id: str
     query_text: str
     namespaces: tuple[Namespace, ...]
-    top_k: int
     filters: Filters = field(default_factory=Filters)
-    channels: tuple[ChannelName, ...] = (ChannelName.KEYWORD, ChannelName.SEMANTIC)
-    weights: Mapping[ChannelName, float] = field(default_factory=dict)
-    strategy: Literal["rrf", "weighted", "custom"] = "weighted"
-    rrf_k: int = 60
-    score_threshold: float = 0.0
-    pool: int = 100
-    enable_expand: bool = True
-    enable_rerank: bool = True
-    rerank_top_n: int = 30
-    timeout_ms: int = 800
-    retry: int = 1
+    plan: Plan = field(default_factory=Plan)
     created_at: float
     deadline_at: float
     profile: str = "default"
     config_version: int = 1
     session_id: str | None = None
     experiment_id: str | None = None
+    experiment_bucket: str | None = None
     trace: bool = False
-    context: ContextOptions = field(default_factory=ContextOptions)
+    asked_by: str = ""
+    remarks: tuple[str, ...] = ()  # what was asked for and refused, in words; shown in ``stats``
+    understanding: Understanding | None = None
     embedding_space: int | None = None  # every part of a query uses the same one, whatever is switched meanwhile
+
+    @property
+    def channels(self) -> tuple[ChannelName, ...]:
+        """The channels that are asked."""
+        return tuple(self.plan.channels)
+
+    @property
+    def top_k(self) -> int:
+        """How many chunks are returned."""
+        return self.plan.top_k
+
+    def pool_of(self, channel: ChannelName) -> int:
+        """How many chunks a channel recalls: never fewer than are returned."""
+        plan = self.plan.channels.get(channel)
+        return max((plan.pool if plan else None) or _POOL, self.plan.top_k)
+
+    def timeout_ms_of(self, channel: ChannelName) -> int:
+        """How long a channel may take."""
+        plan = self.plan.channels.get(channel)
+        return (plan.timeout_ms if plan else None) or _TIMEOUT_MS
+
+    def retry_of(self, channel: ChannelName) -> int:
+        """How often a channel that failed is asked again."""
+        plan = self.plan.channels.get(channel)
+        return _RETRY if plan is None or plan.retry is None else plan.retry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brought:
+    """A passage that a channel brings along, because it stands in no store of ours."""
+
+    chunk_id: str
+    document_id: str
+    namespace: str
+    title: str | None
+    text: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
     """What one header task hands to the callback: always this, never an exception, and no timings in it, so that a
-    redelivered task gives the same bytes. ``upper_bound`` is the highest score the channel could have given."""
+    redelivered task gives the same bytes. ``upper_bound`` is the highest score the channel could have given.
+
+    ``brought`` holds the passages among ``chunk_ids`` that are not in MySQL. ``guard``: how the channel made sure that
+    it missed nothing, where it says so."""
 
     channel: ChannelName
     status: Literal["ok", "failed", "timeout"]
@@ -69,6 +113,8 @@ class Envelope:
     upper_bound: float | None = None
     code: str | None = None
     error: str | None = None
+    brought: tuple[Brought, ...] = ()
+    guard: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +161,7 @@ class AnswerChunk:
     sources: tuple[HitSource, ...]
     reason: str
     rerank: RerankMove | None
+    decay: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,8 +170,8 @@ class AnswerContext:
 
     text: str
     token_count: int
-    citations: tuple[Mapping[str, str], ...]
-    entities: tuple[str, ...] = ()
+    citations: tuple[Mapping[str, Any], ...]
+    entities: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +188,9 @@ class Stats:
     profile: str
     config_version: int
     experiment_bucket: str | None
+    remarks: tuple[str, ...] = ()
+    guards: Mapping[str, Any] = field(default_factory=dict)
+    fallback: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +206,10 @@ class UnderstoodQuery:
     strategy: str
     enable_expand: bool
     enable_rerank: bool
+    route: str | None = None
+    rewritten: str | None = None
+    keywords: tuple[str, ...] = ()
+    entities: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,48 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+
+from pipeline.core.hits import Hit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
-    """A hit in its final place. ``from_rank`` counts from 1 in the order before; ``rerank`` is None if it was not read."""
-
-    chunk_id: str
-    score: float
-    from_rank: int
-    rerank: float | None = None
-
-
-def rerank(fused: Sequence[tuple[str, float]], scores: Mapping[str, float], *, weight: float) -> list[Placed]:
+def rerank(hits: Sequence[Hit], scores: Mapping[str, float], *, weight: float) -> list[Hit]:
     """Reorder the hits that were read, best first; the others stay behind them as they were.
 
-    A hit that was read scores ``(1 - weight) * fused / best fused + weight * rerank``: with a small weight only
-    near-ties change places. Equal scores keep the fused order.
+    A hit that was read scores ``(1 - weight) * score / best score + weight * rerank``: with a small weight only
+    near-ties change places. Equal scores keep the order there was.
     """
-    places = {chunk_id: place for place, (chunk_id, _) in enumerate(fused, start=1)}
-    best = max((score for _, score in fused), default=0.0) or 1.0
+    best = max((hit.score for hit in hits), default=0.0) or 1.0
+    placed = [replace(hit, from_rank=place) for place, hit in enumerate(hits, start=1)]
     read = [
-        Placed(
-            chunk_id=chunk_id,
-            score=(1 - weight) * score / best + weight * scores[chunk_id],
-            from_rank=places[chunk_id],
-            rerank=scores[chunk_id],
+        replace(
+            hit,
+            score=(1 - weight) * hit.score / best + weight * scores[hit.chunk_id],
+            rerank=scores[hit.chunk_id],
         )
-        for chunk_id, score in fused
-        if chunk_id in scores
+        for hit in placed
+        if hit.chunk_id in scores
     ]
     read.sort(key=lambda hit: (-hit.score, hit.from_rank))
     floor = read[-1].score if read else math.inf
-    rest = [
-        Placed(chunk_id=chunk_id, score=min(score, floor), from_rank=places[chunk_id])
-        for chunk_id, score in fused
-        if chunk_id not in scores
-    ]
-    return read + rest
+    return read + [replace(hit, score=min(hit.score, floor)) for hit in placed if hit.chunk_id not in scores]
 
 
-def rerank_lift(order: Sequence[Placed], *, top_k: int) -> float | None:
+def rerank_lift(order: Sequence[Hit], *, top_k: int) -> float | None:
     """How much the first ``top_k`` places gained by the reranker's own judgement: the ratio of the discounted gains
     ``sum(score / log2(place + 1))`` after and before, minus 1. None when nothing was read or nothing scored."""
     read = [hit for hit in order if hit.rerank is not None]

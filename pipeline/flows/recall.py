@@ -13,7 +13,8 @@ import structlog
 from pipeline.channels.port import Channel
 from pipeline.core.query import Envelope, Query
 from pipeline.errors import PipelineError, Unavailable
-from pipeline.flows.answer import Arrived, compose, render
+from pipeline.flows.answer import compose, render
+from pipeline.flows.arrived import Arrived
 from pipeline.flows.channels import aside
 from pipeline.flows.resources import Resources
 from pipeline.records import ChannelName, QueryId, TenantId
@@ -52,14 +53,15 @@ def recall(tenant_id: TenantId, query_id: QueryId, channel: Channel, use: Resour
 def _ask(query: Query, channel: Channel) -> Envelope:
     """One channel within its time, tried again as often as the query allows while there is time left."""
     last: PipelineError | None = None
-    for _ in range(query.retry + 1):
+    timeout_ms = query.timeout_ms_of(channel.name)
+    for _ in range(query.retry_of(channel.name) + 1):
         left = query.deadline_at - time.time() - _RESERVE_S
         if left <= 0:
             break
         try:
-            found = aside(channel.recall, query).result(timeout=min(left, query.timeout_ms / 1000))
+            found = aside(channel.recall, query).result(timeout=min(left, timeout_ms / 1000))
         except TimeoutError:
-            return _lost(channel, "timeout", "timeout", f"no answer within {query.timeout_ms} ms")
+            return _lost(channel, "timeout", "timeout", f"no answer within {timeout_ms} ms")
         except Unavailable as error:
             last = error
         except PipelineError as error:
@@ -75,6 +77,8 @@ def _ask(query: Query, channel: Channel) -> Envelope:
                 chunk_ids=tuple(found.chunk_ids),
                 scores=tuple(found.scores),
                 upper_bound=found.upper_bound,
+                brought=tuple(found.brought),
+                guard=found.guard,
             )
     if last is None:
         return _lost(channel, "timeout", "timeout", "the query's deadline had passed")

@@ -14,6 +14,7 @@ from sqlalchemy import text
 
 from pipeline.channels.semantic import SemanticChannel
 from pipeline.core.agreement import Gate
+from pipeline.core.plan import Plan
 from pipeline.core.query import Query
 from pipeline.errors import EmbedderRefused, EmbedderUnavailable, MigrationRefused, Misconfigured, StoreUnavailable
 from pipeline.flows import backfill, migrating
@@ -116,7 +117,7 @@ def asked(corner: Corner, words: str, space: int | None = None) -> Query:
         request_id="r",
         query_text=words,
         namespaces=(corner.namespace,),
-        top_k=5,
+        plan=Plan(top_k=5),
         created_at=0,
         deadline_at=0,
         embedding_space=space,

@@ -9,7 +9,7 @@ import pytest
 from api_gateway.bodies import Decoded
 from api_gateway.problems import Problem
 from api_gateway.wire.queries import to_query
-from pipeline.core.query import ContextOptions
+from pipeline.core.plan import ContextOptions, DecayPlan
 from pipeline.records import ChannelName, Filters, TenantId
 from pipeline.settings import load
 
@@ -24,6 +24,14 @@ def query(settings=SETTINGS, **fields):
     return to_query(Decoded(body), tenant_id=TenantId("acme"), request_id="r-1", use=settings)
 
 
+def weights(found):
+    return {name: channel.weight for name, channel in found.plan.channels.items()}
+
+
+def strategy(found):
+    return found.plan.retrieve.fusion.strategy
+
+
 class DescribeAQuery:
     def it_needs_a_text_and_a_namespace_and_gets_the_rest_from_the_settings(self):
         found = query()
@@ -33,12 +41,13 @@ class DescribeAQuery:
             "acme",
             "r-1",
         )
-        assert (found.top_k, found.pool, found.strategy, found.rrf_k) == (10, 50, "weighted", 60)
+        fusion = found.plan.retrieve.fusion
+        assert (found.top_k, found.pool_of(KEYWORD), fusion.strategy, fusion.k) == (10, 50, "weighted", 60)
         assert found.channels == (KEYWORD, SEMANTIC)
-        assert found.weights == {KEYWORD: 0.7, SEMANTIC: 0.3}
+        assert weights(found) == {KEYWORD: 0.7, SEMANTIC: 0.3}
         assert found.deadline_at - found.created_at == pytest.approx(2.5)
-        assert (found.enable_expand, found.enable_rerank, found.trace) == (True, True, False)
-        assert (found.filters, found.context) == (Filters(), ContextOptions())
+        assert (found.plan.understand.enabled, found.plan.rerank.enabled, found.trace) == (True, True, False)
+        assert (found.filters, found.plan.context) == (Filters(), ContextOptions())
 
     def it_carries_everything_the_contract_names(self):
         found = query(
@@ -77,21 +86,30 @@ class DescribeAQuery:
             metadata={"k": "v"},
             story_time=1200,
         )
-        assert (found.top_k, found.pool, found.score_threshold) == (200, 200, 0.25)
-        assert (found.enable_expand, found.enable_rerank, found.trace) == (False, False, True)
-        assert (found.strategy, found.rrf_k, found.weights) == ("rrf", 0, {KEYWORD: 2.0, SEMANTIC: 1.0})
-        assert found.context == ContextOptions(format="text", max_tokens=500, window=1, parents=True)
+        retrieve = found.plan.retrieve
+        assert (found.top_k, found.pool_of(SEMANTIC), retrieve.score_threshold) == (200, 200, 0.25)
+        assert (found.plan.understand.enabled, found.plan.rerank.enabled, found.trace) == (False, False, True)
+        assert (retrieve.fusion.strategy, retrieve.fusion.k) == ("rrf", 0)
+        assert weights(found) == {KEYWORD: 2.0, SEMANTIC: 1.0}
+        assert retrieve.time_decay == DecayPlan(half_life_days=30)
+        assert found.plan.context == ContextOptions(format="text", max_tokens=500, window=1, parents=True)
         assert (found.session_id, found.experiment_id) == ("s", "e")
 
     def it_takes_null_for_absent(self):
         names = ("top_k", "filters", "retrieve", "context", "profile", "story_time", "trace", "session_id", "tenant_id")
         assert query(**dict.fromkeys(names)).top_k == 10
 
+    def it_reranks_hits_of_several_namespaces_whatever_it_says(self):
+        found = query(namespaces=["a", "b"], enable_rerank=False)
+        assert found.plan.rerank.enabled
+        assert found.remarks[0].startswith("rerank stays on")
+        assert query(namespaces=["a", "a"], enable_rerank=False).remarks == ()
+
     def it_names_a_namespace_once(self):
         assert query(namespaces=["b", "a", "b"]).namespaces == ("b", "a")
 
     @pytest.mark.parametrize(
-        ("retrieve", "weights"),
+        ("retrieve", "expected"),
         [
             ({"method": "full_text"}, {KEYWORD: 0.7}),
             ({"method": "semantic"}, {SEMANTIC: 0.3}),
@@ -101,19 +119,19 @@ class DescribeAQuery:
             ({"method": "semantic", "channels": {"keyword": {"weight": 5}}}, {SEMANTIC: 0.3}),
         ],
     )
-    def it_asks_the_channels_that_can_have_a_say(self, retrieve, weights):
+    def it_asks_the_channels_that_can_have_a_say(self, retrieve, expected):
         found = query(retrieve=retrieve)
-        assert found.weights == weights
-        assert found.channels == tuple(weights)
+        assert weights(found) == expected
+        assert found.channels == tuple(expected)
 
     def it_asks_only_channels_that_the_installation_has(self):
         assert query(load({"recall_sources": ["semantic"]})).channels == (SEMANTIC,)
 
     def it_fuses_as_configured_unless_told_otherwise(self):
         custom = load({"recall_merge_strategy": "custom"})
-        assert query(custom).strategy == "custom"
-        assert query(custom, retrieve={"fusion": {"strategy": "custom"}}).strategy == "custom"
-        assert query(custom, retrieve={"fusion": {"strategy": "rrf"}}).strategy == "rrf"
+        assert strategy(query(custom)) == "custom"
+        assert strategy(query(custom, retrieve={"fusion": {"strategy": "custom"}})) == "custom"
+        assert strategy(query(custom, retrieve={"fusion": {"strategy": "rrf"}})) == "rrf"
 
 
 class DescribeABadQuery:

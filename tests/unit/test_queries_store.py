@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import fakeredis
 import pytest
 
+from pipeline.core.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.core.query import Envelope, Query
 from pipeline.records import ChannelName, Filters, Namespace, QueryId, TenantId
 from pipeline.stores.queries import WAKE_CHANNEL, Queries
@@ -35,9 +36,8 @@ def asked(query_id: str = "q1", *, deadline_s: float = 3.0) -> Query:
         request_id="r",
         query_text="绿茶 \U0001f375",
         namespaces=(Namespace("kb"),),
-        top_k=5,
+        plan=Plan(top_k=5, retrieve=RetrievePlan(channels={"keyword": ChannelPlan(weight=0.7)})),
         filters=Filters(tags=("a",), metadata={"k": [1, None]}),
-        weights={ChannelName.KEYWORD: 0.7},
         created_at=now,
         deadline_at=now + deadline_s,
     )

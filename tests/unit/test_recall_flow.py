@@ -10,6 +10,7 @@ import fakeredis
 import pytest
 
 from pipeline.channels.port import Recalled
+from pipeline.core.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.core.query import Query
 from pipeline.errors import Misconfigured, StoreUnavailable
 from pipeline.flows.recall import recall
@@ -66,9 +67,7 @@ def open_query(use: Resources, *, retry: int = 1, timeout_ms: int = 200, deadlin
             request_id="r",
             query_text="x",
             namespaces=(Namespace("n"),),
-            top_k=1,
-            retry=retry,
-            timeout_ms=timeout_ms,
+            plan=Plan(retrieve=RetrievePlan(channels={"keyword": ChannelPlan(retry=retry, timeout_ms=timeout_ms)})),
             created_at=now,
             deadline_at=now + deadline_s,
         )

@@ -1,0 +1,60 @@
+"""A hit on its way from fusion to the answer: what every stage after fusion takes and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pipeline.core.fusion import Fused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hydrated:
+    """A hit's passage with its text, as the store gave it, or the channel that brought it."""
+
+    chunk_id: str
+    document_id: str
+    namespace: str
+    title: str | None
+    text: str
+    heading_path: tuple[str, ...] = ()
+    published_at: datetime | None = None
+    updated_at: datetime | None = None
+    story_time: int | None = None
+    metadata: Mapping[str, Any]
+    parent_id: str | None = None
+    window: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """A hit in its present place. ``score`` orders; each stage that changes it says how in a field of its own.
+
+    ``decay``: what age left of the fused score. ``rerank``: the reranker's score, None if it did not read this one.
+    ``from_rank``: the place before reranking, from 1.
+    """
+
+    fused: Fused
+    passage: Hydrated
+    score: float
+    decay: float | None = None
+    rerank: float | None = None
+    from_rank: int = 0
+
+    @property
+    def chunk_id(self) -> str:
+        """Which chunk."""
+        return self.fused.chunk_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drop:
+    """A candidate that a stage left out: the rule, the number it had, and the one it needed."""
+
+    chunk_id: str
+    stage: str
+    reason: str
+    value: float | None = None
+    limit: float | None = None

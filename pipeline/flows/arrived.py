@@ -1,0 +1,30 @@
+"""What the callback of a query begins with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pipeline.core.query import Envelope, Query
+from pipeline.records import ChannelName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrived:
+    """A query and what its channels said, those that did."""
+
+    query: Query
+    envelopes: Mapping[ChannelName, Envelope]
+    elapsed_ms: Mapping[str, float]
+
+    @property
+    def usable(self) -> dict[ChannelName, Envelope]:
+        """The envelopes of channels that worked, in the order the query names them."""
+        named = (self.envelopes.get(channel) for channel in self.query.channels)
+        return {envelope.channel: envelope for envelope in named if envelope is not None and envelope.status == "ok"}
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until the deadline; negative once it has passed."""
+        return self.query.deadline_at - time.time()

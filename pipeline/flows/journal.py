@@ -1,0 +1,42 @@
+"""What one composition of an answer lost, left out, and how long its steps took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from pipeline.core.hits import Drop, Hit
+from pipeline.core.query import Degradation
+
+
+@dataclass(slots=True)
+class Journal:
+    """Written by every stage, read when the answer is put together. ``orders``: the hits after each stage, kept only
+    when ``tracing``, because a trace records what happens and changes nothing of it."""
+
+    tracing: bool = False
+    degradations: list[Degradation] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    latency_ms: dict[str, float] = field(default_factory=dict)
+    drops: list[Drop] = field(default_factory=list)
+    orders: list[tuple[str, tuple[Hit, ...]]] = field(default_factory=list)
+
+    def lost(self, part: str, code: str, detail: str) -> None:
+        """Something did not work, and the answer goes on without it."""
+        self.degradations.append(Degradation(part=part, code=code, detail=detail))
+
+    def took(self, step: str, started: float) -> None:
+        """``started``: what ``time.perf_counter`` said at its beginning. A step that runs twice adds up."""
+        elapsed = (time.perf_counter() - started) * 1000
+        self.latency_ms[step] = round(self.latency_ms.get(step, 0.0) + elapsed, 3)
+
+    def dropped(self, drops: Iterable[Drop]) -> None:
+        """These candidates were left out, by rule."""
+        if self.tracing:
+            self.drops.extend(drops)
+
+    def saw(self, stage: str, hits: Sequence[Hit]) -> None:
+        """The order after ``stage``."""
+        if self.tracing:
+            self.orders.append((stage, tuple(hits)))

@@ -1,0 +1,56 @@
+"""From settings, profile and request to the plan of one query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline.core.plan import Plan, PlanFlaw, overlaid, read_plan
+from pipeline.settings import Settings
+
+
+def plan_of(use: Settings, profile: Mapping[str, Any], asked: Mapping[str, Any]) -> Plan:
+    """The settings' plan, the profile's parts over it, what was asked for over both. Raises PlanFlaw, whose pointers are
+    those of the request, because a request has the fields of a profile."""
+    over = overlaid(profile, asked)
+    strategy = over.get("retrieve", {}).get("fusion", {}).get("strategy") if _objects(over) else None
+    base = settings_layer(use, strategy=strategy)
+    plan = read_plan(base, over)
+    known = {**base["retrieve"]["channels"], **profile.get("retrieve", {}).get("channels", {})}
+    unknown = [name for name in plan.retrieve.channels if name not in known]
+    if unknown:
+        raise PlanFlaw([(f"/retrieve/channels/{unknown[0]}", "is no channel of this installation or profile")])
+    if not plan.channels:
+        raise PlanFlaw([("/retrieve/channels", "leaves no channel with a weight above 0")])
+    fusion = plan.retrieve.fusion
+    if fusion.strategy == "custom" and fusion.plugin is None and use.recall_merge_strategy != "custom":
+        raise PlanFlaw([("/retrieve/fusion/strategy", "is custom, which is not configured here")])
+    return plan
+
+
+def settings_layer(use: Settings, *, strategy: str | None = None) -> dict[str, Any]:
+    """What the installation's settings say of retrieval, in the form of a profile. Ranks need no weights: under ``rrf``
+    all channels count alike unless somebody says otherwise."""
+    chosen = strategy or use.recall_merge_strategy
+    channels = {
+        name: {
+            "weight": 1.0 if chosen == "rrf" else use.recall_source_weights.get(name, 1.0),
+            "timeout_ms": use.recall_timeout_ms,
+            "retry": use.recall_retry,
+            "pool": use.recall_pool,
+        }
+        for name in use.recall_sources
+    }
+    return {
+        "top_k": use.retrieval_topk,
+        "deadline_ms": use.query_deadline_ms,
+        "retrieve": {"channels": channels, "fusion": {"strategy": use.recall_merge_strategy, "k": use.rrf_k}},
+        "rerank": {"top_n": use.rerank_top_n},
+        "fallback": {"enabled": use.recall_fallback_enabled, "threshold": use.recall_degrade_threshold},
+    }
+
+
+def _objects(over: Mapping[str, Any]) -> bool:
+    """Whether the places looked at before checking hold objects at all; if not, checking says so."""
+    retrieve = over.get("retrieve", {})
+    return isinstance(retrieve, Mapping) and isinstance(retrieve.get("fusion", {}), Mapping)
