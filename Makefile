@@ -21,7 +21,8 @@ demo:
 	@$(LOCAL) with demo --fresh -- $(RUN) compose/demo/run.py $(ARGS)
 
 test:
-	@CHORDWISE_FETCH_ALLOW_NETWORKS=127.0.0.0/8 $(LOCAL) with test --fresh --dev -- $(RUN) -m pytest $(ARGS)
+	@CHORDWISE_FETCH_ALLOW_NETWORKS=127.0.0.0/8 CHORDWISE_RECALL_EXPERIMENT_ENABLED=true CHORDWISE_RECALL_EXPERIMENT_PLATFORM=internal \
+		$(LOCAL) with test --fresh --dev -- $(RUN) -m pytest $(ARGS)
 
 up:
 	@$(LOCAL) up

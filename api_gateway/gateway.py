@@ -13,12 +13,16 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import Request
 
 from api_gateway.auth import Keys, look_up
+from api_gateway.configurations import Configurations
 from api_gateway.following import Following
 from api_gateway.job_source import JobSource
 from api_gateway.problems import Problem
 from api_gateway.readiness import Probes
 from api_gateway.waiting import Wakes
+from pipeline.core.configuration import Configuration
 from pipeline.errors import Unavailable
+from pipeline.flows.experimenting import make_assigner
+from pipeline.flows.profiles import load_configuration
 from pipeline.flows.resources import Resources
 from pipeline.records import Namespace, TenantId
 from pipeline.settings import Settings
@@ -50,6 +54,8 @@ class Gateway:
         self.wakes = Wakes()
         self.keys = Keys(self._look_up)
         self.namespaces = KnownNamespaces(self.quick)
+        self.configurations = Configurations(self._configuration)
+        self.assigner = make_assigner(settings)
         self.probes = Probes(settings, self.quick)
         self.following = Following(JobSource(self.run, self.quick), self.wakes)
         self._background: set[asyncio.Task[None]] = set()
@@ -102,6 +108,9 @@ class Gateway:
         await asyncio.gather(*self._background, return_exceptions=True)
         for resources in (self.resources, self.quick):
             await to_thread.run_sync(resources.close)
+
+    async def _configuration(self, tenant_id: TenantId) -> Configuration:
+        return await self.run(load_configuration, tenant_id, self.quick)
 
     async def _look_up(self, api_key: str) -> Principal | None:
         return await self.run(look_up, api_key, self.quick)

@@ -22,6 +22,7 @@ from api_gateway.wire.examples import ExamplesForm, ExamplesRequest
 from api_gateway.wire.files import FilesForm
 from api_gateway.wire.generations import RollbackRequest
 from api_gateway.wire.preview import PreviewForm, PreviewRequest
+from api_gateway.wire.profiles import ActivateRequest, ExperimentRequest, ProfileRequest
 from api_gateway.wire.queries import QueryRequest
 from api_gateway.wire.shapes import ProblemBody
 from api_gateway.wire.webhooks import RotateRequest, WebhookRequest
@@ -62,6 +63,9 @@ def describe(app: FastAPI) -> dict[str, Any]:
                 SwitchRequest,
                 PreviewRequest,
                 PreviewForm,
+                ProfileRequest,
+                ActivateRequest,
+                ExperimentRequest,
             )
         ]
         _, found = models_json_schema(

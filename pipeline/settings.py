@@ -84,6 +84,7 @@ class Settings(BaseSettings):
     recall_fallback_enabled: bool = True
     recall_experiment_enabled: bool = False
     recall_experiment_platform: Literal["none", "internal", "growthbook"] = "none"
+    growthbook_features: str = ""
     query_deadline_ms: Annotated[int, Field(ge=200, le=60_000)] = 3000
     query_ttl_s: Annotated[int, Field(ge=10)] = 3600
     rerank_top_n: Annotated[int, Field(ge=1, le=200)] = 20
@@ -153,6 +154,8 @@ class Settings(BaseSettings):
             raise ValueError(
                 "CHORDWISE_EMBEDDING_MODEL must name the service's model when CHORDWISE_EMBEDDING_PROVIDER is openai"
             )
+        if self.recall_experiment_platform == "growthbook" and not self.growthbook_features:
+            raise ValueError("CHORDWISE_GROWTHBOOK_FEATURES must say where GrowthBook's features are")
         if self.retired_grace_s * 1000 < self.query_deadline_ms:
             raise ValueError("CHORDWISE_RETIRED_GRACE_S must not be below the deadline of a query")
         if 0 < self.previous_generation_kept_s < self.retired_grace_s:

@@ -147,11 +147,14 @@ async def _query_of(request: Request, principal: Principal) -> Query:
     limit = min(_MAX_BODY_BYTES, gateway.settings.max_body_bytes)
     decoded = decode_json(await read_json_body(request, limit))
     require_same_tenant(principal, decoded.value.get("tenant_id"))
+    configuration = await gateway.configurations.of(principal.tenant_id)
     return to_query(
         decoded,
         tenant_id=principal.tenant_id,
         request_id=request.state.request_id,
         use=gateway.settings,
+        configuration=configuration,
+        assign=gateway.assigner(principal.tenant_id, configuration),
     )
 
 

@@ -23,13 +23,20 @@ from api_gateway.wire.fields import (
     TypeName,
     Wire,
 )
+from pipeline.core.configuration import (
+    Assign,
+    Choice,
+    Configuration,
+    UnknownProfile,
+    built_in_configuration,
+    choose,
+    nobody,
+)
 from pipeline.core.plan import ContextOptions, FallbackPlan, PlanFlaw, RerankPlan, RetrievePlan, UnderstandPlan
 from pipeline.core.query import Query
 from pipeline.flows.planning import plan_of
 from pipeline.records import Filters, Namespace, QueryId, TenantId
 from pipeline.settings import Settings
-
-DEFAULT_PROFILE = "default"
 
 # What a request may say of its plan, under the names that a profile uses.
 _PLAN_PARTS = ("top_k", "deadline_ms", "retrieve", "rerank", "understand", "fallback", "context")
@@ -78,23 +85,29 @@ class QueryRequest(Wire):
     trace: bool | None = None
 
 
-def to_query(decoded: Decoded, *, tenant_id: TenantId, request_id: str, use: Settings) -> Query:
-    """The query a body asks for. Raises Problem 422, or 404 for a profile that does not exist."""
+def to_query(
+    decoded: Decoded,
+    *,
+    tenant_id: TenantId,
+    request_id: str,
+    use: Settings,
+    configuration: Configuration | None = None,
+    assign: Assign = nobody,
+) -> Query:
+    """The query a body asks for, by the tenant's ``configuration`` (what is built in, without one). Raises Problem 422, or
+    404 for a profile that does not exist."""
     try:
         sent = QueryRequest.model_validate(refuse_flaws(decoded))
     except ValidationError as error:
         raise invalid(places(error)) from None
     if sent.query_text.isspace():
         raise invalid([{"pointer": "/query_text", "detail": "holds nothing but white space"}])
-    if sent.profile not in (None, DEFAULT_PROFILE):
-        errors = [{"pointer": "/profile", "detail": "is not the name of a profile"}]
-        raise Problem(404, "profile_not_found", f"There is no profile {sent.profile}.", errors=errors)
+    choice, remarks = _choice(sent, configuration or built_in_configuration(), assign)
     namespaces = tuple(dict.fromkeys(Namespace(name) for name in sent.namespaces))
     try:
-        plan = plan_of(use, {}, _asked(sent))
+        plan = plan_of(use, choice.config, _asked(sent))
     except PlanFlaw as flaw:
-        raise invalid(_flaws(flaw)) from None
-    remarks = []
+        raise invalid(flaws(flaw)) from None
     if len(namespaces) > 1 and not plan.rerank.enabled:
         plan = replace(plan, rerank=replace(plan.rerank, enabled=True))
         remarks.append("rerank stays on: hits of several namespaces are comparable only when they are read together")
@@ -111,12 +124,33 @@ def to_query(decoded: Decoded, *, tenant_id: TenantId, request_id: str, use: Set
         deadline_at=created_at + plan.deadline_ms / 1000,
         session_id=sent.session_id,
         experiment_id=sent.experiment_id,
+        experiment_bucket=choice.bucket,
+        profile=choice.profile,
+        config_version=choice.version,
         trace=sent.trace is True,
         remarks=tuple(remarks),
     )
 
 
-def _flaws(flaw: PlanFlaw) -> list[dict[str, str]]:
+def _choice(sent: QueryRequest, configuration: Configuration, assign: Assign) -> tuple[Choice, list[str]]:
+    """The profile and the arm, and what has to be said about them."""
+    try:
+        choice = choose(
+            configuration,
+            profile=sent.profile,
+            experiment_id=sent.experiment_id,
+            unit=sent.session_id or sent.query_text,
+            assign=assign,
+        )
+    except UnknownProfile as unknown:
+        errors = [{"pointer": "/profile", "detail": "is not the name of a profile"}]
+        raise Problem(404, "profile_not_found", f"There is no profile {unknown}.", errors=errors) from None
+    outside = sent.experiment_id is not None and choice.bucket is None
+    return choice, ["the query takes no part in the experiment it names"] if outside else []
+
+
+def flaws(flaw: PlanFlaw) -> list[dict[str, str]]:
+    """The places at fault in a plan."""
     if isinstance(flaw.__cause__, ValidationError):
         return places(flaw.__cause__)
     return [{"pointer": pointer, "detail": detail} for pointer, detail in flaw.flaws]
