@@ -159,6 +159,7 @@ class Hit(Result):
     sources: tuple[HitSource, ...] = ()
     reason: str | None = None
     rerank: Rerank | None = None
+    feedback: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

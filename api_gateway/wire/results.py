@@ -25,7 +25,8 @@ class RerankMove(Shape):
 
 
 class AnswerChunk(Shape):
-    """A hit. `score` orders this answer; `confidence` can be compared between queries."""
+    """A hit. `score` orders this answer; `confidence` can be compared between queries. `feedback`: the part of the fused
+    score that came from candidates like it."""
 
     chunk_id: str
     document_id: str
@@ -40,6 +41,7 @@ class AnswerChunk(Shape):
     reason: str
     rerank: RerankMove | None
     decay: float | None
+    feedback: float
 
 
 class Citation(Shape):

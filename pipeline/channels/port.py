@@ -12,12 +12,14 @@ from pipeline.records import ChannelName, ChunkId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recalled:
-    """What a channel found, best first. ``upper_bound`` is the highest score this query could have had in it.
-    ``brought``: the passages that stand in no store of ours. ``guard``: how it made sure that nothing was missed."""
+    """What a channel found, best first. ``upper_bound`` is the highest score this query could have had in it; ``trust``,
+    in [0, 1], how far the channel understood the query at all: its weight is multiplied by it. ``brought``: the passages
+    that stand in no store of ours. ``guard``: how it made sure that nothing was missed."""
 
     chunk_ids: tuple[ChunkId, ...] = ()
     scores: tuple[float, ...] = ()
     upper_bound: float | None = None
+    trust: float = 1.0
     brought: tuple[Brought, ...] = ()
     guard: Mapping[str, Any] | None = None
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pipeline.channels.port import Recalled
 from pipeline.channels.recent import Recent
 from pipeline.core.query import Query
-from pipeline.models.port import Embedder
+from pipeline.models.port import Embedder, PartialEmbedder
 from pipeline.records import ChannelName, ChunkId, TenantId
 from pipeline.stores.vectors import Vectors
 
@@ -48,6 +48,7 @@ class SemanticChannel:
             chunk_ids=tuple(chunk_id for chunk_id, _ in nearest),
             scores=tuple(score for _, score in nearest),
             upper_bound=1.0,
+            trust=embedder.trust(query.query_text) if isinstance(embedder := space.embedder, PartialEmbedder) else 1.0,
         )
 
     def score(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:

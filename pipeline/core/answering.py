@@ -120,19 +120,22 @@ def _chunk(hit: Hit, envelopes: Mapping[ChannelName, Envelope]) -> AnswerChunk:
         confidence=round(confidence(strengths), 4),
         source=strongest.channel,
         sources=sources,
-        reason=_reason(sources, hit, envelopes),
+        reason=_reason(sources, fused.feedback, hit, envelopes),
         rerank=None if hit.rerank is None else RerankMove(score=hit.rerank, from_rank=hit.from_rank),
         decay=hit.decay,
+        feedback=round(fused.feedback, 6),
     )
 
 
-def _reason(sources: Sequence[HitSource], hit: Hit, envelopes: Mapping[ChannelName, Envelope]) -> str:
+def _reason(sources: Sequence[HitSource], feedback: float, hit: Hit, envelopes: Mapping[ChannelName, Envelope]) -> str:
     parts = []
     for source in sources:
         envelope = envelopes.get(ChannelName(source.channel))
         total = len(envelope.chunk_ids) if envelope else 0
         place = f"{source.rank} of {total}" if source.rank else "not recalled, scored afterwards"
         parts.append(f"{source.channel}: {place}")
+    if feedback:
+        parts.append(f"{feedback:+.3f} from the candidates like it")
     if hit.rerank is not None:
         parts.append(f"reranked from place {hit.from_rank}")
     return "; ".join(parts)

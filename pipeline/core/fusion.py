@@ -35,11 +35,13 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fused:
-    """A chunk in the fused order. ``score`` is the sum of its contributions, which are in the order of channel names."""
+    """A chunk in the fused order. ``score`` is the sum of its contributions, which are in the order of channel names, and
+    of its ``feedback``: what its neighbours among the candidates added or took away (`core.feedback`)."""
 
     chunk_id: ChunkId
     score: float
     contributions: tuple[Contribution, ...]
+    feedback: float = 0.0
 
 
 def reciprocal_rank_fusion(rankings: Iterable[Ranking], *, weights: Weights | None = None, k: int = 60) -> list[Fused]:

@@ -101,7 +101,8 @@ class Brought:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
     """What one header task hands to the callback: always this, never an exception, and no timings in it, so that a
-    redelivered task gives the same bytes. ``upper_bound`` is the highest score the channel could have given.
+    redelivered task gives the same bytes. ``upper_bound`` is the highest score the channel could have given;
+    ``trust`` multiplies its weight: how far it understood the query.
 
     ``brought`` holds the passages among ``chunk_ids`` that are not in MySQL. ``guard``: how the channel made sure that
     it missed nothing, where it says so."""
@@ -111,6 +112,7 @@ class Envelope:
     chunk_ids: tuple[str, ...] = ()
     scores: tuple[float, ...] = ()
     upper_bound: float | None = None
+    trust: float = 1.0
     code: str | None = None
     error: str | None = None
     brought: tuple[Brought, ...] = ()
@@ -147,7 +149,8 @@ class RerankMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerChunk:
-    """One returned chunk. ``score`` orders the answer; ``confidence`` is comparable between queries."""
+    """One returned chunk. ``score`` orders the answer; ``confidence`` is comparable between queries. ``feedback``: the
+    part of the fused score that came from the candidates like it, below zero where they are worse than it."""
 
     chunk_id: str
     document_id: str
@@ -162,6 +165,7 @@ class AnswerChunk:
     reason: str
     rerank: RerankMove | None
     decay: float | None = None
+    feedback: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

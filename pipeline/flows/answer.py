@@ -14,6 +14,7 @@ from pipeline.core.query import Answer, AnswerChunk, AnswerContext, Envelope, St
 from pipeline.core.reranking import rerank_lift
 from pipeline.errors import Unavailable
 from pipeline.flows.arrived import Arrived
+from pipeline.flows.feedback import with_feedback
 from pipeline.flows.fusing import fuse
 from pipeline.flows.hydrating import hydrate
 from pipeline.flows.journal import Journal
@@ -59,7 +60,7 @@ def _candidates(
     arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal
 ) -> list[Hit]:
     """The fused hits that can be shown, with their text."""
-    fused = fuse(arrived, channels, journal)
+    fused = with_feedback(arrived, fuse(arrived, channels, journal), use, journal)
     hydrated = hydrate(arrived, fused, use, journal)
     hits = [
         Hit(fused=each, passage=hydrated[each.chunk_id], score=each.score)

@@ -25,6 +25,14 @@ class Arrived:
         return {envelope.channel: envelope for envelope in named if envelope is not None and envelope.status == "ok"}
 
     @property
+    def weights(self) -> dict[ChannelName, float]:
+        """What each of them counts: the plan's weight, times how far the channel understood it (where scores count)."""
+        plans, usable = self.query.plan.channels, self.usable
+        if self.query.plan.retrieve.fusion.strategy == "rrf":
+            return {channel: plans[channel].weight for channel in usable}
+        return {channel: plans[channel].weight * envelope.trust for channel, envelope in usable.items()}
+
+    @property
     def left_s(self) -> float:
         """Seconds until the deadline; negative once it has passed."""
         return self.query.deadline_at - time.time()

@@ -27,7 +27,7 @@ def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel], journal: Jou
         )
         for envelope in arrived.usable.values()
     ]
-    weights = {ranking.channel: plan.channels[ranking.channel].weight for ranking in rankings}
+    weights = arrived.weights
     if how.strategy == "rrf":
         started = time.perf_counter()
         fused = reciprocal_rank_fusion(rankings, weights=weights, k=how.k)

@@ -77,6 +77,7 @@ def _ask(query: Query, channel: Channel) -> Envelope:
                 chunk_ids=tuple(found.chunk_ids),
                 scores=tuple(found.scores),
                 upper_bound=found.upper_bound,
+                trust=found.trust,
                 brought=tuple(found.brought),
                 guard=found.guard,
             )

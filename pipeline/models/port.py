@@ -42,6 +42,15 @@ class Embedder(Protocol):
         ...
 
 
+@runtime_checkable
+class PartialEmbedder(Embedder, Protocol):
+    """An embedder that cannot read every script, and knows it. Without this, a model is taken to read everything."""
+
+    def trust(self, text: str) -> float:
+        """How far what is found for ``text`` can be relied on: 1 if all of it was read, 0 if nothing."""
+        ...
+
+
 class Listener(Protocol):
     """Whoever wants to know what a service has answered, piece by piece. Called from several threads."""
 

@@ -23,6 +23,9 @@ class Tokens:
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
         self._words = _Words(tokenizer)
+        self._space = tokenizer.token_to_id(_SPACE)
+        first = tokenizer.token_to_id("<0x00>")  # what is in no token is spelled in its bytes of UTF-8
+        self._following, self._leading, self._beyond = first + 0x80, first + 0xC0, first + 0x100
         # These are found before the text is parted into words, and change how it is.
         special = (token.content for token in tokenizer.get_added_tokens_decoder().values())
         self._special = re.compile("|".join(map(re.escape, special)))
@@ -33,6 +36,14 @@ class Tokens:
             return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
         pieces = _PIECE.findall(_SPACE + text.replace(" ", _SPACE)) if text else ()
         return list(chain.from_iterable(map(self._words.__getitem__, pieces)))
+
+    def known_share(self, text: str) -> float:
+        """Which part of the tokens of ``text`` stands for itself; a character that is spelled in bytes counts as one that
+        does not. 1 for a text of nothing but spaces."""
+        ids = [each for each in self.of(text) if each != self._space]
+        spelled = sum(self._leading <= each < self._beyond for each in ids)
+        known = sum(not self._following <= each < self._beyond for each in ids)
+        return known / (known + spelled) if known + spelled else 1.0
 
 
 class _Words(dict[str, tuple[int, ...]]):

@@ -13,7 +13,7 @@ from pipeline.errors import EmbedderUnavailable, Misconfigured
 from pipeline.models.factory import check_embedder
 from pipeline.models.local import LocalEmbedder
 from pipeline.models.openai import OpenAIEmbedder
-from pipeline.models.port import Embedder
+from pipeline.models.port import Embedder, PartialEmbedder
 from tests.support.openai_answers import Answer, refused, slow, with_data, with_vectors
 from tests.support.openai_clients import embedder_on
 from tests.support.openai_server import OpenAIServer, hashed
@@ -87,6 +87,14 @@ class DescribeLocalEmbedder(EmbedderContract):
             ["how do I reset my password", "changing a forgotten login credential", "the harvest of olives in Spain"]
         )
         assert question @ answer > question @ other
+
+    @pytest.mark.parametrize(("text", "trust"), [("how do I reset my password\nnow", 1.0), ("", 1.0), ("蟾蜍", 0.0)])
+    def it_says_what_it_cannot_read(self, embedder: Embedder, text: str, trust: float):
+        assert isinstance(embedder, PartialEmbedder)
+        assert embedder.trust(text) == pytest.approx(trust)
+
+    def it_trusts_half_a_reading_by_its_fourth_power(self):
+        assert LocalEmbedder().trust("中蟾") == pytest.approx(0.5**4)
 
     def it_nests_its_dimensions(self):
         short, long = LocalEmbedder(dimension=128).embed(["olives"])[0], LocalEmbedder().embed(["olives"])[0]

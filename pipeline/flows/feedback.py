@@ -1,0 +1,50 @@
+"""Feedback between the candidates of a query: read their words, and let them speak for each other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from pipeline.core.feedback import CONSIDERED, feedback_share, neighbour_feedback
+from pipeline.core.fusion import Fused
+from pipeline.core.query import Query
+from pipeline.errors import PipelineError
+from pipeline.flows.arrived import Arrived
+from pipeline.flows.channels import aside
+from pipeline.flows.journal import Journal
+from pipeline.flows.resources import Resources
+from pipeline.records import ChunkId
+from pipeline.stores.keyword import KeywordIndex
+from pipeline.stores.work import reading
+
+
+def with_feedback(arrived: Arrived, fused: Sequence[Fused], use: Resources, journal: Journal) -> list[Fused]:
+    """The fused order after `core.feedback`; as it was where that does not apply, and where it cannot be had in time.
+
+    It applies to what was merged by score, as far as more than one channel had a say by its weight, and as far as each
+    understood the query: ranks alone tell little of how far two candidates are from each other, and a channel alone lost
+    by it on scifact. One statement, by key.
+    """
+    query, how = arrived.query, arrived.query.plan.retrieve.fusion
+    trust = min((envelope.trust for envelope in arrived.usable.values()), default=1.0)
+    share = feedback_share(arrived.weights.values()) * trust
+    if not how.feedback or how.strategy == "rrf" or not share:
+        return list(fused)
+    started = time.perf_counter()
+    first = [ChunkId(hit.chunk_id) for hit in fused[:CONSIDERED]]
+    limit_s = max(0.0, min(arrived.left_s, use.settings.recall_timeout_ms / 1000))
+    try:
+        terms = aside(_terms, query, first, use).result(timeout=limit_s)
+    except (PipelineError, TimeoutError) as error:
+        code = error.code if isinstance(error, PipelineError) else "timeout"
+        journal.lost("feedback", code, "the candidates could not be compared with each other; the fused order stands")
+        return list(fused)
+    moved = neighbour_feedback(fused, terms, share=share)
+    journal.took("feedback", started)
+    return moved
+
+
+def _terms(query: Query, chunk_ids: Sequence[ChunkId], use: Resources) -> dict[ChunkId, str]:
+    with reading(use.mysql) as connection:
+        rows = KeywordIndex(connection, query.tenant_id).rows(chunk_ids)
+    return {row.chunk_id: row.terms for row in rows}

@@ -1,0 +1,80 @@
+"""When feedback applies, and what it reads: the index rows of the first candidates, and nothing where it has no say."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from pipeline.core.fusion import Contribution, Fused
+from pipeline.core.plan import ChannelPlan, FusionPlan, Plan, RetrievePlan
+from pipeline.core.query import Envelope, Query
+from pipeline.flows.arrived import Arrived
+from pipeline.flows.feedback import with_feedback
+from pipeline.flows.journal import Journal
+from pipeline.flows.resources import Resources
+from pipeline.records import ChannelName, ChunkId, Namespace, QueryId, TenantId
+from pipeline.settings import load
+
+
+def arrived(trust: float = 1.0, **fusion: object) -> Arrived:
+    weights = fusion.pop("weights", (0.7, 0.3))
+    names = ("keyword", "semantic")[: len(weights)]
+    channels = {name: ChannelPlan(weight=weight) for name, weight in zip(names, weights, strict=True)}
+    query = Query(
+        query_id=QueryId("q"),
+        tenant_id=TenantId("t"),
+        request_id="r",
+        query_text="wing flow",
+        namespaces=(Namespace("n"),),
+        plan=Plan(retrieve=RetrievePlan(channels=channels, fusion=FusionPlan(**fusion))),
+        created_at=time.time(),
+        deadline_at=time.time() + 3,
+    )
+    envelopes = {
+        ChannelName(name): Envelope(channel=ChannelName(name), status="ok", trust=trust if name == "semantic" else 1.0)
+        for name in names
+    }
+    return Arrived(query=query, envelopes=envelopes, elapsed_ms={})
+
+
+FUSED = [
+    Fused(
+        chunk_id=ChunkId(name),
+        score=score,
+        contributions=(
+            Contribution(channel=ChannelName.KEYWORD, rank=1, score=1.0, normalized=1.0, contribution=score),
+        ),
+    )
+    for name, score in (("a", 0.9), ("b", 0.5), ("c", 0.1))
+]
+
+
+@pytest.fixture
+def use() -> Resources:
+    """Nobody listens where its databases are said to be."""
+    nowhere = "mysql+pymysql://nobody:nothing@127.0.0.1:1/none"
+    return Resources(load({"mysql_url": nowhere}), timeout_s=1.0)
+
+
+class DescribeWithFeedback:
+    @pytest.mark.parametrize(
+        "said",
+        [
+            arrived(feedback=False),
+            arrived(strategy="rrf"),
+            arrived(weights=(0.7,)),
+            arrived(weights=(0.7, 0.0)),
+            arrived(trust=0.0),
+        ],
+        ids=["switched off", "rrf", "one channel", "one channel with a say", "one channel that understood"],
+    )
+    def it_reads_nothing_where_it_has_no_say(self, use, said):
+        journal = Journal()
+        assert with_feedback(said, FUSED, use, journal) == FUSED
+        assert journal.degradations == []
+
+    def it_says_when_the_words_cannot_be_read(self, use):
+        journal = Journal()
+        assert with_feedback(arrived(), FUSED, use, journal) == FUSED
+        assert [(lost.part, lost.code) for lost in journal.degradations] == [("feedback", "store_unavailable")]
