@@ -151,6 +151,12 @@ class RerankerUnavailable(Unavailable):
     code = "reranker_unavailable"
 
 
+class FusionPluginFailed(PipelineError):
+    """The custom fusion that a query names raised, gave something that is no fusion, or could not be loaded."""
+
+    code = "fusion_plugin_failed"
+
+
 class StoreUnavailable(Unavailable):
     """A database or Redis did not answer."""
 

@@ -80,6 +80,7 @@ class Settings(BaseSettings):
     recall_timeout_ms: Annotated[int, Field(ge=100, le=2000)] = 800
     recall_retry: Annotated[int, Field(ge=0, le=3)] = 1
     recall_merge_strategy: Literal["rrf", "weighted", "custom"] = "weighted"
+    fusion_plugin: Annotated[str, Field(max_length=64)] = ""
     recall_degrade_threshold: Annotated[float, Field(ge=0, le=1)] = 0.4
     recall_fallback_enabled: bool = True
     recall_experiment_enabled: bool = False
@@ -148,6 +149,8 @@ class Settings(BaseSettings):
                 raise ValueError(f"CHORDWISE_RECALL_SOURCE_WEIGHTS: weight of {name} must be between 0 and 100")
         if not self.recall_sources:
             raise ValueError("CHORDWISE_RECALL_SOURCES must name at least one channel")
+        if self.recall_merge_strategy == "custom" and not self.fusion_plugin:
+            raise ValueError("CHORDWISE_FUSION_PLUGIN must be set when CHORDWISE_RECALL_MERGE_STRATEGY is custom")
         if self.embedding_provider == "local" and self.embedding_dim not in {64, 128, 256}:
             raise ValueError("CHORDWISE_EMBEDDING_DIM must be 64, 128 or 256 with the local embedder")
         if self.embedding_provider == "openai" and self.embedding_model.startswith("wordllama"):

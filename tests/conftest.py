@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import httpx
+import hypothesis
 import pytest
 import sqlalchemy
 from pydantic import SecretStr
@@ -19,6 +20,10 @@ from pipeline.settings import Settings, load
 from pipeline.stores.migrate import upgrade
 from pipeline.stores.tenants import Tenants
 from pipeline.stores.work import unit_of_work
+
+# A busy machine is no defect: what a property takes is not what it promises.
+hypothesis.settings.register_profile("chordwise", deadline=None)
+hypothesis.settings.load_profile("chordwise")
 
 STACK_FOLDERS = ("integration", "acceptance", "faults", "quality")
 

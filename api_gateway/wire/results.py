@@ -68,6 +68,24 @@ class Degradation(Shape):
     detail: str
 
 
+class Rung(Shape):
+    """Where the ladder of thresholds on similarity ended. `hits` reached `threshold`; `enough`: as many as asked for."""
+
+    threshold: float
+    hits: int
+    enough: bool
+
+
+class SecondRetrieval(Shape):
+    """Why the first result was poor, what was done differently, and how many chunks were there before and after it.
+    Nothing in `changed`: it could not be done, or nothing would have been different."""
+
+    reason: str
+    changed: dict[str, Any]
+    hits_before: int
+    hits_after: int
+
+
 class Stats(Shape):
     """How the answer came about. Times in milliseconds."""
 
@@ -84,6 +102,8 @@ class Stats(Shape):
     remarks: list[str]
     guards: dict[str, dict[str, Any]]
     fallback: str | None
+    ladder: Rung | None
+    second: SecondRetrieval | None
 
 
 class UnderstoodQuery(Shape):

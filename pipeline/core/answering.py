@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from pipeline.core.confidence import confidence
+from pipeline.core.confidence import confidence_of
 from pipeline.core.context import ContextPassage, build_context
 from pipeline.core.hits import Hit, Hydrated
 from pipeline.core.plan import ContextOptions
@@ -94,11 +94,7 @@ def source_share(chunks: Sequence[AnswerChunk]) -> dict[str, float]:
 def _chunk(hit: Hit, envelopes: Mapping[ChannelName, Envelope]) -> AnswerChunk:
     fused, hydrated = hit.fused, hit.passage
     strongest = max(fused.contributions, key=lambda part: (part.contribution, part.rank is not None))
-    strengths = [
-        part.score / bound
-        for part in fused.contributions
-        if part.score is not None and part.channel in envelopes and (bound := envelopes[part.channel].upper_bound)
-    ]
+    bounds = {name: envelope.upper_bound for name, envelope in envelopes.items()}
     sources = tuple(
         HitSource(
             channel=part.channel,
@@ -117,7 +113,7 @@ def _chunk(hit: Hit, envelopes: Mapping[ChannelName, Envelope]) -> AnswerChunk:
         text=hydrated.text,
         metadata=hydrated.metadata,
         score=hit.score,
-        confidence=round(confidence(strengths), 4),
+        confidence=round(confidence_of(fused.contributions, bounds), 4),
         source=strongest.channel,
         sources=sources,
         reason=_reason(sources, fused.feedback, hit, envelopes),
@@ -136,6 +132,12 @@ def _reason(sources: Sequence[HitSource], feedback: float, hit: Hit, envelopes: 
         parts.append(f"{source.channel}: {place}")
     if feedback:
         parts.append(f"{feedback:+.3f} from the candidates like it")
+    if hit.decay is not None:
+        parts.append(f"age left {hit.decay:.3f} of its score")
+    if hit.duplicates:
+        parts.append(f"stands for {len(hit.duplicates)} more that are the same")
+    if hit.likeness is not None:
+        parts.append(f"{hit.likeness:.2f} like what stands above it")
     if hit.rerank is not None:
         parts.append(f"reranked from place {hit.from_rank}")
     return "; ".join(parts)

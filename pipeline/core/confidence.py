@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+
+from pipeline.core.fusion import Contribution
+from pipeline.records import ChannelName
 
 
 def confidence(strengths: Iterable[float]) -> float:
@@ -15,3 +18,11 @@ def confidence(strengths: Iterable[float]) -> float:
     for strength in strengths:
         doubt *= 1.0 - min(1.0, max(0.0, strength))
     return 1.0 - doubt
+
+
+def confidence_of(parts: Iterable[Contribution], bounds: Mapping[ChannelName, float | None]) -> float:
+    """How sure an answer is of a hit with these contributions. ``bounds``: the highest score of each channel that can
+    say so; the others have no part in it."""
+    return confidence(
+        part.score / bound for part in parts if part.score is not None and (bound := bounds.get(part.channel))
+    )

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
+from pipeline.core.plan_rules import contradictions
 from pipeline.records import ChannelName
 
 _STRICT = ConfigDict(extra="forbid")
@@ -45,7 +46,8 @@ class ChannelPlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusionPlan:
     """How the channels' rankings become one. ``k`` belongs to rrf, ``normalisation`` to weighted, ``plugin`` names the
-    entry point of custom. ``gate``: a channel whose best hit is less sure of itself than this has no say.
+    entry point of custom. ``gate``: a channel whose best hit reaches less than this share of what it could, or that
+    scores all its hits alike, has no say.
     ``feedback``: whether the best hits are asked once more what the query may have meant."""
 
     __pydantic_config__ = _STRICT
@@ -76,8 +78,8 @@ class DecayPlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QualityPlan:
     """Which grade a hit's metadata says it has, and what that changes. Grades go from best to worst; the worst is left
-    out when more than ``enough`` hits are there. Scores closer than ``near_tie`` are ordered by grade, then the newer
-    first."""
+    out when more than ``enough`` hits are there; what is not graded counts as the worst. Scores closer than this share
+    of the best one, ``near_tie``, are ordered by grade, then the newer first."""
 
     __pydantic_config__ = _STRICT
 
@@ -102,7 +104,8 @@ class SelectionPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderPlan:
-    """Thresholds on similarity, tried in order until ``min_results`` hits reach one; at the end of it, what there is."""
+    """Thresholds on similarity, tried in order until ``min_results`` hits reach one; at the end of it, those that reach
+    the last, however few. Nothing is recalled again."""
 
     __pydantic_config__ = _STRICT
 
@@ -112,7 +115,10 @@ class LadderPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecondRetrievalPlan:
-    """When a result is poor, and what is done differently the second time. At least one condition and one change."""
+    """When a result is poor, and what is done differently the second time. At least one condition and one change.
+
+    Poor: fewer than ``min_hits`` chunks are returned, of fewer than ``min_documents`` documents, or none of them with a
+    confidence of ``min_score``. The other fields take the place of those of the plan."""
 
     __pydantic_config__ = _STRICT
 
@@ -128,11 +134,14 @@ class SecondRetrievalPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievePlan:
-    """Where to look, and how to put together what is found there."""
+    """Where to look, and how to put together what is found there. ``allocation``: how many chunks each channel recalls
+    for each text it is asked. ``pool``: as many as the channel's pool, never fewer than ``top_k``; ``balanced``:
+    ``top_k`` shared out among the channels, at least 1 each; ``double``: ``2 * top_k``."""
 
     __pydantic_config__ = _STRICT
 
     method: Method = "hybrid"
+    allocation: Literal["pool", "balanced", "double"] = "pool"
     score_threshold: Share = 0.0
     channels: Mapping[Literal["keyword", "semantic", "faq", "api"], ChannelPlan] = field(default_factory=dict)
     fusion: FusionPlan = field(default_factory=FusionPlan)
@@ -258,9 +267,12 @@ def read_plan(*layers: Mapping[str, Any]) -> Plan:
     for layer in layers:
         merged = overlaid(merged, layer)
     try:
-        return _PLAN.validate_json(orjson.dumps(merged), strict=True)
+        plan = _PLAN.validate_json(orjson.dumps(merged), strict=True)
     except ValidationError as error:
         raise PlanFlaw([(_pointer(each["loc"]), each["msg"]) for each in error.errors(include_url=False)]) from error
+    if flaws := contradictions(plan):
+        raise PlanFlaw(flaws)
+    return plan
 
 
 def plan_as_json(plan: Plan) -> dict[str, Any]:

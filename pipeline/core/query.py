@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal
 
+from pipeline.core.decay import Present
 from pipeline.core.plan import Plan
 from pipeline.records import ChannelName, Filters, Namespace, QueryId, TenantId
 
@@ -66,14 +67,24 @@ class Query:
         return tuple(self.plan.channels)
 
     @property
+    def present(self) -> Present:
+        """The moment from which the age of hits is counted."""
+        return Present(at=datetime.fromtimestamp(self.created_at, UTC), story_time=self.filters.story_time)
+
+    @property
     def top_k(self) -> int:
         """How many chunks are returned."""
         return self.plan.top_k
 
     def pool_of(self, channel: ChannelName) -> int:
-        """How many chunks a channel recalls: never fewer than are returned."""
+        """How many chunks a channel recalls, for each text it is asked."""
+        top_k, allocation = self.plan.top_k, self.plan.retrieve.allocation
+        if allocation == "double":
+            return 2 * top_k
+        if allocation == "balanced":
+            return max(1, top_k // max(1, len(self.plan.channels)))
         plan = self.plan.channels.get(channel)
-        return max((plan.pool if plan else None) or _POOL, self.plan.top_k)
+        return max((plan.pool if plan else None) or _POOL, top_k)
 
     def timeout_ms_of(self, channel: ChannelName) -> int:
         """How long a channel may take."""
@@ -195,6 +206,8 @@ class Stats:
     remarks: tuple[str, ...] = ()
     guards: Mapping[str, Any] = field(default_factory=dict)
     fallback: str | None = None
+    ladder: Mapping[str, Any] | None = None
+    second: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

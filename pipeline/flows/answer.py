@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 import orjson
 
 from pipeline.channels.port import Channel
 from pipeline.core.answering import answer_chunks, answer_context, source_share, understood
 from pipeline.core.hits import Hit, Hydrated
-from pipeline.core.query import Answer, AnswerChunk, AnswerContext, Envelope, Stats, Understanding
+from pipeline.core.query import Answer, AnswerChunk, AnswerContext, Envelope, Query, Stats, Understanding
 from pipeline.core.reranking import rerank_lift
 from pipeline.errors import Unavailable
 from pipeline.flows.arrived import Arrived
@@ -18,8 +19,10 @@ from pipeline.flows.feedback import with_feedback
 from pipeline.flows.fusing import fuse
 from pipeline.flows.hydrating import hydrate
 from pipeline.flows.journal import Journal
+from pipeline.flows.narrowing import narrowed
 from pipeline.flows.reranking import reranked
 from pipeline.flows.resources import Resources
+from pipeline.flows.second import Found, improved
 from pipeline.flows.selecting import selected
 from pipeline.flows.widening import widened
 from pipeline.records import ChannelName
@@ -30,18 +33,19 @@ def compose(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Cha
     query, journal = arrived.query, Journal(tracing=arrived.query.trace, remarks=list(arrived.query.remarks))
     for channel in query.channels:
         _note_loss(channel, arrived.envelopes.get(channel), journal)
-    hits = _candidates(arrived, use, channels, journal)
-    placed = reranked(arrived, hits, use, journal)
-    journal.saw("rerank", placed)
-    kept = selected(placed, query.plan, journal)
-    journal.saw("select", kept)
-    chunks = answer_chunks(kept, envelopes=arrived.usable)
-    hydrated = {hit.chunk_id: hit.passage for hit in kept}
+
+    def run(said: Arrived) -> Found:
+        return _round(said, use, channels, journal)
+
+    found = improved(run(arrived), run, channels, journal)
+    chunks = answer_chunks(found.kept, envelopes=found.arrived.usable)
+    hydrated = {hit.chunk_id: hit.passage for hit in found.kept}
     started = time.perf_counter()
     more = _widen(arrived, chunks, hydrated, use, journal)
     context = answer_context(chunks, hydrated, query.plan.context, widened=more)
     journal.took("context", started)
-    return _answer(arrived, chunks, context, rerank_lift(placed, top_k=query.top_k), journal)
+    lift = rerank_lift(found.placed, top_k=query.top_k)
+    return _answer(query, found.arrived, chunks, context, lift, journal)
 
 
 def render(answer: Answer) -> bytes:
@@ -56,10 +60,20 @@ def _note_loss(channel: ChannelName, envelope: Envelope | None, journal: Journal
         journal.lost(channel, envelope.code or envelope.status, envelope.error or f"the {channel} channel failed")
 
 
+def _round(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal) -> Found:
+    """From what the channels said to the hits that are returned."""
+    hits = _candidates(arrived, use, channels, journal)
+    placed = reranked(arrived, hits, use, journal)
+    journal.saw("rerank", placed)
+    kept = selected(placed, arrived.query.plan, journal)
+    journal.saw("select", kept)
+    return Found(arrived=arrived, placed=placed, kept=kept)
+
+
 def _candidates(
     arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal
 ) -> list[Hit]:
-    """The fused hits that can be shown, with their text."""
+    """The fused hits that can be shown, with their text, as far down as the answer may need them."""
     fused = with_feedback(arrived, fuse(arrived, channels, journal), use, journal)
     hydrated = hydrate(arrived, fused, use, journal)
     hits = [
@@ -68,7 +82,7 @@ def _candidates(
         if each.chunk_id in hydrated
     ]
     journal.saw("fuse", hits)
-    return hits
+    return narrowed(arrived, hits, journal)
 
 
 def _widen(
@@ -87,9 +101,13 @@ def _widen(
 
 
 def _answer(
-    arrived: Arrived, chunks: tuple[AnswerChunk, ...], context: AnswerContext, lift: float | None, journal: Journal
+    query: Query,
+    arrived: Arrived,
+    chunks: tuple[AnswerChunk, ...],
+    context: AnswerContext,
+    lift: float | None,
+    journal: Journal,
 ) -> Answer:
-    query = arrived.query
     latency = {
         "total": round((time.time() - query.created_at) * 1000, 3),
         **{channel: round(elapsed, 3) for channel, elapsed in arrived.elapsed_ms.items()},
@@ -109,6 +127,8 @@ def _answer(
         experiment_bucket=query.experiment_bucket,
         remarks=tuple(journal.remarks),
         guards={channel: envelope.guard for channel, envelope in usable.items() if envelope.guard},
+        ladder=None if journal.rung is None else asdict(journal.rung),
+        second=journal.second,
     )
     return Answer(
         query_id=query.query_id,

@@ -33,6 +33,11 @@ class Arrived:
         return {channel: plans[channel].weight * envelope.trust for channel, envelope in usable.items()}
 
     @property
+    def bounds(self) -> dict[ChannelName, float | None]:
+        """The highest score that each channel could have given, where it says so."""
+        return {name: envelope.upper_bound for name, envelope in self.usable.items()}
+
+    @property
     def left_s(self) -> float:
         """Seconds until the deadline; negative once it has passed."""
         return self.query.deadline_at - time.time()

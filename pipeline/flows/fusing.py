@@ -6,13 +6,22 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 
+import structlog
+
 from pipeline.channels.port import Channel
-from pipeline.core.fusion import Fused, reciprocal_rank_fusion, weighted_fusion
-from pipeline.errors import PipelineError
+from pipeline.core.custom_fusion import custom_fusion
+from pipeline.core.fusion import Completed, Fused, Weights, reciprocal_rank_fusion, weighted_fusion
+from pipeline.core.gate import gated
+from pipeline.errors import FusionPluginFailed, PipelineError
 from pipeline.flows.arrived import Arrived
 from pipeline.flows.channels import aside
+from pipeline.flows.fusion_plugins import load_fusion
 from pipeline.flows.journal import Journal
 from pipeline.records import ChannelName, ChunkId, Ranking
+
+log = structlog.get_logger(__name__)
+
+_PLUGIN_S = 0.2  # a rule over a few hundred numbers takes milliseconds; one that hangs must not cost the deadline
 
 
 def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel], journal: Journal) -> list[Fused]:
@@ -27,16 +36,58 @@ def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel], journal: Jou
         )
         for envelope in arrived.usable.values()
     ]
-    weights = arrived.weights
+    if how.gate is not None:
+        rankings, weak = gated(rankings, arrived.bounds, gate=how.gate)
+        journal.remarks.extend(
+            f"the {each.channel} channel had no say: its best hit reaches {each.strength:.2f}, the gate is {how.gate:g}"
+            for each in weak
+        )
+    weights = {ranking.channel: arrived.weights[ranking.channel] for ranking in rankings}
     if how.strategy == "rrf":
         started = time.perf_counter()
         fused = reciprocal_rank_fusion(rankings, weights=weights, k=how.k)
     else:
         completed = _complete(arrived, rankings, channels, journal)
         started = time.perf_counter()
-        fused = weighted_fusion(rankings, weights=weights, normalisation=how.normalisation, completed=completed)
+        own = _by_plugin(arrived, rankings, weights, completed, journal) if how.strategy == "custom" else None
+        fused = (
+            weighted_fusion(rankings, weights=weights, normalisation=how.normalisation, completed=completed)
+            if own is None
+            else own
+        )
     journal.took("fuse", started)
     return fused
+
+
+def _by_plugin(
+    arrived: Arrived, rankings: Sequence[Ranking], weights: Weights, completed: Completed, journal: Journal
+) -> list[Fused] | None:
+    """The order that the query's own fusion makes; None when it fails or is late, and the weighted order stands in."""
+    how = arrived.query.plan.retrieve.fusion
+    name = how.plugin or ""
+    left_s = min(arrived.left_s, _PLUGIN_S)
+    try:
+        if left_s <= 0:
+            raise TimeoutError
+        plugin = load_fusion(name)
+        fused = aside(
+            custom_fusion,
+            plugin,
+            rankings,
+            weights=weights,
+            normalisation=how.normalisation,
+            completed=completed,
+        ).result(timeout=left_s)
+    except TimeoutError:
+        journal.lost(
+            "fuse", "fusion_plugin_timeout", f"the fusion {name} did not end in time; weighted fusion stands in"
+        )
+    except FusionPluginFailed as error:
+        log.warning("fusion_plugin_failed", plugin=name, detail=str(error), exc_info=error.__cause__)
+        journal.lost("fuse", error.code, f"the fusion {name} failed: {error}; weighted fusion stands in")
+    else:
+        return fused
+    return None
 
 
 def _complete(

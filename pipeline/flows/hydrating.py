@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from pipeline.core.fusion import Fused
-from pipeline.core.hits import Hydrated
-from pipeline.core.plan import Plan
-from pipeline.core.query import Brought
+from pipeline.core.hits import Drop, Hit, Hydrated
+from pipeline.core.query import Brought, Query
+from pipeline.core.reach import counts_alone, enough, needed
 from pipeline.core.strategies import window_of
+from pipeline.core.validity import flaw, unmet
 from pipeline.errors import Unavailable
 from pipeline.flows.arrived import Arrived
 from pipeline.flows.journal import Journal
 from pipeline.flows.resources import Resources
-from pipeline.records import ChunkId
+from pipeline.records import ChunkId, DocumentFields, Filters
 from pipeline.stores.chunks import Chunks, StoredChunk
 from pipeline.stores.work import reading
 
 # Gateway and workers may be on different hosts: a query is taken to have begun this much earlier.
 _CLOCKS_APART_S = 0.2
+_MOST_READ = 1000  # candidates whose text is read for one query, however deep a plan would have to look
 
 
 def hydrate(arrived: Arrived, fused: Sequence[Fused], use: Resources, journal: Journal) -> dict[str, Hydrated]:
-    """The text of the best hits; what is not shown any more is not in the answer, and later hits take its place.
+    """The text of the best hits; what is not shown any more, does not satisfy the filters, or is not whole is not in the
+    answer, and later hits take its place.
 
     A document that was replaced since the query began, perhaps more than once, is there with the chunks of one
     generation: the newest of those that were recalled.
@@ -32,36 +35,93 @@ def hydrate(arrived: Arrived, fused: Sequence[Fused], use: Resources, journal: J
     started = time.perf_counter()
     query = arrived.query
     brought = {each.chunk_id: _brought(each) for envelope in arrived.usable.values() for each in envelope.brought}
-    stored = [hit for hit in fused if hit.chunk_id not in brought]
-    wanted = needed(query.plan)
+    stored = [hit for hit in fused if hit.chunk_id not in brought][:_MOST_READ]
+    batch = needed(query.plan)
     found: dict[ChunkId, StoredChunk] = {}
     position = 0
     since = datetime.fromtimestamp(query.created_at - _CLOCKS_APART_S, UTC)
     try:
-        while position < len(stored) and len(found) < wanted:
-            ids = [ChunkId(hit.chunk_id) for hit in stored[position : position + wanted]]
+        while position < len(stored) and not _enough(stored[:position], found, stored[position].score, query):
+            ids = [ChunkId(hit.chunk_id) for hit in stored[position : position + batch]]
             with reading(use.mysql) as connection:
                 chunks = Chunks(connection, query.tenant_id)
-                found |= chunks.hydrate(ids, namespaces=query.namespaces, since=since)
-            position += wanted
+                read = chunks.hydrate(ids, namespaces=query.namespaces, since=since)
+            found |= _asked_for(read, query.filters, journal)
+            position += len(ids)
+            batch = max(batch, position)  # each time as many as before: few statements, and little that is not needed
     except Unavailable as error:
         journal.lost("hydrate", error.code, "the text of the hits could not be read")
     journal.took("hydrate", started)
-    newest: dict[tuple[str, str], int] = {}
-    for chunk in found.values():
-        document = (chunk.namespace, chunk.document_id)
-        newest[document] = max(chunk.generation, newest.get(document, 0))
-    return brought | {
+    newest = _newest(found)
+    passages = brought | {
         chunk_id: _hydrated(chunk)
         for chunk_id, chunk in found.items()
         if chunk.generation == newest[chunk.namespace, chunk.document_id]
     }
+    return _whole(fused, passages, journal)
 
 
-def needed(plan: Plan) -> int:
-    """How many candidates have to be read to be sure of the answer: those that may be returned, and those that what
-    follows fusion may lift into it."""
-    return max(plan.top_k, plan.rerank.top_n if plan.rerank.enabled else 0)
+def _enough(read: Sequence[Fused], found: Mapping[ChunkId, StoredChunk], unread: float, query: Query) -> bool:
+    if counts_alone(query.plan):
+        return len(found) >= needed(query.plan)
+    newest = _newest(found)
+    hits = []
+    for hit in read:
+        chunk = found.get(hit.chunk_id)
+        if chunk is not None and chunk.generation == newest[chunk.namespace, chunk.document_id]:
+            hits.append(Hit(fused=hit, passage=_hydrated(chunk), score=hit.score))
+    return bool(hits) and enough(hits, unread, query.plan, query.present)
+
+
+def _newest(found: Mapping[ChunkId, StoredChunk]) -> dict[tuple[str, str], int]:
+    newest: dict[tuple[str, str], int] = {}
+    for chunk in found.values():
+        document = (chunk.namespace, chunk.document_id)
+        newest[document] = max(chunk.generation, newest.get(document, 0))
+    return newest
+
+
+def _asked_for(
+    read: Mapping[ChunkId, StoredChunk], filters: Filters, journal: Journal
+) -> Mapping[ChunkId, StoredChunk]:
+    """Those that satisfy the filters by what is stored now: a channel's own copy of the fields may be older."""
+    if not filters:
+        return read
+    kept = {}
+    for chunk_id, chunk in read.items():
+        failed = unmet(filters, _fields(chunk))
+        if failed is None:
+            kept[chunk_id] = chunk
+        else:
+            journal.dropped([Drop(chunk_id=chunk_id, stage="filter", reason=f"filter_{failed}")])
+    return kept
+
+
+def _whole(fused: Sequence[Fused], passages: dict[str, Hydrated], journal: Journal) -> dict[str, Hydrated]:
+    """Those that can be shown as they are. One that cannot is named: something that wrote it is broken."""
+    flawed = [
+        Drop(chunk_id=hit.chunk_id, stage="validate", reason=found[0], value=found[1])
+        for hit in fused
+        if hit.chunk_id in passages and (found := flaw(hit, passages[hit.chunk_id])) is not None
+    ]
+    if not flawed:
+        return passages
+    journal.dropped(flawed)
+    reasons = ", ".join(sorted({drop.reason for drop in flawed}))
+    journal.lost("validate", "invalid_hits", f"{len(flawed)} hits could not be shown: {reasons}")
+    left_out = {drop.chunk_id for drop in flawed}
+    return {chunk_id: passage for chunk_id, passage in passages.items() if chunk_id not in left_out}
+
+
+def _fields(chunk: StoredChunk) -> DocumentFields:
+    return DocumentFields(
+        author=chunk.author,
+        type=chunk.type,
+        tags=chunk.tags,
+        published_at=chunk.published_at,
+        story_time=chunk.story_time,
+        metadata=chunk.metadata,
+    )
 
 
 def _brought(passage: Brought) -> Hydrated:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pipeline.core.hits import Drop, Hit
+from pipeline.core.ladder import Rung
 from pipeline.core.query import Degradation
 
 
 @dataclass(slots=True)
 class Journal:
     """Written by every stage, read when the answer is put together. ``orders``: the hits after each stage, kept only
-    when ``tracing``, because a trace records what happens and changes nothing of it."""
+    when ``tracing``, because a trace records what happens and changes nothing of it. ``rung``: where the ladder of
+    thresholds ended. ``second``: what a second retrieval was about."""
 
     tracing: bool = False
     degradations: list[Degradation] = field(default_factory=list)
@@ -21,10 +24,14 @@ class Journal:
     latency_ms: dict[str, float] = field(default_factory=dict)
     drops: list[Drop] = field(default_factory=list)
     orders: list[tuple[str, tuple[Hit, ...]]] = field(default_factory=list)
+    rung: Rung | None = None
+    second: Mapping[str, Any] | None = None
 
     def lost(self, part: str, code: str, detail: str) -> None:
         """Something did not work, and the answer goes on without it."""
-        self.degradations.append(Degradation(part=part, code=code, detail=detail))
+        lost = Degradation(part=part, code=code, detail=detail)
+        if lost not in self.degradations:  # a second round may lose the same again
+            self.degradations.append(lost)
 
     def took(self, step: str, started: float) -> None:
         """``started``: what ``time.perf_counter`` said at its beginning. A step that runs twice adds up."""
@@ -40,3 +47,8 @@ class Journal:
         """The order after ``stage``."""
         if self.tracing:
             self.orders.append((stage, tuple(hits)))
+
+    def begin_again(self) -> None:
+        """A second round looks at everything again: what the first left out may be in the answer now."""
+        self.drops.clear()
+        self.remarks[:] = dict.fromkeys(self.remarks)

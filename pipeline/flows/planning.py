@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.core.plan import Plan, PlanFlaw, overlaid, read_plan
+from pipeline.flows.fusion_plugins import installed_fusions
 from pipeline.settings import Settings
 
 
@@ -23,8 +24,11 @@ def plan_of(use: Settings, profile: Mapping[str, Any], asked: Mapping[str, Any])
     if not plan.channels:
         raise PlanFlaw([("/retrieve/channels", "leaves no channel with a weight above 0")])
     fusion = plan.retrieve.fusion
-    if fusion.strategy == "custom" and fusion.plugin is None and use.recall_merge_strategy != "custom":
-        raise PlanFlaw([("/retrieve/fusion/strategy", "is custom, which is not configured here")])
+    if fusion.strategy == "custom" and fusion.plugin is None:
+        raise PlanFlaw([("/retrieve/fusion/strategy", "is custom, but no plugin is named here or in the settings")])
+    if fusion.strategy == "custom" and fusion.plugin not in installed_fusions():
+        installed = ", ".join(installed_fusions()) or "none"
+        raise PlanFlaw([("/retrieve/fusion/plugin", f"is no fusion that is installed here; installed: {installed}")])
     return plan
 
 
@@ -44,7 +48,14 @@ def settings_layer(use: Settings, *, strategy: str | None = None) -> dict[str, A
     return {
         "top_k": use.retrieval_topk,
         "deadline_ms": use.query_deadline_ms,
-        "retrieve": {"channels": channels, "fusion": {"strategy": use.recall_merge_strategy, "k": use.rrf_k}},
+        "retrieve": {
+            "channels": channels,
+            "fusion": {
+                "strategy": use.recall_merge_strategy,
+                "k": use.rrf_k,
+                **({"plugin": use.fusion_plugin} if use.fusion_plugin else {}),
+            },
+        },
         "rerank": {"top_n": use.rerank_top_n},
         "fallback": {"enabled": use.recall_fallback_enabled, "threshold": use.recall_degrade_threshold},
     }

@@ -11,18 +11,14 @@ import time
 import structlog
 
 from pipeline.channels.port import Channel
-from pipeline.core.query import Envelope, Query
-from pipeline.errors import PipelineError, Unavailable
+from pipeline.core.query import Envelope
 from pipeline.flows.answer import compose, render
 from pipeline.flows.arrived import Arrived
-from pipeline.flows.channels import aside
+from pipeline.flows.asking import ask_channel
 from pipeline.flows.resources import Resources
 from pipeline.records import ChannelName, QueryId, TenantId
 
 log = structlog.get_logger(__name__)
-
-# Left for putting the answer together when a channel takes all the time it has.
-_RESERVE_S = 0.1
 
 
 def recall(tenant_id: TenantId, query_id: QueryId, channel: Channel, use: Resources) -> Envelope | None:
@@ -34,7 +30,7 @@ def recall(tenant_id: TenantId, query_id: QueryId, channel: Channel, use: Resour
     if query is None:
         return None
     started = time.perf_counter()
-    envelope = _ask(query, channel)
+    envelope = ask_channel(query, channel)
     elapsed_ms = (time.perf_counter() - started) * 1000
     use.queries(tenant_id).report(query, envelope, elapsed_ms=elapsed_ms)
     log.info(
@@ -48,46 +44,6 @@ def recall(tenant_id: TenantId, query_id: QueryId, channel: Channel, use: Resour
         latency_ms=round(elapsed_ms, 2),
     )
     return envelope
-
-
-def _ask(query: Query, channel: Channel) -> Envelope:
-    """One channel within its time, tried again as often as the query allows while there is time left."""
-    last: PipelineError | None = None
-    timeout_ms = query.timeout_ms_of(channel.name)
-    for _ in range(query.retry_of(channel.name) + 1):
-        left = query.deadline_at - time.time() - _RESERVE_S
-        if left <= 0:
-            break
-        try:
-            found = aside(channel.recall, query).result(timeout=min(left, timeout_ms / 1000))
-        except TimeoutError:
-            return _lost(channel, "timeout", "timeout", f"no answer within {timeout_ms} ms")
-        except Unavailable as error:
-            last = error
-        except PipelineError as error:
-            last = error
-            break
-        except Exception as error:
-            log.exception("channel_bug", channel=channel.name, query_id=query.query_id)
-            return _lost(channel, "failed", "internal_error", f"unexpected {type(error).__name__}")
-        else:
-            return Envelope(
-                channel=channel.name,
-                status="ok",
-                chunk_ids=tuple(found.chunk_ids),
-                scores=tuple(found.scores),
-                upper_bound=found.upper_bound,
-                trust=found.trust,
-                brought=tuple(found.brought),
-                guard=found.guard,
-            )
-    if last is None:
-        return _lost(channel, "timeout", "timeout", "the query's deadline had passed")
-    return _lost(channel, "failed", last.code, str(last))
-
-
-def _lost(channel: Channel, status: str, code: str, error: str) -> Envelope:
-    return Envelope(channel=channel.name, status="timeout" if status == "timeout" else "failed", code=code, error=error)
 
 
 def answer(tenant_id: TenantId, query_id: QueryId, use: Resources, channels: dict[ChannelName, Channel]) -> bool:

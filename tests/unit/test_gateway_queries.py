@@ -128,10 +128,11 @@ class DescribeAQuery:
         assert query(load({"recall_sources": ["semantic"]})).channels == (SEMANTIC,)
 
     def it_fuses_as_configured_unless_told_otherwise(self):
-        custom = load({"recall_merge_strategy": "custom"})
-        assert strategy(query(custom)) == "custom"
-        assert strategy(query(custom, retrieve={"fusion": {"strategy": "custom"}})) == "custom"
-        assert strategy(query(custom, retrieve={"fusion": {"strategy": "rrf"}})) == "rrf"
+        assert strategy(query(load({"recall_merge_strategy": "rrf"}))) == "rrf"
+        assert (
+            strategy(query(load({"recall_merge_strategy": "rrf"}), retrieve={"fusion": {"strategy": "weighted"}}))
+            == "weighted"
+        )
 
 
 class DescribeABadQuery:
@@ -156,6 +157,15 @@ class DescribeABadQuery:
             ({"retrieve": {"method": "full_text", "channels": {"keyword": {"weight": 0}}}}, "/retrieve/channels"),
             ({"retrieve": {"fusion": {"k": -1}}}, "/retrieve/fusion/k"),
             ({"retrieve": {"fusion": {"strategy": "custom"}}}, "/retrieve/fusion/strategy"),
+            ({"retrieve": {"fusion": {"strategy": "custom", "plugin": "nowhere"}}}, "/retrieve/fusion/plugin"),
+            ({"retrieve": {"second": {"min_hits": 3}}}, "/retrieve/second"),
+            ({"retrieve": {"second": {"pool": 300}}}, "/retrieve/second"),
+            ({"retrieve": {"second": {}}}, "/retrieve/second"),
+            ({"retrieve": {"ladder": {"thresholds": [0.6, 0.7]}}}, "/retrieve/ladder/thresholds"),
+            ({"retrieve": {"ladder": {"thresholds": [0.6, 0.6]}}}, "/retrieve/ladder/thresholds"),
+            ({"retrieve": {"time_decay": {"by": "story_time"}}}, "/retrieve/time_decay/shape"),
+            ({"retrieve": {"selection": {"quality": {"grades": ["A", "A"]}}}}, "/retrieve/selection/quality/grades"),
+            ({"retrieve": {"allocation": "some"}}, "/retrieve/allocation"),
             ({"retrieve": {"time_decay": {"half_life_days": 0}}}, "/retrieve/time_decay/half_life_days"),
             ({"context": {"format": "xml"}}, "/context/format"),
             ({"context": {"max_tokens": 32_001}}, "/context/max_tokens"),

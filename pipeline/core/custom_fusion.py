@@ -1,0 +1,72 @@
+"""Fusion by somebody else's rule: what a plug-in is given, what it has to give back, and what is made of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from numbers import Real
+from types import MappingProxyType
+from typing import Protocol
+
+from pipeline.core.fusion import Completed, Fused, Normalisation, Weights, weighted_fusion
+from pipeline.errors import FusionPluginFailed
+from pipeline.records import ChunkId, Ranking
+
+
+class FusionPlugin(Protocol):
+    """A rule that makes one score of several channels' rankings. It is called in threads, several at a time."""
+
+    def __call__(
+        self, rankings: Sequence[Ranking], *, weights: Weights, completed: Completed
+    ) -> Mapping[ChunkId, float]:
+        """The score of each chunk that is to stay, 0 or more, higher is better.
+
+        ``rankings``: one for each channel that worked, best first, with the channel's own scores. ``completed``: the
+        channel's scores of chunks that only others recalled. Nothing that is given may be changed.
+        """
+        ...
+
+
+def custom_fusion(
+    plugin: FusionPlugin,
+    rankings: Sequence[Ranking],
+    *,
+    weights: Weights,
+    normalisation: Normalisation = "min_max",
+    completed: Completed | None = None,
+) -> list[Fused]:
+    """Merge rankings by what ``plugin`` makes of them. Best first; equal scores are ordered by chunk id.
+
+    A chunk that the plug-in leaves out is left out. What each channel contributed is not the plug-in's to say: its score
+    is divided among the channels as weighted fusion would divide its own, equally where that gives the chunk nothing.
+    Raises FusionPluginFailed when the plug-in raises, invents a chunk, or gives a score that is not a finite number of
+    0 or more.
+    """
+    known = {chunk_id for ranking in rankings for chunk_id in ranking.chunk_ids}
+    extra = {channel: MappingProxyType(dict(scores)) for channel, scores in (completed or {}).items()}
+    try:
+        scores = plugin(tuple(rankings), weights=MappingProxyType(dict(weights)), completed=MappingProxyType(extra))
+    except Exception as error:  # whatever a stranger's rule does is one thing here: it did not work
+        raise FusionPluginFailed(f"it raised {type(error).__name__}") from error
+    if not isinstance(scores, Mapping):
+        raise FusionPluginFailed(f"it gave a {type(scores).__name__} instead of a mapping from chunk to score")
+    for chunk_id, score in scores.items():
+        if chunk_id not in known:
+            raise FusionPluginFailed("it gave a chunk that no channel recalled")
+        if isinstance(score, bool) or not isinstance(score, Real) or not math.isfinite(score) or score < 0:
+            raise FusionPluginFailed("it gave a score that is not a finite number of 0 or more")
+    base = weighted_fusion(rankings, weights=weights, normalisation=normalisation, completed=completed)
+    fused = [_rescored(hit, float(scores[hit.chunk_id])) for hit in base if hit.chunk_id in scores]
+    return sorted(fused, key=lambda hit: (-hit.score, hit.chunk_id))
+
+
+def _rescored(hit: Fused, score: float) -> Fused:
+    parts = [
+        replace(
+            part,
+            contribution=score * (part.contribution / hit.score if hit.score > 0 else 1 / len(hit.contributions)),
+        )
+        for part in hit.contributions
+    ]
+    return replace(hit, score=score, contributions=tuple(parts))

@@ -1,0 +1,58 @@
+"""Which channels have something to say about a query, and which only fill their places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pipeline.records import ChannelName, Ranking
+
+# A channel that gives so many hits one and the same score has put them in no order at all.
+_LEAST_TO_BE_FLAT = 3
+_FLAT = 1e-9  # spread of the scores, as a share of the highest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weak:
+    """A channel that the gate kept out. ``strength``: what its best hit reached, in [0, 1]."""
+
+    channel: ChannelName
+    strength: float
+
+
+def strength_of(scores: Sequence[float], upper_bound: float | None) -> float | None:
+    """How sure a channel is of its best hit: its score over the highest it could have had, in [0, 1].
+
+    Three or more hits that score alike are an order without a reason, and count as 0. None where nothing can be said: no
+    hits, or no upper bound.
+    """
+    if not scores:
+        return None
+    highest, lowest = max(scores), min(scores)
+    if len(scores) >= _LEAST_TO_BE_FLAT and highest - lowest <= _FLAT * abs(highest):
+        return 0.0
+    if not upper_bound or upper_bound < 0:
+        return None
+    return min(1.0, max(0.0, highest / upper_bound))
+
+
+def gated(
+    rankings: Sequence[Ranking], bounds: Mapping[ChannelName, float | None], *, gate: float
+) -> tuple[list[Ranking], list[Weak]]:
+    """The rankings of the channels that pass, and the channels that do not: those whose best hit is less sure than
+    ``gate``. A channel of which nothing can be said passes. If no channel with hits would be left, the strongest one
+    stays, the first by name among equals. Several rankings of one channel pass or fail together, by the best of them.
+    """
+    strengths: dict[ChannelName, float] = {}
+    unknown = set()
+    for ranking in rankings:
+        strength = strength_of(ranking.scores, bounds.get(ranking.channel))
+        if strength is not None:
+            strengths[ranking.channel] = max(strength, strengths.get(ranking.channel, 0.0))
+        elif ranking.scores:
+            unknown.add(ranking.channel)
+    weak = {channel for channel, strength in strengths.items() if strength < gate and channel not in unknown}
+    if weak and weak == {ranking.channel for ranking in rankings if ranking.scores}:
+        weak.discard(min(weak, key=lambda channel: (-strengths[channel], channel)))
+    kept = [ranking for ranking in rankings if ranking.channel not in weak]
+    return kept, [Weak(channel=channel, strength=strengths[channel]) for channel in sorted(weak)]

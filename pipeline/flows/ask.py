@@ -1,0 +1,21 @@
+"""The whole of a retrieval in this process, without Celery: the same pipeline, and the same answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pipeline.channels.port import Channel
+from pipeline.core.query import Answer, Query
+from pipeline.flows.answer import compose
+from pipeline.flows.arrived import Arrived
+from pipeline.flows.asking import ask_side_by_side
+from pipeline.flows.resources import Resources
+from pipeline.records import ChannelName
+
+
+def ask_in_process(query: Query, use: Resources, channels: Mapping[ChannelName, Channel]) -> Answer:
+    """The answer to a query, its channels asked side by side within their times and put together as the callback of a
+    chord does it. Nothing is kept of the query. Never raises for a dependency: what is lost is named in ``stats``."""
+    asked = {name: channels[name] for name in query.channels if name in channels}
+    envelopes, elapsed_ms = ask_side_by_side(query, asked)
+    return compose(Arrived(query=query, envelopes=envelopes, elapsed_ms=elapsed_ms), use, channels)

@@ -1,0 +1,79 @@
+"""Ask channels: one within its time, or several side by side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import structlog
+
+from pipeline.channels.port import Channel
+from pipeline.core.query import Envelope, Query
+from pipeline.errors import PipelineError, Unavailable
+from pipeline.flows.channels import aside
+from pipeline.records import ChannelName
+
+log = structlog.get_logger(__name__)
+
+# Left for putting the answer together when a channel takes all the time it has.
+RESERVE_S = 0.1
+
+
+def ask_channel(query: Query, channel: Channel) -> Envelope:
+    """One channel within its time, tried again as often as the query allows while there is time left. Never raises for
+    what a channel can do wrong: it gives an envelope that says so."""
+    last: PipelineError | None = None
+    timeout_ms = query.timeout_ms_of(channel.name)
+    for _ in range(query.retry_of(channel.name) + 1):
+        left = query.deadline_at - time.time() - RESERVE_S
+        if left <= 0:
+            break
+        try:
+            found = aside(channel.recall, query).result(timeout=min(left, timeout_ms / 1000))
+        except TimeoutError:
+            return _lost(channel, "timeout", "timeout", f"no answer within {timeout_ms} ms")
+        except Unavailable as error:
+            last = error
+        except PipelineError as error:
+            last = error
+            break
+        except Exception as error:
+            log.exception("channel_bug", channel=channel.name, query_id=query.query_id)
+            return _lost(channel, "failed", "internal_error", f"unexpected {type(error).__name__}")
+        else:
+            return Envelope(
+                channel=channel.name,
+                status="ok",
+                chunk_ids=tuple(found.chunk_ids),
+                scores=tuple(found.scores),
+                upper_bound=found.upper_bound,
+                trust=found.trust,
+                brought=tuple(found.brought),
+                guard=found.guard,
+            )
+    if last is None:
+        return _lost(channel, "timeout", "timeout", "the query's deadline had passed")
+    return _lost(channel, "failed", last.code, str(last))
+
+
+def ask_side_by_side(
+    query: Query, channels: Mapping[ChannelName, Channel]
+) -> tuple[dict[ChannelName, Envelope], dict[str, float]]:
+    """What each of these channels says, and how many milliseconds it took, each within its own time."""
+    if not channels:
+        return {}, {}
+
+    def timed(channel: Channel) -> tuple[Envelope, float]:
+        started = time.perf_counter()
+        envelope = ask_channel(query, channel)
+        return envelope, (time.perf_counter() - started) * 1000
+
+    # Threads of its own: those that wait must not take the places of those that are waited for.
+    with ThreadPoolExecutor(len(channels), thread_name_prefix="ask") as pool:
+        answered = dict(zip(channels, pool.map(timed, channels.values()), strict=True))
+    return {name: said[0] for name, said in answered.items()}, {name: said[1] for name, said in answered.items()}
+
+
+def _lost(channel: Channel, status: str, code: str, error: str) -> Envelope:
+    return Envelope(channel=channel.name, status="timeout" if status == "timeout" else "failed", code=code, error=error)

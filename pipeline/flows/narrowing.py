@@ -1,0 +1,38 @@
+"""From every hit that can be shown to those worth reading closely."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipeline.core.decay import decayed
+from pipeline.core.deduping import deduplicated
+from pipeline.core.hits import Hit
+from pipeline.core.ladder import stepped_down
+from pipeline.flows.arrived import Arrived
+from pipeline.flows.journal import Journal
+
+
+def narrowed(arrived: Arrived, hits: Sequence[Hit], journal: Journal) -> list[Hit]:
+    """The hits with what age leaves of their scores, each thing once, and similar enough. What the plan does not ask for
+    costs nothing."""
+    retrieve, kept = arrived.query.plan.retrieve, list(hits)
+    if retrieve.time_decay is not None:
+        if retrieve.time_decay.by == "story_time" and arrived.query.filters.story_time is None:
+            journal.remarks.append("no score decays with story time, because the query does not say which time it is")
+        kept = decayed(kept, retrieve.time_decay, arrived.query.present)
+        journal.saw("decay", kept)
+    if retrieve.selection.dedupe != "chunk":
+        kept, same = deduplicated(kept, retrieve.selection.dedupe)
+        journal.dropped(same)
+        journal.saw("dedupe", kept)
+    if retrieve.ladder is not None:
+        kept, unlike, journal.rung = stepped_down(
+            kept,
+            retrieve.ladder,
+            arrived.bounds,
+            top_k=arrived.query.top_k,
+            per_document=retrieve.selection.per_document,
+        )
+        journal.dropped(unlike)
+        journal.saw("ladder", kept)
+    return kept

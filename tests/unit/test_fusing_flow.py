@@ -1,0 +1,124 @@
+"""Fusing what has arrived: a plug-in that fails costs its order and not the answer; a weak channel is told of."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from pipeline.core.plan import ChannelPlan, FusionPlan, Plan, PlanFlaw, RetrievePlan
+from pipeline.core.query import Envelope, Query
+from pipeline.errors import FusionPluginFailed, Misconfigured
+from pipeline.flows.arrived import Arrived
+from pipeline.flows.fusing import fuse
+from pipeline.flows.fusion_plugins import installed_fusions, load_fusion
+from pipeline.flows.journal import Journal
+from pipeline.flows.planning import plan_of
+from pipeline.records import ChannelName, Namespace, QueryId, TenantId
+from pipeline.settings import load
+from tests.support.fusions import installed_package
+
+KEYWORD, SEMANTIC = ChannelName.KEYWORD, ChannelName.SEMANTIC
+SAID = {
+    KEYWORD: Envelope(channel=KEYWORD, status="ok", chunk_ids=("a", "b"), scores=(9.0, 5.0), upper_bound=10.0),
+    SEMANTIC: Envelope(channel=SEMANTIC, status="ok", chunk_ids=("b", "c"), scores=(0.2, 0.1), upper_bound=1.0),
+}
+
+
+@pytest.fixture
+def installed(tmp_path) -> Iterator[None]:
+    with installed_package(tmp_path):
+        yield
+
+
+def arrived(fusion: FusionPlan, *, left_s: float = 3.0) -> Arrived:
+    now = time.time()
+    channels = {"keyword": ChannelPlan(weight=0.7), "semantic": ChannelPlan(weight=0.3)}
+    query = Query(
+        query_id=QueryId("q"),
+        tenant_id=TenantId("t"),
+        request_id="r",
+        query_text="x",
+        namespaces=(Namespace("n"),),
+        plan=Plan(retrieve=RetrievePlan(channels=channels, fusion=fusion)),
+        created_at=now,
+        deadline_at=now + left_s,
+    )
+    return Arrived(query=query, envelopes=SAID, elapsed_ms={})
+
+
+def fused(fusion: FusionPlan, *, left_s: float = 3.0) -> tuple[str, Journal]:
+    journal = Journal()
+    return " ".join(hit.chunk_id for hit in fuse(arrived(fusion, left_s=left_s), {}, journal)), journal
+
+
+WEIGHTED = "a b c"
+
+
+class DescribeACustomFusion:
+    @pytest.mark.parametrize(("plugin", "order"), [("last_first", "b c a"), ("nothing", "")])
+    def it_decides_the_order(self, installed, plugin, order):
+        found, journal = fused(FusionPlan(strategy="custom", plugin=plugin))
+        assert (sorted(found), journal.degradations) == (sorted(order), [])
+
+    @pytest.mark.parametrize(
+        ("plugin", "code", "words"),
+        [
+            ("broken", "fusion_plugin_failed", "RuntimeError"),
+            ("inventor", "fusion_plugin_failed", "no channel recalled"),
+            ("not_one", "fusion_plugin_failed", "cannot be called"),
+            ("missing", "fusion_plugin_failed", "AttributeError"),
+            ("unheard_of", "fusion_plugin_failed", "not installed"),
+            ("asleep", "fusion_plugin_timeout", "asleep"),
+        ],
+    )
+    def it_is_replaced_by_weighted_fusion_and_named_when_it_fails(self, installed, plugin, code, words):
+        started = time.monotonic()
+        order, journal = fused(FusionPlan(strategy="custom", plugin=plugin))
+        [lost] = journal.degradations
+        assert (order, lost.part, lost.code) == (WEIGHTED, "fuse", code)
+        assert words in lost.detail
+        assert time.monotonic() - started < 0.9
+
+    def it_is_not_tried_when_the_deadline_has_passed(self, installed):
+        order, journal = fused(FusionPlan(strategy="custom", plugin="last_first"), left_s=-1.0)
+        assert (order, journal.degradations[0].code) == (WEIGHTED, "fusion_plugin_timeout")
+
+
+class DescribeInstalledFusions:
+    def it_knows_their_names_without_loading_them(self, installed):
+        import sys
+
+        assert {"best_of", "missing"} <= set(installed_fusions())
+        assert "strange_fusions" not in sys.modules
+
+    def it_loads_each_once(self, installed):
+        assert load_fusion("best_of") is load_fusion("best_of")
+        with pytest.raises(FusionPluginFailed):
+            load_fusion("not_one")
+
+    def it_is_named_by_the_query_or_the_settings_or_refused(self, installed):
+        use = load({"recall_merge_strategy": "custom", "fusion_plugin": "best_of"})
+        assert plan_of(use, {}, {}).retrieve.fusion.plugin == "best_of"
+        asked = {"retrieve": {"fusion": {"strategy": "custom", "plugin": "last_first"}}}
+        assert plan_of(load(), {}, asked).retrieve.fusion.plugin == "last_first"
+        asked["retrieve"]["fusion"]["plugin"] = "unheard_of"
+        with pytest.raises(PlanFlaw, match=r"/retrieve/fusion/plugin is no fusion that is installed.*best_of"):
+            plan_of(load(), {}, asked)
+
+    def it_stops_the_start_when_the_settings_name_none(self):
+        with pytest.raises(Misconfigured, match="CHORDWISE_FUSION_PLUGIN must be set"):
+            load({"recall_merge_strategy": "custom"})
+
+
+class DescribeTheGateOfAQuery:
+    def it_takes_a_weak_channel_out_and_says_so(self):
+        order, journal = fused(FusionPlan(gate=0.3))
+        assert order == "a b"
+        assert journal.remarks == ["the semantic channel had no say: its best hit reaches 0.20, the gate is 0.3"]
+        assert journal.degradations == []
+
+    def it_takes_nobody_out_unless_it_is_asked_for(self):
+        order, journal = fused(FusionPlan())
+        assert (sorted(order.split()), journal.remarks) == (["a", "b", "c"], [])
