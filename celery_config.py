@@ -29,6 +29,7 @@ task_routes = {
     TaskName.RECONCILE.value: {"queue": Queue.UPKEEP.value},
     TaskName.WEBHOOKS.value: {"queue": Queue.UPKEEP.value},
     TaskName.MIGRATE.value: {"queue": Queue.UPKEEP.value},
+    TaskName.AUDIT.value: {"queue": Queue.UPKEEP.value},
 }
 
 task_serializer = "json"
@@ -89,6 +90,11 @@ beat_schedule = {
         "task": TaskName.MIGRATE.value,
         "schedule": _settings.migration_interval_s,
         "options": {"expires": max(1.0, _settings.migration_interval_s)},
+    },
+    "audit": {
+        "task": TaskName.AUDIT.value,
+        "schedule": _settings.sweep_interval_s,  # how long a search may wait in Redis before it stands in MySQL
+        "options": {"expires": max(1.0, _settings.sweep_interval_s)},
     },
 }
 beat_max_loop_interval = 5

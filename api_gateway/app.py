@@ -20,6 +20,7 @@ from api_gateway.context import RequestContext
 from api_gateway.gateway import Gateway
 from api_gateway.problems import Problem
 from api_gateway.routes import (
+    audit,
     chunks,
     control,
     dead_letters,
@@ -72,6 +73,7 @@ _ROUTERS = (
     erasure,
     quotas,
     usage,
+    audit,
     embedding_migrations,
     health,
     openapi,

@@ -15,6 +15,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from api_gateway.problems import Problem
 from pipeline.errors import Unavailable
 from pipeline.flows.resources import Resources
+from pipeline.stores.audit import act_as
 from pipeline.stores.tenants import Principal, Tenants, hashed, tenant_of
 from pipeline.stores.work import unit_of_work
 
@@ -115,6 +116,7 @@ class Requires:
         if principal is None:
             raise unauthenticated("invalid_api_key", "The API key is not known, or it was revoked.")
         structlog.contextvars.bind_contextvars(tenant_id=principal.tenant_id)
+        act_as(principal.actor, request_id=request.state.request_id)
         require_scope(principal, self._scope)
         return principal
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar
 
+import redis
 import structlog
 from anyio import CapacityLimiter, to_thread
 from fastapi import Request
@@ -22,6 +23,7 @@ from api_gateway.waiting import Wakes
 from pipeline.core.configuration import Configuration
 from pipeline.errors import Unavailable
 from pipeline.flows.experimenting import make_assigner
+from pipeline.flows.keeping import KeptAnswers
 from pipeline.flows.profiles import load_configuration
 from pipeline.flows.resources import Resources
 from pipeline.records import Namespace, TenantId
@@ -39,6 +41,7 @@ THREADS = 40
 HEAVY_THREADS = 4  # large bodies, verification: they may fill their own threads and nobody else's
 PARSER_THREADS = 1  # there is one parser process; a second book waits here, and not in a thread
 QUICK_TIMEOUT_S = 2.0  # for the small look-ups that stand in front of a request
+KEPT_TIMEOUT_S = 0.3  # for the one that may spare a query: longer would cost more than it saves
 _NAMESPACE_FRESH_S = 5.0
 _NAMESPACE_STALE_S = 300.0
 _MOST_NAMESPACES = 10_000
@@ -51,6 +54,7 @@ class Gateway:
         self.settings = settings
         self.resources = resources
         self.quick = replace(resources, timeout_s=QUICK_TIMEOUT_S)
+        self.kept_answers = KeptAnswers(replace(resources, timeout_s=KEPT_TIMEOUT_S, reading=True))
         self.wakes = Wakes()
         self.keys = Keys(self._look_up)
         self.namespaces = KnownNamespaces(self.quick)
@@ -58,6 +62,7 @@ class Gateway:
         self.assigner = make_assigner(settings)
         self.probes = Probes(settings, self.quick)
         self.following = Following(JobSource(self.run, self.quick), self.wakes)
+        self.broker_redis = _broker_redis(settings)
         self._background: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads: CapacityLimiter | None = None
@@ -106,14 +111,23 @@ class Gateway:
         for task in tuple(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
-        for resources in (self.resources, self.quick):
+        for resources in (self.resources, self.quick, self.kept_answers.use):
             await to_thread.run_sync(resources.close)
+        if self.broker_redis is not None:
+            await to_thread.run_sync(self.broker_redis.close)
 
     async def _configuration(self, tenant_id: TenantId) -> Configuration:
         return await self.run(load_configuration, tenant_id, self.quick)
 
     async def _look_up(self, api_key: str) -> Principal | None:
         return await self.run(look_up, api_key, self.quick)
+
+
+def _broker_redis(settings: Settings) -> redis.Redis | None:
+    """Where messages wait, if that is a Redis; nothing is connected yet."""
+    if not settings.broker.startswith(("redis://", "rediss://")):
+        return None
+    return redis.Redis.from_url(settings.broker, socket_timeout=0.5, socket_connect_timeout=0.5)
 
 
 class KnownNamespaces:

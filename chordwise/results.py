@@ -194,6 +194,7 @@ class Stats(Result):
     profile: str | None = None
     config_version: Any = None
     experiment_bucket: Any = None
+    cached: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,16 @@ _CHUNK_IDS = uuid.UUID("5f0c3f0e-6d5b-4b0e-9f57-2a4f9c1d7e10")
 _SPACE_TABLE = re.compile(r"chunk_embeddings(_[1-9][0-9]{0,8})?")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actor:
+    """Who asks or writes, as far as it may be written down: the id and the name of an API key, never the key. Empty
+    stands for the installation itself."""
+
+    key_id: str = ""
+    key_name: str = ""
+    scopes: tuple[str, ...] = ()
+
+
 class ChannelName(enum.StrEnum):
     """One way of recalling chunks; ``fallback`` only labels last-resort hits."""
 

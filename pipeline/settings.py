@@ -11,6 +11,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from pipeline.core.addresses import Network, parse_networks
+from pipeline.core.redaction import Kind
 from pipeline.errors import Misconfigured
 
 RecallSource = Literal["keyword", "semantic"]
@@ -65,6 +66,13 @@ class Settings(BaseSettings):
     quota_queued: Annotated[int, Field(ge=0)] = 0
     quota_tokens: Annotated[int, Field(ge=0)] = 0
 
+    # Privacy and audit
+    mask_kinds: Annotated[tuple[Kind, ...], NoDecode] = tuple(Kind)
+    mask_embeddings: bool = False
+    audit_query_text: bool = False
+    audit_keep_days: Annotated[int, Field(ge=1, le=36_500)] = 365
+    metrics_tenants: bool = False
+
     # Webhooks
     secret_key: SecretStr | None = None
     webhook_allow_private: Annotated[tuple[Network, ...], NoDecode] = ()
@@ -89,6 +97,8 @@ class Settings(BaseSettings):
     query_deadline_ms: Annotated[int, Field(ge=200, le=60_000)] = 3000
     query_ttl_s: Annotated[int, Field(ge=10)] = 3600
     rerank_top_n: Annotated[int, Field(ge=1, le=200)] = 20
+    result_cache_ttl_s: Annotated[int, Field(ge=0, le=86_400)] = 3600
+    result_cache_bytes: Annotated[int, Field(ge=0)] = 256 * 1024
 
     # Models
     embedding_provider: Literal["local", "openai"] = "local"
@@ -111,7 +121,7 @@ class Settings(BaseSettings):
     llm_model: str = ""
     llm_timeout_s: Annotated[float, Field(gt=0)] = 2.0
 
-    @field_validator("recall_sources", mode="before")
+    @field_validator("recall_sources", "mask_kinds", mode="before")
     @classmethod
     def _split_sources(cls, value: Any) -> Any:
         """Take ``keyword,semantic`` as well as a JSON array."""

@@ -11,7 +11,14 @@ from typing import Any
 
 import structlog
 from celery import Celery
-from celery.signals import celeryd_after_setup, setup_logging, worker_init, worker_process_init
+from celery.signals import (
+    celeryd_after_setup,
+    setup_logging,
+    worker_init,
+    worker_process_init,
+    worker_process_shutdown,
+    worker_shutdown,
+)
 
 from pipeline.errors import Misconfigured, Unavailable
 from pipeline.models.factory import check_embedder, make_embedder
@@ -79,3 +86,10 @@ def _warm_up_threads(instance: Any, **_: Any) -> None:
 def _warm_up_child(**_: Any) -> None:
     """A forked child of the ingest worker loads the model before its first batch, whose lease is running by then."""
     resources.warm_up(resources.for_ingestion())
+
+
+@worker_process_shutdown.connect(weak=False)
+@worker_shutdown.connect(weak=False)
+def _hand_over(**_: Any) -> None:
+    """What was counted in the last second is not lost with an orderly end."""
+    resources.hand_over()

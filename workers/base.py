@@ -11,6 +11,7 @@ from celery.signals import task_postrun, task_prerun
 
 from pipeline.errors import Unavailable
 from workers.names import TaskName
+from workers.resources import meter
 
 log = structlog.get_logger(__name__)
 
@@ -48,6 +49,9 @@ def unbind(task: Task, state: str | None = None, **_: Any) -> None:
     """One line for each task that was not about a query, which says more of itself; then forget whose it was."""
     started = getattr(task.request, _STARTED, None)
     elapsed_ms = None if started is None else round((time.perf_counter() - started) * 1000, 2)
+    meter().count("chordwise_tasks", task=task.name, state=(state or "unknown").lower())
+    if elapsed_ms is not None:
+        meter().observe("chordwise_task_seconds", elapsed_ms / 1000, task=task.name)
     (log.debug if "channel" in structlog.contextvars.get_contextvars() or task.name == TaskName.ANSWER else log.info)(
         "task_done", state=state, latency_ms=elapsed_ms
     )

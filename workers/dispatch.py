@@ -16,6 +16,7 @@ from pipeline.errors import StoreUnavailable
 from pipeline.flows.intake import Ticket
 from pipeline.records import JobId, TenantId
 from pipeline.settings import settings
+from pipeline.stores.broker import SENT_AT
 from workers.names import Queue, TaskName
 from workers.producer import producer
 
@@ -91,7 +92,7 @@ def _signature(
         # Flower shows these instead of the arguments; ids are safe to show, and nothing else is ever in a message.
         "argsrepr": "()",
         "kwargsrepr": repr(dict(arguments)),
-        "headers": {"request_id": request_id},
+        "headers": {"request_id": request_id, SENT_AT: time.time()},
     }
     if queue is not None:
         options["queue"] = queue.value

@@ -25,3 +25,4 @@ class TaskName(enum.StrEnum):
     RECONCILE = "upkeep.reconcile"
     WEBHOOKS = "upkeep.webhooks"
     MIGRATE = "upkeep.migrate"
+    AUDIT = "upkeep.audit"

@@ -14,6 +14,7 @@ from pipeline.flows.resources import Resources
 from pipeline.models.factory import check_embedder
 from pipeline.records import Candidate, ChannelName, ChunkId
 from pipeline.settings import settings
+from pipeline.stores.meter import Meter
 from workers.dispatch import send_webhooks
 
 log = structlog.get_logger(__name__)
@@ -35,6 +36,19 @@ def for_queries() -> Resources:
 def channels() -> dict[ChannelName, Channel]:
     """The channels of this installation."""
     return make_channels(for_queries())
+
+
+def meter() -> Meter:
+    """Where this process counts its tasks: with what it has made already."""
+    made = for_queries if for_queries.cache_info().currsize else for_ingestion
+    return made().meter
+
+
+def hand_over() -> None:
+    """Hand over what was counted; the process is about to end."""
+    for made in (for_queries, for_ingestion):
+        if made.cache_info().currsize:
+            made().meter.close()
 
 
 def warm_up(use: Resources) -> None:

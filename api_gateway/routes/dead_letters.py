@@ -22,6 +22,7 @@ from api_gateway.wire import dead_letters as shapes
 from api_gateway.wire.fields import namespace_parameter
 from pipeline.flows import control
 from pipeline.records import FailureReason, JobId
+from pipeline.stores.audit import Audit
 from pipeline.stores.dead_letters import DeadLetter, DeadLetters, Place, Selection
 from pipeline.stores.tenants import Principal
 from pipeline.stores.work import unit_of_work
@@ -134,7 +135,10 @@ async def drop(request: Request, principal: Writer, letter_id: str) -> Response:
 
     def forget() -> bool:
         with unit_of_work(gateway.resources.mysql) as work:
-            return DeadLetters(work.connection, principal.tenant_id).drop(place)
+            dropped = DeadLetters(work.connection, principal.tenant_id).drop(place)
+            if dropped:
+                Audit(work.connection, principal.tenant_id).wrote("dead_letter_drop", ids=[letter_id])
+            return dropped
 
     if not await gateway.run(forget):
         raise _not_found()

@@ -106,7 +106,7 @@ async def store(request: Request, principal: Writer, experiment_id: str) -> Resp
     "/v1/experiments/{experiment_id}",
     status_code=204,
     responses=answers(
-        204, None, "It is gone; queries that name it are asked as if there were none.", 401, 403, 404, 503
+        204, None, "It is gone; queries that name it are asked as if there were none.", 401, 403, 404, 422, 503
     ),
     summary="Remove an experiment",
 )

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 from starlette.responses import Response
 
+from api_gateway.fleet_metrics import FLEET
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.metrics import ALIGNMENT, BACKLOG, STREAMS, WAITERS
 from api_gateway.readiness import readiness
@@ -52,7 +53,8 @@ async def readyz(request: Request) -> Response:
     summary="Metrics",
 )
 async def metrics(request: Request) -> Response:
-    """Requests by route and status, what waits and for how long, dead letters, alignment; labels hold no ids."""
+    """Queries, channels and their times as all processes counted them, requests by route and status, what waits and for
+    how long, dead letters, alignment: docs/metrics.md. Labels hold no ids."""
     gateway = gateway_of(request)
     WAITERS.set(gateway.wakes.count)
     STREAMS.set(gateway.following.count)
@@ -69,3 +71,10 @@ def _read_stores(gateway: Gateway) -> None:
     except PipelineError as error:
         BACKLOG.seen = None
         log.warning("stores_not_read", code=error.code)
+    gateway.quick.meter.flush()  # this gateway's own part of the sums is as new as the page
+    gateway.kept_answers.use.meter.flush()
+    gateway.resources.meter.flush()
+    try:
+        FLEET.read(gateway.quick, gateway.broker_redis)
+    except PipelineError as error:
+        log.warning("metrics_not_read", code=error.code)

@@ -34,7 +34,7 @@ M = TypeVar("M", bound=BaseModel)
 
 _MAX_BODY_BYTES = 64 * 1024
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_PROBLEMS = (401, 403, 404, 503)
+_PROBLEMS = (401, 403, 404, 422, 503)
 _BODY_PROBLEMS = (400, 401, 403, 413, 415, 422, 503)
 _EXAMPLE = {"config": {"top_k": 5, "retrieve": {"fusion": {"strategy": "rrf"}}}, "note": "ranks only", "share": 0.1}
 
@@ -95,7 +95,7 @@ async def store(request: Request, principal: Writer, name: str) -> Response:
             name,
             asked.config,
             note=asked.note,
-            by="",
+            by=principal.actor.name,
             share=asked.share,
             use=gateway.resources,
         )

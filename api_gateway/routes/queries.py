@@ -46,6 +46,14 @@ _EXAMPLE = {
 }
 _PROBLEMS = (400, 401, 403, 404, 413, 415, 422, 503)
 _PREFERENCE = {"Preference-Applied": "Which preference had a part in this answer."}
+_CACHE_HEADER = {
+    "name": "Cache-Control",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": "`no-cache`: ask the channels even if the same question was answered before; `no-store`: nor keep it.",
+    "example": "no-cache",
+}
 _ASKED: dict[int | str, dict[str, Any]] = {
     **answers(200, Answer, "The answer, ready in time.", *_PROBLEMS, headers=_PREFERENCE),
     202: {
@@ -67,7 +75,7 @@ _PREFER_HEADER = {
 @router.post(
     "/v1/queries",
     responses=_ASKED,
-    openapi_extra={**json_body(QueryRequest, _EXAMPLE), "parameters": [_PREFER_HEADER]},
+    openapi_extra={**json_body(QueryRequest, _EXAMPLE), "parameters": [_PREFER_HEADER, _CACHE_HEADER]},
     summary="Ask, and get the answer now or later",
 )
 async def ask(request: Request, principal: Reader) -> Response:
@@ -80,7 +88,7 @@ async def ask(request: Request, principal: Reader) -> Response:
 @router.post(
     "/v1/rag/query",
     responses=_ASKED,
-    openapi_extra={**json_body(QueryRequest, _EXAMPLE), "parameters": [_PREFER_HEADER]},
+    openapi_extra={**json_body(QueryRequest, _EXAMPLE), "parameters": [_PREFER_HEADER, _CACHE_HEADER]},
     summary="Ask, and wait for the answer",
 )
 async def ask_and_wait(request: Request, principal: Reader) -> Response:
@@ -155,6 +163,7 @@ async def _query_of(request: Request, principal: Principal) -> Query:
         use=gateway.settings,
         configuration=configuration,
         assign=gateway.assigner(principal.tenant_id, configuration),
+        asked_by=principal.actor,
     )
 
 
@@ -168,7 +177,9 @@ async def _answer(request: Request, query: Query, preference: Preference, *, sec
 
     state = None
     with gateway.wakes.watch(wake_name("query", query.tenant_id, query.query_id)) as waiter:
-        await gateway.run(send, query, gateway)
+        at_once = await gateway.run(send, query, gateway, cache_control=request.headers.get("cache-control", ""))
+        if at_once is not None and seconds > 0:
+            return _ready(at_once, preference.applied(waited=True, ready=True))
         if seconds > 0:
             state = await gateway.wakes.until(
                 waiter,
@@ -186,12 +197,21 @@ async def _answer(request: Request, query: Query, preference: Preference, *, sec
     return json_response({"query_id": query.query_id, "status": "queued"}, status=202, headers=headers)
 
 
-def send(query: Query, gateway: Gateway) -> None:
-    """Keep a query and hand it to the workers. Blocking. Raises Problem 404 for a namespace, or Unavailable."""
+def send(query: Query, gateway: Gateway, *, cache_control: str = "") -> bytes | None:
+    """Keep a query and hand it to the workers; or answer it at once, if the same was asked before and nothing has
+    changed since, unless ``cache_control`` says no-cache or no-store. Blocking.
+
+    Gives the answer if there is one already. Raises Problem 404 for a namespace, or Unavailable.
+    """
     gateway.namespaces.require(query.tenant_id, query.namespaces)
     queries = gateway.resources.queries(query.tenant_id)
     with suppress(Unavailable):  # then each part takes the active space as it knows it
         query = replace(query, embedding_space=gateway.quick.spaces.live().active.number)
+    wanted = {directive.strip().lower() for directive in cache_control.split(",")}
+    if "no-store" not in wanted:
+        query = gateway.kept_answers.keyed(query)
+        if "no-cache" not in wanted and (answer := gateway.kept_answers.answer(query)) is not None:
+            return answer
     queries.open(query)
     try:
         dispatch.ask(query)
@@ -199,6 +219,7 @@ def send(query: Query, gateway: Gateway) -> None:
         with suppress(Unavailable):
             queries.cancel(query.query_id)
         raise
+    return None
 
 
 def current_state(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> QueryState:

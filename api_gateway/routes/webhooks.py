@@ -21,6 +21,7 @@ from api_gateway.wire import answers as wire
 from api_gateway.wire import webhooks as shapes
 from pipeline.core.webhooks import DEFAULT_EVENTS, Standing
 from pipeline.flows import webhooks as flow
+from pipeline.stores.audit import Audit
 from pipeline.stores.deliveries import Deliveries, Delivery
 from pipeline.stores.outbox import Outbox
 from pipeline.stores.tenants import Principal
@@ -105,7 +106,10 @@ async def remove(request: Request, principal: Writer, webhook_id: str) -> Respon
 
     def forget() -> bool:
         with unit_of_work(gateway.resources.mysql) as work:
-            return Webhooks(work.connection, principal.tenant_id).remove(known)
+            removed = Webhooks(work.connection, principal.tenant_id).remove(known)
+            if removed:
+                Audit(work.connection, principal.tenant_id).wrote("webhook_remove", ids=[known])
+            return removed
 
     if not await gateway.run(forget):
         raise _not_found()
@@ -144,6 +148,7 @@ async def enable(request: Request, principal: Writer, webhook_id: str) -> Respon
     def do() -> None:
         with unit_of_work(gateway.resources.mysql) as work:
             Webhooks(work.connection, principal.tenant_id).enable(known)
+            Audit(work.connection, principal.tenant_id).wrote("webhook_enable", ids=[known])
 
     await gateway.run(do)
     return wire.json_response(shapes.webhook(await gateway.run(_found, principal, known, gateway)))

@@ -35,7 +35,7 @@ from pipeline.core.configuration import (
 from pipeline.core.plan import ContextOptions, FallbackPlan, PlanFlaw, RerankPlan, RetrievePlan, UnderstandPlan
 from pipeline.core.query import Query
 from pipeline.flows.planning import plan_of
-from pipeline.records import Filters, Namespace, QueryId, TenantId
+from pipeline.records import Actor, Filters, Namespace, QueryId, TenantId
 from pipeline.settings import Settings
 
 # What a request may say of its plan, under the names that a profile uses.
@@ -93,6 +93,7 @@ def to_query(
     use: Settings,
     configuration: Configuration | None = None,
     assign: Assign = nobody,
+    asked_by: Actor | None = None,
 ) -> Query:
     """The query a body asks for, by the tenant's ``configuration`` (what is built in, without one). Raises Problem 422, or
     404 for a profile that does not exist."""
@@ -129,6 +130,7 @@ def to_query(
         config_version=choice.version,
         trace=sent.trace is True,
         remarks=tuple(remarks),
+        asked_by=asked_by or Actor(),
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from pydantic import Field
+
 from api_gateway.wire.shapes import Shape
 
 
@@ -104,6 +106,7 @@ class Stats(Shape):
     fallback: str | None
     ladder: Rung | None
     second: SecondRetrieval | None
+    cached: bool = Field(default=False, description="Whether the answer was kept from the same question, asked before.")
 
 
 class UnderstoodQuery(Shape):

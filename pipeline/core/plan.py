@@ -12,6 +12,7 @@ import orjson
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from pipeline.core.plan_rules import contradictions
+from pipeline.core.redaction import Kind
 from pipeline.records import ChannelName
 
 _STRICT = ConfigDict(extra="forbid")
@@ -22,7 +23,6 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Name = Annotated[str, Field(min_length=1, max_length=64)]
 
 Method = Literal["hybrid", "full_text", "semantic"]
-PersonalData = Literal["email", "id-card", "bank-card", "phone"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +224,7 @@ class PrivacyPlan:
     __pydantic_config__ = _STRICT
 
     mask_answers: bool = False
-    kinds: tuple[PersonalData, ...] = ("email", "id-card", "bank-card", "phone")
+    kinds: tuple[Kind, ...] = tuple(Kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

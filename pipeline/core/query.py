@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pipeline.core.decay import Present
 from pipeline.core.plan import Plan
-from pipeline.records import ChannelName, Filters, Namespace, QueryId, TenantId
+from pipeline.records import Actor, ChannelName, Filters, Namespace, QueryId, TenantId
 
 # What holds where a plan leaves it open; the gateway fills plans in from the settings.
 _POOL, _TIMEOUT_MS, _RETRY = 100, 800, 1
@@ -56,10 +56,11 @@ class Query:
     experiment_id: str | None = None
     experiment_bucket: str | None = None
     trace: bool = False
-    asked_by: str = ""
     remarks: tuple[str, ...] = ()  # what was asked for and refused, in words; shown in ``stats``
     understanding: Understanding | None = None
     embedding_space: int | None = None  # every part of a query uses the same one, whatever is switched meanwhile
+    asked_by: Actor = field(default_factory=Actor)
+    cache_key: str = ""  # where the answer may be kept for the same question; empty keeps it nowhere
 
     @property
     def channels(self) -> tuple[ChannelName, ...]:
@@ -208,6 +209,7 @@ class Stats:
     fallback: str | None = None
     ladder: Mapping[str, Any] | None = None
     second: Mapping[str, Any] | None = None
+    cached: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

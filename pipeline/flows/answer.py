@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import orjson
 
 from pipeline.channels.port import Channel
 from pipeline.core.answering import answer_chunks, answer_context, source_share, understood
 from pipeline.core.hits import Hit, Hydrated
+from pipeline.core.masking import masked, masked_texts
 from pipeline.core.query import Answer, AnswerChunk, AnswerContext, Envelope, Query, Stats, Understanding
 from pipeline.core.reranking import rerank_lift
 from pipeline.errors import Unavailable
@@ -37,11 +38,16 @@ def compose(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Cha
     def run(said: Arrived) -> Found:
         return _round(said, use, channels, journal)
 
-    found = improved(run(arrived), run, channels, journal)
-    chunks = answer_chunks(found.kept, envelopes=found.arrived.usable)
-    hydrated = {hit.chunk_id: hit.passage for hit in found.kept}
+    found, privacy = improved(run(arrived), run, channels, journal), query.plan.privacy
+    kept = found.kept
+    if privacy.mask_answers:  # before anything is made of the text that counts its characters
+        kept = [replace(hit, passage=masked(hit.passage, kinds=privacy.kinds)) for hit in kept]
+    chunks = answer_chunks(kept, envelopes=found.arrived.usable)
+    hydrated = {hit.chunk_id: hit.passage for hit in kept}
     started = time.perf_counter()
     more = _widen(arrived, chunks, hydrated, use, journal)
+    if privacy.mask_answers:
+        more = masked_texts(more, kinds=privacy.kinds)
     context = answer_context(chunks, hydrated, query.plan.context, widened=more)
     journal.took("context", started)
     lift = rerank_lift(found.placed, top_k=query.top_k)

@@ -21,6 +21,7 @@ from pipeline.flows.parent_edit import children_of, follow_children, rewrite_par
 from pipeline.flows.resources import Resources
 from pipeline.flows.spaces import embed_everywhere, write_everywhere
 from pipeline.records import Chunk, ChunkId, DocumentId, Generation, Namespace, TenantId
+from pipeline.stores.audit import Audit
 from pipeline.stores.chunk_edits import ChunkEdits, OwnedChunk
 from pipeline.stores.documents import Documents
 from pipeline.stores.engines import Conflict
@@ -176,6 +177,7 @@ def _carry_out(tenant_id: TenantId, plans: Sequence[_Plan], use: Resources) -> d
                 use,
             )
         _write_rows(tenant_id, standing, work)
+        _note("chunk_edit", tenant_id, [plan.before for plan in standing], work)
         for generation in sorted({plan.before.generation for plan in standing}, key=_place):
             ChunkEdits(work.connection, tenant_id).differs(generation)
         reworded = [plan for plan in standing if plan.chunk.passage.text != plan.before.passage.text]
@@ -220,6 +222,7 @@ def _remove(tenant_id: TenantId, wanted: Sequence[OwnedChunk], use: Resources) -
             by_generation[chunk.generation].append(chunk)
         for generation, chunks in sorted(by_generation.items(), key=lambda pair: _place(pair[0])):
             _remove_from(tenant_id, generation, chunks, work)
+        _note("chunk_delete", tenant_id, list(there.values()), work)
         work.after_commit(lambda: _settle_vectors(tenant_id, list(there), set(by_generation), use))
         overtaken = {chunk.chunk_id: overtaken(chunk, None) for chunk in wanted if chunk.chunk_id not in there}
         return overtaken | {chunk_id: Edited(chunk_id=chunk_id, status="deleted") for chunk_id in there}
@@ -243,6 +246,13 @@ def _remove_from(tenant_id: TenantId, generation: Generation, chunks: Sequence[O
         deleted = Documents(work.connection, tenant_id).delete(namespace, [generation.document_id])
         gone = [each for document in deleted.values() for each in document.gone]
     Retired(work.connection, tenant_id).add(list(gone))
+
+
+def _note(action: str, tenant_id: TenantId, chunks: Sequence[OwnedChunk], work: UnitOfWork) -> None:
+    if chunks:
+        namespaces = sorted({chunk.generation.scope.namespace for chunk in chunks})
+        ids = [chunk.chunk_id for chunk in chunks]
+        Audit(work.connection, tenant_id).wrote(action, namespaces=namespaces, ids=ids)
 
 
 def _locked(tenant_id: TenantId, chunks: Sequence[OwnedChunk], work: UnitOfWork) -> dict[ChunkId, OwnedChunk]:

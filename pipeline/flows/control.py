@@ -11,6 +11,7 @@ from pipeline.flows.closing import close_jobs
 from pipeline.flows.resources import Resources
 from pipeline.flows.upkeep import drop_retired
 from pipeline.records import JobId, TenantId
+from pipeline.stores.audit import Audit
 from pipeline.stores.control import Control
 from pipeline.stores.dead_letters import DeadLetters, Place, Selection
 from pipeline.stores.jobs import Ledger
@@ -56,6 +57,7 @@ def cancel(tenant_id: TenantId, job_id: JobId, use: Resources) -> int:
             raise NotNow("job_finished", "The job has ended already; there is nothing left to cancel.")
         control.resume(job_id)
         close_jobs(tenant_id, [job_id], Ledger(work.connection, tenant_id), use, work)
+        Audit(work.connection, tenant_id).wrote("job_cancel", ids=[job_id], count=cancelled.total)
     log.info("job_cancelled", tenant_id=tenant_id, job_id=job_id, documents=cancelled.total)
     return cancelled.total
 
@@ -75,6 +77,7 @@ def retry(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> 
         if not queued and standing.finished:
             raise NotNow("nothing_to_retry", "Nothing in this job failed or was cancelled that can be tried again.")
         if queued:
+            Audit(work.connection, tenant_id).wrote("job_retry", ids=[job_id], count=queued)
             work.after_commit(lambda: _ring([job_id], tenant_id, ring))
             work.after_commit(lambda: use.bells.progressed(tenant_id, job_id, always=True))
     log.info("job_retried", tenant_id=tenant_id, job_id=job_id, documents=queued)
@@ -86,6 +89,7 @@ def pause(tenant_id: TenantId, job_id: JobId, use: Resources) -> None:
     with unit_of_work(use.mysql) as work:
         control = _unfinished(Control(work.connection, tenant_id), job_id)
         control.pause(job_id)
+        Audit(work.connection, tenant_id).wrote("job_pause", ids=[job_id])
         work.after_commit(lambda: use.bells.progressed(tenant_id, job_id, always=True))
 
 
@@ -94,6 +98,7 @@ def resume(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) ->
     with unit_of_work(use.mysql) as work:
         control = _unfinished(Control(work.connection, tenant_id), job_id)
         control.resume(job_id)
+        Audit(work.connection, tenant_id).wrote("job_resume", ids=[job_id])
         work.after_commit(lambda: use.bells.progressed(tenant_id, job_id, always=True))
         work.after_commit(lambda: _ring([job_id], tenant_id, ring))
 
@@ -128,6 +133,7 @@ def _requeue(tenant_id: TenantId, places: Sequence[Place], use: Resources, *, ri
         control = Control(work.connection, tenant_id)
         queued = sum(control.requeue(job_id, by_job[job_id], dead_only=True) for job_id in sorted(by_job))
         if queued:
+            Audit(work.connection, tenant_id).wrote("dead_letter_replay", ids=sorted(by_job), count=queued)
             work.after_commit(lambda: _ring(sorted(by_job), tenant_id, ring))
     return queued
 

@@ -15,6 +15,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 from pipeline.errors import PipelineError
 from pipeline.records import JobId, TenantId
 from pipeline.stores.engines import Conflict
+from pipeline.stores.meter import Meter
 from pipeline.stores.usage import Counts, Purpose, Usage, UsageEntry
 from pipeline.stores.work import unit_of_work
 
@@ -26,8 +27,11 @@ SOON_S: Final = 0.5  # how long notes may wait to be written together
 class UsageBook:
     """One process's notes. Safe between threads; close it when done."""
 
-    def __init__(self, mysql: Callable[[], Engine], *, price_per_million: Decimal) -> None:
+    def __init__(
+        self, mysql: Callable[[], Engine], *, price_per_million: Decimal, meter: Callable[[], Meter] | None = None
+    ) -> None:
         self._mysql = mysql
+        self._meter = meter
         self._price = price_per_million
         self._lock = threading.Lock()
         self._notes: dict[TenantId, dict[UsageEntry, Counts]] = {}
@@ -37,6 +41,11 @@ class UsageBook:
         """Add to the notes of today (UTC)."""
         if counts == Counts():
             return
+        if self._meter is not None:
+            meter, what_for = self._meter(), f"embed_{purpose.value}"
+            meter.count("chordwise_model_requests", counts.requests, purpose=what_for)
+            meter.count("chordwise_model_tokens", counts.tokens, purpose=what_for)
+            meter.count("chordwise_model_cached_texts", counts.cached_texts, purpose=what_for)
         entry = UsageEntry(day=datetime.now(UTC).date(), job_id=job_id, purpose=purpose, model=model)
         with self._lock:
             mine = self._notes.setdefault(tenant_id, {})

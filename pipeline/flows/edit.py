@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pipeline.flows.resources import Resources
 from pipeline.records import DocumentId, Namespace, TenantId
+from pipeline.stores.audit import Audit
 from pipeline.stores.chunks import Chunks
 from pipeline.stores.documents import Documents
 from pipeline.stores.retired import Retired
@@ -32,4 +33,6 @@ def delete_within(
     terms = Chunks(work.connection, tenant_id).terms_of(shown)
     Statistics(work.connection, tenant_id).count(namespace, [], terms)
     Retired(work.connection, tenant_id).add([generation for each in deleted.values() for generation in each.gone])
+    if deleted:
+        Audit(work.connection, tenant_id).wrote("delete", namespaces=[namespace], ids=list(deleted))
     return len(deleted)

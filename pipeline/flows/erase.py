@@ -16,6 +16,7 @@ from pipeline.flows.resources import Resources
 from pipeline.flows.upkeep import drop_retired
 from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.stores import erasure
+from pipeline.stores.audit import Audit
 from pipeline.stores.engines import Conflict
 from pipeline.stores.namespaces import Namespaces
 from pipeline.stores.rows import now
@@ -65,7 +66,7 @@ def delete_namespace(tenant_id: TenantId, namespace: Namespace, use: Resources) 
     while True:
         deleted = _delete_some(tenant_id, namespace, use)
         documents += deleted
-        if not deleted and _close(tenant_id, namespace, use):
+        if not deleted and _close(tenant_id, namespace, use, documents=documents):
             break
     dropped = drop_retired(tenant_id, use)
     log.info("namespace_deleted", tenant_id=tenant_id, documents=documents)
@@ -81,10 +82,13 @@ def _delete_some(tenant_id: TenantId, namespace: Namespace, use: Resources) -> i
 
 
 @_again
-def _close(tenant_id: TenantId, namespace: Namespace, use: Resources) -> bool:
+def _close(tenant_id: TenantId, namespace: Namespace, use: Resources, *, documents: int) -> bool:
     """Forget the namespace itself, unless a document was handed in since; uploads wait while this looks."""
     with unit_of_work(use.mysql) as work:
-        return Namespaces(work.connection, tenant_id).close(namespace)
+        closed = Namespaces(work.connection, tenant_id).close(namespace)
+        if closed:
+            Audit(work.connection, tenant_id).wrote("namespace_delete", namespaces=[namespace], count=documents)
+        return closed
 
 
 def erase_tenant(tenant_id: TenantId, use: Resources) -> TenantErased | None:

@@ -13,6 +13,7 @@ from pipeline.errors import PartKnown
 from pipeline.flows.intake import Batch, Ticket, accept
 from pipeline.flows.resources import Resources
 from pipeline.records import Namespace, TenantId
+from pipeline.stores.audit import Audit
 from pipeline.stores.imports import Imports, NewPart, PartView
 from pipeline.stores.work import unit_of_work
 
@@ -62,7 +63,12 @@ def parts_of(tenant_id: TenantId, namespace: Namespace, import_id: str, use: Res
 def forget(tenant_id: TenantId, namespace: Namespace, import_id: str, use: Resources) -> int:
     """Let the same archive be imported once more. Gives how many parts were known. Raises StoreUnavailable."""
     with unit_of_work(use.mysql) as work:
-        return Imports(work.connection, tenant_id, namespace).forget(import_id)
+        forgotten = Imports(work.connection, tenant_id, namespace).forget(import_id)
+        if forgotten:
+            Audit(work.connection, tenant_id).wrote(
+                "import_forget", namespaces=[namespace], ids=[import_id], count=forgotten
+            )
+        return forgotten
 
 
 def _known(tenant_id: TenantId, namespace: Namespace, import_id: str, number: int, use: Resources) -> PartView | None:

@@ -12,6 +12,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 
 from pipeline.flows.resources import Resources
 from pipeline.records import DocumentId, Generation, JobId, Namespace, Priority, TenantId, Upload
+from pipeline.stores.audit import Audit
 from pipeline.stores.documents import Documents
 from pipeline.stores.engines import Conflict
 from pipeline.stores.jobs import Ledger, NewItem
@@ -97,6 +98,9 @@ def accept(
             request_id=batch.request_id,
             total=len(items),
             due=len(taken),
+        )
+        Audit(work.connection, batch.tenant_id).wrote(
+            "ingest", namespaces=[batch.namespace], ids=[job_id], count=len(taken), total=len(items)
         )
         if together_with is not None:
             together_with(work.connection, ticket)

@@ -38,6 +38,7 @@ from pipeline.stores.chunks import Chunks
 from pipeline.stores.document_vectors import DocumentVectorRow
 from pipeline.stores.documents import Documents, Source
 from pipeline.stores.imports import mark_chunks
+from pipeline.stores.namespaces import Namespaces
 from pipeline.stores.parents import Parents, parent_counts, parents_lost
 from pipeline.stores.rows import slices
 from pipeline.stores.usage import Purpose
@@ -216,6 +217,7 @@ def mend(tenant_id: TenantId, namespace: Namespace, found: Found, use: Resources
         for document_id, number in left:
             chunks.drop(_generation(tenant_id, namespace, document_id, number))
         _mend_document_vectors(tenant_id, namespace, guilty, use, space)
+        Namespaces(work.connection, tenant_id).revise(namespace)
     log.info("stores_mended", tenant_id=tenant_id, vectors=again_made, dropped=len(going), rows=sum(left.values()))
     return mended + again_made + len(going) + sum(left.values()) + len(found.document_vectors)
 

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from pipeline.core.tokens import count_tokens
 from pipeline.records import ChunkId, TenantId
+from pipeline.stores.audit import Audit
 from pipeline.stores.chunk_edits import ChunkEdits, OwnedChunk
+from pipeline.stores.namespaces import Namespaces
 from pipeline.stores.parents import Parents, replaced
 from pipeline.stores.work import UnitOfWork
 
@@ -22,9 +24,14 @@ def follow_children(tenant_id: TenantId, changed: Sequence[tuple[OwnedChunk, str
     for chunk, text in changed:
         if chunk.parent_id in after:
             after[chunk.parent_id] = replaced(after[chunk.parent_id], chunk.passage.text, text)
+    rewritten: set[ChunkId] = set()
     for parent_id, text in after.items():
         if text and text != known[parent_id]:
             parents.rewrite(parent_id, text, count_tokens(text))
+            rewritten.add(parent_id)
+    places = {chunk.generation.scope.namespace for chunk, _ in changed if chunk.parent_id in rewritten}
+    for namespace in sorted(places):  # a child that searches do not see is still read with its parent
+        Namespaces(work.connection, tenant_id).revise(namespace)
 
 
 def rewrite_parent(tenant_id: TenantId, before: OwnedChunk, text: str, work: UnitOfWork) -> OwnedChunk | None:
@@ -35,6 +42,10 @@ def rewrite_parent(tenant_id: TenantId, before: OwnedChunk, text: str, work: Uni
     current = edits.named([before.chunk_id]).get(before.chunk_id)
     if current is not None and current.version == before.version:
         Parents(work.connection, tenant_id).rewrite(before.chunk_id, text, count_tokens(text))
+        Namespaces(work.connection, tenant_id).revise(before.generation.scope.namespace)
+        Audit(work.connection, tenant_id).wrote(
+            "chunk_edit", namespaces=[before.generation.scope.namespace], ids=[before.chunk_id]
+        )
         return edits.named([before.chunk_id]).get(before.chunk_id)
     return current
 

@@ -57,6 +57,7 @@ def settings_layer(use: Settings, *, strategy: str | None = None) -> dict[str, A
             },
         },
         "rerank": {"top_n": use.rerank_top_n},
+        "privacy": {"kinds": [kind.value for kind in use.mask_kinds]},
         "fallback": {"enabled": use.recall_fallback_enabled, "threshold": use.recall_degrade_threshold},
     }
 

@@ -15,6 +15,9 @@ from pipeline.core.query import Envelope
 from pipeline.flows.answer import compose, render
 from pipeline.flows.arrived import Arrived
 from pipeline.flows.asking import ask_channel
+from pipeline.flows.auditing import search_row
+from pipeline.flows.keeping import may_be_kept
+from pipeline.flows.measuring import answer_fields, measure_answer, measure_channel
 from pipeline.flows.resources import Resources
 from pipeline.records import ChannelName, QueryId, TenantId
 
@@ -37,12 +40,20 @@ def recall(tenant_id: TenantId, query_id: QueryId, channel: Channel, use: Resour
         "channel_answered",
         query_id=query_id,
         request_id=query.request_id,
+        trace_id=query.request_id,
+        tenant_id=query.tenant_id,
+        session_id=query.session_id,
+        experiment_id=query.experiment_id,
         channel=channel.name,
+        source=channel.name,
         status=envelope.status,
         code=envelope.code,
         hits=len(envelope.chunk_ids),
+        score=round(envelope.scores[0], 4) if envelope.scores else None,
         latency_ms=round(elapsed_ms, 2),
+        config_version=query.config_version,
     )
+    measure_channel(envelope, elapsed_ms, use.meter)
     return envelope
 
 
@@ -58,18 +69,22 @@ def answer(tenant_id: TenantId, query_id: QueryId, use: Resources, channels: dic
         elapsed_ms=state.elapsed_ms,
     )
     composed = compose(arrived, use, channels)
-    first = queries.answer(query_id, render(composed))
+    rendered = render(composed)
+    first = queries.answer(
+        query_id,
+        rendered,
+        note=search_row(state.query, composed, use),
+        keep=may_be_kept(state.query, composed, len(rendered), use),
+    )
+    if first:
+        measure_answer(state.query, composed, use.meter, by_tenant=use.settings.metrics_tenants)
     log.info(
         "query_answered",
         query_id=query_id,
-        request_id=state.query.request_id,
         first=first,
         chunks=len(composed.chunks),
         hits=dict(composed.stats.hits),
-        degraded=composed.stats.degraded,
-        degradations=[f"{lost.part}:{lost.code}" for lost in composed.stats.degradations],
-        latency_ms=composed.stats.latency_ms["total"],
-        config_version=state.query.config_version,
+        **answer_fields(state.query, composed),
     )
     return first
 

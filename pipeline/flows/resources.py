@@ -27,6 +27,7 @@ from pipeline.stores.engines import mysql_engine, postgres_engine, redis_client
 from pipeline.stores.governor import FleetGovernor
 from pipeline.stores.job_bells import JobBells
 from pipeline.stores.live_vectors import LiveVectors
+from pipeline.stores.meter import Meter
 from pipeline.stores.queries import Queries
 from pipeline.stores.vector_cache import VectorStore
 from pipeline.stores.vectors import Vectors
@@ -81,6 +82,11 @@ class Resources:
         return redis_client(self.settings)
 
     @cached_property
+    def meter(self) -> Meter:
+        """What is counted and timed, for /v1/metrics."""
+        return Meter(self.quick_redis)
+
+    @cached_property
     def bells(self) -> JobBells:
         """What wakes those who wait for a job or follow it."""
         return JobBells(self.redis)
@@ -96,7 +102,11 @@ class Resources:
     @cached_property
     def usage_book(self) -> UsageBook:
         """What embedding costs."""
-        return UsageBook(lambda: self.mysql, price_per_million=self.settings.embedding_price_per_million)
+        return UsageBook(
+            lambda: self.mysql,
+            price_per_million=self.settings.embedding_price_per_million,
+            meter=lambda: self.meter,
+        )
 
     def _governor(self, account: str) -> FleetGovernor:
         limits = self.settings
@@ -172,6 +182,8 @@ class Resources:
         """Let go of every connection that was made."""
         if "usage_book" in self.__dict__:
             self.usage_book.close()
+        if "meter" in self.__dict__:
+            self.meter.close()
         for name in ("mysql", "postgres"):
             if name in self.__dict__:
                 self.__dict__[name].dispose()

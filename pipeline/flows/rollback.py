@@ -15,6 +15,7 @@ from pipeline.errors import GenerationNotKept, PreconditionFailed
 from pipeline.flows.intake import Ticket, quotas
 from pipeline.flows.resources import Resources
 from pipeline.records import DocumentId, Generation, JobId, Namespace, Scope, TenantId
+from pipeline.stores.audit import Audit
 from pipeline.stores.documents import Documents
 from pipeline.stores.engines import Conflict
 from pipeline.stores.generations import Generations, History
@@ -62,6 +63,9 @@ def roll_back(
         quotas(work.connection, tenant_id, use).check(arriving=1)
         item = NewItem(ordinal=0, document_id=document_id, generation=target.number, body_bytes=size)
         Ledger(work.connection, tenant_id).open(job_id, namespace, request_id, [item])
+        Audit(work.connection, tenant_id).wrote(
+            "rollback", namespaces=[namespace], ids=[document_id], count=1, job_id=job_id, generation=number
+        )
         ticket = Ticket(tenant_id=tenant_id, job_id=job_id, request_id=request_id, total=1, due=1)
         work.after_commit(lambda: ring(ticket))
     return ticket

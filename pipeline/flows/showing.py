@@ -49,6 +49,8 @@ def show(tenant_id: TenantId, prepared: Sequence[Prepared], use: Resources) -> N
             reused = {by_generation[g].claim: 0 if g in vain else by_generation[g].reused for g in generations}
             ledger.succeed(shown, outcome=outcome, reused=reused)
         close(tenant_id, claims, ledger, use, work)
+    use.meter.count("chordwise_documents_shown", len(before))
+    use.meter.count("chordwise_chunks_shown", sum(len(by_generation[g].chunks) for g in before))
     log.info("documents_shown", documents=len(before), chunks=sum(len(by_generation[g].chunks) for g in before))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipeline.core.redaction import redact
 from pipeline.core.tokens import count_tokens
 from pipeline.errors import EmbedderRefused
 from pipeline.models.port import Embedder, Matrix, PaidEmbedder
@@ -34,12 +35,15 @@ def vectors_of(
     """One vector for each text, in order, as ``embedder`` makes them, by default that of the active space.
 
     With an embedder that costs money or time, a text is sent once, however often it occurs; what was answered is kept
-    and counted at once, even if the rest fails. A query goes before everything else. Raises what the embedder raises;
-    the ``indexes`` of EmbedderRefused are those of ``texts``.
+    and counted at once, even if the rest fails. With CHORDWISE_MASK_EMBEDDINGS it gets questions and texts without
+    personal data, both masked alike, or they would not find each other. A query goes before everything else. Raises
+    what the embedder raises; the ``indexes`` of EmbedderRefused are those of ``texts``.
     """
     embedder = embedder or use.embedder
     if not isinstance(embedder, PaidEmbedder):
         return embedder.embed(texts) if timeout_s is None else embedder.embed(texts, timeout_s=timeout_s)
+    if use.settings.mask_embeddings:
+        texts = [redact(text, kinds=use.settings.mask_kinds) for text in texts]
     cache = VectorCache(use.vector_store, tenant_id, model=embedder.model, dimension=embedder.dimension)
     digests = [digest_of(text) for text in texts]
     places: defaultdict[bytes, list[int]] = defaultdict(list)

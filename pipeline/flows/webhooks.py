@@ -16,6 +16,7 @@ from pipeline.core import webhooks as core
 from pipeline.errors import Misconfigured, Unavailable
 from pipeline.flows.resources import Resources
 from pipeline.records import TenantId
+from pipeline.stores.audit import Audit
 from pipeline.stores.deliveries import Deliveries, Sending, claim, prune, tenants_following_progress
 from pipeline.stores.jobs import Ledger
 from pipeline.stores.outbox import Outbox
@@ -54,6 +55,7 @@ def add(tenant_id: TenantId, url: str, events: Sequence[str], use: Resources) ->
         if store.lock() >= MOST_WEBHOOKS:
             raise TooMany(f"There are {MOST_WEBHOOKS} endpoints already, and no more may be added.")
         store.add(webhook_id, url, events, sealed)
+        Audit(work.connection, tenant_id).wrote("webhook_add", ids=[webhook_id])
         made = store.one(webhook_id)
     assert made is not None
     log.info("webhook_added", tenant_id=tenant_id, webhook_id=webhook_id)
@@ -68,6 +70,8 @@ def rotate(tenant_id: TenantId, webhook_id: str, use: Resources, *, overlap_s: f
         store = Webhooks(work.connection, tenant_id)
         store.rotate(webhook_id, sealed, overlap_s=overlap_s)
         found = store.one(webhook_id)
+        if found is not None:
+            Audit(work.connection, tenant_id).wrote("webhook_rotate", ids=[webhook_id])
     return None if found is None else (found, core.secret_text(secret))
 
 

@@ -45,6 +45,7 @@ def mysql_engine(settings: Settings, *, timeout_s: float | None = None, reading:
         max_overflow=settings.mysql_pool_size,
         pool_timeout=seconds,
         pool_recycle=1800,
+        hide_parameters=True,  # an error is logged, and what was to be written may be somebody's text
         # REPEATABLE READ deadlocks when documents are re-indexed side by side.
         **(_READING if reading else {"isolation_level": "READ COMMITTED", "pool_pre_ping": True}),
         connect_args={
@@ -68,6 +69,7 @@ def postgres_engine(settings: Settings, *, timeout_s: float | None = None, readi
         max_overflow=settings.postgres_pool_size,
         pool_timeout=seconds,
         pool_recycle=1800,
+        hide_parameters=True,  # an error is logged, and what was to be written may be somebody's text
         **(_READING if reading else {"pool_pre_ping": True}),
         connect_args={
             "connect_timeout": max(2, min(5, int(seconds))),  # libpq takes nothing below 2

@@ -22,6 +22,16 @@ class NamespaceView:
     created_at: datetime
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """What a namespace shows, as a number that moves with every change of it. ``made_at`` tells a namespace from one of
+    the same name that was deleted; ``revised_at`` is when the number moved last."""
+
+    number: int
+    made_at: datetime
+    revised_at: datetime | None = None
+
+
 class Namespaces:
     """One tenant's namespaces."""
 
@@ -36,6 +46,20 @@ class Namespaces:
         ).bindparams(bindparam("names", expanding=True))
         rows = self._connection.execute(statement, {"tenant": self._tenant_id, "names": list(names)}).scalars()
         return {Namespace(name) for name in rows}
+
+    def revisions(self, names: Sequence[Namespace]) -> dict[Namespace, Revision]:
+        """How often each of these has changed; those that are not there are not in the answer."""
+        rows = self._connection.execute(_REVISIONS, {"tenant": self._tenant_id, "names": list(names)})
+        return {
+            Namespace(row.namespace): Revision(
+                number=row.revision, made_at=as_utc(row.created_at) or now(), revised_at=as_utc(row.revised_at)
+            )
+            for row in rows
+        }
+
+    def revise(self, namespace: Namespace) -> None:
+        """Note, in the transaction that does it, that what the namespace shows changes."""
+        self._connection.execute(_REVISE, {"tenant": self._tenant_id, "namespace": namespace, "now": now()})
 
     def living_documents(self, namespace: Namespace, *, limit: int) -> list[str]:
         """Some documents of a namespace that are shown or on their way."""
@@ -93,3 +117,14 @@ class Namespaces:
             )
             for row in rows
         ]
+
+
+_REVISIONS = text(
+    "SELECT namespace, revision, created_at, revised_at FROM namespaces"
+    " WHERE tenant_id = :tenant AND namespace IN :names"
+).bindparams(bindparam("names", expanding=True))
+
+_REVISE = text(
+    "UPDATE namespaces SET revision = revision + 1, revised_at = :now"
+    " WHERE tenant_id = :tenant AND namespace = :namespace"
+)

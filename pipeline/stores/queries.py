@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import redis
 from pydantic import TypeAdapter
 
 from pipeline.core.query import Envelope, Query
 from pipeline.records import JobId, QueryId, TenantId
+from pipeline.stores.audit import AuditRow
+from pipeline.stores.audit_queue import MOST_WAITING, NOTE, list_key, packed
 from pipeline.stores.engines import redis_errors
 
 WAKE_CHANNEL = "chordwise:wake"
@@ -20,12 +23,15 @@ WAKE_CHANNEL = "chordwise:wake"
 _QUERY: TypeAdapter[Query] = TypeAdapter(Query)
 _ENVELOPE: TypeAdapter[Envelope] = TypeAdapter(Envelope)
 
-# Writes the answer unless there is one, and wakes whoever waits, in one step.
-_ANSWER = """
+# Writes the answer unless there is one, notes it for the audit, keeps it for the same question if it may be kept, and
+# wakes whoever waits, in one step.
+_ANSWER = f"""
 if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HSETNX', KEYS[1], 'answer', ARGV[1]) == 0 then return 0 end
 redis.call('HSET', KEYS[1], 'answer_status', ARGV[2])
 redis.call('EXPIRE', KEYS[1], ARGV[3])
 redis.call('PUBLISH', ARGV[4], ARGV[5])
+{NOTE}
+if ARGV[9] ~= '0' then redis.call('SET', KEYS[3], ARGV[1], 'EX', ARGV[9]) end
 return 1
 """
 
@@ -88,20 +94,60 @@ class Queries:
                 f"{elapsed_ms:.3f}",
             )
 
-    def answer(self, query_id: QueryId, answer: bytes, *, status: str = "succeeded") -> bool:
-        """Store the answer and wake who waits. False if there was one already, or the query is gone."""
+    def answer(
+        self,
+        query_id: QueryId,
+        answer: bytes,
+        *,
+        status: str = "succeeded",
+        note: AuditRow | None = None,
+        keep: tuple[str, int] | None = None,
+    ) -> bool:
+        """Store the answer and wake who waits. False if there was one already, or the query is gone.
+
+        ``note``: what the audit says of it. ``keep``: the key under which the same question finds it, and for how many
+        seconds.
+        """
         with redis_errors():
-            written = self._redis.eval(
-                _ANSWER,
-                1,
-                self._key(query_id),
-                answer.decode(),
-                status,
-                str(self._ttl_s),
-                WAKE_CHANNEL,
-                wake_name("query", self._tenant_id, query_id),
-            )
+            written = self._redis.eval(*self._answering(query_id, answer, status, note, keep))
         return bool(written)
+
+    def open_answered(self, query: Query, answer: bytes, *, note: AuditRow) -> None:
+        """Keep a query whose answer is there already, in one journey."""
+        key = self._key(query.query_id)
+        with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
+            pipe.hset(key, mapping={"query": _QUERY.dump_json(query)})
+            pipe.expire(key, self._ttl_s)
+            pipe.eval(*self._answering(query.query_id, answer, "succeeded", note, None))
+            pipe.execute()
+
+    def kept(self, cache_key: str) -> bytes | None:
+        """The answer that was kept under this key, if it still is."""
+        with redis_errors():
+            found: bytes | None = self._redis.get(self._kept_key(cache_key))  # type: ignore[assignment]
+        return found
+
+    def _answering(
+        self, query_id: QueryId, answer: bytes, status: str, note: AuditRow | None, keep: tuple[str, int] | None
+    ) -> tuple[Any, ...]:
+        """Script, number of keys, keys and arguments."""
+        cache_key, seconds = keep or ("", 0)
+        return (
+            _ANSWER,
+            3,
+            self._key(query_id),
+            list_key(self._tenant_id),
+            self._kept_key(cache_key),
+            answer.decode(),
+            status,
+            str(self._ttl_s),
+            WAKE_CHANNEL,
+            wake_name("query", self._tenant_id, query_id),
+            "" if note is None else packed(note).decode(),
+            self._tenant_id,
+            str(MOST_WAITING),
+            str(seconds),
+        )
 
     def state(self, query_id: QueryId) -> QueryState | None:
         """Everything known of a query, or None if there is no such query any more."""
@@ -119,6 +165,9 @@ class Queries:
 
     def _key(self, query_id: QueryId) -> str:
         return f"{self._tenant_id}:query:{query_id}"
+
+    def _kept_key(self, cache_key: str) -> str:
+        return f"{self._tenant_id}:answer:{cache_key}"
 
 
 def wake_name(kind: str, tenant_id: TenantId, name: QueryId | JobId) -> str:

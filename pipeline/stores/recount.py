@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, text
 
 from pipeline.records import Namespace, TenantId
 from pipeline.stores.engines import mysql_errors
-from pipeline.stores.rows import insert_many
+from pipeline.stores.rows import insert_many, now
 from pipeline.stores.statistics import Statistics
 
 _TERMS_AT_ONCE = 500_000  # counted in one pass: about 100 MB
@@ -92,10 +92,10 @@ def _add(connection: Connection, tenant_id: TenantId, namespace: Namespace, foun
     )
     connection.execute(
         text(
-            "UPDATE namespaces SET chunk_count = chunk_count + :chunks, term_count = term_count + :terms"
-            " WHERE tenant_id = :tenant AND namespace = :namespace"
+            "UPDATE namespaces SET chunk_count = chunk_count + :chunks, term_count = term_count + :terms,"
+            " revision = revision + 1, revised_at = :now WHERE tenant_id = :tenant AND namespace = :namespace"
         ),
-        {"tenant": tenant_id, "namespace": namespace, "chunks": found.chunks, "terms": found.terms},
+        {"tenant": tenant_id, "namespace": namespace, "chunks": found.chunks, "terms": found.terms, "now": now()},
     )
 
 

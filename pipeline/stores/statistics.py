@@ -19,6 +19,7 @@ import orjson
 from sqlalchemy import Connection, bindparam, text
 
 from pipeline.records import Namespace, TenantId
+from pipeline.stores.namespaces import Namespaces
 from pipeline.stores.rows import now, slices
 
 _TERMS_AT_ONCE = 20_000
@@ -62,7 +63,8 @@ class Statistics:
         return {token: count for token, count in rows if count > 0}
 
     def count(self, namespace: Namespace, added: Iterable[Sequence[str]], removed: Iterable[Sequence[str]]) -> None:
-        """Take chunks that become shown into the statistics, and those that cease to be shown out of them.
+        """Take chunks that become shown into the statistics, and those that cease to be shown out of them. The
+        namespace's revision moves, so that no answer from before is given again.
 
         Must run in the transaction that moves the pointer, so that no count is ever lost or made twice.
         """
@@ -74,7 +76,8 @@ class Statistics:
             terms += sign * sum(map(len, listed))
             (changes.update if sign > 0 else changes.subtract)(chain.from_iterable(map(set, listed)))
         self._connection.execute(
-            _RESIZE, {"tenant": self._tenant_id, "namespace": namespace, "chunks": chunks, "terms": terms}
+            _RESIZE,
+            {"tenant": self._tenant_id, "namespace": namespace, "chunks": chunks, "terms": terms, "now": now()},
         )
         if len(changes) <= _SMALL:
             self._add(namespace, changes)
@@ -91,6 +94,7 @@ class Statistics:
         if not waiting:
             return
         changes = _unpacked([body for _, body in waiting])
+        Namespaces(self._connection, self._tenant_id).revise(namespace)  # first, as everywhere: count() locks it first
         self._add(namespace, changes)
         self._connection.execute(_ADDED, {**values, "ids": [change_id for change_id, _ in waiting]})
 
@@ -157,8 +161,8 @@ _ADD = (
 )
 
 _RESIZE = text(
-    "UPDATE namespaces SET chunk_count = chunk_count + :chunks, term_count = term_count + :terms"
-    " WHERE tenant_id = :tenant AND namespace = :namespace"
+    "UPDATE namespaces SET chunk_count = chunk_count + :chunks, term_count = term_count + :terms,"
+    " revision = revision + 1, revised_at = :now WHERE tenant_id = :tenant AND namespace = :namespace"
 )
 
 _SIZES = text(

@@ -6,10 +6,12 @@ import hashlib
 import re
 import secrets
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Connection, text
 
-from pipeline.records import TenantId
+from pipeline.records import Actor, TenantId
+from pipeline.stores.audit import Audit
 from pipeline.stores.rows import now
 
 TENANT_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -25,6 +27,13 @@ class Principal:
 
     tenant_id: TenantId
     scopes: frozenset[str]
+    key_id: str = ""
+    key_name: str = ""
+
+    @property
+    def actor(self) -> Actor:
+        """What may be written down of who asks."""
+        return Actor(key_id=self.key_id, key_name=self.key_name, scopes=tuple(sorted(self.scopes)))
 
 
 def tenant_of(api_key: str) -> TenantId | None:
@@ -36,6 +45,11 @@ def tenant_of(api_key: str) -> TenantId | None:
 def hashed(api_key: str) -> bytes:
     """What is kept of a key. Plain SHA-256 is enough: the secret has 190 bits of its own."""
     return hashlib.sha256(api_key.encode()).digest()
+
+
+def key_id_of(key_hash: bytes) -> str:
+    """How the audit names a key: 16 hexadecimal digits of its hash, from which nobody gets the key."""
+    return key_hash[:8].hex()
 
 
 class Tenants:
@@ -63,6 +77,7 @@ class Tenants:
             ),
             {"tenant": self._tenant_id, "hash": hashed(key), "name": name, "scopes": " ".join(scopes), "now": now()},
         )
+        self._note("key_issue", key, name=name, scopes=list(scopes))
         return key
 
     def revoke_key(self, api_key: str) -> bool:
@@ -74,15 +89,24 @@ class Tenants:
             ),
             {"tenant": self._tenant_id, "hash": hashed(api_key), "now": now()},
         )
+        if result.rowcount == 1:
+            self._note("key_revoke", api_key)
         return result.rowcount == 1
+
+    def _note(self, action: str, api_key: str, **detail: Any) -> None:
+        Audit(self._connection, self._tenant_id).wrote(action, ids=[key_id_of(hashed(api_key))], **detail)
 
     def principal(self, api_key: str) -> Principal | None:
         """Who the key stands for, or None if it is unknown, revoked or expired."""
-        scopes = self._connection.execute(
+        digest = hashed(api_key)
+        row = self._connection.execute(
             text(
-                "SELECT scopes FROM api_keys WHERE tenant_id = :tenant AND key_hash = :hash"
+                "SELECT scopes, name FROM api_keys WHERE tenant_id = :tenant AND key_hash = :hash"
                 " AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now)"
             ),
-            {"tenant": self._tenant_id, "hash": hashed(api_key), "now": now()},
-        ).scalar_one_or_none()
-        return None if scopes is None else Principal(tenant_id=self._tenant_id, scopes=frozenset(scopes.split()))
+            {"tenant": self._tenant_id, "hash": digest, "now": now()},
+        ).one_or_none()
+        if row is None:
+            return None
+        scopes = frozenset(row.scopes.split())
+        return Principal(tenant_id=self._tenant_id, scopes=scopes, key_id=key_id_of(digest), key_name=row.name)

@@ -51,6 +51,7 @@ def served(fresh: Settings, tmp_path: Path) -> Iterator[Served]:
             "CHORDWISE_EMBEDDING_DIM": str(DIMENSION),
             "CHORDWISE_LLM_MODEL": "a-language-model",
             "CHORDWISE_LLM_TIMEOUT_S": "0.8",
+            "CHORDWISE_RESULT_CACHE_TTL_S": "0",  # every query is to ask the service
             "OPENAI_BASE_URL": service.url,
             "OPENAI_API_KEY": "not-a-real-key",
         }

@@ -65,6 +65,7 @@ def mini(settings: Settings, use, tmp_path_factory) -> Iterator[MiniStack]:
             "CHORDWISE_BROKER_URL": redis_url.render_as_string(False),
             "CHORDWISE_GATEWAY_PORT": str(port),
             "CHORDWISE_QUERY_DEADLINE_MS": str(int(DEADLINE_S * 1000)),
+            "CHORDWISE_RESULT_CACHE_TTL_S": "0",  # every query is to run here
         }
         with (
             process("api_gateway", log=logs / "gateway.log", **environment),

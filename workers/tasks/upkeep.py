@@ -6,7 +6,7 @@ import threading
 
 from celery import shared_task
 
-from pipeline.flows import backfill, upkeep, webhooks
+from pipeline.flows import auditing, backfill, upkeep, webhooks
 from pipeline.flows import reconcile as reconciling
 from workers.base import LoggedTask
 from workers.dispatch import ring_for
@@ -24,6 +24,12 @@ def sweep() -> None:
 def migrate() -> None:
     """Go on with a move to another embedding model, if there is one."""
     backfill.step(for_ingestion())
+
+
+@shared_task(name=TaskName.AUDIT.value, base=LoggedTask)
+def audit() -> None:
+    """Bring searches into the audit, and forget what is too old for it."""
+    auditing.keep(for_ingestion())
 
 
 @shared_task(name=TaskName.RECONCILE.value, base=LoggedTask)

@@ -1,0 +1,110 @@
+"""What all processes counted together, and what waits in the broker, as Prometheus reads it. Every gateway shows the
+same figures."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+import redis
+from prometheus_client import REGISTRY, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+from pipeline.flows.resources import Resources
+from pipeline.metrics import METRICS, MetricSpec
+from pipeline.stores.audit_queue import AuditQueue
+from pipeline.stores.broker import Depth, queue_depths
+from pipeline.stores.meter import Field, read_totals, read_window
+from workers.names import Queue
+
+
+class FleetMetrics:
+    """The figures as they were read for this very page; none while Redis does not answer, for old ones would say that
+    all is well."""
+
+    def __init__(self) -> None:
+        self._totals: Mapping[Field, float] = {}
+        self._window: Mapping[Field, float] = {}
+        self._depths: Mapping[str, Depth] | None = None
+        self._audit: tuple[int, int] | None = None
+
+    def read(self, use: Resources, broker: redis.Redis | None) -> None:
+        """Take over what stands in Redis. ``broker``: where messages wait, if that is a Redis. Raises Unavailable."""
+        self._totals, self._window, self._depths, self._audit = {}, {}, None, None
+        queue = AuditQueue(use.quick_redis)
+        self._totals = read_totals(use.quick_redis)
+        self._window = read_window(use.quick_redis, now=time.time())
+        self._audit = (queue.waiting(), queue.lost())
+        if broker is not None:
+            self._depths = queue_depths(broker, [queue.value for queue in Queue], now=time.time())
+
+    def collect(self) -> Iterator[Metric]:
+        """Each metric of the list, with what was counted of it."""
+        mine: defaultdict[str, dict[tuple[str, ...], dict[str, float]]] = defaultdict(dict)
+        for (name, part, labels), value in self._totals.items():
+            mine[name].setdefault(labels, {})[part] = value
+        for spec in METRICS.values():
+            yield _family(spec, mine[spec.name])
+        yield _success_rate(self._window)
+        yield from self._waiting()
+
+    def _waiting(self) -> Iterator[Metric]:
+        messages = GaugeMetricFamily("chordwise_queue_messages", "Messages that no worker has taken.", labels=["queue"])
+        oldest = GaugeMetricFamily(
+            "chordwise_queue_oldest_seconds", "How long the next message of a queue has waited.", labels=["queue"]
+        )
+        unacked = GaugeMetricFamily("chordwise_queue_unacked", "Messages that workers have taken and not done with.")
+        for queue, depth in (self._depths or {}).items():
+            messages.add_metric([queue], depth.messages)
+            oldest.add_metric([queue], depth.oldest_s)
+            unacked.samples = []
+            unacked.add_metric([], depth.unacked)
+        yield from (messages, oldest, unacked)
+        waiting = GaugeMetricFamily("chordwise_audit_waiting", "Searches that are not in the audit yet.")
+        lost = CounterMetricFamily("chordwise_audit_lost", "Searches that the audit has lost, as too many waited.")
+        if self._audit is not None:
+            waiting.add_metric([], self._audit[0])
+            lost.add_metric([], self._audit[1])
+        yield from (waiting, lost)
+
+
+def _family(spec: MetricSpec, series: Mapping[tuple[str, ...], Mapping[str, float]]) -> Metric:
+    if spec.kind == "histogram":
+        histogram = HistogramMetricFamily(spec.name, spec.help, labels=list(spec.labels))
+        for labels, parts in sorted(series.items()):
+            so_far, buckets = 0.0, []
+            for bound in (*map(str, spec.buckets), "+Inf"):
+                so_far += parts.get(bound, 0.0)
+                buckets.append((bound, so_far))
+            histogram.add_metric(list(labels), buckets, sum_value=parts.get("sum", 0.0))
+        return histogram
+    # A counter of prometheus_client is always called …_total; the designs' names are kept as they are.
+    exact = spec.kind == "exact_counter"
+    family: Metric = (
+        Metric(spec.name, spec.help, "unknown")
+        if exact
+        else CounterMetricFamily(spec.name, spec.help, labels=list(spec.labels))
+    )
+    name = spec.name if exact else f"{spec.name}_total"
+    for labels, parts in sorted(series.items() if series or spec.labels else [((), {"": 0.0})]):
+        family.add_sample(name, dict(zip(spec.labels, labels, strict=True)), parts.get("", 0.0))
+    return family
+
+
+def _success_rate(window: Mapping[Field, float]) -> Metric:
+    """Of the queries of the last five minutes; not there when there were none."""
+    family = GaugeMetricFamily(
+        "recall_success_rate", "Share of the last five minutes' queries that any source answered."
+    )
+    asked = sum(value for (name, _, _), value in window.items() if name == "chordwise_queries")
+    good = sum(
+        value for (name, _, labels), value in window.items() if name == "chordwise_queries" and labels[0] == "succeeded"
+    )
+    if asked:
+        family.add_metric([], good / asked)
+    return family
+
+
+FLEET = FleetMetrics()
+REGISTRY.register(FLEET)

@@ -1,0 +1,43 @@
+"""Answers without personal data: the text of hits, masked before anything is made of it.
+
+Masking comes after the ranking, so that it changes no order, and before highlights, context and token counts, so that
+every place they name is a place in what is sent. Ids, scores and the question itself are left as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pipeline.core.hits import Hydrated
+from pipeline.core.redaction import Kind, redact
+
+_IDS = frozenset({"parent_id", "chapter_id"})
+
+
+def masked(hit: Hydrated, *, kinds: Collection[Kind] = tuple(Kind)) -> Hydrated:
+    """``hit`` with its text, title, headings and the text in its metadata masked."""
+    return replace(
+        hit,
+        title=None if hit.title is None else redact(hit.title, kinds=kinds),
+        text=redact(hit.text, kinds=kinds),
+        heading_path=tuple(redact(heading, kinds=kinds) for heading in hit.heading_path),
+        metadata={name: value if name in _IDS else _masked_value(value, kinds) for name, value in hit.metadata.items()},
+    )
+
+
+def masked_texts(texts: Mapping[str, str], *, kinds: Collection[Kind] = tuple(Kind)) -> dict[str, str]:
+    """What is read with hits, masked."""
+    return {chunk_id: redact(text, kinds=kinds) for chunk_id, text in texts.items()}
+
+
+def _masked_value(value: Any, kinds: Collection[Kind]) -> Any:
+    """Strings at any depth of a JSON value; numbers are no text, and names of fields are the tenant's own."""
+    if isinstance(value, str):
+        return redact(value, kinds=kinds)
+    if isinstance(value, Mapping):
+        return {name: _masked_value(one, kinds) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_masked_value(one, kinds) for one in value]
+    return value

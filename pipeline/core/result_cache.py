@@ -1,0 +1,46 @@
+"""When two queries ask the same, so that the answer to one is the answer to the other."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime
+from typing import Final
+
+from pipeline.core.query import Query
+from pipeline.records import Namespace
+
+# Who asks, when, and how it is filed: nothing in an answer depends on them but its own id and time.
+NOT_ASKED: Final = frozenset(
+    {"query_id", "request_id", "created_at", "deadline_at", "session_id", "asked_by", "trace", "cache_key"}
+)
+
+# A query that begins sooner after a change may still be shown what was there before it; see `flows.answer`.
+SETTLES_AFTER_S: Final = 5.0
+
+_FORMAT: Final = 1  # to be raised when the same settings begin to give other answers
+
+
+def cache_key(query: Query, *, revisions: Mapping[Namespace, str], installation: str) -> str:
+    """A digest of all that an answer depends on: the tenant, every setting of the query, what each of its namespaces
+    shows (``revisions``), the installation's own settings, and the hour, as decay and a language model's idea of what
+    is recent depend on the present.
+
+    A field that is added to queries is part of it unless it is named in ``NOT_ASKED``.
+    """
+    parts = {
+        "format": _FORMAT,
+        "query": {name: value for name, value in asdict(query).items() if name not in NOT_ASKED},
+        "revisions": {name: revisions[name] for name in query.namespaces},
+        "installation": installation,
+        "hour": int(query.created_at // 3600),
+    }
+    # Not orjson: what somebody filters by may be a number that it does not write.
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def has_settled(query: Query, revised_at: datetime | None) -> bool:
+    """Whether a namespace's last change is so long ago that the query can see nothing from before it."""
+    return revised_at is None or query.created_at - revised_at.timestamp() > SETTLES_AFTER_S

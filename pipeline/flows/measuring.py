@@ -1,0 +1,77 @@
+"""What is counted, timed and logged of a query, taken from its answer: one place, so that no step has to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline.core.query import Answer, Envelope, Query
+from pipeline.records import ChannelName
+from pipeline.stores.meter import Meter
+
+_NO_STEP = frozenset({"total", *(channel.value for channel in ChannelName)})
+
+
+def measure_channel(envelope: Envelope, elapsed_ms: float, meter: Meter) -> None:
+    """One channel's part. What timed out has its time too: without it, the slowest would be missing."""
+    channel = envelope.channel.value
+    meter.count("chordwise_channel_answers", channel=channel, status=envelope.status)
+    meter.observe("chordwise_channel_seconds", elapsed_ms / 1000, channel=channel)
+    meter.observe("recall_source_latency_ms", elapsed_ms, source=channel)
+    if envelope.status == "ok":
+        meter.observe("chordwise_channel_hits", len(envelope.chunk_ids), channel=channel)
+    elif envelope.status == "timeout":
+        meter.count("recall_timeout_count", source=channel)
+
+
+def measure_answer(query: Query, answer: Answer, meter: Meter, *, by_tenant: bool = False) -> None:
+    """A whole answer. A kept one counts as a query, and for nothing else but its time."""
+    stats = answer.stats
+    succeeded = answer.status == "succeeded" and bool(stats.hits)
+    status = "succeeded" if succeeded else "failed"
+    meter.count("chordwise_queries", status=status, degraded=str(stats.degraded).lower())
+    total_ms = stats.latency_ms.get("total", 0.0)
+    meter.observe("chordwise_query_seconds", total_ms / 1000, cached=str(stats.cached).lower())
+    meter.observe("recall_total_latency_ms", total_ms)
+    if by_tenant:
+        meter.count("chordwise_tenant_queries", tenant=query.tenant_id)
+    if stats.experiment_bucket is not None:
+        meter.count("recall_experiment_bucket", bucket=stats.experiment_bucket)
+    if stats.cached:
+        return
+    for step, elapsed_ms in stats.latency_ms.items():
+        if step not in _NO_STEP:
+            meter.observe("chordwise_query_step_seconds", elapsed_ms / 1000, step=step)
+    meter.observe("chordwise_answer_chunks", len(answer.chunks))
+    for chunk in answer.chunks:
+        meter.count("chordwise_returned_chunks", channel=chunk.source)
+    if stats.rerank_lift is not None:
+        meter.observe("chordwise_rerank_lift", stats.rerank_lift)
+    if stats.degraded:
+        meter.count("recall_degrade_count")
+    for lost in stats.degradations:
+        meter.count("chordwise_degradations", part=lost.part, code=lost.code)
+        if lost.code == "no_answer":  # a task that never came back is not among the envelopes
+            meter.count("recall_timeout_count", source=lost.part)
+
+
+def answer_fields(query: Query, answer: Answer) -> dict[str, Any]:
+    """The fields of ``query_answered``: ids, numbers and names, never text."""
+    stats, best = answer.stats, answer.chunks[0] if answer.chunks else None
+    return {
+        "trace_id": query.request_id,
+        "request_id": query.request_id,
+        "tenant_id": query.tenant_id,
+        "session_id": query.session_id,
+        "experiment_id": query.experiment_id,
+        "experiment_bucket": stats.experiment_bucket,
+        "status": answer.status,
+        "source": None if best is None else best.source,
+        "score": None if best is None else round(best.score, 4),
+        "source_share": dict(stats.source_share),
+        "latency_ms": stats.latency_ms.get("total"),
+        "degraded": stats.degraded,
+        "degradations": [f"{lost.part}:{lost.code}" for lost in stats.degradations],
+        "cached": stats.cached,
+        "profile": stats.profile,
+        "config_version": stats.config_version,
+    }

@@ -1,0 +1,83 @@
+"""Every metric that the fleet adds up in Redis: its name, its unit, its labels. The gateway renders them all.
+
+Names that begin with ``recall_`` are those the designs gave; they say the same as ours, in milliseconds. Labels are
+channels, steps, codes and outcomes, never ids; a tenant is one only if CHORDWISE_METRICS_TENANTS says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+MetricKind = Literal["counter", "exact_counter", "histogram"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricSpec:
+    """One metric. A ``counter`` is rendered with ``_total`` after its name, an ``exact_counter`` under the name itself.
+    ``buckets``: upper bounds of a histogram, in the unit of the name."""
+
+    name: str
+    kind: MetricKind
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+
+_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_LONG_SECONDS: Final = (0.005, 0.02, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
+_MILLISECONDS: Final = tuple(seconds * 1000 for seconds in _SECONDS)
+_COUNTS: Final = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
+_LIFTS: Final = (-0.5, -0.2, -0.1, -0.05, -0.01, 0.0, 0.01, 0.05, 0.1, 0.2, 0.5)
+
+
+def _counter(name: str, help: str, *labels: str) -> MetricSpec:
+    return MetricSpec(name=name, kind="counter", help=help, labels=labels)
+
+
+def _exact(name: str, help: str, *labels: str) -> MetricSpec:
+    return MetricSpec(name=name, kind="exact_counter", help=help, labels=labels)
+
+
+def _histogram(name: str, help: str, buckets: tuple[float, ...], *labels: str) -> MetricSpec:
+    return MetricSpec(name=name, kind="histogram", help=help, labels=labels, buckets=buckets)
+
+
+METRICS: Final[dict[str, MetricSpec]] = {
+    spec.name: spec
+    for spec in (
+        _counter("chordwise_queries", "Answered queries. status: whether any channel answered.", "status", "degraded"),
+        _counter("chordwise_tenant_queries", "Answered queries by tenant, if the installation wants it.", "tenant"),
+        _histogram("chordwise_query_seconds", "From accepting a query to its stored answer.", _SECONDS, "cached"),
+        _histogram("chordwise_query_step_seconds", "One step of putting an answer together.", _SECONDS, "step"),
+        _counter(
+            "chordwise_channel_answers", "What channels came back with: ok, failed, timeout.", "channel", "status"
+        ),
+        _histogram("chordwise_channel_seconds", "One channel's part of a query.", _SECONDS, "channel"),
+        _histogram("chordwise_channel_hits", "Chunks one channel found for a query.", _COUNTS, "channel"),
+        _histogram("chordwise_answer_chunks", "Chunks in an answer.", _COUNTS),
+        _counter("chordwise_returned_chunks", "Returned chunks, by their strongest channel.", "channel"),
+        _histogram("chordwise_rerank_lift", "What reranking moved in the first places, per query.", _LIFTS),
+        _counter("chordwise_degradations", "Losses named in answers.", "part", "code"),
+        _counter("chordwise_result_cache", "Look-ups of kept answers: hit, miss.", "result"),
+        _counter(
+            "chordwise_breaker_changes", "Breakers that opened, closed, or let one call through.", "part", "state"
+        ),
+        _counter("chordwise_model_requests", "Requests to model services, by what for.", "purpose"),
+        _counter("chordwise_model_tokens", "Tokens sent to and got from model services.", "purpose"),
+        _counter("chordwise_model_cached_texts", "Texts whose vectors were known already.", "purpose"),
+        _counter("chordwise_documents_shown", "Documents that became searchable."),
+        _counter("chordwise_chunks_shown", "Chunks that became searchable."),
+        _counter("chordwise_tasks", "Tasks that ended.", "task", "state"),
+        _histogram("chordwise_task_seconds", "How long tasks ran.", _LONG_SECONDS, "task"),
+        _histogram("recall_total_latency_ms", "From accepting a query to its stored answer.", _MILLISECONDS),
+        _histogram("recall_source_latency_ms", "One source's part of a query.", _MILLISECONDS, "source"),
+        _exact("recall_degrade_count", "Answers in which something was lost."),
+        _exact("recall_timeout_count", "Sources that did not answer in time.", "source"),
+        _exact("recall_experiment_bucket", "Queries by bucket of their experiment.", "bucket"),
+    )
+}
+
+# What is also kept by the minute, for figures of the last minutes: recall_success_rate.
+WINDOWED: Final = frozenset({"chordwise_queries"})
+WINDOW_MINUTES: Final = 5

@@ -1,0 +1,197 @@
+"""Who did what, when, to what: rows that are written with the deed and never changed.
+
+A write notes itself in its own transaction, so that neither stands without the other. A search notes itself in Redis
+together with its answer (`pipeline.stores.queries`) and is brought here soon after (`pipeline.flows.auditing`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import uuid
+from collections.abc import Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+from pipeline.records import Actor, TenantId
+from pipeline.stores.rows import as_utc, insert_many, now, to_json, to_naive
+
+MOST_IDS = 100  # of what one row names; `count` tells of all
+
+SEARCH = "search"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRow:
+    """One deed. ``ids``: the documents found, or what was written, the first hundred. ``count``: how many there were.
+
+    ``query_hash`` tells whether two searches asked the same; ``query_text`` is kept only if the installation says so.
+    """
+
+    audit_id: str
+    at: datetime
+    action: str
+    actor: Actor = field(default_factory=Actor)
+    request_id: str = ""
+    namespaces: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    count: int = 0
+    status: str = "succeeded"
+    query_hash: str | None = None
+    query_text: str | None = None
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditFilter:
+    """Which rows; ``since`` is included and ``until`` is not."""
+
+    action: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Acting:
+    actor: Actor
+    request_id: str
+
+
+_NOBODY = _Acting(Actor(), "")
+_ACTING: ContextVar[_Acting | None] = ContextVar("chordwise_acting", default=None)
+
+
+def act_as(actor: Actor, *, request_id: str) -> None:
+    """From here on in this context, threads that it starts included, whoever writes is this one."""
+    _ACTING.set(_Acting(actor, request_id))
+
+
+def query_hash(tenant_id: TenantId, query_text: str, *, secret: str | None) -> str:
+    """The same for the same question of one tenant, 64 hexadecimal digits. With the installation's ``secret`` nobody
+    else can try questions against it; without one it is a plain SHA-256."""
+    message = f"{tenant_id}\x1f{query_text}".encode()
+    return hmac.new(secret.encode(), message, "sha256").hexdigest() if secret else hashlib.sha256(message).hexdigest()
+
+
+class Audit:
+    """One tenant's deeds."""
+
+    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
+        self._connection = connection
+        self._tenant_id = tenant_id
+
+    def wrote(
+        self,
+        action: str,
+        *,
+        namespaces: Sequence[str] = (),
+        ids: Sequence[str] = (),
+        count: int | None = None,
+        **detail: Any,
+    ) -> None:
+        """Note a write in the transaction that makes it. Who it was is taken from the context (``act_as``)."""
+        acting = _ACTING.get() or _NOBODY
+        row = AuditRow(
+            audit_id=str(uuid.uuid4()),
+            at=now(),
+            action=action,
+            actor=acting.actor,
+            request_id=acting.request_id,
+            namespaces=tuple(namespaces),
+            ids=tuple(ids[:MOST_IDS]),
+            count=len(ids) if count is None else count,
+            detail=detail,
+        )
+        self.add([row])
+
+    def add(self, rows: Sequence[AuditRow]) -> None:
+        """Keep these; one that is there already stays as it is."""
+        insert_many(
+            self._connection,
+            _ADD,
+            [
+                (
+                    self._tenant_id,
+                    to_naive(row.at),
+                    row.audit_id,
+                    row.action,
+                    row.actor.key_id,
+                    row.actor.key_name,
+                    " ".join(row.actor.scopes),
+                    row.request_id.encode("ascii", "replace").decode()[:128],
+                    to_json(list(row.namespaces)),
+                    to_json(list(row.ids)),
+                    row.count,
+                    row.status,
+                    row.query_hash,
+                    row.query_text,
+                    to_json(row.detail),
+                )
+                for row in rows
+            ],
+        )
+
+    def page(self, wanted: AuditFilter, *, before: tuple[datetime, str] | None, limit: int) -> list[AuditRow]:
+        """Rows, newest first, those before the given place."""
+        conditions = ["tenant_id = :tenant"]
+        values: dict[str, Any] = {"tenant": self._tenant_id, "limit": limit}
+        if wanted.action is not None:
+            conditions.append("action = :action")
+            values["action"] = wanted.action
+        if wanted.since is not None:
+            conditions.append("at >= :since")
+            values["since"] = to_naive(wanted.since)
+        if wanted.until is not None:
+            conditions.append("at < :until")
+            values["until"] = to_naive(wanted.until)
+        if before is not None:
+            conditions.append("(at < :before OR (at = :before AND audit_id < :id))")
+            values |= {"before": to_naive(before[0]), "id": before[1]}
+        statement = f"{_PAGE} WHERE {' AND '.join(conditions)} ORDER BY at DESC, audit_id DESC LIMIT :limit"
+        return [_row(row) for row in self._connection.execute(text(statement), values)]
+
+    def forget(self, before: datetime, *, limit: int) -> int:
+        """Drop some rows from before a moment. Gives how many."""
+        values = {"tenant": self._tenant_id, "before": to_naive(before), "limit": limit}
+        return self._connection.execute(_FORGET, values).rowcount
+
+
+def tenants_with_audit(connection: Connection) -> list[TenantId]:
+    """Whose deeds are noted; reads nothing but their ids."""
+    return [TenantId(each) for each in connection.execute(text("SELECT DISTINCT tenant_id FROM audit")).scalars()]
+
+
+def _row(row: Any) -> AuditRow:
+    at = as_utc(row.at)
+    assert at is not None
+    return AuditRow(
+        audit_id=row.audit_id,
+        at=at,
+        action=row.action,
+        actor=Actor(key_id=row.key_id, key_name=row.key_name, scopes=tuple(row.scopes.split())),
+        request_id=row.request_id,
+        namespaces=tuple(json.loads(row.namespaces)),
+        ids=tuple(json.loads(row.ids)),
+        count=row.entries,
+        status=row.status,
+        query_hash=row.query_hash,
+        query_text=row.query_text,
+        detail=json.loads(row.detail),
+    )
+
+
+_COLUMNS = (
+    "at, audit_id, action, key_id, key_name, scopes, request_id, namespaces, ids, entries, status, query_hash,"
+    " query_text, detail"
+)
+
+_ADD = f"INSERT IGNORE INTO audit (tenant_id, {_COLUMNS}) VALUES ({', '.join(['%s'] * 15)})"
+
+_PAGE = f"SELECT {_COLUMNS} FROM audit"
+
+_FORGET = text("DELETE FROM audit WHERE tenant_id = :tenant AND at < :before LIMIT :limit")

@@ -1,0 +1,72 @@
+"""Ask queries of the real stores without Celery: every channel, then the callback, in this process."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import replace
+from typing import Any, Protocol
+
+import orjson
+
+from pipeline.core.plan import ChannelPlan, Plan, RetrievePlan
+from pipeline.core.query import Query
+from pipeline.flows import recall
+from pipeline.flows.channels import make_channels
+from pipeline.flows.resources import Resources
+from pipeline.records import Namespace, QueryId, TenantId
+
+
+class Place(Protocol):
+    """Where to ask."""
+
+    use: Resources
+    tenant: TenantId
+    namespace: Namespace
+
+
+PATIENT = ChannelPlan(timeout_ms=2000)
+BOTH = RetrievePlan(channels={"keyword": replace(PATIENT, weight=0.7), "semantic": replace(PATIENT, weight=0.3)})
+
+
+class Asker:
+    """One tenant's questions in one namespace."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._channels = make_channels(place.use)
+
+    def query(self, question: str, **settings: Any) -> Query:
+        """A question, not asked yet."""
+        now = time.time()
+        given: dict[str, Any] = {
+            "namespaces": (self.place.namespace,),
+            "plan": Plan(top_k=5, retrieve=BOTH),
+            **settings,
+        }
+        return Query(
+            query_id=QueryId(str(uuid.uuid4())),
+            tenant_id=self.place.tenant,
+            request_id=f"request-{uuid.uuid4().hex[:8]}",
+            query_text=question,
+            created_at=now,
+            deadline_at=now + 10,
+            **given,
+        )
+
+    def ask(self, query: Query) -> dict[str, Any]:
+        """The answer as it is stored."""
+        use, tenant = self.place.use, self.place.tenant
+        use.queries(tenant).open(query)
+        for name in query.channels:
+            recall.recall(tenant, query.query_id, self._channels[name], use)
+        recall.answer(tenant, query.query_id, use, self._channels)
+        state = use.queries(tenant).state(query.query_id)
+        assert state is not None
+        assert state.answer is not None
+        found: dict[str, Any] = orjson.loads(state.answer)
+        return found
+
+    def ask_for(self, question: str, **settings: Any) -> dict[str, Any]:
+        """The same in one step."""
+        return self.ask(self.query(question, **settings))

@@ -1,0 +1,103 @@
+"""The alert rules: what they watch is there, and Prometheus can read them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import fakeredis
+import pytest
+import yaml
+from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from api_gateway.fleet_metrics import FleetMetrics
+from api_gateway.metrics import AlignmentMetrics, BacklogMetrics
+from pipeline.flows.resources import Resources
+from pipeline.metrics import METRICS
+from pipeline.settings import load
+from pipeline.stores.backlog import STATES, Backlog
+from pipeline.stores.reconciling import KINDS, Totals
+from tests.support.project import ROOT
+
+RULES = [
+    rule
+    for group in yaml.safe_load((ROOT / "compose/prometheus/alerts.yaml").read_text(encoding="utf-8"))["groups"]
+    for rule in group["rules"]
+]
+_NAME = re.compile(r"\b(?:chordwise|recall)_[a-z_]+\b")
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[dict[str, set[str]]]:
+    """Every sample name of a page on which everything has something to tell, with its labels."""
+    client = fakeredis.FakeRedis()
+    use = Resources(load())
+    use.__dict__["quick_redis"] = client
+    for spec in METRICS.values():
+        labels = dict.fromkeys(spec.labels, "x")
+        if spec.kind == "histogram":
+            use.meter.observe(spec.name, 1.0, **labels)
+        else:
+            use.meter.count(spec.name, **labels)
+    use.meter.flush()
+    fleet, alignment, backlog = FleetMetrics(), AlignmentMetrics(), BacklogMetrics()
+    fleet.read(use, client)
+    alignment.totals = Totals(counted=dict.fromkeys([*KINDS, "repaired", "chunks"], 1), last_run=1.0)
+    backlog.seen = Backlog(
+        items=dict.fromkeys(STATES, 1), oldest_s=dict.fromkeys(STATES, 1.0), dead_letters={"rejected": 1}
+    )
+    registry = CollectorRegistry()
+    for each in (fleet, alignment, backlog):
+        registry.register(each)  # type: ignore[arg-type]
+    text = generate_latest(registry).decode() + generate_latest(REGISTRY).decode()
+    found: dict[str, set[str]] = {}
+    for family in text_string_to_metric_families(text):
+        found.setdefault(family.name, set())
+        found.setdefault(f"{family.name}_total", set())
+        for sample in family.samples:
+            found.setdefault(sample.name, set()).update(sample.labels)
+    yield found
+    use.meter.close()
+    client.close()
+
+
+class DescribeAlerts:
+    @pytest.mark.parametrize("rule", RULES, ids=[rule["alert"] for rule in RULES])
+    def it_watches_only_what_is_shown(self, rule: dict[str, Any], page: dict[str, set[str]]):
+        watched = _NAME.findall(rule["expr"])
+        assert watched
+        assert [name for name in watched if name not in page] == []
+
+    @pytest.mark.parametrize("rule", RULES, ids=[rule["alert"] for rule in RULES])
+    def it_selects_by_labels_that_there_are(self, rule: dict[str, Any], page: dict[str, set[str]]):
+        for name, selected in re.findall(r"((?:chordwise|recall)_[a-z_]+)\{([^}]*)\}", rule["expr"]):
+            wanted = set(re.findall(r"(\w+)\s*[=!]~?", selected))
+            assert name.startswith("chordwise_gateway") or wanted <= page[name]
+
+    @pytest.mark.parametrize("rule", RULES, ids=[rule["alert"] for rule in RULES])
+    def it_says_how_bad_it_is_and_what_it_means(self, rule: dict[str, Any]):
+        assert rule["labels"]["severity"] in {"page", "ticket"}
+        assert rule["annotations"]["summary"].endswith((".", "?"))
+        assert rule["expr"].count("(") == rule["expr"].count(")")
+
+    def it_watches_what_the_designs_asked_for(self):
+        expressions = " ".join(rule["expr"] for rule in RULES)
+        for name in (
+            "chordwise_queries_total",
+            "recall_timeout_count",
+            "recall_degrade_count",
+            "chordwise_dead_letters",
+        ):
+            assert name in expressions
+
+
+class DescribeTheDocument:
+    def it_explains_every_metric(self):
+        text = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
+        assert [name for name in METRICS if f"`{name}" not in text] == []
+
+    def it_explains_every_alert(self):
+        text = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
+        assert [rule["alert"] for rule in RULES if rule["alert"] not in text] == []

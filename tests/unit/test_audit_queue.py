@@ -1,0 +1,152 @@
+"""Searches on their way into the audit: noted with the answer, taken away only once they stand elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import fakeredis
+import pytest
+
+from pipeline.core.query import Query
+from pipeline.records import Actor, Namespace, QueryId, TenantId
+from pipeline.stores import audit_queue
+from pipeline.stores.audit import AuditRow, query_hash
+from pipeline.stores.audit_queue import WAITING, AuditQueue, packed, unpacked
+from pipeline.stores.queries import Queries
+
+A = TenantId("a")
+
+
+@pytest.fixture
+def redis() -> Iterator[fakeredis.FakeRedis]:
+    client = fakeredis.FakeRedis()
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def queries(redis: fakeredis.FakeRedis) -> Queries:
+    return Queries(redis, A, ttl_s=60)
+
+
+def asked(query_id: str) -> Query:
+    now = time.time()
+    return Query(
+        query_id=QueryId(query_id),
+        tenant_id=A,
+        request_id="r",
+        query_text="绿茶",
+        namespaces=(Namespace("kb"),),
+        created_at=now,
+        deadline_at=now + 3,
+    )
+
+
+def row(audit_id: str = "q1", **changes: Any) -> AuditRow:
+    return AuditRow(
+        **{
+            "audit_id": audit_id,
+            "at": datetime(2026, 3, 1, 12, 0, 0, 5, tzinfo=UTC),
+            "action": "search",
+            "actor": Actor(key_id="0123456789abcdef", key_name="李", scopes=("read",)),
+            "request_id": "r",
+            "namespaces": ("kb", "茶"),
+            "ids": ("d1", "d2"),
+            "count": 2,
+            "query_hash": "f" * 64,
+            "detail": {"source_share": {"keyword": 1.0}, "degraded": False},
+            **changes,
+        }
+    )
+
+
+def answered(queries: Queries, query_id: str, **more: Any) -> bool:
+    queries.open(asked(query_id))
+    return queries.answer(QueryId(query_id), b"{}", note=row(query_id), **more)
+
+
+class DescribeAWaitingRow:
+    @pytest.mark.parametrize("changes", [{}, {"query_text": "绿茶 \U0001f375"}, {"status": "failed", "ids": ()}])
+    def it_comes_back_as_it_was(self, changes):
+        assert unpacked(packed(row(**changes))) == row(**changes)
+
+
+class DescribeTheQueue:
+    def it_gets_a_search_with_its_answer_once(self, queries, redis):
+        assert answered(queries, "q1")
+        assert not queries.answer(QueryId("q1"), b"{}", note=row("again"))
+        queue = AuditQueue(redis)
+        assert queue.tenants() == [A]
+        assert [unpacked(each) for each in queue.oldest(A, limit=10)] == [row("q1")]
+        assert (queue.waiting(), queue.lost()) == (1, 0)
+
+    def it_gets_nothing_of_a_query_that_was_cancelled(self, queries, redis):
+        queries.open(asked("q1"))
+        queries.cancel(QueryId("q1"))
+        assert not queries.answer(QueryId("q1"), b"{}", note=row("q1"))
+        assert AuditQueue(redis).tenants() == []
+
+    def it_lets_two_drainers_take_each_row_away_once(self, queries, redis):
+        for number in range(5):
+            answered(queries, f"q{number}")
+        queue = AuditQueue(redis)
+        mine, others = queue.oldest(A, limit=3), queue.oldest(A, limit=3)
+        queue.take_away(A, mine)
+        queue.take_away(A, others)
+        assert [unpacked(each).audit_id for each in queue.oldest(A, limit=9)] == ["q3", "q4"]
+
+    def it_forgets_a_tenant_with_nothing_waiting(self, queries, redis):
+        answered(queries, "q1")
+        queue = AuditQueue(redis)
+        queue.take_away(A, queue.oldest(A, limit=9))
+        assert redis.smembers(WAITING) == set()
+        answered(queries, "q2")
+        redis.delete(audit_queue.list_key(A))  # as an erasure does
+        assert queue.oldest(A, limit=9) == []
+        assert queue.tenants() == []
+
+    def it_drops_the_oldest_and_counts_them_when_too_many_wait(self, queries, redis, monkeypatch):
+        monkeypatch.setattr("pipeline.stores.queries.MOST_WAITING", 2)
+        for number in range(4):
+            answered(queries, f"q{number}")
+        queue = AuditQueue(redis)
+        assert [unpacked(each).audit_id for each in queue.oldest(A, limit=9)] == ["q2", "q3"]
+        assert queue.lost() == 2
+
+
+class DescribeAKeptAnswer:
+    def it_is_found_under_its_key_by_its_tenant_alone(self, queries, redis):
+        assert answered(queries, "q1", keep=("k", 30))
+        assert queries.kept("k") == b"{}"
+        assert Queries(redis, TenantId("b"), ttl_s=60).kept("k") is None
+        assert 0 < redis.ttl("a:answer:k") <= 30
+
+    def it_is_not_kept_by_who_came_second_or_without_a_key(self, queries):
+        answered(queries, "q1")
+        queries.answer(QueryId("q1"), b"{}", keep=("k", 30))
+        assert queries.kept("k") is None
+        assert queries.kept("") is None
+
+    def it_opens_and_answers_a_query_in_one_journey(self, queries, redis):
+        query = replace(asked("q9"), cache_key="k")
+        queries.open_answered(query, b'{"x": 1}', note=row("q9"))
+        state = queries.state(QueryId("q9"))
+        assert (state.query, state.status, state.answer) == (query, "succeeded", b'{"x": 1}')
+        assert 0 < redis.ttl("a:query:q9") <= 60
+        assert AuditQueue(redis).waiting() == 1
+
+
+class DescribeTheHashOfAQuestion:
+    def it_is_the_same_for_the_same_question_of_one_tenant_alone(self):
+        assert query_hash(A, "tea", secret=None) == query_hash(A, "tea", secret=None)
+        assert query_hash(A, "tea", secret=None) != query_hash(TenantId("b"), "tea", secret=None)
+        assert query_hash(A, "tea", secret=None) != query_hash(A, "Tea", secret=None)
+
+    def it_cannot_be_tried_out_without_the_secret(self):
+        assert query_hash(A, "tea", secret="s") != query_hash(A, "tea", secret=None)
+        assert query_hash(A, "tea", secret="s") != query_hash(A, "tea", secret="t")
+        assert len(query_hash(A, "tea", secret="s")) == 64

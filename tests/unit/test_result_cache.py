@@ -1,0 +1,97 @@
+"""The key of a kept answer: whatever an answer depends on changes it, whatever it does not depend on does not."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis.strategies import dictionaries, integers, text
+
+from pipeline.core.plan import Plan
+from pipeline.core.query import Query, Understanding
+from pipeline.core.result_cache import NOT_ASKED, SETTLES_AFTER_S, cache_key, has_settled
+from pipeline.records import Actor, Filters, Namespace, QueryId, TenantId
+
+NOON = datetime(2026, 3, 1, 12, 30, tzinfo=UTC).timestamp()
+KB, OTHER = Namespace("kb"), Namespace("other")
+REVISIONS = {KB: "3", OTHER: "9"}
+
+
+def asked(**changes: Any) -> Query:
+    given: dict[str, Any] = {
+        "query_id": QueryId("q1"),
+        "tenant_id": TenantId("a"),
+        "request_id": "r1",
+        "query_text": "green tea",
+        "namespaces": (KB,),
+        "created_at": NOON,
+        "deadline_at": NOON + 3,
+        **changes,
+    }
+    return Query(**given)
+
+
+def key(query: Query, **changes: Any) -> str:
+    return cache_key(query, **{"revisions": REVISIONS, "installation": "i", **changes})
+
+
+# Another value for every field of a query. A new field needs a line here, and the decision whether it is asked.
+OTHERS: dict[str, Any] = {
+    "query_id": QueryId("q2"),
+    "tenant_id": TenantId("b"),
+    "request_id": "r2",
+    "query_text": "Green tea",
+    "namespaces": (OTHER,),
+    "top_k": 11,
+    "plan": Plan(top_k=11),
+    "experiment_bucket": "b",
+    "remarks": ("no",),
+    "understanding": Understanding(keywords=("tea",)),
+    "filters": Filters(tags=("a",)),
+    "created_at": NOON + 1,
+    "deadline_at": NOON + 4,
+    "profile": "novel",
+    "config_version": 2,
+    "session_id": "s",
+    "experiment_id": "e",
+    "trace": True,
+    "embedding_space": 2,
+    "asked_by": Actor(key_id="k"),
+    "cache_key": "x",
+}
+
+
+class DescribeTheKey:
+    @pytest.mark.parametrize("name", [each.name for each in fields(Query)])
+    def it_moves_with_every_field_that_is_asked_and_with_no_other(self, name: str):
+        other = replace(asked(), **{name: OTHERS[name]})
+        assert (key(other) == key(asked())) is (name in NOT_ASKED)
+
+    def it_moves_with_the_revision_of_a_namespace_the_query_names(self):
+        assert key(asked(), revisions={**REVISIONS, KB: "4"}) != key(asked())
+        assert key(asked(), revisions={**REVISIONS, OTHER: "10"}) == key(asked())
+
+    def it_moves_with_the_installation_and_with_the_hour(self):
+        assert key(asked(), installation="j") != key(asked())
+        assert key(asked(created_at=NOON + 3600)) != key(asked())
+
+    @given(dictionaries(text(max_size=5), integers() | text(max_size=5), min_size=1, max_size=4))
+    def it_does_not_depend_on_the_order_of_a_mapping(self, metadata: dict[str, Any]):
+        backwards = dict(reversed(metadata.items()))
+        one, other = asked(filters=Filters(metadata=metadata)), asked(filters=Filters(metadata=backwards))
+        assert key(one) == key(other) != key(asked())
+
+
+class DescribeSettling:
+    @pytest.mark.parametrize(
+        ("seconds", "settled"), [(0.0, False), (SETTLES_AFTER_S - 0.1, False), (SETTLES_AFTER_S + 0.1, True)]
+    )
+    def it_waits_until_no_query_can_see_what_was_before(self, seconds: float, settled: bool):
+        revised_at = datetime.fromtimestamp(NOON, UTC) - timedelta(seconds=seconds)
+        assert has_settled(asked(), revised_at) is settled
+
+    def it_trusts_a_namespace_that_never_changed(self):
+        assert has_settled(asked(), None)
