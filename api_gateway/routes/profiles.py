@@ -95,7 +95,7 @@ async def store(request: Request, principal: Writer, name: str) -> Response:
             name,
             asked.config,
             note=asked.note,
-            by=principal.actor.name,
+            by=principal.actor.key_name,
             share=asked.share,
             use=gateway.resources,
         )
