@@ -30,6 +30,7 @@ task_routes = {
     TaskName.WEBHOOKS.value: {"queue": Queue.UPKEEP.value},
     TaskName.MIGRATE.value: {"queue": Queue.UPKEEP.value},
     TaskName.AUDIT.value: {"queue": Queue.UPKEEP.value},
+    TaskName.VECTOR_INDEXES.value: {"queue": Queue.UPKEEP.value},
 }
 
 task_serializer = "json"
@@ -95,6 +96,11 @@ beat_schedule = {
         "task": TaskName.AUDIT.value,
         "schedule": _settings.sweep_interval_s,  # how long a search may wait in Redis before it stands in MySQL
         "options": {"expires": max(1.0, _settings.sweep_interval_s)},
+    },
+    "vector_indexes": {
+        "task": TaskName.VECTOR_INDEXES.value,
+        "schedule": _settings.semantic_index_interval_s,
+        "options": {"expires": max(1.0, _settings.semantic_index_interval_s)},
     },
 }
 beat_max_loop_interval = 5

@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import corpus, ingest, migration, operation, query
+from benchmarks import corpus, ingest, migration, operation, query, semantic
 
 _RESULTS = Path(__file__).parent / "results"
-_SECTIONS = ("ingest", "query")
+_SECTIONS = ("ingest", "query", "semantic")
 _ON_REQUEST = ("migration", "operation")
 _CHUNKS, _QUICK_CHUNKS = 25_000, 3_000
 _QUERIES, _QUICK_QUERIES = 400, 100
@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
         found = ingest.run(texts, namespace=namespace, peers=not chosen.no_peers)
         _keep("ingest", about | found)
         print(ingest.show(found), flush=True)
-    elif set(sections) - {"operation"}:
+    elif set(sections) - {"operation", "semantic"}:
         ingest.product(texts, namespace)
     if "query" in sections:
         found = query.run(
@@ -59,6 +59,10 @@ def main(arguments: list[str]) -> int:
         )
         _keep("query", about | found)
         print(query.show(found), flush=True)
+    if "semantic" in sections:
+        found = semantic.run(seed=chosen.seed, quick=chosen.quick)
+        _keep("semantic", about | found)
+        print(semantic.show(found), flush=True)
     if "migration" in sections:
         found = migration.run(texts, namespace=namespace, seed=chosen.seed)
         _keep("migration", about | found)
@@ -73,7 +77,9 @@ def _keep(section: str, found: dict[str, Any]) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("sections", nargs="*", help="ingest, query, migration, operation; default: the first two")
+    parser.add_argument(
+        "sections", nargs="*", help="ingest, query, semantic, migration, operation; default: the first three"
+    )
     parser.add_argument("--quick", action="store_true", help=f"{_QUICK_CHUNKS:,} chunks instead of {_CHUNKS:,}")
     parser.add_argument("--chunks", type=int, help="another number of chunks")
     parser.add_argument("--seed", type=int, default=1)

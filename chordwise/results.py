@@ -195,6 +195,7 @@ class Stats(Result):
     config_version: Any = None
     experiment_bucket: Any = None
     cached: bool = False
+    recall: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

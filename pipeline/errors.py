@@ -33,6 +33,12 @@ class Misconfigured(PipelineError):
     code = "misconfigured"
 
 
+class VectorTableMissing(Misconfigured):
+    """The table of an embedding space is not there, so nothing can be found by meaning."""
+
+    code = "vector_table_missing"
+
+
 class EmptyDocument(Rejected):
     """Parsing left no text to index."""
 

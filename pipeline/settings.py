@@ -84,6 +84,15 @@ class Settings(BaseSettings):
     rrf_k: Annotated[int, Field(ge=0)] = 60
     recall_sources: Annotated[tuple[RecallSource, ...], NoDecode] = ("keyword", "semantic")
     recall_source_weights: Annotated[dict[str, float], NoDecode] = {"keyword": 0.7, "semantic": 0.3, "faq": 0.1}
+    semantic_exact_chunks: Annotated[int, Field(ge=100, le=10_000_000)] = 10_000
+    semantic_hnsw_m: Annotated[int, Field(ge=4, le=100)] = 16
+    semantic_hnsw_ef_construction: Annotated[int, Field(ge=8, le=1000)] = 128
+    semantic_hnsw_ef_search: Annotated[int, Field(ge=40, le=1000)] = 200
+    semantic_index_interval_s: Annotated[float, Field(ge=1)] = 20.0
+    semantic_index_memory_mb: Annotated[int, Field(ge=16, le=1_000_000)] = 256
+    semantic_score_threshold: Annotated[float, Field(ge=0, le=1)] = 0.0
+    breaker_failures: Annotated[int, Field(ge=1, le=1000)] = 5
+    breaker_open_s: Annotated[float, Field(ge=0.1, le=3600)] = 10.0
     recall_pool: Annotated[int, Field(ge=10, le=2000)] = 100
     recall_timeout_ms: Annotated[int, Field(ge=100, le=2000)] = 800
     recall_retry: Annotated[int, Field(ge=0, le=3)] = 1
@@ -169,6 +178,8 @@ class Settings(BaseSettings):
             )
         if self.recall_experiment_platform == "growthbook" and not self.growthbook_features:
             raise ValueError("CHORDWISE_GROWTHBOOK_FEATURES must say where GrowthBook's features are")
+        if self.semantic_hnsw_ef_construction < 2 * self.semantic_hnsw_m:
+            raise ValueError("CHORDWISE_SEMANTIC_HNSW_EF_CONSTRUCTION must be at least twice CHORDWISE_SEMANTIC_HNSW_M")
         if self.retired_grace_s * 1000 < self.query_deadline_ms:
             raise ValueError("CHORDWISE_RETIRED_GRACE_S must not be below the deadline of a query")
         if 0 < self.previous_generation_kept_s < self.retired_grace_s:

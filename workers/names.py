@@ -26,3 +26,4 @@ class TaskName(enum.StrEnum):
     WEBHOOKS = "upkeep.webhooks"
     MIGRATE = "upkeep.migrate"
     AUDIT = "upkeep.audit"
+    VECTOR_INDEXES = "upkeep.vector_indexes"

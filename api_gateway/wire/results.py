@@ -8,6 +8,11 @@ from pydantic import Field
 
 from api_gateway.wire.shapes import Shape
 
+_RECALL = (
+    "How each channel searched, where it has several ways: `method` is `exact`, `hnsw`, or `hnsw+exact_fallback`; "
+    "`may_be_short`: something may be missing."
+)
+
 
 class HitSource(Shape):
     """One channel's say in a hit. `rank` counts from 1; null means that another channel found it first."""
@@ -102,7 +107,7 @@ class Stats(Shape):
     config_version: int
     experiment_bucket: str | None
     remarks: list[str]
-    guards: dict[str, dict[str, Any]]
+    recall: dict[str, dict[str, Any]] = Field(description=_RECALL)
     fallback: str | None
     ladder: Rung | None
     second: SecondRetrieval | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from pipeline.channels.recent import Recent
 from pipeline.core.query import Query
 from pipeline.models.port import Embedder, PartialEmbedder
 from pipeline.records import ChannelName, ChunkId, TenantId
+from pipeline.stores.nearest import VectorSearch
 from pipeline.stores.vectors import Vectors
 
 
@@ -23,6 +24,7 @@ class SearchedSpace:
     number: int
     embedder: Embedder
     vectors: Callable[[TenantId], Vectors]
+    search: Callable[[TenantId], VectorSearch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +38,25 @@ class SemanticChannel:
     _known: Recent[NDArray[np.float32]] = field(default_factory=lambda: Recent(1024))
 
     def recall(self, query: Query) -> Recalled:
-        """The chunks nearest to the query; similarity is computed now and never stored."""
+        """The chunks nearest to the query; similarity is computed now and never stored. What is less similar than the
+        query's threshold is left out."""
         space = self.space(query.embedding_space)
-        nearest = space.vectors(query.tenant_id).nearest(
+        plan = query.plan.channels.get(self.name)
+        found = space.search(query.tenant_id).nearest(
             self._vector(query, space),
             namespaces=query.namespaces,
             filters=query.filters,
             limit=query.pool_of(self.name),
+            per_namespace=None if plan is None else plan.options.get("per_namespace"),
         )
+        threshold = None if plan is None else plan.min_score
+        near = [hit for hit in found.hits if threshold is None or hit[1] >= threshold]
         return Recalled(
-            chunk_ids=tuple(chunk_id for chunk_id, _ in nearest),
-            scores=tuple(score for _, score in nearest),
+            chunk_ids=tuple(chunk_id for chunk_id, _ in near),
+            scores=tuple(score for _, score in near),
             upper_bound=1.0,
             trust=embedder.trust(query.query_text) if isinstance(embedder := space.embedder, PartialEmbedder) else 1.0,
+            guard=None if found.guard is None else asdict(found.guard),
         )
 
     def score(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:

@@ -111,6 +111,21 @@ class Brought:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecallGuard:
+    """How a channel searched, and whether it may have missed something.
+
+    ``exact``: every row was compared; ``hnsw``: through an approximate index, which finds nearly all;
+    ``hnsw+exact_fallback``: the index gave too few, so every row was. ``rows``: how many there were to be searched, about,
+    None if few. ``scanned``: rows the index visited. ``may_be_short``: too few were found, and nothing else could be tried.
+    """
+
+    method: str
+    rows: int | None = None
+    scanned: int | None = None
+    may_be_short: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
     """What one header task hands to the callback: always this, never an exception, and no timings in it, so that a
     redelivered task gives the same bytes. ``upper_bound`` is the highest score the channel could have given;
@@ -161,8 +176,9 @@ class RerankMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerChunk:
-    """One returned chunk. ``score`` orders the answer; ``confidence`` is comparable between queries. ``feedback``: the
-    part of the fused score that came from the candidates like it, below zero where they are worse than it."""
+    """One returned chunk. ``score`` orders the answer, unless grades or diversity had a say in it; ``confidence`` is
+    comparable between queries. ``feedback``: the part of the fused score that came from the candidates like it, below
+    zero where they are worse than it."""
 
     chunk_id: str
     document_id: str
@@ -205,7 +221,7 @@ class Stats:
     config_version: int
     experiment_bucket: str | None
     remarks: tuple[str, ...] = ()
-    guards: Mapping[str, Any] = field(default_factory=dict)
+    recall: Mapping[str, Any] = field(default_factory=dict)
     fallback: str | None = None
     ladder: Mapping[str, Any] | None = None
     second: Mapping[str, Any] | None = None

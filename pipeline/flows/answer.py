@@ -132,7 +132,7 @@ def _answer(
         config_version=query.config_version,
         experiment_bucket=query.experiment_bucket,
         remarks=tuple(journal.remarks),
-        guards={channel: envelope.guard for channel, envelope in usable.items() if envelope.guard},
+        recall={channel: envelope.guard for channel, envelope in usable.items() if envelope.guard},
         ladder=None if journal.rung is None else asdict(journal.rung),
         second=journal.second,
     )

@@ -23,6 +23,11 @@ RESERVE_S = 0.1
 def ask_channel(query: Query, channel: Channel) -> Envelope:
     """One channel within its time, tried again as often as the query allows while there is time left. Never raises for
     what a channel can do wrong: it gives an envelope that says so."""
+    return ask_and_blame(query, channel)[0]
+
+
+def ask_and_blame(query: Query, channel: Channel) -> tuple[Envelope, bool]:
+    """The same, and whether something behind the channel failed or was silent."""
     last: PipelineError | None = None
     timeout_ms = query.timeout_ms_of(channel.name)
     for _ in range(query.retry_of(channel.name) + 1):
@@ -32,7 +37,7 @@ def ask_channel(query: Query, channel: Channel) -> Envelope:
         try:
             found = aside(channel.recall, query).result(timeout=min(left, timeout_ms / 1000))
         except TimeoutError:
-            return _lost(channel, "timeout", "timeout", f"no answer within {timeout_ms} ms")
+            return _lost(channel, "timeout", "timeout", f"no answer within {timeout_ms} ms"), True
         except Unavailable as error:
             last = error
         except PipelineError as error:
@@ -40,9 +45,9 @@ def ask_channel(query: Query, channel: Channel) -> Envelope:
             break
         except Exception as error:
             log.exception("channel_bug", channel=channel.name, query_id=query.query_id)
-            return _lost(channel, "failed", "internal_error", f"unexpected {type(error).__name__}")
+            return _lost(channel, "failed", "internal_error", f"unexpected {type(error).__name__}"), False
         else:
-            return Envelope(
+            envelope = Envelope(
                 channel=channel.name,
                 status="ok",
                 chunk_ids=tuple(found.chunk_ids),
@@ -52,9 +57,10 @@ def ask_channel(query: Query, channel: Channel) -> Envelope:
                 brought=tuple(found.brought),
                 guard=found.guard,
             )
+            return envelope, False
     if last is None:
-        return _lost(channel, "timeout", "timeout", "the query's deadline had passed")
-    return _lost(channel, "failed", last.code, str(last))
+        return _lost(channel, "timeout", "timeout", "the query's deadline had passed"), False
+    return _lost(channel, "failed", last.code, str(last)), isinstance(last, Unavailable)
 
 
 def ask_side_by_side(

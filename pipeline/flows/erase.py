@@ -14,6 +14,7 @@ from pipeline.errors import Unavailable
 from pipeline.flows.edit import delete_within
 from pipeline.flows.resources import Resources
 from pipeline.flows.upkeep import drop_retired
+from pipeline.flows.vector_indexes import drop_indexes
 from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.stores import erasure
 from pipeline.stores.audit import Audit
@@ -122,6 +123,7 @@ def _erase(tenant_id: TenantId, use: Resources, *, settled: bool) -> TenantErase
         tables = erasure.mysql_tables(work.connection)
     for table in tables:
         _step(tenant_id, f"mysql.{table}", partial(erasure.erase_from_mysql, use.mysql, tenant_id, table), use)
+    drop_indexes(tenant_id, use)
     for table in erasure.postgres_tables(use.postgres):
         _step(tenant_id, f"postgres.{table}", partial(erasure.erase_from_postgres, use.postgres, tenant_id, table), use)
     _step(tenant_id, "redis.keys", partial(erasure.erase_from_redis, use.redis, tenant_id), use)

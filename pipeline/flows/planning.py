@@ -36,7 +36,7 @@ def settings_layer(use: Settings, *, strategy: str | None = None) -> dict[str, A
     """What the installation's settings say of retrieval, in the form of a profile. Ranks need no weights: under ``rrf``
     all channels count alike unless somebody says otherwise."""
     chosen = strategy or use.recall_merge_strategy
-    channels = {
+    channels: dict[str, dict[str, Any]] = {
         name: {
             "weight": 1.0 if chosen == "rrf" else use.recall_source_weights.get(name, 1.0),
             "timeout_ms": use.recall_timeout_ms,
@@ -45,6 +45,8 @@ def settings_layer(use: Settings, *, strategy: str | None = None) -> dict[str, A
         }
         for name in use.recall_sources
     }
+    if "semantic" in channels and use.semantic_score_threshold > 0:
+        channels["semantic"]["min_score"] = use.semantic_score_threshold
     return {
         "top_k": use.retrieval_topk,
         "deadline_ms": use.query_deadline_ms,

@@ -11,10 +11,10 @@ import time
 import structlog
 
 from pipeline.channels.port import Channel
-from pipeline.core.query import Envelope
+from pipeline.core.query import Envelope, Query
 from pipeline.flows.answer import compose, render
 from pipeline.flows.arrived import Arrived
-from pipeline.flows.asking import ask_channel
+from pipeline.flows.asking import RESERVE_S, ask_and_blame
 from pipeline.flows.auditing import search_row
 from pipeline.flows.keeping import may_be_kept
 from pipeline.flows.measuring import answer_fields, measure_answer, measure_channel
@@ -33,7 +33,7 @@ def recall(tenant_id: TenantId, query_id: QueryId, channel: Channel, use: Resour
     if query is None:
         return None
     started = time.perf_counter()
-    envelope = ask_channel(query, channel)
+    envelope = _guarded(query, channel, use)
     elapsed_ms = (time.perf_counter() - started) * 1000
     use.queries(tenant_id).report(query, envelope, elapsed_ms=elapsed_ms)
     log.info(
@@ -54,6 +54,20 @@ def recall(tenant_id: TenantId, query_id: QueryId, channel: Channel, use: Resour
         config_version=query.config_version,
     )
     measure_channel(envelope, elapsed_ms, use.meter)
+    return envelope
+
+
+def _guarded(query: Query, channel: Channel, use: Resources) -> Envelope:
+    """Ask the channel unless its circuit is open; then it is lost at once instead of after its time."""
+    ticket = use.breakers.enter(channel.name, query.tenant_id)
+    if ticket is None:
+        error = f"the {channel.name} channel failed repeatedly and is left alone"
+        return Envelope(channel=channel.name, status="failed", code="circuit_open", error=error)
+    late = query.deadline_at - time.time() - RESERVE_S < query.timeout_ms_of(channel.name) / 1000
+    envelope, failed = ask_and_blame(query, channel)
+    # A timeout of a query that came too late for the channel says nothing about the channel.
+    if not (late and envelope.status == "timeout"):
+        use.breakers.leave(ticket, failed=failed)
     return envelope
 
 

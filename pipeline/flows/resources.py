@@ -11,6 +11,7 @@ import redis
 from sqlalchemy import Engine
 
 from pipeline.channels.semantic import SearchedSpace
+from pipeline.core.breaking import BreakerLimits
 from pipeline.core.pacing import Limits
 from pipeline.fetching.fetch import Fetcher
 from pipeline.fetching.threads import FetchThreads
@@ -22,14 +23,17 @@ from pipeline.records import EmbeddingSpace, TenantId
 from pipeline.sandbox.parser import Parser
 from pipeline.sandbox.plugins import register_installed_parsers
 from pipeline.settings import Settings
+from pipeline.stores.breakers import Breakers
 from pipeline.stores.document_vectors import DocumentVectors
-from pipeline.stores.engines import mysql_engine, postgres_engine, redis_client
+from pipeline.stores.engines import graph_engine, mysql_engine, postgres_engine, redis_client
 from pipeline.stores.governor import FleetGovernor
 from pipeline.stores.job_bells import JobBells
 from pipeline.stores.live_vectors import LiveVectors
 from pipeline.stores.meter import Meter
+from pipeline.stores.nearest import Samples, SearchTools, VectorSearch
 from pipeline.stores.queries import Queries
 from pipeline.stores.vector_cache import VectorStore
+from pipeline.stores.vector_indexes import KnownIndexes
 from pipeline.stores.vectors import Vectors
 
 # What is nice to have of Redis must not cost much time when Redis has none.
@@ -72,6 +76,23 @@ class Resources:
         return postgres_engine(self.settings, timeout_s=self.timeout_s, reading=self.reading)
 
     @cached_property
+    def postgres_graph(self) -> Engine:
+        """The vector store, for searches through the approximate indexes of large tenants."""
+        return graph_engine(self.settings, timeout_s=self.timeout_s)
+
+    @cached_property
+    def search_tools(self) -> SearchTools:
+        """What searches for vectors share."""
+        return SearchTools(
+            exact=self.postgres,
+            graph=lambda: self.postgres_graph,
+            known=KnownIndexes(lambda: self.postgres),
+            samples=Samples(),
+            distance=self.settings.pgvector_distance,
+            exact_chunks=self.settings.semantic_exact_chunks,
+        )
+
+    @cached_property
     def quick_redis(self) -> redis.Redis:
         """The pace of the fleet and the vectors that were made already."""
         return redis_client(self.settings, timeout_s=_QUICK_REDIS_S)
@@ -85,6 +106,12 @@ class Resources:
     def meter(self) -> Meter:
         """What is counted and timed, for /v1/metrics."""
         return Meter(self.quick_redis)
+
+    @cached_property
+    def breakers(self) -> Breakers:
+        """Which channels are left alone for a while."""
+        limits = BreakerLimits(failures=self.settings.breaker_failures, open_s=self.settings.breaker_open_s)
+        return Breakers(self.redis, limits)
 
     @cached_property
     def bells(self) -> JobBells:
@@ -168,7 +195,12 @@ class Resources:
             number=space.number,
             embedder=self.spaces.embedder(space),
             vectors=partial(self.vectors_in, space),
+            search=partial(self.search_in, space),
         )
+
+    def search_in(self, space: EmbeddingSpace, tenant_id: TenantId) -> VectorSearch:
+        """Searches among one tenant's vectors in a given space."""
+        return VectorSearch(self.search_tools, tenant_id, table=space.table)
 
     def document_vectors(self, tenant_id: TenantId) -> DocumentVectors:
         """One tenant's vectors of whole documents."""
@@ -184,7 +216,7 @@ class Resources:
             self.usage_book.close()
         if "meter" in self.__dict__:
             self.meter.close()
-        for name in ("mysql", "postgres"):
+        for name in ("mysql", "postgres", "postgres_graph"):
             if name in self.__dict__:
                 self.__dict__[name].dispose()
         for name in ("fetches", "redis", "quick_redis", "spaces", "reranker", "parser"):

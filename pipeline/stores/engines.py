@@ -13,6 +13,7 @@ from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 from sqlalchemy import Engine, exc
 
+from pipeline.core.nearest import LONGEST_SCAN
 from pipeline.errors import Misconfigured, PipelineError, StoreUnavailable
 from pipeline.settings import Settings
 
@@ -24,6 +25,11 @@ _READING: dict[str, Any] = {
     "pool_reset_on_return": None,
     "pool_pre_ping": False,
 }
+
+# Which way PostgreSQL goes through the vectors is decided here and not by what it believes of their number: statements are
+# planned once, for all tenants, and only through an index. Left alone, the plan of a search that was prepared while
+# large tenants asked reads the whole table for small ones.
+PINNED = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off"
 
 # MySQL says these when nothing is wrong but the moment: lock wait timeout, deadlock.
 _TRY_AGAIN = {1205, 1213}
@@ -58,11 +64,15 @@ def mysql_engine(settings: Settings, *, timeout_s: float | None = None, reading:
     )
 
 
-def postgres_engine(settings: Settings, *, timeout_s: float | None = None, reading: bool = False) -> Engine:
+def postgres_engine(
+    settings: Settings, *, timeout_s: float | None = None, reading: bool = False, options: str = ""
+) -> Engine:
     """A pool on PostgreSQL, for ``reading`` as above. ``timeout_s`` is the statement timeout and TCP_USER_TIMEOUT, by
-    which a dead peer is noticed."""
+    which a dead peer is noticed. ``options``: more of the server's settings, as ``-c name=value``."""
     seconds = timeout_s or settings.store_timeout_s
     milliseconds = int(seconds * 1000)
+    if reading:
+        options = f"{PINNED} {options}"
     return sqlalchemy.create_engine(
         settings.postgres_url.get_secret_value(),
         pool_size=settings.postgres_pool_size,
@@ -73,10 +83,22 @@ def postgres_engine(settings: Settings, *, timeout_s: float | None = None, readi
         **(_READING if reading else {"pool_pre_ping": True}),
         connect_args={
             "connect_timeout": max(2, min(5, int(seconds))),  # libpq takes nothing below 2
-            "options": f"-c statement_timeout={milliseconds} -c jit=off -c TimeZone=UTC",
+            "options": f"-c statement_timeout={milliseconds} -c jit=off -c TimeZone=UTC {options}".rstrip(),
             "tcp_user_timeout": milliseconds,
         },
     )
+
+
+def graph_engine(settings: Settings, *, timeout_s: float | None = None) -> Engine:
+    """A pool on PostgreSQL for searches through HNSW graphs alone: sorting is off, so that the graph is the only plan.
+
+    The scan goes on until its statement has enough; its bound is in the statement, where it can be seen to be reached.
+    """
+    options = (
+        f"-c enable_sort=off -c hnsw.iterative_scan=relaxed_order -c hnsw.ef_search={settings.semantic_hnsw_ef_search}"
+        f" -c hnsw.max_scan_tuples={10 * LONGEST_SCAN} -c hnsw.scan_mem_multiplier=16"
+    )
+    return postgres_engine(settings, timeout_s=timeout_s, reading=True, options=options)
 
 
 def redis_client(settings: Settings, *, timeout_s: float = 1.0) -> redis.Redis:

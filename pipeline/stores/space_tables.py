@@ -30,6 +30,9 @@ def create(postgres: Engine, space: EmbeddingSpace, *, like: EmbeddingSpace) -> 
         connection.execute(
             text(f"ALTER TABLE {space.table} ALTER COLUMN embedding TYPE halfvec({int(space.dimension)})")
         )
+        # Copies of the approximate indexes came with the others, and would make filling the table slow.
+        for name in connection.execute(_GRAPHS, {"table": space.table}).scalars().all():
+            connection.execute(text(f'DROP INDEX "{name}"'))
 
 
 def drop(postgres: Engine, space: EmbeddingSpace) -> None:
@@ -51,6 +54,11 @@ def shape(connection: Connection, space: EmbeddingSpace) -> TableShape | None:
 _COLUMN = text(
     "SELECT a.atttypmod, col_description(a.attrelid, a.attnum) FROM pg_attribute a"
     " WHERE a.attrelid = to_regclass(:table) AND a.attname = 'embedding'"
+)
+
+_GRAPHS = text(
+    "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam"
+    " WHERE i.indrelid = to_regclass(:table) AND m.amname = 'hnsw'"
 )
 
 _INDEXES = text(

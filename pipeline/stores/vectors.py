@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 from uuid import UUID
 
@@ -11,16 +12,16 @@ import psycopg
 from numpy.typing import NDArray
 from pgvector import HalfVector
 from psycopg.types.json import Jsonb
-from sqlalchemy import Engine, bindparam, text
+from sqlalchemy import Engine, bindparam, exc, text
 
-from pipeline.errors import VectorsMissing
+from pipeline.errors import VectorsMissing, VectorTableMissing
 from pipeline.records import Chunk, ChunkId, DocumentFields, Filters, Generation, Namespace, TenantId
 from pipeline.stores.engines import postgres_errors
 from pipeline.stores.filters import postgres_condition
 
 Distance = Literal["cosine", "euclidean"]
 
-_OPERATORS: dict[Distance, str] = {"cosine": "<=>", "euclidean": "<->"}
+OPERATORS: dict[Distance, str] = {"cosine": "<=>", "euclidean": "<->"}
 
 
 class Vectors:
@@ -138,7 +139,7 @@ class Vectors:
         """
         condition, values = postgres_condition(filters)
         statement = text(
-            _NEAREST.format(table=self._table, operator=_OPERATORS[self._distance], condition=condition)
+            _NEAREST.format(table=self._table, operator=OPERATORS[self._distance], condition=condition)
         ).bindparams(bindparam("namespaces", expanding=True))
         values |= {
             "tenant": self._tenant_id,
@@ -146,22 +147,36 @@ class Vectors:
             "query": HalfVector(vector).to_text(),
             "limit": limit,
         }
-        with postgres_errors(), self._postgres.connect() as connection:
+        with space_errors(self._table), self._postgres.connect() as connection:
             rows = connection.execute(statement, values).all()
-        return [(ChunkId(str(chunk_id)), self._score(distance)) for chunk_id, distance in rows]
+        return [(ChunkId(str(chunk_id)), similarity(self._distance, distance)) for chunk_id, distance in rows]
 
     def scores(self, vector: NDArray[np.float32], chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
         """The score of given chunks, as in ``nearest``; one that has no vector is not in the answer."""
         if not chunk_ids:
             return {}
         values = {"tenant": self._tenant_id, "query": HalfVector(vector).to_text(), "ids": list(chunk_ids)}
-        with postgres_errors(), self._postgres.connect() as connection:
-            statement = _SCORES.format(table=self._table, operator=_OPERATORS[self._distance])
+        with space_errors(self._table), self._postgres.connect() as connection:
+            statement = _SCORES.format(table=self._table, operator=OPERATORS[self._distance])
             rows = connection.execute(text(statement), values).all()
-        return {ChunkId(str(chunk_id)): self._score(distance) for chunk_id, distance in rows}
+        return {ChunkId(str(chunk_id)): similarity(self._distance, distance) for chunk_id, distance in rows}
 
-    def _score(self, distance: float) -> float:
-        return 1.0 - distance if self._distance == "cosine" else 1.0 / (1.0 + distance)
+
+def similarity(measured: Distance, distance: float) -> float:
+    """``1 - distance`` for cosine and ``1 / (1 + distance)`` for euclidean: higher is better, 1 is the same."""
+    return 1.0 - distance if measured == "cosine" else 1.0 / (1.0 + distance)
+
+
+@contextmanager
+def space_errors(table: str) -> Iterator[None]:
+    """As ``postgres_errors``, but says by name which space's table is not there. Raises VectorTableMissing."""
+    with postgres_errors():
+        try:
+            yield
+        except exc.ProgrammingError as error:
+            if isinstance(error.orig, psycopg.errors.UndefinedTable):
+                raise VectorTableMissing(f"PostgreSQL has no table {table}") from error
+            raise
 
 
 _COLUMNS = (

@@ -244,7 +244,9 @@ class DescribeAMove:
         run(use, number, until="finished")
         with use.postgres.begin() as connection:
             connection.execute(
-                text(f"DROP TABLE chunk_embeddings_{number}, document_embeddings, schema_version_postgres")
+                text(
+                    f"DROP TABLE chunk_embeddings_{number}, document_embeddings, vector_indexes, schema_version_postgres"
+                )
             )
         with pytest.raises(Misconfigured):
             check(use.mysql, use.postgres, use.settings)

@@ -124,6 +124,19 @@ class DescribeAQuery:
         assert weights(found) == expected
         assert found.channels == tuple(expected)
 
+    @pytest.mark.parametrize(
+        ("semantic", "thresholds", "per_namespace"),
+        [
+            ({}, {SEMANTIC: 0.2}, None),
+            ({"score_threshold": 0.7}, {SEMANTIC: 0.7}, None),
+            ({"score_threshold": 0}, {}, None),
+            ({"per_namespace": 5}, {SEMANTIC: 0.2}, 5),
+        ],
+    )
+    def it_bounds_what_is_recalled_by_meaning(self, semantic, thresholds, per_namespace):
+        found = query(load({"semantic_score_threshold": 0.2}), retrieve={"channels": {"semantic": semantic}})
+        assert (found.thresholds, found.per_namespace) == (thresholds, per_namespace)
+
     def it_asks_only_channels_that_the_installation_has(self):
         assert query(load({"recall_sources": ["semantic"]})).channels == (SEMANTIC,)
 
@@ -140,6 +153,14 @@ class DescribeABadQuery:
         ("fields", "pointer"),
         [
             ({"query_text": ""}, "/query_text"),
+            (
+                {"retrieve": {"channels": {"semantic": {"score_threshold": 1.1}}}},
+                "/retrieve/channels/semantic/score_threshold",
+            ),
+            (
+                {"retrieve": {"channels": {"semantic": {"per_namespace": 0}}}},
+                "/retrieve/channels/semantic/per_namespace",
+            ),
             ({"query_text": " \u3000"}, "/query_text"),
             ({"query_text": "x" * 8001}, "/query_text"),
             ({"namespaces": []}, "/namespaces"),

@@ -121,3 +121,29 @@ class DescribeAHeaderTask:
         first = recall(TENANT, QUERY, FakeChannel(finds), use)
         assert recall(TENANT, QUERY, FakeChannel(finds), use) == first
         assert len(use.queries(TENANT).state(QUERY).envelopes) == 1
+
+
+class DescribeACircuit:
+    def it_answers_at_once_for_a_channel_that_kept_failing(self, use):
+        open_query(use, retry=0, deadline_s=600.0)
+        channel = FakeChannel(raises(StoreUnavailable("away")))
+        for _ in range(use.settings.breaker_failures):
+            assert recall(TENANT, QUERY, channel, use).code == "store_unavailable"
+        envelope = recall(TENANT, QUERY, channel, use)
+        assert (envelope.status, envelope.code) == ("failed", "circuit_open")
+        assert channel.calls == use.settings.breaker_failures
+
+    @pytest.mark.parametrize("error", [Misconfigured("no table"), KeyError("a bug")])
+    def it_stays_closed_for_errors_that_waiting_does_not_mend(self, use, error):
+        open_query(use, retry=0, deadline_s=600.0)
+        channel = FakeChannel(raises(error))
+        for _ in range(2 * use.settings.breaker_failures):
+            recall(TENANT, QUERY, channel, use)
+        assert channel.calls == 2 * use.settings.breaker_failures
+
+    def it_does_not_count_timeouts_of_queries_that_came_too_late(self, use):
+        channel = FakeChannel(lambda: time.sleep(0.05) or finds())
+        for _ in range(2 * use.settings.breaker_failures):
+            open_query(use, timeout_ms=200, deadline_s=0.11)
+            assert recall(TENANT, QUERY, channel, use).status == "timeout"
+        assert use.breakers.circuits() == {}

@@ -6,7 +6,7 @@ import threading
 
 from celery import shared_task
 
-from pipeline.flows import auditing, backfill, upkeep, webhooks
+from pipeline.flows import auditing, backfill, upkeep, vector_indexes, webhooks
 from pipeline.flows import reconcile as reconciling
 from workers.base import LoggedTask
 from workers.dispatch import ring_for
@@ -36,6 +36,12 @@ def audit() -> None:
 def reconcile() -> None:
     """Compare and mend a piece of one tenant."""
     reconciling.reconcile(for_ingestion())
+
+
+@shared_task(name=TaskName.VECTOR_INDEXES.value, base=LoggedTask)
+def keep_vector_indexes() -> None:
+    """Build and drop the approximate indexes of large tenants. Takes minutes while one is built."""
+    vector_indexes.keep_indexes(for_ingestion())
 
 
 # One sender in a process: calls that hang would otherwise take every thread of this worker from the sweeper.

@@ -1,0 +1,215 @@
+"""Recall by meaning: what it finds of what exact search finds, and what it costs, for tenants of 1, 10 and 50 per cent.
+
+In databases of its own on the stack's servers, with made-up vectors of the real dimension. The searches are the
+product's own, on the connections that query workers have; so are the indexes.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy
+from pydantic import SecretStr
+from sqlalchemy import Engine, make_url, text
+
+from benchmarks import table
+from benchmarks.clusters import Clusters, Matrix
+from benchmarks.vectors import fill
+from pipeline.flows.resources import Resources
+from pipeline.flows.vector_indexes import keep_indexes
+from pipeline.records import Filters, Namespace, TenantId
+from pipeline.settings import Settings, settings
+from pipeline.stores.migrate import upgrade
+from pipeline.stores.nearest import VectorSearch
+
+_SIZES, _QUICK_SIZES = (26_000, 104_000), (26_000,)
+_SHARES = {"1 %": 0.01, "10 %": 0.1, "50 %": 0.5}
+_OTHERS = 39
+_NAMESPACE = Namespace("kb")
+_QUESTIONS, _QUICK_QUESTIONS = 200, 60
+_ASKED, _JUDGED = 100, 10  # what the channel asks for, and how much of the top is compared
+_TICKS_MS = 10.0  # the kernel's clock for processor time
+
+# Which of a tenant's rows pass: the n-th one has metadata of these names where n is a multiple.
+_FILTERS = {"none": None, "10 %": 10, "0.1 %": 1000}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One tenant and filter. Times in milliseconds; CPU of the server process for one query."""
+
+    vectors: int
+    tenant: str
+    chunks: int
+    filter: str
+    method: str
+    recall_at_10: float
+    p50_ms: float
+    cpu_ms: float
+    exact_p50_ms: float
+    exact_cpu_ms: float
+
+
+def run(*, seed: int, quick: bool) -> dict[str, Any]:
+    """Both sizes, each in new databases."""
+    rows: list[Row] = []
+    builds: list[dict[str, Any]] = []
+    for size in _QUICK_SIZES if quick else _SIZES:
+        with _databases(settings()) as moved:
+            use = Resources(moved)
+            upgrade(use.mysql, use.postgres, moved)
+            clusters = Clusters.of(size, dimension=moved.embedding_dim, seed=seed)
+            tenants = _fill(use, clusters, size)
+            for _ in range(2):  # a tenant gets its index when it has stopped growing
+                keep_indexes(use)
+            with use.postgres.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+                connection.execute(text("VACUUM ANALYZE chunk_embeddings"))
+            builds += _builds(use.postgres, size)
+            questions = clusters.questions(_QUICK_QUESTIONS if quick else _QUESTIONS)
+            rows += _measure(use, tenants, questions, size)
+            use.close()
+    return {"rows": [asdict(row) for row in rows], "builds": builds}
+
+
+def show(found: dict[str, Any]) -> str:
+    """As a table."""
+    heads = ("vectors, tenant, filter", "method", "recall@10", "p50 ms", "CPU ms", "exact p50", "exact CPU")
+    lines = [
+        table.row(
+            f"{row['vectors']:,}, {row['tenant']}, {row['filter']}",
+            row["method"],
+            row["recall_at_10"],
+            row["p50_ms"],
+            row["cpu_ms"],
+            row["exact_p50_ms"],
+            row["exact_cpu_ms"],
+        )
+        for row in found["rows"]
+    ]
+    built = "; ".join(
+        f"{each['chunks']:,} chunks {each['build_s']:.1f} s, {each['mb']:.0f} MB" for each in found["builds"]
+    )
+    return f"semantic recall\n{table.table(heads, lines)}\nindexes built: {built}"
+
+
+def _fill(use: Resources, clusters: Clusters, size: int) -> dict[str, tuple[TenantId, int]]:
+    tenants = {name: (TenantId(f"bench-{name.split()[0]}"), int(size * share)) for name, share in _SHARES.items()}
+    left = size - sum(chunks for _, chunks in tenants.values())
+    others = [(TenantId(f"bench-other-{place}"), left // _OTHERS) for place in range(_OTHERS)]
+    for tenant_id, chunks in (*tenants.values(), *others):
+        fill(
+            use,
+            tenant_id,
+            clusters.passages(chunks),
+            namespace=_NAMESPACE,
+            metadata=lambda n: {f"every {each}": True for each in (10, 1000) if n % each == 0},
+        )
+    return tenants
+
+
+def _measure(use: Resources, tenants: dict[str, tuple[TenantId, int]], questions: Matrix, size: int) -> list[Row]:
+    reader = Resources(use.settings, timeout_s=30.0, reading=True)
+    never = Resources(
+        use.settings.model_copy(update={"semantic_exact_chunks": 10_000_000}), timeout_s=30.0, reading=True
+    )
+    rows = []
+    for name, (tenant_id, chunks) in tenants.items():
+        for shown, every in _FILTERS.items():
+            filters = Filters() if every is None else Filters(metadata={f"every {every}": True})
+            truth, _, exact_p50, exact_cpu = _ask(never, tenant_id, questions, filters)
+            found, methods, p50, cpu = _ask(reader, tenant_id, questions, filters)
+            recall = statistics.mean(
+                len(set(good[:_JUDGED]).intersection(ours[:_JUDGED])) / max(1, len(good[:_JUDGED]))
+                for good, ours in zip(truth, found, strict=True)
+            )
+            rows.append(
+                Row(
+                    size,
+                    name,
+                    chunks,
+                    shown,
+                    ", ".join(sorted(methods)),
+                    round(recall, 4),
+                    p50,
+                    cpu,
+                    exact_p50,
+                    exact_cpu,
+                )
+            )
+    reader.close()
+    never.close()
+    return rows
+
+
+def _ask(
+    use: Resources, tenant_id: TenantId, questions: Matrix, filters: Filters
+) -> tuple[list[list[str]], set[str], float, float]:
+    search: VectorSearch = use.search_in(use.spaces.base, tenant_id)
+    asked = {"namespaces": [_NAMESPACE], "filters": filters, "limit": _ASKED}
+    for question in questions[:8]:
+        search.nearest(question, **asked)  # type: ignore[arg-type]
+    pids = [_backend(engine) for engine in (use.postgres, use.postgres_graph)]
+    ids, methods, took = [], set(), []
+    before = sum(_ticks(pid) for pid in pids)
+    for question in questions:
+        began = time.perf_counter()
+        found = search.nearest(question, **asked)  # type: ignore[arg-type]
+        took.append((time.perf_counter() - began) * 1000)
+        ids.append([str(chunk_id) for chunk_id, _ in found.hits])
+        methods.add(found.guard.method)
+    cpu = (sum(_ticks(pid) for pid in pids) - before) * _TICKS_MS / len(questions)
+    return ids, methods, round(statistics.median(took), 2), round(cpu, 2)
+
+
+def _builds(postgres: Engine, size: int) -> list[dict[str, Any]]:
+    statement = text(
+        "SELECT chunks, build_s, pg_relation_size(to_regclass(index_name)) AS bytes FROM vector_indexes"
+        " WHERE state = 'ready' ORDER BY tenant_id"
+    )
+    with postgres.connect() as connection:
+        return [
+            {"vectors": size, "chunks": row.chunks, "build_s": round(row.build_s, 1), "mb": round(row.bytes / 2**20, 1)}
+            for row in connection.execute(statement)
+        ]
+
+
+def _backend(engine: Engine) -> int:
+    with engine.connect() as connection:
+        return int(connection.execute(text("SELECT pg_backend_pid()")).scalar_one())
+
+
+def _ticks(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+@contextmanager
+def _databases(base: Settings) -> Iterator[Settings]:
+    name = f"chordwise_bench_{uuid.uuid4().hex[:8]}"
+    urls = {field: make_url(getattr(base, field).get_secret_value()) for field in ("mysql_url", "postgres_url")}
+    for url in urls.values():
+        _outside(url, f"CREATE DATABASE {name}")
+    try:
+        yield base.model_copy(
+            update={
+                field: SecretStr(url.set(database=name).render_as_string(hide_password=False))
+                for field, url in urls.items()
+            }
+        )
+    finally:
+        for url in urls.values():
+            _outside(url, f"DROP DATABASE {name}")
+
+
+def _outside(url: sqlalchemy.URL, statement: str) -> None:
+    engine = sqlalchemy.create_engine(url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(statement))
+    engine.dispose()

@@ -1,0 +1,63 @@
+"""Tenants with many vectors, without documents: for what only PostgreSQL and the sizes in MySQL matter to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import text
+
+from pipeline.flows.resources import Resources
+from pipeline.records import Chunk, DocumentFields, DocumentId, Generation, Namespace, Passage, Scope, TenantId
+from pipeline.stores.rows import now
+from pipeline.stores.vectors import Vectors
+
+_PER_DOCUMENT = 500
+
+
+def fill(
+    use: Resources,
+    tenant_id: TenantId,
+    vectors: NDArray[np.float32],
+    *,
+    namespace: Namespace,
+    metadata: Callable[[int], Mapping[str, Any]] = lambda _: {},
+    table: str = "chunk_embeddings",
+) -> None:
+    """One chunk for each vector, and the namespace as MySQL would know it. ``metadata`` is that of the n-th chunk."""
+    scope = Scope(tenant_id=tenant_id, namespace=namespace)
+    chunks, fields = [], {}
+    for place in range(len(vectors)):
+        generation = Generation(scope=scope, document_id=DocumentId(f"d{place}"), number=1)
+        fields[generation] = DocumentFields(metadata=metadata(place))
+        passage = Passage(text="x", start=0, end=1, token_count=1)
+        chunks.append(
+            Chunk(
+                chunk_id=generation.chunk_id(0),
+                generation=generation,
+                ordinal=0,
+                passage=passage,
+                terms=(),
+                content_hash=bytes(32),
+                embedding_text="x",
+            )
+        )
+    store = Vectors(use.postgres, tenant_id, distance=use.settings.pgvector_distance, table=table)
+    for start in range(0, len(chunks), _PER_DOCUMENT):
+        part = slice(start, start + _PER_DOCUMENT)
+        store.upsert(chunks[part], vectors[part], fields=fields, model="made-up")
+    resize(use, tenant_id, namespace, len(vectors))
+
+
+def resize(use: Resources, tenant_id: TenantId, namespace: Namespace, chunks: int) -> None:
+    """Say in MySQL how many chunks a namespace has."""
+    with use.mysql.begin() as connection:
+        connection.execute(
+            text(
+                "INSERT INTO namespaces (tenant_id, namespace, chunk_count, created_at) VALUES (:tenant, :name, :chunks, :now)"
+                " ON DUPLICATE KEY UPDATE chunk_count = :chunks"
+            ),
+            {"tenant": tenant_id, "name": namespace, "chunks": chunks, "now": now()},
+        )

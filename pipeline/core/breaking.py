@@ -1,0 +1,99 @@
+"""Circuit breakers as a pure state machine: what is known of a dependency, and what follows from it.
+
+A circuit is closed until so many calls in a row have failed; then it is open, and nobody calls. After a while one call
+is let through (half open): if it succeeds the circuit closes, if not it stays open for as long again. A probe whose
+process died is replaced after the same time. Times are seconds since the epoch, as all processes share a circuit.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+
+class CircuitState(enum.StrEnum):
+    """What a circuit does with calls."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half_open"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerLimits:
+    """``failures`` in a row open a circuit for ``open_s``. ``share``: how many of them one caller may add, None for all;
+    below ``failures``, no caller opens the circuit alone."""
+
+    failures: int
+    open_s: float
+    share: int | None = None
+
+    def between_callers(self) -> BreakerLimits:
+        """The same for a circuit of what several callers share: it takes two of them to open it."""
+        failures = max(2, self.failures)
+        return BreakerLimits(failures=failures, open_s=self.open_s, share=(failures + 1) // 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circuit:
+    """``counted``: failures in a row up to now, by caller, as far as they matter. ``open_until``: None while closed.
+    ``changed_at``: of the latest failure or change."""
+
+    counted: Mapping[str, int] = field(default_factory=dict)
+    open_until: float | None = None
+    probing: bool = False
+    changed_at: float = 0.0
+
+    @property
+    def failures(self) -> int:
+        """Of all callers together."""
+        return sum(self.counted.values())
+
+    @property
+    def state(self) -> CircuitState:
+        """Closed, open, or open with a probe under way."""
+        if self.open_until is None:
+            return CircuitState.CLOSED
+        return CircuitState.HALF_OPEN if self.probing else CircuitState.OPEN
+
+
+CLOSED = Circuit()
+
+
+class Permission(enum.StrEnum):
+    """What a caller may do."""
+
+    CALL = "call"
+    PROBE = "probe"  # the one call that finds out; it counts only if the circuit was moved to half open for it
+    REFUSED = "refused"
+
+
+def permission(circuit: Circuit, *, now: float) -> Permission:
+    """What a call at this moment may do."""
+    if circuit.open_until is None:
+        return Permission.CALL
+    return Permission.PROBE if now >= circuit.open_until else Permission.REFUSED
+
+
+def probing(circuit: Circuit, limits: BreakerLimits, *, now: float) -> Circuit:
+    """The circuit once a probe was let through: others are refused until it reports, or for ``open_s``."""
+    return replace(circuit, open_until=now + limits.open_s, probing=True, changed_at=now)
+
+
+def failed(circuit: Circuit, limits: BreakerLimits, *, now: float, caller: str = "") -> Circuit:
+    """The circuit after a call that failed. Calls that were under way when it opened do not keep it open for longer."""
+    if circuit.probing:
+        return replace(circuit, open_until=now + limits.open_s, probing=False, changed_at=now)
+    if circuit.open_until is not None:
+        return circuit
+    before = circuit.counted.get(caller, 0)
+    share = limits.failures if limits.share is None else limits.share
+    after = replace(circuit, counted={**circuit.counted, caller: min(share, before + 1)}, changed_at=now)
+    return replace(after, open_until=now + limits.open_s) if after.failures >= limits.failures else after
+
+
+def succeeded(_: Circuit) -> Circuit:
+    """The circuit after a call that succeeded: nothing is held against it any more. A success that was under way when
+    the circuit opened counts too: it is news from the other side."""
+    return CLOSED

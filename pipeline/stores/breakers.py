@@ -1,0 +1,201 @@
+"""Circuit breakers that all processes share, in one Redis hash of the circuits that are in trouble.
+
+A process reads the hash at most once a second and writes only when a call failed or a circuit changes, so healthy
+channels cost a query nothing. While Redis is away each process goes by what it sees itself.
+
+A channel has a circuit for each tenant, and one for what all tenants share, which no tenant can open alone: one
+tenant's trouble closes nothing to others. Circuits name tenants by a digest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import redis
+import structlog
+from pydantic import TypeAdapter, ValidationError
+
+from pipeline.core import breaking
+from pipeline.core.breaking import CLOSED, BreakerLimits, Circuit, CircuitState, Permission
+from pipeline.errors import Unavailable
+from pipeline.records import ChannelName, TenantId
+from pipeline.stores.engines import redis_errors
+
+log = structlog.get_logger(__name__)
+
+CIRCUITS = "chordwise:circuits"
+OPENED = "chordwise:circuits:opened"  # how often each channel's circuits have opened, ever
+
+_FRESH_S = 1.0
+_FORGOTTEN_AFTER_S = 600.0  # failures this old say nothing about now
+_TRIES = 4
+
+_CIRCUIT: TypeAdapter[Circuit] = TypeAdapter(Circuit)
+
+# Changes one circuit if it still is what the caller saw. Gives nil when it was changed, else what it is by now.
+_SWAP = """
+local seen = redis.call('HGET', KEYS[1], ARGV[1])
+if (seen or '') ~= ARGV[2] then return seen or '' end
+if ARGV[3] == '' then redis.call('HDEL', KEYS[1], ARGV[1]) else redis.call('HSET', KEYS[1], ARGV[1], ARGV[3]) end
+redis.call('EXPIRE', KEYS[1], ARGV[4])
+return false
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """A call that was let through: which circuits hear how it ended."""
+
+    circuits: tuple[str, ...]
+    caller: str
+
+
+class Breakers:
+    """The circuits of every channel. Safe to share between threads. ``own``: channels behind which each tenant has a
+    dependency of its own, so that nothing about them is shared."""
+
+    def __init__(
+        self,
+        client: redis.Redis,
+        limits: BreakerLimits,
+        *,
+        own: Sequence[ChannelName] = (ChannelName.API,),
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._redis = client
+        self._limits = limits
+        self._own = frozenset(own)
+        self._clock = clock
+        self._known: dict[str, Circuit] = {}
+        self._read_at = 0.0
+        self._reading = threading.Lock()
+        self._writing = threading.Lock()
+
+    def enter(self, channel: ChannelName, tenant_id: TenantId) -> Ticket | None:
+        """Ask before a call: None if it must not be made now. Never raises."""
+        known = self._fresh()
+        caller = hashlib.sha256(tenant_id.encode()).hexdigest()[:16]
+        circuits = (f"{channel}/{caller}",) if channel in self._own else (f"{channel}/{caller}", str(channel))
+        if known:
+            now = self._clock()
+            asked = {name: breaking.permission(known[name], now=now) for name in circuits if name in known}
+            if Permission.REFUSED in asked.values():
+                return None
+            probes = [name for name, permission in asked.items() if permission is Permission.PROBE]
+            if not all(self._probe(name) for name in probes):
+                return None
+        return Ticket(circuits=circuits, caller=caller)
+
+    def leave(self, ticket: Ticket, *, failed: bool) -> None:
+        """Tell how a call ended: whether what is behind the channel failed, or answered, be it with a refusal. Costs
+        nothing when it answered and nothing was known against it. Never raises."""
+        now = self._clock()
+        for name in ticket.circuits:
+            if failed:
+                limits = self._limits_of(name)
+                self._change(name, partial(breaking.failed, limits=limits, now=now, caller=ticket.caller))
+            elif name in self._known:
+                self._change(name, breaking.succeeded)
+
+    def circuits(self) -> dict[str, Circuit]:
+        """Every circuit that is not closed and clean, by name."""
+        return dict(self._fresh())
+
+    def opened(self) -> dict[str, int]:
+        """How often the circuits of each channel have opened, by the whole fleet, ever. Raises StoreUnavailable."""
+        with redis_errors():
+            raw: dict[bytes, bytes] = self._redis.hgetall(OPENED)  # type: ignore[assignment]
+        return {channel.decode(): int(count) for channel, count in raw.items()}
+
+    def _limits_of(self, name: str) -> BreakerLimits:
+        return self._limits if "/" in name else self._limits.between_callers()
+
+    def _probe(self, name: str) -> bool:
+        """Take the one probe; False if another process has it."""
+        now = self._clock()
+        taken = False
+
+        def take(circuit: Circuit) -> Circuit:
+            nonlocal taken
+            taken = breaking.permission(circuit, now=now) is not Permission.REFUSED
+            probes = taken and circuit.open_until is not None
+            return breaking.probing(circuit, self._limits_of(name), now=now) if probes else circuit
+
+        self._change(name, take)
+        return taken
+
+    def _fresh(self) -> dict[str, Circuit]:
+        if self._clock() - self._read_at >= _FRESH_S and self._reading.acquire(blocking=False):
+            try:
+                self._read_at = self._clock()
+                with redis_errors():
+                    raw: dict[bytes, bytes] = self._redis.hgetall(CIRCUITS)  # type: ignore[assignment]
+                self._known = self._living({name.decode(): _read(value) for name, value in raw.items()})
+            except Unavailable:
+                self._known = self._living(self._known)
+            finally:
+                self._reading.release()
+        return self._known
+
+    def _living(self, circuits: dict[str, Circuit]) -> dict[str, Circuit]:
+        oldest = self._clock() - _FORGOTTEN_AFTER_S - self._limits.open_s
+        return {name: circuit for name, circuit in circuits.items() if circuit.changed_at > oldest}
+
+    def _change(self, name: str, change: Callable[[Circuit], Circuit]) -> None:
+        """Apply ``change`` to what the fleet knows, or to what this process knows while Redis is away."""
+        with self._writing:
+            before = self._known.get(name, CLOSED)
+            after = change(before)
+            with contextlib.suppress(Unavailable):  # without Redis, what this process knows has to do
+                before, after = self._swap(name, before, change)
+            known = {other: circuit for other, circuit in self._known.items() if other != name}
+            self._known = known if after == CLOSED else {**known, name: after}
+        self._tell(name, before, after)
+
+    def _swap(self, name: str, seen: Circuit, change: Callable[[Circuit], Circuit]) -> tuple[Circuit, Circuit]:
+        oldest = self._clock() - _FORGOTTEN_AFTER_S - self._limits.open_s
+        raw = _write(seen)
+        for _ in range(_TRIES):
+            before = _read(raw.encode()) if raw else CLOSED
+            if before.changed_at <= oldest:
+                before = CLOSED
+            after = change(before)
+            kept_s = int(_FORGOTTEN_AFTER_S + 2 * self._limits.open_s)
+            with redis_errors():
+                other = self._redis.eval(_SWAP, 1, CIRCUITS, name, raw, _write(after), str(kept_s))
+            if other is None:
+                if after.state is CircuitState.OPEN and before.state is not CircuitState.OPEN:
+                    with redis_errors():
+                        self._redis.hincrby(OPENED, name.partition("/")[0], 1)
+                return before, after
+            raw = other.decode() if isinstance(other, bytes) else str(other)
+        return before, after  # everybody writes at once; the others' failures count as well as this one
+
+    def _tell(self, name: str, before: Circuit, after: Circuit) -> None:
+        if before.state is after.state:
+            return
+        channel, _, tenant = name.partition("/")
+        fields = {"channel": channel, "circuit_of": tenant or "everybody", "failures": after.failures}
+        if after.state is CircuitState.OPEN:
+            log.error("circuit_opened", alert=True, open_s=self._limits.open_s, **fields)
+        elif after.state is CircuitState.HALF_OPEN:
+            log.info("circuit_probed", **fields)
+        else:
+            log.warning("circuit_closed", alert=True, **fields)
+
+
+def _write(circuit: Circuit) -> str:
+    return "" if circuit == CLOSED else _CIRCUIT.dump_json(circuit).decode()
+
+
+def _read(raw: bytes) -> Circuit:
+    try:
+        return _CIRCUIT.validate_json(raw)
+    except ValidationError:  # of another version of this code
+        return CLOSED

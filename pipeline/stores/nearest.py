@@ -1,0 +1,246 @@
+"""Searches among one tenant's vectors: every row by itself for most tenants, through an HNSW graph for large ones."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import structlog
+from numpy.typing import NDArray
+from pgvector import HalfVector
+from sqlalchemy import Engine, bindparam, text
+
+from pipeline.core.nearest import Sample, SearchPlan, plan_search
+from pipeline.core.query import RecallGuard
+from pipeline.errors import Unavailable
+from pipeline.records import ChunkId, Filters, Namespace, TenantId
+from pipeline.stores.filters import postgres_condition
+from pipeline.stores.vector_indexes import KnownIndexes, ReadyIndex, tenant_literal
+from pipeline.stores.vectors import OPERATORS, Distance, similarity, space_errors
+
+log = structlog.get_logger(__name__)
+
+Near = tuple[ChunkId, float]
+Matrix = NDArray[np.float32]
+
+_SAMPLED_ROWS = 1000
+_SAMPLES_KEPT = 4096
+_SAMPLE_FRESH_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nearest:
+    """What a search found, nearest first, ties by chunk id, and how it went about it."""
+
+    hits: tuple[Near, ...]
+    guard: RecallGuard
+
+
+class Samples:
+    """Which share of a large tenant's rows recent filters let pass. Safe between threads."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._kept: dict[object, tuple[float, Sample]] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: object, take: Callable[[], Sample]) -> Sample:
+        """The sample of ``key``, taken now unless there is a fresh one."""
+        kept = self._kept.get(key)
+        if kept is not None and self._clock() - kept[0] < _SAMPLE_FRESH_S:
+            return kept[1]
+        sample = take()
+        with self._lock:
+            if len(self._kept) >= _SAMPLES_KEPT:
+                self._kept.clear()
+            self._kept[key] = (self._clock(), sample)
+        return sample
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchTools:
+    """What searches of one process share. ``graph`` gives connections on which only the graph is planned."""
+
+    exact: Engine
+    graph: Callable[[], Engine]
+    known: KnownIndexes
+    samples: Samples
+    distance: Distance
+    exact_chunks: int
+
+
+class VectorSearch:
+    """One tenant's vectors in one embedding space."""
+
+    def __init__(self, tools: SearchTools, tenant_id: TenantId, *, table: str) -> None:
+        self._tools = tools
+        self._tenant_id = tenant_id
+        self._table = table
+
+    def nearest(
+        self,
+        vector: Matrix,
+        *,
+        namespaces: Sequence[Namespace],
+        filters: Filters,
+        limit: int,
+        per_namespace: int | None = None,
+    ) -> Nearest:
+        """Up to ``limit`` chunks with their scores, as in ``Vectors.nearest``; of each namespace ``per_namespace`` at
+        most.
+
+        Exact for tenants without an index, and for filters that let few rows pass. A graph that gives fewer than asked
+        is not believed: then every row is read after all. Raises VectorTableMissing and StoreUnavailable.
+        """
+        asked = _Asked(
+            vector=HalfVector(vector).to_text(), namespaces=tuple(sorted(namespaces)), filters=filters, limit=limit
+        )
+        if per_namespace is None:
+            return self._search(asked)
+        index = self._tools.known.of(self._tenant_id, self._table)
+        if index is None:
+            return self._exactly(replace(asked, limit=limit), per_namespace=per_namespace)
+        # A namespace of its own may be small, so each one is decided about by itself.
+        each = [
+            self._search(replace(asked, namespaces=(namespace,), limit=min(limit, per_namespace)))
+            for namespace in asked.namespaces
+        ]
+        hits = sorted((hit for found in each for hit in found.hits), key=lambda hit: (-hit[1], hit[0]))
+        return Nearest(hits=tuple(hits[:limit]), guard=_together([found.guard for found in each]))
+
+    def _search(self, asked: _Asked) -> Nearest:
+        index = self._tools.known.of(self._tenant_id, self._table)
+        if index is None:
+            return self._exactly(asked)
+        plan = self._plan(asked, index)
+        if plan.method == "exact":
+            return self._exactly(asked, rows=plan.rows)
+        return self._through_graph(asked, plan)
+
+    def _plan(self, asked: _Asked, index: ReadyIndex) -> SearchPlan:
+        key = (self._table, self._tenant_id, asked.namespaces, repr(asked.filters))
+        sample = self._tools.samples.get(key, lambda: self._sample(asked))
+        return plan_search(chunks=index.chunks, sample=sample, limit=asked.limit, exact_chunks=self._tools.exact_chunks)
+
+    def _sample(self, asked: _Asked) -> Sample:
+        """Chunk ids are hashes, so the lowest ones are as good as any taken at random, and always the same."""
+        condition, values = postgres_condition(asked.filters)
+        values |= {"tenant": self._tenant_id, "namespaces": list(asked.namespaces), "taken": _SAMPLED_ROWS}
+        with space_errors(self._table), self._tools.exact.connect() as connection:
+            statement = text(_SAMPLE.format(table=self._table, condition=condition))
+            taken, named, passing = connection.execute(statement, values).one()
+        return Sample(taken=taken, named=named, passing=passing)
+
+    def _exactly(self, asked: _Asked, *, rows: int | None = None, per_namespace: int | None = None) -> Nearest:
+        condition, values = postgres_condition(asked.filters)
+        values |= {"tenant": self._tenant_id, "query": asked.vector, "limit": asked.limit}
+        shape = _EXACT
+        if per_namespace is not None:
+            shape = _EXACT_EACH
+            values |= {"namespaces": list(asked.namespaces), "each": per_namespace}
+        statement = text(self._fill(shape, condition))
+        if per_namespace is None:
+            statement = statement.bindparams(bindparam("names", list(asked.namespaces), expanding=True))
+        with space_errors(self._table), self._tools.exact.connect() as connection:
+            found = connection.execute(statement, values).all()
+        hits = [(ChunkId(str(chunk_id)), similarity(self._tools.distance, distance)) for chunk_id, distance in found]
+        return Nearest(hits=tuple(hits), guard=RecallGuard(method="exact", rows=rows))
+
+    def _through_graph(self, asked: _Asked, plan: SearchPlan) -> Nearest:
+        condition, values = postgres_condition(asked.filters)
+        values |= {
+            "namespaces": list(asked.namespaces),
+            "query": asked.vector,
+            "limit": asked.limit,
+            "longest": plan.longest_scan,
+        }
+        statement = self._fill(_GRAPH, condition, tenant=tenant_literal(self._tenant_id))
+        with space_errors(self._table), self._tools.graph().connect() as connection:
+            found = connection.execute(text(statement), values).all()
+        scored = [(ChunkId(str(row.chunk_id)), similarity(self._tools.distance, row.distance)) for row in found]
+        hits = tuple(sorted(scored, key=lambda hit: (-hit[1], hit[0])))  # the graph's own order is only nearly that
+        if len(hits) == asked.limit:
+            guard = RecallGuard(method="hnsw", rows=plan.rows, scanned=found[-1].place)
+            return Nearest(hits=hits, guard=guard)
+        log.info("graph_gave_too_few", tenant_id=self._tenant_id, asked=asked.limit, given=len(hits), rows=plan.rows)
+        try:
+            exact = self._exactly(asked, rows=plan.rows)
+        except Unavailable:
+            if not hits:
+                raise
+            short = RecallGuard(method="hnsw", rows=plan.rows, scanned=plan.longest_scan, may_be_short=True)
+            return Nearest(hits=hits, guard=short)
+        return replace(exact, guard=replace(exact.guard, method="hnsw+exact_fallback", scanned=plan.longest_scan))
+
+    def _fill(self, shape: str, condition: str, **more: str) -> str:
+        return shape.format(table=self._table, operator=OPERATORS[self._tools.distance], condition=condition, **more)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    vector: str
+    namespaces: tuple[Namespace, ...]
+    filters: Filters
+    limit: int
+
+
+def _together(guards: Sequence[RecallGuard]) -> RecallGuard:
+    methods = sorted({guard.method for guard in guards}, key=("exact", "hnsw", "hnsw+exact_fallback").index)
+    scanned = [guard.scanned for guard in guards if guard.scanned is not None]
+    return RecallGuard(
+        method=methods[-1],
+        rows=sum(guard.rows or 0 for guard in guards),
+        scanned=sum(scanned) if scanned else None,
+        may_be_short=any(guard.may_be_short for guard in guards),
+    )
+
+
+# A plain subquery, ordered outside it: no graph can be chosen for it. Of `= ANY(…)` a plan that is made once for all
+# would assume ten names, and take the primary key, which reads all of the tenant's namespaces.
+_EXACT = """
+SELECT chunk_id, distance FROM (
+    SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance
+    FROM {table}
+    WHERE tenant_id = :tenant AND namespace IN :names AND {condition}
+    OFFSET 0
+) scanned
+ORDER BY distance, chunk_id LIMIT :limit
+"""
+
+_EXACT_EACH = """
+SELECT near.chunk_id, near.distance FROM unnest(CAST(:namespaces AS text[])) AS named(namespace) CROSS JOIN LATERAL (
+    SELECT chunk_id, distance FROM (
+        SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance
+        FROM {table}
+        WHERE tenant_id = :tenant AND namespace = named.namespace AND {condition}
+        OFFSET 0
+    ) scanned
+    ORDER BY distance, chunk_id LIMIT :each
+) near
+ORDER BY near.distance, near.chunk_id LIMIT :limit
+"""
+
+# The filter stands outside the scan, so that the rows which the scan visited are counted.
+_GRAPH = """
+SELECT chunk_id, distance, place FROM (
+    SELECT chunk_id, distance, passes, row_number() OVER () AS place FROM (
+        SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance,
+            (namespace = ANY(:namespaces) AND {condition}) AS passes
+        FROM {table} WHERE tenant_id = {tenant}
+        ORDER BY embedding {operator} CAST(:query AS halfvec) LIMIT :longest
+    ) visited
+) numbered
+WHERE passes LIMIT :limit
+"""
+
+_SAMPLE = """
+SELECT count(*), count(*) FILTER (WHERE namespace = ANY(:namespaces)),
+    count(*) FILTER (WHERE namespace = ANY(:namespaces) AND {condition})
+FROM (
+    SELECT namespace, type, author, tags, published_at, story_time, metadata
+    FROM {table} WHERE tenant_id = :tenant ORDER BY chunk_id LIMIT :taken
+) taken
+"""
