@@ -24,6 +24,7 @@ task_queues = [KombuQueue(queue.value, Exchange(queue.value), routing_key=queue.
 task_routes = {
     TaskName.INGEST.value: {"queue": Queue.INGEST.value},
     TaskName.RECALL.value: {"queue": Queue.RECALL.value},
+    TaskName.UNDERSTAND.value: {"queue": Queue.RERANK.value},
     TaskName.ANSWER.value: {"queue": Queue.ANSWER.value},
     TaskName.SWEEP.value: {"queue": Queue.UPKEEP.value},
     TaskName.RECONCILE.value: {"queue": Queue.UPKEEP.value},

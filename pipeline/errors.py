@@ -163,6 +163,12 @@ class FusionPluginFailed(PipelineError):
     code = "fusion_plugin_failed"
 
 
+class RewriterUnavailable(Unavailable):
+    """The language model said nothing usable about a query in its time."""
+
+    code = "rewriter_unavailable"
+
+
 class StoreUnavailable(Unavailable):
     """A database or Redis did not answer."""
 

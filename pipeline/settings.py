@@ -129,6 +129,7 @@ class Settings(BaseSettings):
     migration_chunks_per_s: Annotated[int, Field(ge=0)] = 0
     llm_model: str = ""
     llm_timeout_s: Annotated[float, Field(gt=0)] = 2.0
+    understand_cache_ttl_s: Annotated[int, Field(ge=0, le=7 * 24 * 3600)] = 3600
 
     @field_validator("recall_sources", "mask_kinds", mode="before")
     @classmethod

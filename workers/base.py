@@ -16,6 +16,7 @@ from workers.resources import meter
 log = structlog.get_logger(__name__)
 
 _STARTED = "chordwise_started"
+_OF_QUERIES = {TaskName.UNDERSTAND, TaskName.ANSWER}
 
 
 class LoggedTask(Task):  # type: ignore[misc]  # Celery has no types
@@ -52,7 +53,6 @@ def unbind(task: Task, state: str | None = None, **_: Any) -> None:
     meter().count("chordwise_tasks", task=task.name, state=(state or "unknown").lower())
     if elapsed_ms is not None:
         meter().observe("chordwise_task_seconds", elapsed_ms / 1000, task=task.name)
-    (log.debug if "channel" in structlog.contextvars.get_contextvars() or task.name == TaskName.ANSWER else log.info)(
-        "task_done", state=state, latency_ms=elapsed_ms
-    )
+    of_query = "channel" in structlog.contextvars.get_contextvars() or task.name in _OF_QUERIES
+    (log.debug if of_query else log.info)("task_done", state=state, latency_ms=elapsed_ms)
     structlog.contextvars.clear_contextvars()

@@ -60,6 +60,8 @@ def send_webhooks() -> None:
 
 def ask(query: Query) -> None:
     """Send a query to its channels: a chord of one header task each; a single channel is a plain task and its callback.
+    What a model is to make of it goes first, on the queue where the callback will wait for that: whatever the number of
+    threads there, an earlier task never waits for a later one.
 
     Raises StoreUnavailable when the broker does not take it, within about two seconds.
     """
@@ -70,9 +72,11 @@ def ask(query: Query) -> None:
         return _signature(name, {**arguments, **extra}, request_id=query.request_id, expires_s=left_s, queue=queue)
 
     headers = [signed(TaskName.RECALL, {"channel": channel.value}, Queue.RECALL) for channel in query.channels]
-    by_model = query.plan.rerank.enabled and bool(settings().llm_model)
+    by_model = bool(query.model_steps) or (query.plan.rerank.enabled and bool(settings().llm_model))
     callback = signed(TaskName.ANSWER, {}, Queue.RERANK if by_model else Queue.ANSWER)
     try:
+        if query.model_steps:
+            signed(TaskName.UNDERSTAND, {}, Queue.RERANK).apply_async()
         if len(headers) == 1:
             headers[0].apply_async(link=callback)
         else:

@@ -11,7 +11,7 @@ class Queue(enum.StrEnum):
     INGEST = "ingest"  # batches of documents
     RECALL = "recall"  # the header tasks of a query's chord, one per channel
     ANSWER = "answer"  # its callback: fuse, rerank, hydrate
-    RERANK = "rerank"  # the same callback when a language model reranks, so that slow models block no other query
+    RERANK = "rerank"  # what waits for a language model: understanding, and the callback of queries that need one
     UPKEEP = "upkeep"  # the sweeper and other periodic work
 
 
@@ -20,6 +20,7 @@ class TaskName(enum.StrEnum):
 
     INGEST = "ingest.batch"
     RECALL = "recall.channel"
+    UNDERSTAND = "recall.understand"
     ANSWER = "recall.answer"
     SWEEP = "upkeep.sweep"
     RECONCILE = "upkeep.reconcile"

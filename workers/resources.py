@@ -8,7 +8,7 @@ import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
 from pipeline.channels.port import Channel
-from pipeline.errors import Unavailable
+from pipeline.errors import Misconfigured, Unavailable
 from pipeline.flows.channels import make_channels
 from pipeline.flows.resources import Resources
 from pipeline.models.factory import check_embedder
@@ -58,9 +58,11 @@ def warm_up(use: Resources) -> None:
         check_embedder(use.embedder, timeout_s=10.0)
         if not use.settings.llm_model:  # asking a language model costs money, and warms nothing here
             use.reranker.rerank("warm up", [Candidate(chunk_id=ChunkId("warm"), title=None, text="up")], timeout_s=5.0)
+        if use.reading:
+            _ = use.rewriter  # whose client takes longer to load than a query waits for it
         with use.mysql.connect(), use.postgres.connect():
             pass
-    except Unavailable as error:
+    except (Unavailable, Misconfigured) as error:
         log.warning("not_warm", code=error.code, detail=str(error))
     except SQLAlchemyError as error:
         log.warning("not_warm", code="store_unavailable", detail=type(error).__name__)

@@ -25,6 +25,7 @@ from api_gateway.wire.shapes import QueryAccepted
 from pipeline.core.query import Query
 from pipeline.errors import Unavailable
 from pipeline.flows.recall import finish
+from pipeline.flows.understanding import understand_at_once
 from pipeline.records import QueryId, TenantId
 from pipeline.stores.queries import QueryState, wake_name
 from pipeline.stores.tenants import Principal
@@ -212,7 +213,11 @@ def send(query: Query, gateway: Gateway, *, cache_control: str = "") -> bytes | 
         query = gateway.kept_answers.keyed(query)
         if "no-cache" not in wanted and (answer := gateway.kept_answers.answer(query)) is not None:
             return answer
+    query = understand_at_once(query, gateway.resources)
     queries.open(query)
+    if not query.channels:  # small talk: there is nothing to ask and nothing to wait for
+        finish(query.tenant_id, query.query_id, gateway.resources)
+        return None
     try:
         dispatch.ask(query)
     except Unavailable:

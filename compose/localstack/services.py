@@ -40,7 +40,8 @@ SERVICES = (
     # These wait for databases, in threads; two processes, because threads of one share an interpreter.
     _worker("queries", queues=("recall", "answer"), pool="threads", concurrency=4, events=""),
     _worker("queries-2", queues=("recall", "answer"), pool="threads", concurrency=4, events=""),
-    _worker("upkeep", queues=("upkeep", "rerank"), pool="threads", concurrency=4),  # these for models and the clock
+    # These wait for models and the clock: many threads, so that slow models leave some to the sweeper.
+    _worker("upkeep", queues=("upkeep", "rerank"), pool="threads", concurrency=16),
     Service(name="beat", arguments=_words("celery -A workers.app beat -s {run}/beat-schedule --pidfile= -l INFO")),
     Service(
         name="flower",

@@ -101,7 +101,7 @@ class KeywordChannel:
     def _words(self, connection: Connection, query: Query) -> _Words:
         """What the collection knows of the query's words; asked once, though the channel is asked twice."""
         return self._known.get(
-            (query.tenant_id, query.query_id),
+            (query.tenant_id, query.query_id, query.query_text),  # a query may be asked in several wordings
             lambda: _words(Statistics(connection, query.tenant_id), query.tenant_id, query),
         )
 

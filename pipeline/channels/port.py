@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from pipeline.core.query import Brought, Query
 from pipeline.records import ChannelName, ChunkId
@@ -38,4 +38,13 @@ class Channel(Protocol):
 
     def score(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
         """This channel's score of chunks that another one found, on the same scale. Raises Unavailable."""
+        ...
+
+
+@runtime_checkable
+class PreparingChannel(Channel, Protocol):
+    """A channel that does once for several wordings of a query what it would else do for each."""
+
+    def prepare(self, query: Query, texts: Sequence[str]) -> None:
+        """Get ready to ``recall`` the query worded as each of ``texts``. Raises Unavailable."""
         ...

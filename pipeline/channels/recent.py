@@ -31,3 +31,11 @@ class Recent(Generic[T]):
             while len(self._values) > self._size:
                 self._values.popitem(last=False)
         return value
+
+    def put(self, key: Hashable, value: T) -> None:
+        """Keep a value that was made elsewhere."""
+        self.get(key, lambda: value)
+
+    def __contains__(self, key: Hashable) -> bool:
+        with self._lock:
+            return key in self._values

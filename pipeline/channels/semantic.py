@@ -30,10 +30,11 @@ class SearchedSpace:
 @dataclass(frozen=True, slots=True)
 class SemanticChannel:
     """The vectors in PostgreSQL. ``space`` gives those of the space that a query names, None for the active one.
-    ``ask`` has a model give the vector of a tenant's text within so many seconds; without it the model is asked directly."""
+    ``ask`` has a model give the vectors of a tenant's texts within so many seconds; without it the model is asked
+    directly."""
 
     space: Callable[[int | None], SearchedSpace]
-    ask: Callable[[Embedder, TenantId, str, float], NDArray[np.float32]] | None = None
+    ask: Callable[[Embedder, TenantId, Sequence[str], float], NDArray[np.float32]] | None = None
     name: ChannelName = ChannelName.SEMANTIC
     _known: Recent[NDArray[np.float32]] = field(default_factory=lambda: Recent(1024))
 
@@ -66,14 +67,25 @@ class SemanticChannel:
         space = self.space(query.embedding_space)
         return space.vectors(query.tenant_id).scores(self._vector(query, space), chunk_ids)
 
+    def prepare(self, query: Query, texts: Sequence[str]) -> None:
+        """Have the vectors of several wordings of a query made in one call, where they are not known yet."""
+        space = self.space(query.embedding_space)
+        unknown = [text for text in dict.fromkeys(texts) if (query.tenant_id, space.number, text) not in self._known]
+        if unknown:
+            for text, vector in zip(unknown, self._embedded(query, space, unknown), strict=True):
+                self._known.put((query.tenant_id, space.number, text), vector)
+
     def _vector(self, query: Query, space: SearchedSpace) -> NDArray[np.float32]:
         """The query's vector; a model service is asked once, though the channel is asked twice."""
 
         def embed() -> NDArray[np.float32]:
-            seconds = query.timeout_ms_of(self.name) / 1000
-            if self.ask is not None:
-                return self.ask(space.embedder, query.tenant_id, query.query_text, seconds)
-            vector: NDArray[np.float32] = space.embedder.embed([query.query_text], timeout_s=seconds)[0]
+            vector: NDArray[np.float32] = self._embedded(query, space, [query.query_text])[0]
             return vector
 
         return self._known.get((query.tenant_id, space.number, query.query_text), embed)
+
+    def _embedded(self, query: Query, space: SearchedSpace, texts: Sequence[str]) -> NDArray[np.float32]:
+        seconds = query.timeout_ms_of(self.name) / 1000
+        if self.ask is not None:
+            return self.ask(space.embedder, query.tenant_id, texts, seconds)
+        return space.embedder.embed(texts, timeout_s=seconds)

@@ -67,7 +67,7 @@ def answer_context(
 def understood(query: Query) -> UnderstoodQuery:
     """What the sender may want to see confirmed."""
     plan = query.plan
-    known = query.understanding or Understanding()
+    known = query.understanding or Understanding(route=plan.retrieve.method)
     return UnderstoodQuery(
         query_text=query.query_text,
         namespaces=query.namespaces,

@@ -14,6 +14,9 @@ from pipeline.core.decay import Present
 from pipeline.core.plan import Plan
 from pipeline.records import Actor, ChannelName, Filters, Namespace, QueryId, TenantId
 
+# What a model may be asked about a query.
+Step = Literal["expand", "rewrite", "route", "hyde"]
+
 # What holds where a plan leaves it open; the gateway fills plans in from the settings.
 _POOL, _TIMEOUT_MS, _RETRY = 100, 800, 1
 
@@ -58,6 +61,7 @@ class Query:
     trace: bool = False
     remarks: tuple[str, ...] = ()  # what was asked for and refused, in words; shown in ``stats``
     understanding: Understanding | None = None
+    model_steps: tuple[Step, ...] = ()  # what a model is asked about it while the channels answer
     embedding_space: int | None = None  # every part of a query uses the same one, whatever is switched meanwhile
     asked_by: Actor = field(default_factory=Actor)
     cache_key: str = ""  # where the answer may be kept for the same question; empty keeps it nowhere
@@ -132,7 +136,8 @@ class Envelope:
     ``trust`` multiplies its weight: how far it understood the query.
 
     ``brought`` holds the passages among ``chunk_ids`` that are not in MySQL. ``guard``: how the channel made sure that
-    it missed nothing, where it says so."""
+    it missed nothing, where it says so. ``unasked``: why it was asked by the query's own words alone although there
+    are others; None if there are none, or all were asked."""
 
     channel: ChannelName
     status: Literal["ok", "failed", "timeout"]
@@ -144,6 +149,7 @@ class Envelope:
     error: str | None = None
     brought: tuple[Brought, ...] = ()
     guard: Mapping[str, Any] | None = None
+    unasked: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 
 import orjson
 
@@ -25,6 +26,7 @@ from pipeline.flows.reranking import reranked
 from pipeline.flows.resources import Resources
 from pipeline.flows.second import Found, improved
 from pipeline.flows.selecting import selected
+from pipeline.flows.understanding import expanded
 from pipeline.flows.widening import widened
 from pipeline.records import ChannelName
 
@@ -32,13 +34,17 @@ from pipeline.records import ChannelName
 def compose(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel]) -> Answer:
     """The answer to a query from what has arrived. Never raises for a dependency: what is lost is named in ``stats``."""
     query, journal = arrived.query, Journal(tracing=arrived.query.trace, remarks=list(arrived.query.remarks))
+    journal.degradations.extend(arrived.losses)
+    if not query.channels:  # it was understood as a question to nobody
+        return _answer(query, arrived, (), answer_context((), {}, query.plan.context), None, journal)
     for channel in query.channels:
         _note_loss(channel, arrived.envelopes.get(channel), journal)
 
     def run(said: Arrived) -> Found:
         return _round(said, use, channels, journal)
 
-    found, privacy = improved(run(arrived), run, channels, journal), query.plan.privacy
+    expand = partial(expanded, use=use) if use.settings.llm_model else None
+    found, privacy = improved(run(arrived), run, channels, journal, expand=expand), query.plan.privacy
     kept = found.kept
     if privacy.mask_answers:  # before anything is made of the text that counts its characters
         kept = [replace(hit, passage=masked(hit.passage, kinds=privacy.kinds)) for hit in kept]

@@ -6,17 +6,18 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pipeline.core.query import Envelope, Query
+from pipeline.core.query import Degradation, Envelope, Query
 from pipeline.records import ChannelName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrived:
-    """A query and what its channels said, those that did."""
+    """A query and what its channels said, those that did. ``losses``: what was lost while it was understood."""
 
     query: Query
     envelopes: Mapping[ChannelName, Envelope]
     elapsed_ms: Mapping[str, float]
+    losses: tuple[Degradation, ...] = ()
 
     @property
     def usable(self) -> dict[ChannelName, Envelope]:

@@ -8,8 +8,9 @@ from pipeline.channels.port import Channel
 from pipeline.core.query import Answer, Query
 from pipeline.flows.answer import compose
 from pipeline.flows.arrived import Arrived
-from pipeline.flows.asking import ask_side_by_side
+from pipeline.flows.asking import RESERVE_S, ask_side_by_side
 from pipeline.flows.resources import Resources
+from pipeline.flows.wordings import asked_otherwise
 from pipeline.records import ChannelName
 
 
@@ -18,4 +19,5 @@ def ask_in_process(query: Query, use: Resources, channels: Mapping[ChannelName, 
     chord does it. Nothing is kept of the query. Never raises for a dependency: what is lost is named in ``stats``."""
     asked = {name: channels[name] for name in query.channels if name in channels}
     envelopes, elapsed_ms = ask_side_by_side(query, asked)
+    envelopes = asked_otherwise(query, envelopes, asked, reserve_s=RESERVE_S)
     return compose(Arrived(query=query, envelopes=envelopes, elapsed_ms=elapsed_ms), use, channels)

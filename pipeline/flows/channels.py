@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
@@ -28,10 +28,8 @@ _ASIDE = ThreadPoolExecutor(max_workers=32, thread_name_prefix="channel")
 def make_channels(use: Resources) -> dict[ChannelName, Channel]:
     """Every channel this installation can run, by name."""
 
-    def ask(embedder: Embedder, tenant_id: TenantId, text: str, seconds: float) -> NDArray[np.float32]:
-        found = vectors_of(tenant_id, [text], use, purpose=Purpose.QUERY, embedder=embedder, timeout_s=seconds)
-        vector: NDArray[np.float32] = found[0]
-        return vector
+    def ask(embedder: Embedder, tenant_id: TenantId, texts: Sequence[str], seconds: float) -> NDArray[np.float32]:
+        return vectors_of(tenant_id, texts, use, purpose=Purpose.QUERY, embedder=embedder, timeout_s=seconds)
 
     channels: list[Channel] = [KeywordChannel(use.mysql), SemanticChannel(use.searched, ask)]
     return {channel.name: channel for channel in channels}

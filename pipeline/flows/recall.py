@@ -13,12 +13,13 @@ import structlog
 from pipeline.channels.port import Channel
 from pipeline.core.query import Envelope, Query
 from pipeline.flows.answer import compose, render
-from pipeline.flows.arrived import Arrived
 from pipeline.flows.asking import RESERVE_S, ask_and_blame
 from pipeline.flows.auditing import search_row
 from pipeline.flows.keeping import may_be_kept
 from pipeline.flows.measuring import answer_fields, measure_answer, measure_channel
 from pipeline.flows.resources import Resources
+from pipeline.flows.understanding import settled
+from pipeline.flows.wordings import asked_otherwise, unasked
 from pipeline.records import ChannelName, QueryId, TenantId
 
 log = structlog.get_logger(__name__)
@@ -33,7 +34,7 @@ def recall(tenant_id: TenantId, query_id: QueryId, channel: Channel, use: Resour
     if query is None:
         return None
     started = time.perf_counter()
-    envelope = _guarded(query, channel, use)
+    envelope = _asked(query, channel, use, started)
     elapsed_ms = (time.perf_counter() - started) * 1000
     use.queries(tenant_id).report(query, envelope, elapsed_ms=elapsed_ms)
     log.info(
@@ -57,6 +58,16 @@ def recall(tenant_id: TenantId, query_id: QueryId, channel: Channel, use: Resour
     return envelope
 
 
+def _asked(query: Query, channel: Channel, use: Resources, started: float) -> Envelope:
+    """What the channel says to the query, and to its other wordings if they are known by now."""
+    envelope = unasked(query, _guarded(query, channel, use))
+    if query.model_steps or not envelope.unasked:
+        return envelope
+    elapsed_ms = (time.perf_counter() - started) * 1000
+    use.queries(query.tenant_id).report(query, envelope, elapsed_ms=elapsed_ms)  # should what follows be lost
+    return asked_otherwise(query, {channel.name: envelope}, {channel.name: channel}, reserve_s=RESERVE_S)[channel.name]
+
+
 def _guarded(query: Query, channel: Channel, use: Resources) -> Envelope:
     """Ask the channel unless its circuit is open; then it is lost at once instead of after its time."""
     ticket = use.breakers.enter(channel.name, query.tenant_id)
@@ -77,12 +88,7 @@ def answer(tenant_id: TenantId, query_id: QueryId, use: Resources, channels: dic
     state = queries.state(query_id)
     if state is None or state.answer is not None:
         return False
-    arrived = Arrived(
-        query=state.query,
-        envelopes={envelope.channel: envelope for envelope in state.envelopes},
-        elapsed_ms=state.elapsed_ms,
-    )
-    composed = compose(arrived, use, channels)
+    composed = compose(settled(state, use, channels), use, channels)
     rendered = render(composed)
     first = queries.answer(
         query_id,

@@ -41,4 +41,6 @@ def reranked(arrived: Arrived, hits: Sequence[Hit], use: Resources, journal: Jou
         journal.lost("rerank", error.code, "reranking failed; the fused order stands")
         scores = {}
     journal.took("rerank", started)
+    if not scores:  # and then the model's client, which takes long to load, is not loaded for its weight
+        return rerank(hits, {}, weight=0.0)
     return rerank(hits, scores, weight=use.reranker.weight if plan.weight is None else plan.weight)

@@ -17,8 +17,8 @@ from pipeline.fetching.fetch import Fetcher
 from pipeline.fetching.threads import FetchThreads
 from pipeline.flows.counting import UsageBook
 from pipeline.flows.spaces import Spaces
-from pipeline.models.factory import make_reranker
-from pipeline.models.port import Embedder, Reranker
+from pipeline.models.factory import make_reranker, make_rewriter
+from pipeline.models.port import Embedder, Reranker, Rewriter
 from pipeline.records import EmbeddingSpace, TenantId
 from pipeline.sandbox.parser import Parser
 from pipeline.sandbox.plugins import register_installed_parsers
@@ -155,6 +155,11 @@ class Resources:
         return make_reranker(self.settings)
 
     @cached_property
+    def rewriter(self) -> Rewriter:
+        """What says what else a query may mean."""
+        return make_rewriter(self.settings)
+
+    @cached_property
     def parser(self) -> Parser:
         """What makes text of documents, in a process of its own where they may be harmful."""
         timeout_s = min(self.settings.parser_timeout_s, self.settings.ingest_lease_s / 3)
@@ -219,6 +224,6 @@ class Resources:
         for name in ("mysql", "postgres", "postgres_graph"):
             if name in self.__dict__:
                 self.__dict__[name].dispose()
-        for name in ("fetches", "redis", "quick_redis", "spaces", "reranker", "parser"):
+        for name in ("fetches", "redis", "quick_redis", "spaces", "reranker", "rewriter", "parser"):
             if name in self.__dict__:
                 self.__dict__[name].close()

@@ -13,6 +13,7 @@ from pipeline.core.second import changed, changes_of, merged, shortcomings
 from pipeline.flows.arrived import Arrived
 from pipeline.flows.asking import RESERVE_S, ask_side_by_side
 from pipeline.flows.journal import Journal
+from pipeline.flows.wordings import asked_otherwise
 from pipeline.records import ChannelName
 
 # With less than this left for the channels it is not begun.
@@ -104,6 +105,7 @@ def _asked_again(
         name: channels[name] for name in query.channels if name in channels and _has_more(name, arrived, query, changes)
     }
     answered, elapsed_ms = ask_side_by_side(query, asked)
+    answered = asked_otherwise(query, answered, asked, reserve_s=RESERVE_S)
     for name, envelope in answered.items():
         if envelope.status != "ok":
             journal.lost("second", envelope.code or envelope.status, f"the {name} channel failed when asked again")

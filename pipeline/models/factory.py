@@ -1,4 +1,4 @@
-"""Which embedder and which reranker an installation uses: one place for ingestion and for queries."""
+"""Which embedder, reranker and rewriter an installation uses: one place for ingestion and for queries."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from pipeline.errors import Misconfigured
 from pipeline.models.local import LOCAL_MODEL, LocalEmbedder
-from pipeline.models.port import Embedder, Governor, Reranker
+from pipeline.models.port import Embedder, Governor, Reranker, Rewriter
 from pipeline.models.rerank_local import LocalReranker
+from pipeline.models.rewrite_none import NoRewriter
 from pipeline.records import EmbeddingSpace
 from pipeline.settings import Settings
 
@@ -81,6 +82,15 @@ def make_reranker(settings: Settings) -> Reranker:
     from pipeline.models.rerank_llm import LlmReranker
 
     return LlmReranker(model=settings.llm_model, timeout_s=settings.llm_timeout_s)
+
+
+def make_rewriter(settings: Settings) -> Rewriter:
+    """A language model when the settings name one, otherwise nobody. Make one per process. Raises Misconfigured."""
+    if not settings.llm_model:
+        return NoRewriter()
+    from pipeline.models.rewrite_llm import LlmRewriter
+
+    return LlmRewriter(model=settings.llm_model, timeout_s=settings.llm_timeout_s)
 
 
 def check_embedder(embedder: Embedder, *, timeout_s: float | None = None) -> None:

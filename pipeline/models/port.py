@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.core.model_replies import Rewritten, Routed
 from pipeline.core.pacing import Limits
 from pipeline.records import Candidate
 
@@ -122,4 +123,29 @@ class Reranker(Protocol):
 
     def close(self) -> None:
         """Let go of connections; the reranker cannot be used afterwards."""
+        ...
+
+
+class Rewriter(Protocol):
+    """Says what else a query may mean. Each method gives None where there is nothing that could say it, and raises
+    RewriterUnavailable when nothing usable was said within ``timeout_s``. Safe to share between threads."""
+
+    def expand(self, query_text: str, *, most: int, timeout_s: float) -> tuple[str, ...] | None:
+        """Up to ``most`` sub-queries that ask the same in other terms; may be empty."""
+        ...
+
+    def rewrite(self, query_text: str, *, timeout_s: float) -> Rewritten | None:
+        """The query put better, its keywords, and what it names."""
+        ...
+
+    def route(self, query_text: str, *, timeout_s: float) -> Routed | None:
+        """Where it should be searched."""
+        ...
+
+    def imagine(self, query_text: str, *, timeout_s: float) -> str | None:
+        """A passage as one that answers it might be (HyDE)."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections; the rewriter cannot be used afterwards."""
         ...

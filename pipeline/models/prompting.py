@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import json
 import re
 from dataclasses import dataclass
 from importlib import resources
-from typing import Final
+from typing import Any, Final
 
 from pipeline.errors import Misconfigured
 
@@ -20,6 +22,12 @@ class Prompt:
 
     system: str
     template: str
+
+    @property
+    def version(self) -> str:
+        """Another one for another wording, so that what the old one brought is not taken for what this one would."""
+        words = f"{self.system}\0{self.template}".encode()
+        return hashlib.blake2b(words, digest_size=8).hexdigest()
 
     def fill(self, **values: str) -> str:
         """The template with each ``{{name}}`` replaced, in one pass: a value that holds a placeholder stays as it is.
@@ -37,3 +45,9 @@ def load_prompt(name: str) -> Prompt:
     if not divider:
         raise Misconfigured(f"the prompt {name}.md has no line {_DIVIDER}")
     return Prompt(system=system.strip(), template=template.strip())
+
+
+def as_json(value: Any) -> str:
+    """``value`` as one line of JSON that ends neither its own string nor a fence of tags around it, in well-formed UTF-8."""
+    well_formed = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode("utf-8")
+    return well_formed.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

@@ -13,6 +13,7 @@ import redis
 from pydantic import TypeAdapter
 
 from pipeline.core.query import Envelope, Query
+from pipeline.core.understanding import Understood
 from pipeline.records import JobId, QueryId, TenantId
 from pipeline.stores.audit import AuditRow
 from pipeline.stores.audit_queue import MOST_WAITING, NOTE, list_key, packed
@@ -22,6 +23,7 @@ WAKE_CHANNEL = "chordwise:wake"
 
 _QUERY: TypeAdapter[Query] = TypeAdapter(Query)
 _ENVELOPE: TypeAdapter[Envelope] = TypeAdapter(Envelope)
+_UNDERSTOOD: TypeAdapter[Understood] = TypeAdapter(Understood)
 
 # Writes the answer unless there is one, notes it for the audit, keeps it for the same question if it may be kept, and
 # wakes whoever waits, in one step.
@@ -42,16 +44,31 @@ redis.call('HSET', KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4])
 return 1
 """
 
+# Keeps what a model made of a query that is still there, and leaves one word for whoever waits for it.
+_UNDERSTAND = """
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+redis.call('HSET', KEYS[1], 'understood', ARGV[1], 'elapsed:understand', ARGV[2])
+redis.call('DEL', KEYS[2])
+redis.call('RPUSH', KEYS[2], '1')
+redis.call('EXPIRE', KEYS[2], ARGV[3])
+return 1
+"""
+
+_WORD_KEPT_S = 120  # longer than any query runs
+_WAITED_AT_ONCE_S = 0.5  # below the socket's own timeout
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryState:
-    """What is known of a query. ``elapsed_ms`` by channel, of those that came back; ``answer`` is JSON, once there."""
+    """What is known of a query. ``elapsed_ms`` by channel, of those that came back, and of ``understand``; ``answer`` is
+    JSON, once there. ``understood``: what a model made of it, None while it has not said so."""
 
     query: Query
     status: str
     envelopes: tuple[Envelope, ...]
     elapsed_ms: dict[str, float]
     answer: bytes | None
+    understood: Understood | None = None
 
     @property
     def overdue(self) -> bool:
@@ -93,6 +110,33 @@ class Queries:
                 f"elapsed:{envelope.channel}",
                 f"{elapsed_ms:.3f}",
             )
+
+    def report_understood(self, query_id: QueryId, understood: Understood, *, elapsed_ms: float) -> None:
+        """Keep what a model made of a query, and wake whoever waits for that."""
+        with redis_errors():
+            self._redis.eval(
+                _UNDERSTAND,
+                2,
+                self._key(query_id),
+                self._word(query_id),
+                _UNDERSTOOD.dump_json(understood).decode(),
+                f"{elapsed_ms:.3f}",
+                str(_WORD_KEPT_S),
+            )
+
+    def await_understood(self, query_id: QueryId, *, until: float) -> Understood | None:
+        """What a model made of a query, as soon as it is there; None if it is not by ``until`` (seconds since the epoch).
+
+        Redis holds the caller until there is a word to take, which is put back for whoever else waits.
+        """
+        word = self._word(query_id)
+        while (left_s := until - time.time()) > 0:
+            with redis_errors():
+                if self._redis.brpoplpush(word, word, timeout=min(left_s, _WAITED_AT_ONCE_S)) is not None:
+                    break
+        with redis_errors():
+            raw = self._redis.hget(self._key(query_id), "understood")
+        return None if raw is None else _UNDERSTOOD.validate_json(raw)  # type: ignore[arg-type]
 
     def answer(
         self,
@@ -159,8 +203,9 @@ class Queries:
         """Forget a query: its tasks find nothing to do, its answer is gone. False if there is no such query."""
         with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
             pipe.delete(self._key(query_id))
+            pipe.delete(self._word(query_id))
             pipe.publish(WAKE_CHANNEL, wake_name("query", self._tenant_id, query_id))
-            deleted, _ = pipe.execute()
+            deleted, *_ = pipe.execute()
         return bool(deleted)
 
     def _key(self, query_id: QueryId) -> str:
@@ -168,6 +213,9 @@ class Queries:
 
     def _kept_key(self, cache_key: str) -> str:
         return f"{self._tenant_id}:answer:{cache_key}"
+
+    def _word(self, query_id: QueryId) -> str:
+        return f"{self._key(query_id)}:understood"
 
 
 def wake_name(kind: str, tenant_id: TenantId, name: QueryId | JobId) -> str:
@@ -195,4 +243,5 @@ def _state(raw: dict[bytes, bytes]) -> QueryState:
         envelopes=tuple(envelopes),
         elapsed_ms=elapsed,
         answer=raw.get(b"answer"),
+        understood=_UNDERSTOOD.validate_json(raw[b"understood"]) if b"understood" in raw else None,
     )

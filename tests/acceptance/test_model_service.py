@@ -83,17 +83,17 @@ class DescribeAModelService:
         )
         assert job["status"] == "succeeded"
         assert {body["model"] for body in service.seen("embeddings")} == {"a-model"}
-        whole = search(client, "kb", "how to reset the router", top_k=3)
+        whole = search(client, "kb", "how to reset the router", top_k=3, enable_expand=False)
         assert found_documents(whole)[0] == "router"
         assert not whole["stats"]["degraded"]
         assert [chunk["rerank"] is not None for chunk in whole["chunks"]] == [True] * len(whole["chunks"])
         assert len(service.seen("chat")) == 1
         for broken in (refused(500), hangs()):
             service.always["chat"] = broken
-            answer = search(client, "kb", "how to reset the router", top_k=3)
+            answer = search(client, "kb", "how to reset the router", top_k=3, enable_expand=False)
             assert found_documents(answer)[0] == "router"
             assert [lost["part"] for lost in answer["stats"]["degradations"]] == ["rerank"]
         service.always["embeddings"] = refused(503)
-        answer = search(client, "kb", "绿茶的水温", enable_rerank=False)
+        answer = search(client, "kb", "绿茶的水温", enable_rerank=False, enable_expand=False)
         assert found_documents(answer) == ["tea"]
         assert [lost["part"] for lost in answer["stats"]["degradations"]] == ["semantic"]

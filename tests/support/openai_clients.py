@@ -9,6 +9,7 @@ from typing import Any
 
 from pipeline.models.openai import OpenAIEmbedder
 from pipeline.models.rerank_llm import LlmReranker
+from pipeline.models.rewrite_llm import LlmRewriter
 from tests.support.openai_server import OpenAIServer
 
 SECRET = "sk-test-0123456789abcdef"
@@ -34,3 +35,13 @@ def reranker_on(server: OpenAIServer, **options: Any) -> Iterator[LlmReranker]:
         yield reranker
     finally:
         reranker.close()
+
+
+@contextmanager
+def rewriter_on(server: OpenAIServer, **options: Any) -> Iterator[LlmRewriter]:
+    """A language model's idea of what a query means."""
+    rewriter = LlmRewriter(**{"model": "thinker", "timeout_s": 2.0, **options}, base_url=server.url, api_key=SECRET)
+    try:
+        yield rewriter
+    finally:
+        rewriter.close()

@@ -59,6 +59,7 @@ class OpenAIServer:
         self.dimension = dimension
         self.script: dict[str, deque[Answer]] = {"embeddings": deque(), "chat": deque()}
         self.always: dict[str, Answer] = {}
+        self.by_prompt: dict[str, Answer] = {}  # to chats whose instruction holds the word, before ``always``
         self.poison: set[str] = set()
         self.encodings: set[str] = {"base64", "float"}
         self.requests: list[Seen] = []
@@ -107,12 +108,15 @@ class OpenAIServer:
             script = self.script[request.path]
             if self.limiter is not None and request.path == "embeddings" and not script:
                 return self.limiter(request)
+            instruction = request.body["messages"][0]["content"] if request.path == "chat" and not script else ""
+            if meant := [answer for word, answer in self.by_prompt.items() if word in instruction]:
+                return meant[0]
             return script.popleft() if script else self.always.get(request.path, Answer())
 
     def honest(self, request: Seen) -> tuple[int, Json]:
         """The answer of a service in good health."""
         if request.path == "chat":
-            return 200, self._judge(request.body)
+            return 200, self._say(request.body)
         texts = request.body["input"]
         texts = [texts] if isinstance(texts, str) else texts
         encoding = request.body.get("encoding_format", "float")
@@ -139,8 +143,16 @@ class OpenAIServer:
             "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
         }
 
-    def _judge(self, body: Json) -> Json:
-        """Score every candidate line of the prompt by the words it shares with the question line."""
+    def _say(self, body: Json) -> Json:
+        """Scores of candidates; to any other question an empty list, as if nothing came to mind."""
+        judged = "<candidates>" in body["messages"][-1]["content"]
+        return {
+            "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": body["model"],
+            "choices": [choice(json.dumps({"scores": self._scores(body)} if judged else []))],
+        }  # fmt: skip
+
+    def _scores(self, body: Json) -> list[Json]:
+        """Every candidate line of the prompt scored by the words it shares with the question line."""
         lines = [_line(line) for line in body["messages"][-1]["content"].splitlines()]
         question = set(next((_WORDS.findall(line.lower()) for line in lines if isinstance(line, str)), ()))
         scores = []
@@ -148,10 +160,7 @@ class OpenAIServer:
             words = set(_WORDS.findall(f"{candidate.get('title', '')} {candidate['text']}".lower()))
             share = len(words & question) / max(1, len(question))
             scores.append({"id": candidate["id"], "relevance": 10 * share, "completeness": 10 * share, "timeliness": 5})
-        return {
-            "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": body["model"],
-            "choices": [choice(json.dumps({"scores": scores}))],
-        }  # fmt: skip
+        return scores
 
 
 def tokens_in(texts: list[str]) -> int:

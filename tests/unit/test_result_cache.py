@@ -60,6 +60,7 @@ OTHERS: dict[str, Any] = {
     "trace": True,
     "embedding_space": 2,
     "asked_by": Actor(key_id="k"),
+    "model_steps": ("expand",),
     "cache_key": "x",
 }
 

@@ -1,4 +1,4 @@
-"""Doorways to retrieval: the header tasks of a query's chord and its callback."""
+"""Doorways to retrieval: the header tasks of a query's chord, its callback, and what goes on beside them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from celery import shared_task
 
-from pipeline.flows import recall
+from pipeline.flows import recall, understanding
 from pipeline.records import ChannelName, QueryId, TenantId
 from workers.base import LoggedTask
 from workers.names import TaskName
@@ -21,6 +21,12 @@ def recall_channel(tenant_id: str, query_id: str, channel: str) -> dict[str, Any
     """
     found = recall.recall(TenantId(tenant_id), QueryId(query_id), channels()[ChannelName(channel)], for_queries())
     return None if found is None else {"channel": found.channel, "status": found.status, "code": found.code}
+
+
+@shared_task(name=TaskName.UNDERSTAND.value, base=LoggedTask)
+def understand(tenant_id: str, query_id: str) -> None:
+    """Ask a model what else the query may mean; who puts the answer together waits for it."""
+    understanding.understand(TenantId(tenant_id), QueryId(query_id), for_queries())
 
 
 @shared_task(name=TaskName.ANSWER.value, base=LoggedTask)

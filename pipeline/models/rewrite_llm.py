@@ -1,0 +1,103 @@
+"""A language model asked what else a query may mean: one chat completion for each question put to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any, Final, TypeVar
+
+import openai
+
+from pipeline.core.model_replies import Rewritten, Routed, read_passage, read_rewrite, read_route, read_sub_queries
+from pipeline.core.redaction import redact
+from pipeline.errors import Misconfigured, Rejected, RewriterUnavailable, Unavailable
+from pipeline.models.prompting import as_json, load_prompt
+from pipeline.models.retries import Deadline, keep_trying
+from pipeline.models.service import OpenAIService
+
+_LONGEST_QUERY: Final = 2_000  # characters; a longer one is understood by its beginning
+_GRACE_S: Final = 0.05
+
+Found = TypeVar("Found")
+
+
+class LlmRewriter:
+    """Personal data is masked before anything is sent, and the query travels as a JSON string inside a fence.
+
+    Safe to share between threads; close it when done.
+    """
+
+    def __init__(
+        self, *, model: str, timeout_s: float = 2.0, base_url: str | None = None, api_key: str | None = None
+    ) -> None:
+        """``timeout_s`` is the most one call may take, whatever its caller allows. Raises Misconfigured."""
+        self._service = OpenAIService(timeout_s=timeout_s, base_url=base_url, api_key=api_key)
+        self._model = model
+        self._timeout_s = timeout_s
+
+    def expand(self, query_text: str, *, most: int, timeout_s: float) -> tuple[str, ...] | None:
+        """Sub-queries; see the port."""
+
+        def read(reply: str) -> tuple[str, ...] | None:
+            return read_sub_queries(reply, query_text=query_text, most=most)
+
+        return self._ask("rag_expand", query_text, read, timeout_s=timeout_s, count=str(most))
+
+    def rewrite(self, query_text: str, *, timeout_s: float) -> Rewritten | None:
+        """The query put better; see the port."""
+        return self._ask("rag_rewrite", query_text, read_rewrite, timeout_s=timeout_s)
+
+    def route(self, query_text: str, *, timeout_s: float) -> Routed | None:
+        """Where to search; see the port."""
+        return self._ask("rag_route", query_text, read_route, timeout_s=timeout_s)
+
+    def imagine(self, query_text: str, *, timeout_s: float) -> str | None:
+        """A passage; see the port."""
+        return self._ask("rag_hyde", query_text, read_passage, timeout_s=timeout_s)
+
+    def close(self) -> None:
+        """Close the connections to the service."""
+        self._service.close()
+
+    def _ask(
+        self, prompt: str, query_text: str, read: Callable[[str], Found | None], *, timeout_s: float, **blanks: str
+    ) -> Found:
+        """What ``read`` finds in the model's reply. Raises RewriterUnavailable."""
+        deadline = Deadline(min(timeout_s, self._timeout_s))
+        words = load_prompt(prompt)
+        sent = words.fill(query=as_json(redact(query_text)[:_LONGEST_QUERY]), **blanks)
+        messages = [{"role": "system", "content": words.system}, {"role": "user", "content": sent}]
+        pool = ThreadPoolExecutor(1, thread_name_prefix="rewrite")
+        try:
+            reply = pool.submit(self._send, messages, deadline)
+            if wait([reply], timeout=deadline.within(self._timeout_s) + _GRACE_S).not_done:
+                raise RewriterUnavailable("the language model did not answer in time")
+            found = read(_content(reply.result()))
+        except RewriterUnavailable:
+            raise
+        except (Unavailable, Rejected, Misconfigured) as error:
+            raise RewriterUnavailable(str(error), retry_after_s=getattr(error, "retry_after_s", None)) from None
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+        if found is None:
+            raise RewriterUnavailable("the language model answered with nothing that could be read")
+        return found
+
+    def _send(self, messages: list[dict[str, str]], deadline: Deadline) -> Any:
+        request = {"model": self._model, "messages": messages, "temperature": 0}
+        return keep_trying(
+            lambda: self._service.chat(request, deadline=deadline, fallbacks={"temperature": openai.omit}),
+            retries=1,
+            deadline=deadline,
+        )
+
+
+def _content(answer: Any) -> str:
+    """The text of a chat completion. Raises RewriterUnavailable when there is none."""
+    try:
+        content = answer["choices"][0]["message"]["content"]
+    except (KeyError, IndexError, TypeError):
+        content = None
+    if not isinstance(content, str):
+        raise RewriterUnavailable("the language model answered without a message")
+    return content

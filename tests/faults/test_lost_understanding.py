@@ -1,0 +1,46 @@
+"""The worker that asks the language model is killed in the middle: its budget is lost, and the answer is not."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from tests.support.documents import found_documents, search
+from tests.support.model_stack import DEADLINE_S, EXPAND, model_stack
+from tests.support.openai_answers import hangs
+from tests.support.processes import end
+
+QUERY = {"query_text": "reset the router now", "namespaces": ["kb"]}
+
+
+def _lost(answer: dict) -> set[str]:
+    return {lost["part"] for lost in answer["stats"]["degradations"]}
+
+
+def it_answers_by_the_raw_query_when_the_worker_is_killed_or_not_there(settings, use, tmp_path):
+    with model_stack(settings, use, tmp_path, redis_database=10) as served:
+        client = served.client
+        served.model.by_prompt = {EXPAND: hangs()}
+        slow = search(client, "kb", "reset the router first")
+        assert found_documents(slow)[0] == "button"
+        assert "expand" in _lost(slow)
+
+        started = time.monotonic()
+        accepted = client.post("/v1/queries", json=QUERY)
+        time.sleep(0.3)
+        end(served.asking, signal.SIGKILL)
+        answer = client.get(accepted.headers["Location"], params={"wait": 10}).json()
+        assert time.monotonic() - started < DEADLINE_S + 0.25
+        assert answer["status"] == "succeeded"
+        assert found_documents(answer)[0] == "button"
+        assert "expand" in _lost(answer)
+        assert not _lost(answer) & {"keyword", "semantic"}, (
+            "what the raw query found was kept before the model answered"
+        )
+
+        started = time.monotonic()
+        alone = search(client, "kb", "reset the router later")
+        assert time.monotonic() - started < DEADLINE_S + 0.25
+        assert found_documents(alone)[0] == "button"
+        assert "expand" in _lost(alone)
+        assert not _lost(alone) & {"keyword", "semantic"}
