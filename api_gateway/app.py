@@ -26,6 +26,7 @@ from api_gateway.routes import (
     dead_letters,
     documents,
     embedding_migrations,
+    entities,
     erasure,
     events,
     examples,
@@ -67,6 +68,7 @@ _ROUTERS = (
     experiments,
     upkeep,
     chunks,
+    entities,
     preview,
     namespaces,
     portability,
@@ -104,6 +106,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     await to_thread.run_sync(migrate.check, use.mysql, use.postgres, gateway.settings)
     client = redis.asyncio.Redis.from_url(gateway.settings.redis_url.get_secret_value(), socket_connect_timeout=2.0)
     gateway.started()
+    gateway.spawn(gateway.warm_up())
     listener = asyncio.create_task(gateway.wakes.listen(client))
     try:
         yield

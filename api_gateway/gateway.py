@@ -100,6 +100,10 @@ class Gateway:
         """Called on the event loop that serves requests, before the first one."""
         self._loop = asyncio.get_running_loop()
 
+    async def warm_up(self) -> None:
+        """Load what an overdue answer needs, so that it does not wait for it."""
+        await self.run(self.resources.count_tokens, "warm up")
+
     def release_soon(self) -> None:
         """End all waiting. May be called from a signal handler."""
         if self._loop is not None:

@@ -17,6 +17,7 @@ from api_gateway.wire.chunks import ChunksDeleteRequest, ChunksEditRequest
 from api_gateway.wire.dead_letters import ReplayRequest
 from api_gateway.wire.documents import DocumentsRequest
 from api_gateway.wire.embedding_migrations import CompareRequest, StartRequest, SwitchRequest
+from api_gateway.wire.entities import EntitiesDeleteRequest, EntitiesRequest
 from api_gateway.wire.events import ItemFailed, JobProgress
 from api_gateway.wire.examples import ExamplesForm, ExamplesRequest
 from api_gateway.wire.files import FilesForm
@@ -55,6 +56,8 @@ def describe(app: FastAPI) -> dict[str, Any]:
                 ReplayRequest,
                 ChunksEditRequest,
                 ChunksDeleteRequest,
+                EntitiesRequest,
+                EntitiesDeleteRequest,
                 RollbackRequest,
                 WebhookRequest,
                 RotateRequest,

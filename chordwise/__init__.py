@@ -13,6 +13,7 @@ from chordwise.async_client import AsyncChordwise
 from chordwise.chunk_results import Chunk, ChunkResult, Preview, PreviewedChunk
 from chordwise.client import Chordwise
 from chordwise.documents import Document
+from chordwise.entities import EntityState
 from chordwise.errors import (
     ChordwiseError,
     ConnectionFailed,
@@ -36,6 +37,7 @@ from chordwise.results import (
     Context,
     Dependency,
     DocumentInfo,
+    Entity,
     Health,
     Hit,
     HitSource,
@@ -70,6 +72,8 @@ __all__ = [
     "Document",
     "DocumentGenerations",
     "DocumentInfo",
+    "Entity",
+    "EntityState",
     "ExampleStatistics",
     "ExamplesImport",
     "ExamplesVerification",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack, cast, overload
@@ -14,6 +14,7 @@ from chordwise.archive import Manifest
 from chordwise.chunks import AsyncChunkMethods
 from chordwise.config import from_environment
 from chordwise.documents import IngestOptions
+from chordwise.entities import EntityState
 from chordwise.examples import ExamplesImport, ExampleStatistics, ExamplesVerification
 from chordwise.files import FoundFile
 from chordwise.following import Follower, JobEvent
@@ -188,6 +189,18 @@ class AsyncChordwise(AsyncChunkMethods):
             except httpx.HTTPError as error:
                 delay_s = follower.broken(error)
             await asyncio.sleep(delay_s)
+
+    async def put_entities(self, entities: Iterable[Mapping[str, Any]], *, namespace: str) -> int:
+        """See ``Chordwise.put_entities``."""
+        return await self._run(self._operations.put_entities(entities, namespace))
+
+    async def entities(self, namespace: str, *, as_of: int | None = None, name: str | None = None) -> list[EntityState]:
+        """See ``Chordwise.entities``."""
+        return await self._run(self._operations.entities(namespace, as_of=as_of, name=name))
+
+    async def delete_entities(self, entity_ids: Iterable[str], *, namespace: str) -> int:
+        """See ``Chordwise.delete_entities``."""
+        return await self._run(self._operations.delete_entities(entity_ids, namespace))
 
     async def webhooks(self) -> list[Webhook]:
         """See ``Chordwise.webhooks``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack, cast, overload
@@ -14,6 +14,7 @@ from chordwise.archive import Manifest
 from chordwise.chunks import ChunkMethods
 from chordwise.config import from_environment
 from chordwise.documents import IngestOptions
+from chordwise.entities import EntityState
 from chordwise.examples import ExamplesImport, ExampleStatistics, ExamplesVerification
 from chordwise.files import FoundFile
 from chordwise.following import Follower, JobEvent
@@ -211,6 +212,19 @@ class Chordwise(ChunkMethods):
             except httpx.HTTPError as error:
                 delay_s = follower.broken(error)
             time.sleep(delay_s)
+
+    def put_entities(self, entities: Iterable[Mapping[str, Any]], *, namespace: str) -> int:
+        """Write what entities of a story are like, each a mapping with ``entity_id``, ``name`` and, if there are any,
+        ``type``, ``story_time`` and ``state``. Gives how many states were written."""
+        return self._run(self._operations.put_entities(entities, namespace))
+
+    def entities(self, namespace: str, *, as_of: int | None = None, name: str | None = None) -> list[EntityState]:
+        """What the entities of a namespace are like at the story time ``as_of``, or last of all."""
+        return self._run(self._operations.entities(namespace, as_of=as_of, name=name))
+
+    def delete_entities(self, entity_ids: Iterable[str], *, namespace: str) -> int:
+        """Delete entities with all their states; gives how many states went."""
+        return self._run(self._operations.delete_entities(entity_ids, namespace))
 
     def webhooks(self) -> list[Webhook]:
         """Every endpoint that is told how jobs end."""

@@ -15,6 +15,7 @@ from chordwise.chunks import ChunkOperations
 from chordwise.control import ControlOperations
 from chordwise.decoding import decode
 from chordwise.documents import Document, IngestOptions, document_at, document_batches, is_url
+from chordwise.entities import EntityOperations
 from chordwise.errors import ChordwiseError, InvalidInput, ProblemError, QueryFailed, Timeout, UnexpectedAnswer
 from chordwise.examples import ExampleOperations
 from chordwise.files import FoundFile, file_batches, find_files, read_documents
@@ -61,6 +62,7 @@ def with_urls(things: Iterable[Ingestible] | Ingestible, url: str | Iterable[str
 class Operations(
     ChunkOperations,
     ControlOperations,
+    EntityOperations,
     ExampleOperations,
     GenerationOperations,
     MigrationOperations,

@@ -164,10 +164,29 @@ class Hit(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Citation(Result):
-    """Which chunk a marker in the context stands for."""
+    """Which chunk a marker in the context stands for, and where in its document that is."""
 
     marker: str = ""
     chunk_id: str = ""
+    document_id: str = ""
+    namespace: str = ""
+    start: int | None = None
+    end: int | None = None
+    page: int | None = None
+    title: str | None = None
+    source_uri: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entity(Result):
+    """What an entity that the hits name is like; ``story_time`` is since when, None from the beginning."""
+
+    id: str = ""
+    name: str = ""
+    type: str | None = None
+    state: Mapping[str, Any] = field(default_factory=dict)
+    story_time: int | None = None
+    namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +196,7 @@ class Context(Result):
     text: str = ""
     token_count: int = 0
     citations: tuple[Citation, ...] = ()
-    entities: tuple[Any, ...] = ()
+    entities: tuple[Entity, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

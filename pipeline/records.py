@@ -315,3 +315,4 @@ class Candidate:
     title: str | None
     text: str
     published_at: datetime | None = None
+    type: str | None = None

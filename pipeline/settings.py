@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from decimal import Decimal
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
@@ -15,6 +16,7 @@ from pipeline.core.redaction import Kind
 from pipeline.errors import Misconfigured
 
 RecallSource = Literal["keyword", "semantic"]
+RerankProvider = Literal["local", "llm", "http"]
 
 
 class Settings(BaseSettings):
@@ -130,6 +132,12 @@ class Settings(BaseSettings):
     llm_model: str = ""
     llm_timeout_s: Annotated[float, Field(gt=0)] = 2.0
     understand_cache_ttl_s: Annotated[int, Field(ge=0, le=7 * 24 * 3600)] = 3600
+    rerank_url: str = ""
+    rerank_dialect: Literal["cohere", "jina", "voyage", "tei"] = "cohere"
+    rerank_model: str = ""
+    rerank_api_key: SecretStr | None = None
+    rerank_timeout_s: Annotated[float, Field(gt=0, le=60)] = 2.0
+    context_tokenizer: str = "llama-2"
 
     @field_validator("recall_sources", "mask_kinds", mode="before")
     @classmethod
@@ -183,9 +191,24 @@ class Settings(BaseSettings):
             raise ValueError("CHORDWISE_SEMANTIC_HNSW_EF_CONSTRUCTION must be at least twice CHORDWISE_SEMANTIC_HNSW_M")
         if self.retired_grace_s * 1000 < self.query_deadline_ms:
             raise ValueError("CHORDWISE_RETIRED_GRACE_S must not be below the deadline of a query")
+        if self.rerank_url and not self.rerank_url.startswith(("http://", "https://")):
+            raise ValueError("CHORDWISE_RERANK_URL must begin with http:// or https://")
+        if self.rerank_url and self.rerank_dialect != "tei" and not self.rerank_model:
+            raise ValueError(
+                "CHORDWISE_RERANK_MODEL must name the service's model, unless CHORDWISE_RERANK_DIALECT is tei"
+            )
+        if self.context_tokenizer not in ("estimate", "llama-2") and not Path(self.context_tokenizer).is_file():
+            raise ValueError("CHORDWISE_CONTEXT_TOKENIZER must be estimate, llama-2 or the path of a tokenizer.json")
         if 0 < self.previous_generation_kept_s < self.retired_grace_s:
             raise ValueError("CHORDWISE_PREVIOUS_GENERATION_KEPT_S must be 0 or not below CHORDWISE_RETIRED_GRACE_S")
         return self
+
+    def reranker_for(self, asked: RerankProvider | Literal["auto"]) -> RerankProvider:
+        """Who reranks where a plan asks for this. ``auto``: a rerank service before a language model, which is slower
+        and dearer at it, before the local one. What is not configured is done by the local one."""
+        there = {"http": bool(self.rerank_url), "llm": bool(self.llm_model), "local": True}
+        order: tuple[RerankProvider, ...] = ("http", "llm", "local") if asked == "auto" else (asked, "local")
+        return next(provider for provider in order if there[provider])
 
     @property
     def broker(self) -> str:

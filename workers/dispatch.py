@@ -72,8 +72,9 @@ def ask(query: Query) -> None:
         return _signature(name, {**arguments, **extra}, request_id=query.request_id, expires_s=left_s, queue=queue)
 
     headers = [signed(TaskName.RECALL, {"channel": channel.value}, Queue.RECALL) for channel in query.channels]
-    by_model = bool(query.model_steps) or (query.plan.rerank.enabled and bool(settings().llm_model))
-    callback = signed(TaskName.ANSWER, {}, Queue.RERANK if by_model else Queue.ANSWER)
+    rerank = query.plan.rerank
+    by_service = rerank.enabled and settings().reranker_for(rerank.provider) != "local"
+    callback = signed(TaskName.ANSWER, {}, Queue.RERANK if query.model_steps or by_service else Queue.ANSWER)
     try:
         if query.model_steps:
             signed(TaskName.UNDERSTAND, {}, Queue.RERANK).apply_async()

@@ -11,7 +11,7 @@ class Queue(enum.StrEnum):
     INGEST = "ingest"  # batches of documents
     RECALL = "recall"  # the header tasks of a query's chord, one per channel
     ANSWER = "answer"  # its callback: fuse, rerank, hydrate
-    RERANK = "rerank"  # what waits for a language model: understanding, and the callback of queries that need one
+    RERANK = "rerank"  # what waits for a service or a model: understanding, and the callback of queries that need one
     UPKEEP = "upkeep"  # the sweeper and other periodic work
 
 

@@ -56,8 +56,13 @@ def warm_up(use: Resources) -> None:
     tried again by whoever needs it."""
     try:
         check_embedder(use.embedder, timeout_s=10.0)
-        if not use.settings.llm_model:  # asking a language model costs money, and warms nothing here
-            use.reranker.rerank("warm up", [Candidate(chunk_id=ChunkId("warm"), title=None, text="up")], timeout_s=5.0)
+        provider = use.settings.reranker_for("auto")
+        if provider == "local":
+            warm = Candidate(chunk_id=ChunkId("warm"), title=None, text="up")
+            use.rerankers.of(provider).rerank("warm up", [warm], timeout_s=5.0)
+        elif provider == "http":  # asking a service costs money; what it needs of TLS is read here
+            use.rerankers.of(provider)
+        use.count_tokens("warm up")
         if use.reading:
             _ = use.rewriter  # whose client takes longer to load than a query waits for it
         with use.mysql.connect(), use.postgres.connect():

@@ -52,10 +52,29 @@ class AnswerChunk(Shape):
 
 
 class Citation(Shape):
-    """Which chunk a marker in the context stands for."""
+    """Which chunk a marker in the context stands for. Offsets count characters of the document's text and are the
+    chunk's own, whatever else is read with it; null for a passage that is in no document here."""
 
     marker: str
     chunk_id: str
+    document_id: str
+    namespace: str
+    start: int | None
+    end: int | None
+    page: int | None
+    title: str | None
+    source_uri: str | None
+
+
+class Entity(Shape):
+    """What an entity that the hits name is like at the query's `story_time`, or last of all; since when it is."""
+
+    id: str
+    name: str
+    type: str | None
+    state: dict[str, Any]
+    story_time: int | None
+    namespace: str
 
 
 class AnswerContext(Shape):
@@ -64,7 +83,7 @@ class AnswerContext(Shape):
     text: str
     token_count: int
     citations: list[Citation]
-    entities: list[dict[str, Any]]
+    entities: list[Entity]
 
 
 class Degradation(Shape):

@@ -6,12 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from pipeline.core.confidence import confidence_of
-from pipeline.core.context import ContextPassage, build_context
-from pipeline.core.hits import Hit, Hydrated
-from pipeline.core.plan import ContextOptions
+from pipeline.core.hits import Hit
 from pipeline.core.query import (
     AnswerChunk,
-    AnswerContext,
     Envelope,
     HitSource,
     Query,
@@ -20,48 +17,12 @@ from pipeline.core.query import (
     UnderstoodQuery,
     filters_as_sent,
 )
-from pipeline.core.tokens import count_tokens
-from pipeline.records import ChannelName, ChunkId
+from pipeline.records import ChannelName
 
 
 def answer_chunks(hits: Sequence[Hit], *, envelopes: Mapping[ChannelName, Envelope]) -> tuple[AnswerChunk, ...]:
     """The returned chunks, in order."""
     return tuple(_chunk(hit, envelopes) for hit in hits)
-
-
-def answer_context(
-    chunks: Sequence[AnswerChunk],
-    hydrated: Mapping[str, Hydrated],
-    options: ContextOptions,
-    *,
-    widened: Mapping[str, str] | None = None,
-) -> AnswerContext:
-    """The passages of an answer as a prompt would get them.
-
-    A hit that is ``widened`` is read with more than itself, unless that takes more than half of the budget; a hit of
-    the same document that stands in what was read before it is not said again.
-    """
-    texts = {
-        chunk_id: text for chunk_id, text in (widened or {}).items() if 2 * count_tokens(text) <= options.max_tokens
-    }
-    passages = [
-        ContextPassage(
-            chunk_id=ChunkId(chunk.chunk_id),
-            title=chunk.title,
-            heading_path=hydrated[chunk.chunk_id].heading_path,
-            text=texts.get(chunk.chunk_id, chunk.text),
-        )
-        for place, chunk in enumerate(chunks)
-        if not any(
-            before.document_id == chunk.document_id
-            and before.namespace == chunk.namespace
-            and chunk.text in texts.get(before.chunk_id, "")
-            for before in chunks[:place]
-        )
-    ]
-    context = build_context(passages, max_tokens=options.max_tokens, style=options.format)
-    citations = tuple({"marker": cited.marker, "chunk_id": cited.chunk_id} for cited in context.citations)
-    return AnswerContext(text=context.text, token_count=context.token_count, citations=citations)
 
 
 def understood(query: Query) -> UnderstoodQuery:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,33 +11,56 @@ from pipeline.core.tokens import count_tokens
 from pipeline.records import ChunkId
 
 ContextStyle = Literal["markdown", "text"]
+ContextHeader = Literal["title", "story", "none"]
 OverBudget = Literal["skip", "stop"]
 
-_SEPARATORS: dict[ContextStyle, str] = {"markdown": "\n\n---\n\n", "text": "\n\n"}
+_RULE = "\n\n---\n\n"
+_SEPARATORS: dict[ContextStyle, str] = {"markdown": _RULE, "text": "\n\n"}
 _HEADERS: dict[ContextStyle, str] = {"markdown": "### ", "text": ""}
+
+# A chapter that says itself what it is, instead of its number or short name.
+_NAMED_CHAPTER = re.compile(r"第|[章回卷部节篇]|\s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextPassage:
-    """A passage offered for the context: its text, and where it stands."""
+    """A passage offered for the context: its text, and where it stands. ``text`` may be more than what was found;
+    ``found`` is that alone, and is read instead where ``text`` does not fit."""
 
     chunk_id: ChunkId
     title: str | None
     heading_path: tuple[str, ...]
     text: str
+    found: str | None = None
+    namespace: str = ""
+    document_id: str = ""
+    chapter: str | None = None
+    story_time: int | None = None
+    start: int | None = None
+    end: int | None = None
+    page: int | None = None
+    source_uri: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Citation:
-    """Which chunk a marker in the context stands for."""
+    """Which chunk a marker in the context stands for, and where in its document it stands. Offsets count characters of
+    the parsed text, ``end`` is exclusive; they are the chunk's own, whatever else is read with it."""
 
     marker: str
     chunk_id: ChunkId
+    document_id: str
+    namespace: str
+    start: int | None
+    end: int | None
+    page: int | None
+    title: str | None
+    source_uri: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """``token_count`` is `count_tokens` of ``text``: headers and separators count."""
+    """``token_count`` is what ``count`` says of ``text``: headers and separators count."""
 
     text: str
     token_count: int
@@ -48,40 +72,118 @@ def build_context(
     *,
     max_tokens: int,
     style: ContextStyle = "markdown",
+    header: ContextHeader = "title",
     over_budget: OverBudget = "skip",
+    count: Callable[[str], int] = count_tokens,
 ) -> Context:
-    """The passages in the order given, each under a line ``[1] title > heading > heading``; never above ``max_tokens``.
+    """The passages in the order given, each under its header; never above ``max_tokens`` as ``count`` counts them.
 
-    Passages are taken whole. One that does not fit is left out, and ``over_budget`` says whether later, smaller ones
-    may still come in (``skip``) or not (``stop``). Markers count what came in, from 1. Passages without text are left
-    out. Nothing that fits is an ordinary, empty context.
+    ========  ====================================================  =====================================
+    header    above a passage                                       between passages
+    ========  ====================================================  =====================================
+    title     ``### [1] title > heading > heading``, a blank line   ``---`` in markdown, else a blank line
+    story     ``[来源：第X章，故事时间：T]``, without what is unknown    ``---``
+    none      nothing                                               as under title
+    ========  ====================================================  =====================================
+
+    Passages are taken whole. One that does not fit is read without what surrounds it; if that does not fit either, it is
+    left out, and ``over_budget`` says whether later, smaller ones may still come in (``skip``) or not (``stop``).
+    Markers count what came in, from 1; only ``title`` shows them. Left out, too, are passages without text and those
+    that stand word for word in an earlier one of their document. Nothing that fits is an ordinary, empty context.
     """
-    separator = _SEPARATORS[style]
-    separator_tokens = count_tokens(separator)
+    separator = _RULE if header == "story" else _SEPARATORS[style]
+    separator_tokens = count(separator)
+    taken: list[tuple[ContextPassage, str]] = []
     pieces: list[str] = []
-    citations: list[Citation] = []
-    token_count = 0
+    total = 0
     for passage in passages:
-        text = passage.text.strip()
-        if not text:
+        if _is_said(passage, taken):
             continue
-        marker = f"[{len(citations) + 1}]"
-        piece = f"{_HEADERS[style]}{_header(marker, passage)}\n\n{text}"
-        # Every seam is at white space, where token counts add up exactly.
-        cost = count_tokens(piece) + (separator_tokens if pieces else 0)
-        if token_count + cost > max_tokens:
-            if over_budget == "stop":
+        for text in _readings(passage):
+            above = _header(passage, header, style, len(taken) + 1)
+            piece = above + text
+            cost = count(piece) + (separator_tokens if pieces else 0)
+            if total + cost <= max_tokens:
+                taken.append((passage, text))
+                pieces.append(piece)
+                total += cost
                 break
-            continue
-        pieces.append(piece)
-        citations.append(Citation(marker=marker, chunk_id=passage.chunk_id))
-        token_count += cost
-    return Context(text=separator.join(pieces), token_count=token_count, citations=tuple(citations))
+        else:
+            if over_budget == "stop" and passage.text.strip():
+                break
+    text, total = _joined(pieces, separator, max_tokens, count)
+    citations = tuple(_citation(passage, place) for place, (passage, _) in enumerate(taken[: len(pieces)], start=1))
+    return Context(text=text, token_count=total, citations=citations)
 
 
-def _header(marker: str, passage: ContextPassage) -> str:
+def _readings(passage: ContextPassage) -> Iterable[str]:
+    """What may be read of a passage, the most first."""
+    texts = (text.strip() for text in (passage.text, passage.found or ""))
+    return dict.fromkeys(text for text in texts if text)
+
+
+def _is_said(passage: ContextPassage, taken: Iterable[tuple[ContextPassage, str]]) -> bool:
+    found = (passage.found or passage.text).strip()
+    return any(
+        (before.namespace, before.document_id) == (passage.namespace, passage.document_id)
+        and before.chunk_id != passage.chunk_id
+        and found in text
+        for before, text in taken
+        if before.document_id
+    )
+
+
+def _joined(pieces: list[str], separator: str, max_tokens: int, count: Callable[[str], int]) -> tuple[str, int]:
+    """The pieces as one text. Byte-pair encodings may count a seam a little differently from its sides: what is then too
+    much is taken from the end of ``pieces``."""
+    while pieces:
+        text = separator.join(pieces)
+        total = count(text)
+        if total <= max_tokens:
+            return text, total
+        pieces.pop()
+    return "", 0
+
+
+def _citation(passage: ContextPassage, place: int) -> Citation:
+    return Citation(
+        marker=f"[{place}]",
+        chunk_id=passage.chunk_id,
+        document_id=passage.document_id,
+        namespace=passage.namespace,
+        start=passage.start,
+        end=passage.end,
+        page=passage.page,
+        title=passage.title,
+        source_uri=passage.source_uri,
+    )
+
+
+def _header(passage: ContextPassage, header: ContextHeader, style: ContextStyle, place: int) -> str:
+    """What stands before the text, its line ends included."""
+    if header == "none":
+        return ""
+    if header == "story":
+        line = story_line(passage.chapter, passage.story_time, title=passage.title)
+        return f"{line}\n" if line else ""
+    headline = _headline(passage)
+    return f"{_HEADERS[style]}[{place}]{' ' if headline else ''}{headline}\n\n"
+
+
+def _headline(passage: ContextPassage) -> str:
     """One line, whatever line ends title and headings hold; a heading that repeats the title is not said twice."""
     title = " ".join((passage.title or "").split())
     headings = [" ".join(heading.split()) for heading in passage.heading_path]
-    place = " > ".join(part for part in (title, *(each for each in headings if each != title)) if part)
-    return f"{marker} {place}" if place else marker
+    return " > ".join(part for part in (title, *(each for each in headings if each != title)) if part)
+
+
+def story_line(chapter: str | None, story_time: int | None, *, title: str | None = None) -> str:
+    """``[来源：第X章，故事时间：T]``; without what is not known, the title standing in for the chapter; empty if nothing is.
+    A chapter with a name of its own, such as ``第三章 风起`` or ``Chapter 3``, keeps it."""
+    place = " ".join((chapter or title or "").split())
+    if chapter and place and not _NAMED_CHAPTER.search(place):
+        place = f"第{place}章"
+    time = "" if story_time is None else f"故事时间：{story_time}"
+    if not place and not time:
+        return ""
+    return f"[来源：{'，'.join(part for part in (place, time) if part)}]"

@@ -26,6 +26,13 @@ class Hydrated:
     metadata: Mapping[str, Any]
     parent_id: str | None = None
     window: int = 0
+    chunk_type: str | None = None
+    chapter_id: str | None = None
+    entity_names: tuple[str, ...] = ()
+    page: int | None = None
+    start: int | None = None
+    end: int | None = None
+    source_uri: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

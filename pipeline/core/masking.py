@@ -23,7 +23,7 @@ def masked(hit: Hydrated, *, kinds: Collection[Kind] = tuple(Kind)) -> Hydrated:
         title=None if hit.title is None else redact(hit.title, kinds=kinds),
         text=redact(hit.text, kinds=kinds),
         heading_path=tuple(redact(heading, kinds=kinds) for heading in hit.heading_path),
-        metadata={name: value if name in _IDS else _masked_value(value, kinds) for name, value in hit.metadata.items()},
+        metadata={name: value if name in _IDS else masked_value(value, kinds) for name, value in hit.metadata.items()},
     )
 
 
@@ -32,12 +32,12 @@ def masked_texts(texts: Mapping[str, str], *, kinds: Collection[Kind] = tuple(Ki
     return {chunk_id: redact(text, kinds=kinds) for chunk_id, text in texts.items()}
 
 
-def _masked_value(value: Any, kinds: Collection[Kind]) -> Any:
-    """Strings at any depth of a JSON value; numbers are no text, and names of fields are the tenant's own."""
+def masked_value(value: Any, kinds: Collection[Kind]) -> Any:
+    """A JSON value with its text masked. Strings at any depth of a JSON value; numbers are no text, and names of fields are the tenant's own."""
     if isinstance(value, str):
         return redact(value, kinds=kinds)
     if isinstance(value, Mapping):
-        return {name: _masked_value(one, kinds) for name, one in value.items()}
+        return {name: masked_value(one, kinds) for name, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_masked_value(one, kinds) for one in value]
+        return [masked_value(one, kinds) for one in value]
     return value

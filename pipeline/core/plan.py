@@ -153,9 +153,9 @@ class RetrievePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerankPlan:
-    """``provider``: ``auto`` is the language model where one is configured, else local. ``threshold``: what the reranker
-    scores below it is left out, unless fewer than ``min_results`` would stay. ``weight``: how far it overrules the fused
-    order; None is the reranker's own."""
+    """``provider``: ``auto`` is the rerank service where one is configured, else the language model, else local.
+    ``threshold``: what the reranker scores below it is left out, the best of it not if fewer than ``min_results`` would
+    stay. ``weight``: how far it overrules the fused order; None is the reranker's own."""
 
     __pydantic_config__ = _STRICT
 
@@ -202,7 +202,9 @@ class FallbackPlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextOptions:
     """How the passages are put together for a prompt. ``max_tokens`` bounds the whole text. ``window`` and ``parents``:
-    what is read with a hit; None leaves it to the way its document was cut. ``header``: what stands above a passage.
+    what is read with a hit; None leaves it to the way its document was cut; ``whole_document``: all of its document,
+    where that takes no more than half of the budget. ``header``: what stands above a passage; ``story`` is its chapter
+    and story time. ``passages``: ``dialogue`` shows question-answer pairs as what user and assistant said.
     ``entities``: whether the states of the entities that the hits name come with it."""
 
     __pydantic_config__ = _STRICT
@@ -211,6 +213,7 @@ class ContextOptions:
     max_tokens: Annotated[int, Field(ge=1, le=32_000)] = 2000
     window: Annotated[int, Field(ge=0, le=10)] | None = None
     parents: bool | None = None
+    whole_document: bool = False
     header: Literal["title", "story", "none"] = "title"
     over_budget: Literal["skip", "stop"] = "skip"
     passages: Literal["text", "dialogue"] = "text"

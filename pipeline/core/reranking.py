@@ -7,6 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pipeline.core.hits import Hit
+from pipeline.core.plan import RetrievePlan
+from pipeline.records import Filters
+
+_DAY_S = 86_400
 
 
 def rerank(hits: Sequence[Hit], scores: Mapping[str, float], *, weight: float) -> list[Hit]:
@@ -31,9 +35,44 @@ def rerank(hits: Sequence[Hit], scores: Mapping[str, float], *, weight: float) -
     return read + [replace(hit, score=min(hit.score, floor)) for hit in placed if hit.chunk_id not in scores]
 
 
+def passing(hits: Sequence[Hit], *, threshold: float | None, min_results: int) -> tuple[list[Hit], list[Hit]]:
+    """What stays and what goes, each in the order given. A hit goes that the reranker scored below ``threshold``; if
+    fewer than ``min_results`` would stay, the best of those stay too. What it did not score cannot go."""
+    if threshold is None:
+        return list(hits), []
+    below = [hit for hit in hits if hit.rerank is not None and hit.rerank < threshold]
+    missing = max(0, min_results - (len(hits) - len(below)))
+    best = sorted(below, key=lambda hit: -(hit.rerank or 0.0))[:missing]
+    going = {hit.chunk_id for hit in below} - {hit.chunk_id for hit in best}
+    return [hit for hit in hits if hit.chunk_id not in going], [hit for hit in hits if hit.chunk_id in going]
+
+
+def wishes(retrieve: RetrievePlan, filters: Filters) -> str:
+    """What the asker wants of a passage besides that it answers, in the language of the rerank prompt: which time, and
+    which type of document. Empty where nothing was said; time in a story is no date and is left to decay."""
+    said = []
+    decay = retrieve.time_decay
+    if decay is not None and decay.by == "published_at" and decay.shape == "half_life":
+        said.append(f"越新越好，每过 {decay.half_life_days:g} 天价值减半")
+    elif decay is not None and decay.by == "published_at":
+        said.append(f"越新越好，{decay.scale / _DAY_S:g} 天以内算新")
+    if filters.start is not None:
+        said.append(f"不早于 {filters.start.date().isoformat()}")
+    if filters.end is not None:
+        said.append(f"不晚于 {filters.end.date().isoformat()}")
+    if filters.type is not None:
+        said.append(f"文档类型：{filters.type}")
+    return "；".join(said)
+
+
 def rerank_lift(order: Sequence[Hit], *, top_k: int) -> float | None:
     """How much the first ``top_k`` places gained by the reranker's own judgement: the ratio of the discounted gains
-    ``sum(score / log2(place + 1))`` after and before, minus 1. None when nothing was read or nothing scored."""
+    ``sum(score / log2(place + 1))`` after and before, minus 1. None when nothing was read or nothing scored.
+
+    Both sums are over the same hits, those that were read, in their two orders; so a reranker that gives back few is
+    not praised for it. Taken before any threshold, because leaving hits out is no gain. It says how far the answer went
+    the reranker's way; whether that was right, only judgements of people say (`chordwise eval`).
+    """
     read = [hit for hit in order if hit.rerank is not None]
     after = _gain([hit.rerank or 0.0 for hit in read[:top_k]])
     before = _gain([hit.rerank or 0.0 for hit in sorted(read, key=lambda hit: hit.from_rank)[:top_k]])

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
 
 import orjson
 
 from pipeline.channels.port import Channel
-from pipeline.core.answering import answer_chunks, answer_context, source_share, understood
-from pipeline.core.hits import Hit, Hydrated
-from pipeline.core.masking import masked, masked_texts
+from pipeline.core.answering import answer_chunks, source_share, understood
+from pipeline.core.hits import Hit
+from pipeline.core.masking import masked
 from pipeline.core.query import Answer, AnswerChunk, AnswerContext, Envelope, Query, Stats, Understanding
 from pipeline.core.reranking import rerank_lift
-from pipeline.errors import Unavailable
 from pipeline.flows.arrived import Arrived
+from pipeline.flows.context import context_of
 from pipeline.flows.feedback import with_feedback
 from pipeline.flows.fusing import fuse
 from pipeline.flows.hydrating import hydrate
 from pipeline.flows.journal import Journal
 from pipeline.flows.narrowing import narrowed
-from pipeline.flows.reranking import reranked
+from pipeline.flows.reranking import good_enough, reranked
 from pipeline.flows.resources import Resources
 from pipeline.flows.second import Found, improved
 from pipeline.flows.selecting import selected
 from pipeline.flows.understanding import expanded
-from pipeline.flows.widening import widened
 from pipeline.records import ChannelName
 
 
@@ -36,7 +35,7 @@ def compose(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Cha
     query, journal = arrived.query, Journal(tracing=arrived.query.trace, remarks=list(arrived.query.remarks))
     journal.degradations.extend(arrived.losses)
     if not query.channels:  # it was understood as a question to nobody
-        return _answer(query, arrived, (), answer_context((), {}, query.plan.context), None, journal)
+        return _answer(query, arrived, (), AnswerContext(text="", token_count=0, citations=()), None, journal)
     for channel in query.channels:
         _note_loss(channel, arrived.envelopes.get(channel), journal)
 
@@ -50,12 +49,7 @@ def compose(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Cha
         kept = [replace(hit, passage=masked(hit.passage, kinds=privacy.kinds)) for hit in kept]
     chunks = answer_chunks(kept, envelopes=found.arrived.usable)
     hydrated = {hit.chunk_id: hit.passage for hit in kept}
-    started = time.perf_counter()
-    more = _widen(arrived, chunks, hydrated, use, journal)
-    if privacy.mask_answers:
-        more = masked_texts(more, kinds=privacy.kinds)
-    context = answer_context(chunks, hydrated, query.plan.context, widened=more)
-    journal.took("context", started)
+    context = context_of(found.arrived, chunks, hydrated, use, journal)
     lift = rerank_lift(found.placed, top_k=query.top_k)
     return _answer(query, found.arrived, chunks, context, lift, journal)
 
@@ -77,7 +71,7 @@ def _round(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Chan
     hits = _candidates(arrived, use, channels, journal)
     placed = reranked(arrived, hits, use, journal)
     journal.saw("rerank", placed)
-    kept = selected(placed, arrived.query.plan, journal)
+    kept = selected(good_enough(placed, arrived.query.plan.rerank, journal), arrived.query.plan, journal)
     journal.saw("select", kept)
     return Found(arrived=arrived, placed=placed, kept=kept)
 
@@ -95,21 +89,6 @@ def _candidates(
     ]
     journal.saw("fuse", hits)
     return narrowed(arrived, hits, journal)
-
-
-def _widen(
-    arrived: Arrived,
-    chunks: Sequence[AnswerChunk],
-    hydrated: Mapping[str, Hydrated],
-    use: Resources,
-    journal: Journal,
-) -> dict[str, str]:
-    query = arrived.query
-    try:
-        return widened(query.tenant_id, chunks, hydrated, query.plan.context, use)
-    except Unavailable as error:
-        journal.lost("context", error.code, "what is read with the hits could not be read")
-        return {}
 
 
 def _answer(

@@ -178,4 +178,11 @@ def _hydrated(chunk: StoredChunk) -> Hydrated:
         metadata={**chunk.metadata, **{name: value for name, value in fields.items() if value not in (None, [])}},
         parent_id=chunk.parent_id,
         window=window_of(chunk.chunking),
+        chunk_type=chunk.chunk_type,
+        chapter_id=None if chunk.segment is None else chunk.segment.chapter_id,
+        entity_names=() if chunk.segment is None else chunk.segment.entity_names,
+        page=chunk.page,
+        start=chunk.start,
+        end=chunk.end,
+        source_uri=chunk.source_uri,
     )

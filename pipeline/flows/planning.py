@@ -23,6 +23,9 @@ def plan_of(use: Settings, profile: Mapping[str, Any], asked: Mapping[str, Any])
         raise PlanFlaw([(f"/retrieve/channels/{unknown[0]}", "is no channel of this installation or profile")])
     if not plan.channels:
         raise PlanFlaw([("/retrieve/channels", "leaves no channel with a weight above 0")])
+    provider = asked.get("rerank", {}).get("provider")
+    if provider not in (None, "auto") and use.reranker_for(plan.rerank.provider) != provider:
+        raise PlanFlaw([("/rerank/provider", f"is {provider}, which is not configured here")])
     fusion = plan.retrieve.fusion
     if fusion.strategy == "custom" and fusion.plugin is None:
         raise PlanFlaw([("/retrieve/fusion/strategy", "is custom, but no plugin is named here or in the settings")])

@@ -17,8 +17,10 @@ from pipeline.fetching.fetch import Fetcher
 from pipeline.fetching.threads import FetchThreads
 from pipeline.flows.counting import UsageBook
 from pipeline.flows.spaces import Spaces
-from pipeline.models.factory import make_reranker, make_rewriter
-from pipeline.models.port import Embedder, Reranker, Rewriter
+from pipeline.models.factory import make_rewriter
+from pipeline.models.port import Embedder, Rewriter
+from pipeline.models.rerankers import Rerankers
+from pipeline.models.tokenizing import TokenCounter, token_counter
 from pipeline.records import EmbeddingSpace, TenantId
 from pipeline.sandbox.parser import Parser
 from pipeline.sandbox.plugins import register_installed_parsers
@@ -150,9 +152,14 @@ class Resources:
     embedder = _ActiveEmbedder()
 
     @cached_property
-    def reranker(self) -> Reranker:
+    def rerankers(self) -> Rerankers:
         """What reads the best candidates once more."""
-        return make_reranker(self.settings)
+        return Rerankers(self.settings)
+
+    @cached_property
+    def count_tokens(self) -> TokenCounter:
+        """What measures a context."""
+        return token_counter(self.settings.context_tokenizer)
 
     @cached_property
     def rewriter(self) -> Rewriter:
@@ -224,6 +231,6 @@ class Resources:
         for name in ("mysql", "postgres", "postgres_graph"):
             if name in self.__dict__:
                 self.__dict__[name].dispose()
-        for name in ("fetches", "redis", "quick_redis", "spaces", "reranker", "rewriter", "parser"):
+        for name in ("fetches", "redis", "quick_redis", "spaces", "rerankers", "rewriter", "parser"):
             if name in self.__dict__:
                 self.__dict__[name].close()

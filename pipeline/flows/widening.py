@@ -10,7 +10,7 @@ from pipeline.core.query import AnswerChunk
 from pipeline.flows.resources import Resources
 from pipeline.records import ChunkId, TenantId
 from pipeline.stores.parents import Parents
-from pipeline.stores.windows import windows
+from pipeline.stores.windows import whole_documents, windows
 from pipeline.stores.work import reading
 
 
@@ -24,7 +24,8 @@ def widened(
     """The text to read for each of these hits that is to be read with more than itself.
 
     A child comes with its parent unless ``parents`` is false, a sentence with its window; ``window`` in a query puts
-    another size in the place of the document's, and gives chunks of every strategy one. Raises StoreUnavailable.
+    another size in the place of the document's, and gives chunks of every strategy one; with ``whole_document``, the
+    first hit of a document that is small enough comes with all of it. Raises StoreUnavailable.
     """
     found = [hydrated[chunk.chunk_id] for chunk in chunks]
     parents = {} if options.parents is False else {each.chunk_id: each.parent_id for each in found if each.parent_id}
@@ -33,11 +34,17 @@ def widened(
         for each in found
         if each.chunk_id not in parents
     }
-    if not parents and not any(sizes.values()):
+    if not parents and not any(sizes.values()) and not options.whole_document:
         return {}
+    firsts = {(each.namespace, each.document_id): ChunkId(each.chunk_id) for each in reversed(found)}
     with reading(use.mysql) as connection:
+        wholes = (
+            whole_documents(connection, tenant_id, list(firsts.values()), most_tokens=options.max_tokens // 2)
+            if options.whole_document
+            else {}
+        )
         texts = Parents(connection, tenant_id).texts([ChunkId(each) for each in set(parents.values())])
         around = windows(connection, tenant_id, sizes)
     found_texts: dict[str, str] = {str(chunk_id): text for chunk_id, text in around.items()}
     found_texts |= {child: texts[ChunkId(parent)] for child, parent in parents.items() if ChunkId(parent) in texts}
-    return found_texts
+    return found_texts | {str(chunk_id): text for chunk_id, text in wholes.items()}

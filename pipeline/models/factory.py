@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 from pipeline.errors import Misconfigured
 from pipeline.models.local import LOCAL_MODEL, LocalEmbedder
@@ -10,7 +11,7 @@ from pipeline.models.port import Embedder, Governor, Reranker, Rewriter
 from pipeline.models.rerank_local import LocalReranker
 from pipeline.models.rewrite_none import NoRewriter
 from pipeline.records import EmbeddingSpace
-from pipeline.settings import Settings
+from pipeline.settings import RerankProvider, Settings
 
 # The openai package takes a second to import, so only installations that use it do.
 
@@ -72,16 +73,26 @@ def make_embedder(
     )
 
 
-def make_reranker(settings: Settings) -> Reranker:
-    """A language model's judgement when the settings name a model, otherwise the local one. Make one per process.
+def make_reranker(settings: Settings, provider: RerankProvider | Literal["auto"] = "auto") -> Reranker:
+    """The reranker that ``settings.reranker_for`` names. Make one per process. Raises Misconfigured."""
+    match settings.reranker_for(provider):
+        case "http":
+            from pipeline.models.rerank_http import HttpReranker
 
-    Raises Misconfigured.
-    """
-    if not settings.llm_model:
-        return LocalReranker()
-    from pipeline.models.rerank_llm import LlmReranker
+            key = settings.rerank_api_key
+            return HttpReranker(
+                url=settings.rerank_url,
+                dialect=settings.rerank_dialect,
+                model=settings.rerank_model,
+                api_key=key.get_secret_value() if key else None,
+                timeout_s=settings.rerank_timeout_s,
+            )
+        case "llm":
+            from pipeline.models.rerank_llm import LlmReranker
 
-    return LlmReranker(model=settings.llm_model, timeout_s=settings.llm_timeout_s)
+            return LlmReranker(model=settings.llm_model, timeout_s=settings.llm_timeout_s)
+        case "local":
+            return LocalReranker()
 
 
 def make_rewriter(settings: Settings) -> Rewriter:

@@ -114,9 +114,12 @@ class Reranker(Protocol):
         """How far its judgement overrules the fused order, from 0 (not at all) to 1 (entirely)."""
         ...
 
-    def rerank(self, query: str, candidates: Sequence[Candidate], *, timeout_s: float) -> dict[str, float]:
-        """A score in [0, 1] by chunk id, higher is better; candidates without one keep their place.
+    def rerank(
+        self, query: str, candidates: Sequence[Candidate], *, timeout_s: float, wishes: str = ""
+    ) -> dict[str, float]:
+        """A score in [0, 1] by chunk id, higher is better; candidates without one come after those with one.
 
+        ``wishes``: what is wanted of a passage besides that it answers, in words; who cannot read ignores it.
         Raises RerankerUnavailable when it gave nothing usable within ``timeout_s``.
         """
         ...

@@ -6,7 +6,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -15,6 +14,8 @@ import openai
 
 from pipeline.core.redaction import redact
 from pipeline.errors import Misconfigured, Rejected, RerankerUnavailable, Unavailable
+from pipeline.models.bounded import bounded
+from pipeline.models.masking import masked_beginning
 from pipeline.models.prompting import load_prompt
 from pipeline.models.retries import Deadline, keep_trying
 from pipeline.models.service import OpenAIService
@@ -27,9 +28,9 @@ _RELEVANCE, _COMPLETENESS, _TIMELINESS = 0.7, 0.2, 0.1
 _TEXT_BUDGET: Final = 24_000  # characters of candidate text in one request, about 8k tokens of English, 20k of Chinese
 _LONGEST_TEXT: Final = 1_600  # of one candidate
 _LONGEST_QUERY: Final = 2_000
+_LONGEST_WISHES: Final = 400
 _LONGEST_REPLY: Final = 100_000
 _ENOUGH: Final = 0.5  # share of the candidates a reply must score to be trusted
-_GRACE_S: Final = 0.1
 
 _OBJECT: Final = re.compile(r"(?:\"([^\"{}]{1,40})\"\s{0,9}:\s{0,9})?(\{[^{}]*\})")
 _TRAILING_COMMA: Final = re.compile(r",\s*\}")
@@ -83,7 +84,9 @@ class LlmReranker:
         """A model that read the passages knows better than ranks do; the fused score separates what it finds equal."""
         return 0.8
 
-    def rerank(self, query: str, candidates: Sequence[Candidate], *, timeout_s: float) -> dict[str, float]:
+    def rerank(
+        self, query: str, candidates: Sequence[Candidate], *, timeout_s: float, wishes: str = ""
+    ) -> dict[str, float]:
         """Scores by chunk id; see the port. Candidates the model passed over have none.
 
         Raises RerankerUnavailable when the model failed, was late, or judged fewer than half of the candidates.
@@ -91,18 +94,18 @@ class LlmReranker:
         if not candidates:
             return {}
         deadline = Deadline(min(timeout_s, self._timeout_s))
-        pool = ThreadPoolExecutor(1, thread_name_prefix="rerank")
+        messages = self._messages(query, candidates, wishes)
         try:
-            reply = pool.submit(self._ask, self._messages(query, candidates), deadline)
-            if wait([reply], timeout=deadline.within(self._timeout_s) + _GRACE_S).not_done:
-                raise RerankerUnavailable("the language model did not answer in time")
-            judgements = read_judgements(_content(reply.result()), count=len(candidates))
+            reply = bounded(
+                lambda: self._ask(messages, deadline),
+                seconds=deadline.within(self._timeout_s),
+                late="the language model did not answer in time",
+            )
+            judgements = read_judgements(_content(reply), count=len(candidates))
         except RerankerUnavailable:
             raise
         except (Unavailable, Rejected, Misconfigured) as error:
             raise RerankerUnavailable(str(error), retry_after_s=getattr(error, "retry_after_s", None)) from None
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
         if len(judgements) < len(candidates) * _ENOUGH:
             raise RerankerUnavailable(f"the language model judged {len(judgements)} of {len(candidates)} candidates")
         return {candidates[ordinal - 1].chunk_id: judgement.score for ordinal, judgement in judgements.items()}
@@ -119,12 +122,13 @@ class LlmReranker:
             deadline=deadline,
         )
 
-    def _messages(self, query: str, candidates: Sequence[Candidate]) -> list[dict[str, str]]:
+    def _messages(self, query: str, candidates: Sequence[Candidate], wishes: str) -> list[dict[str, str]]:
         share = min(_LONGEST_TEXT, _TEXT_BUDGET // len(candidates))
         lines = [_as_data(ordinal, candidate, share) for ordinal, candidate in enumerate(candidates, start=1)]
         filled = self._prompt.fill(
             today=self._clock().date().isoformat(),
             query=_as_json(_shortened(redact(query), _LONGEST_QUERY)),
+            wishes=_as_json(_shortened(redact(wishes), _LONGEST_WISHES)),
             count=str(len(candidates)),
             candidates="\n".join(lines),
         )
@@ -136,9 +140,11 @@ def _as_data(ordinal: int, candidate: Candidate, limit: int) -> str:
     fields: dict[str, Any] = {"id": ordinal}
     if candidate.title:
         fields["title"] = _shortened(redact(candidate.title), 200)
+    if candidate.type:
+        fields["type"] = _shortened(redact(candidate.type), 64)
     if candidate.published_at:
         fields["date"] = candidate.published_at.date().isoformat()
-    fields["text"] = _shortened(redact(candidate.text), limit)
+    fields["text"] = _shortened(masked_beginning(candidate.text, limit + 1), limit)
     return _as_json(fields)
 
 

@@ -31,7 +31,14 @@ class LocalReranker:
         lost on three of four."""
         return 0.05
 
-    def rerank(self, query: str, candidates: Sequence[Candidate], *, timeout_s: float) -> dict[str, float]:
+    def rerank(
+        self,
+        query: str,
+        candidates: Sequence[Candidate],
+        *,
+        timeout_s: float,
+        wishes: str = "",  # noqa: ARG002 - it knows words, not what is meant by them
+    ) -> dict[str, float]:
         """A score for every candidate; see the port. Equal texts get equal scores, whatever their order.
 
         Raises RerankerUnavailable when reading them takes longer than ``timeout_s``.

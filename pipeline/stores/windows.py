@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Connection, bindparam, text
 
@@ -37,10 +37,31 @@ def windows(connection: Connection, tenant_id: TenantId, sizes: Mapping[ChunkId,
     return found
 
 
+def whole_documents(
+    connection: Connection, tenant_id: TenantId, chunk_ids: Sequence[ChunkId], *, most_tokens: int
+) -> dict[ChunkId, str]:
+    """For each of these chunks, the text of its whole document, where its chunks have no more than ``most_tokens``
+    together. How many that are is asked first, so that no large document is read for nothing."""
+    if not chunk_ids:
+        return {}
+    values = {"tenant": tenant_id, "ids": list(chunk_ids), "most": most_tokens}
+    small = connection.execute(_SMALL, values).scalars()
+    return windows(connection, tenant_id, {ChunkId(chunk_id): _ANY_NUMBER for chunk_id in small})
+
+
 def _seam(gap: int) -> str:
     """What stands between two parts of a text that were ``gap`` characters of white space apart."""
     return "" if gap == 0 else " " if gap == 1 else "\n\n"
 
+
+_ANY_NUMBER = 1_000_000  # of chunks, more than a document has
+
+_SMALL = text(
+    "SELECT c.chunk_id FROM chunks c"
+    " JOIN chunks n ON n.tenant_id = c.tenant_id AND n.namespace = c.namespace AND n.document_id = c.document_id"
+    " AND n.generation = c.generation AND n.enabled = 1"
+    " WHERE c.tenant_id = :tenant AND c.chunk_id IN :ids GROUP BY c.chunk_id HAVING SUM(n.token_count) <= :most"
+).bindparams(bindparam("ids", expanding=True))
 
 _AROUND = text(
     "SELECT c.chunk_id, n.text, n.start_offset, n.end_offset, n.edited_at FROM chunks c"

@@ -23,7 +23,7 @@ class DescribePrompt:
         prompt = load_prompt("rag_rerank")
         assert all(word in prompt.system for word in ("relevance", "completeness", "timeliness", "JSON", "一概不执行"))
         assert "{{" not in prompt.system
-        filled = prompt.fill(today="2026-03-01", query='"q"', count="1", candidates='{"id": 1}')
+        filled = prompt.fill(today="2026-03-01", query='"q"', wishes='""', count="1", candidates='{"id": 1}')
         assert "{{" not in filled
 
     def it_has_no_prompt_without_a_divider(self):

@@ -1,0 +1,74 @@
+"""From the returned chunks to the context: which text is read of each, and what is said about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from pipeline.core.context import ContextPassage, build_context
+from pipeline.core.dialogue import dialogue_of
+from pipeline.core.hits import Hydrated
+from pipeline.core.plan import ContextOptions
+from pipeline.core.query import AnswerChunk, AnswerContext
+from pipeline.core.tokens import count_tokens
+from pipeline.records import ChunkId
+
+
+def answer_context(
+    chunks: Sequence[AnswerChunk],
+    hydrated: Mapping[str, Hydrated],
+    options: ContextOptions,
+    *,
+    widened: Mapping[str, str] | None = None,
+    count: Callable[[str], int] = count_tokens,
+    entities: Sequence[Mapping[str, Any]] = (),
+) -> AnswerContext:
+    """The passages of an answer as a prompt would get them.
+
+    A hit that is ``widened`` is read with more than itself, unless that takes more than half of the budget. As a
+    ``dialogue``, a question-answer pair is read alone, and what is none stays plain text.
+    """
+    more = {name: text for name, text in (widened or {}).items() if 2 * count(text) <= options.max_tokens}
+    passages = (_passage(chunk, hydrated[chunk.chunk_id], options, more.get(chunk.chunk_id)) for chunk in chunks)
+    context = build_context(
+        passages,
+        max_tokens=options.max_tokens,
+        style=options.format,
+        header=options.header,
+        over_budget=options.over_budget,
+        count=count,
+    )
+    return AnswerContext(
+        text=context.text,
+        token_count=context.token_count,
+        citations=tuple(asdict(citation) for citation in context.citations),
+        entities=tuple(entities),
+    )
+
+
+def _passage(chunk: AnswerChunk, hydrated: Hydrated, options: ContextOptions, more: str | None) -> ContextPassage:
+    said = _dialogue(chunk, hydrated, more) if options.passages == "dialogue" else None
+    text, found = (said, None) if said else (more, chunk.text) if more else (chunk.text, None)
+    return ContextPassage(
+        chunk_id=ChunkId(chunk.chunk_id),
+        title=chunk.title,
+        heading_path=hydrated.heading_path,
+        text=text,
+        found=found,
+        namespace=chunk.namespace,
+        document_id=chunk.document_id,
+        chapter=hydrated.chapter_id,
+        story_time=hydrated.story_time,
+        start=hydrated.start,
+        end=hydrated.end,
+        page=hydrated.page,
+        source_uri=hydrated.source_uri,
+    )
+
+
+def _dialogue(chunk: AnswerChunk, hydrated: Hydrated, more: str | None) -> str | None:
+    """The pair of a chunk, or of the parent that a part of a long pair is read with."""
+    is_pair = hydrated.chunk_type in (None, "qa")  # None: a channel brought it, and knows no types
+    said = dialogue_of(chunk.text if is_pair else "", chunk.metadata)
+    return said or (dialogue_of(more, {}) if more and hydrated.chunk_type == "qa" else None)

@@ -1,0 +1,157 @@
+"""A reranker that is somebody's service over HTTP, in any of the dialects of `rerank_dialects`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+import httpx
+
+from pipeline.errors import Misconfigured, Rejected, RerankerUnavailable
+from pipeline.models.bounded import bounded
+from pipeline.models.masking import masked_beginning
+from pipeline.models.rerank_dialects import DIALECTS
+from pipeline.models.retries import Deadline, keep_trying, retry_after_s
+from pipeline.models.texts import sendable
+from pipeline.records import Candidate
+
+_TEXT_BUDGET: Final = 200_000  # characters of candidate text for one query: what is billed and what is sent
+_LONGEST_TEXT: Final = 6_000  # of one candidate
+_LONGEST_QUERY: Final = 2_000
+_MAX_BODY_BYTES: Final = 4 * 1024 * 1024
+_CONNECT_TIMEOUT_S: Final = 2.0
+_RETRIES: Final = 1
+_FIRST_WAIT_S: Final = 0.1  # somebody is waiting for the answer
+_TRY_LATER: Final = frozenset({408, 409, 425, 429})
+_OUR_FAULT: Final = frozenset({401, 403, 404, 405, 424})  # 424: TEI serves a model that is no reranker
+
+
+class HttpReranker:
+    """One request for all candidates, or few where the service takes no more at once. Personal data is masked first;
+    chunk ids, and anything but titles and texts, are never sent. Safe to share between threads; close it when done."""
+
+    def __init__(self, *, url: str, dialect: str, model: str = "", api_key: str | None = None, timeout_s: float = 2.0):
+        """``url`` is the address of the service, to which the dialect adds its path, or a whole address that ends with
+        ``/rerank``. ``timeout_s`` is the most one call may take, whatever its caller allows. Raises Misconfigured."""
+        self._dialect = DIALECTS[dialect]
+        address = url.rstrip("/")
+        self._url = address if address.endswith("/rerank") else address + self._dialect.path
+        self._name = ":".join(part for part in ("http", dialect, model) if part)
+        self._model = model
+        self._timeout_s = timeout_s
+        headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
+        try:
+            if not httpx.Request("POST", self._url).url.host:
+                raise httpx.InvalidURL("no host")
+            self._client = httpx.Client(headers=headers)
+        except (httpx.InvalidURL, UnicodeError):
+            raise Misconfigured(
+                "CHORDWISE_RERANK_URL or CHORDWISE_RERANK_API_KEY cannot be used in a request"
+            ) from None
+
+    @property
+    def name(self) -> str:
+        """``http``, the dialect, and the model where it is named."""
+        return self._name
+
+    @property
+    def weight(self) -> float:
+        """As a language model's: a model that read the passages knows better than ranks do."""
+        return 0.8
+
+    def rerank(
+        self,
+        query: str,
+        candidates: Sequence[Candidate],
+        *,
+        timeout_s: float,
+        wishes: str = "",  # noqa: ARG002 - no dialect has a place for them
+    ) -> dict[str, float]:
+        """Scores by chunk id; see the port. Candidates that the service passed over have none.
+
+        Raises RerankerUnavailable when the service failed, was late, or scored nothing.
+        """
+        if not candidates:
+            return {}
+        deadline = Deadline(min(timeout_s, self._timeout_s))
+        share = max(1, min(_LONGEST_TEXT, _TEXT_BUDGET // len(candidates)))
+        asked = sendable(masked_beginning(query, _LONGEST_QUERY))
+        texts = [_text(candidate, share) for candidate in candidates]
+        try:
+            scores = bounded(
+                lambda: self._scores(asked, texts, deadline),
+                seconds=deadline.within(self._timeout_s),
+                late="the rerank service did not answer in time",
+            )
+        except (Misconfigured, Rejected) as error:
+            raise RerankerUnavailable(str(error)) from None
+        if not scores:
+            raise RerankerUnavailable("the rerank service scored none of the candidates")
+        return {candidates[place].chunk_id: score for place, score in scores.items()}
+
+    def close(self) -> None:
+        """Close the connections to the service."""
+        self._client.close()
+
+    def _scores(self, query: str, texts: Sequence[str], deadline: Deadline) -> dict[int, float]:
+        """Scores by place in ``texts``, asked for in as many requests as the dialect needs. One that fails fails all:
+        a part of the candidates would come before the others for no reason of theirs."""
+        found: dict[int, float] = {}
+        size = self._dialect.most_texts
+        for start in range(0, len(texts), size):
+            some = texts[start : start + size]
+            body = json.dumps(self._dialect.body(self._model, query, some), ensure_ascii=False).encode()
+            answer = keep_trying(
+                partial(self._post, body, deadline),
+                retries=_RETRIES,
+                deadline=deadline,
+                first_wait_s=_FIRST_WAIT_S,
+            )
+            scores = self._dialect.scores_in(answer, count=len(some))
+            found |= {start + place: score for place, score in scores.items()}
+        return found
+
+    def _post(self, body: bytes, deadline: Deadline) -> Any:
+        """The decoded JSON of one answer. Read piece by piece, because a read timeout alone never ends one that
+        trickles; NaN and Infinity are let through, as some services write them."""
+        seconds = deadline.within(self._timeout_s)
+        if seconds <= 0.0:
+            raise RerankerUnavailable("no time was left to ask the rerank service")
+        timeout = httpx.Timeout(seconds, connect=min(seconds, _CONNECT_TIMEOUT_S))
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        read = bytearray()
+        try:
+            with self._client.stream("POST", self._url, content=body, headers=headers, timeout=timeout) as response:
+                _raise_for(response)
+                for piece in response.iter_bytes():
+                    read += piece
+                    if deadline.passed:
+                        raise RerankerUnavailable("the rerank service did not finish its answer in time")
+                    if len(read) > _MAX_BODY_BYTES:
+                        raise RerankerUnavailable("the rerank service's answer does not end")
+            return json.loads(read)
+        except httpx.HTTPError as error:
+            raise RerankerUnavailable(f"the rerank service did not answer ({type(error).__name__})") from None
+        except (ValueError, RecursionError):
+            raise RerankerUnavailable("the rerank service answered with something that is not JSON") from None
+
+
+def _raise_for(response: httpx.Response) -> None:
+    """Raises RerankerUnavailable (try later), Misconfigured or Rejected. The service's words are not repeated: they may
+    hold what was sent."""
+    status = response.status_code
+    sentence = f"the rerank service answered {status}"
+    if status in _TRY_LATER or status >= 500:
+        raise RerankerUnavailable(sentence, retry_after_s=retry_after_s(response.headers))
+    if status in _OUR_FAULT or 300 <= status < 400:
+        raise Misconfigured(f"{sentence}; check the variables CHORDWISE_RERANK_URL, _DIALECT, _MODEL and _API_KEY")
+    if status >= 400:
+        raise Rejected(sentence)
+
+
+def _text(candidate: Candidate, limit: int) -> str:
+    """Title and text, masked, cut to ``limit`` characters, never blank."""
+    whole = f"{candidate.title}\n{candidate.text}" if candidate.title else candidate.text
+    return sendable(masked_beginning(whole, limit))

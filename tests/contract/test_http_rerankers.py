@@ -1,0 +1,202 @@
+"""Rerank services over HTTP: the promises of every reranker in each dialect, and what a service may do wrong."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from pipeline.errors import Misconfigured, RerankerUnavailable
+from pipeline.models.port import Reranker
+from pipeline.models.rerank_dialects import DIALECTS
+from pipeline.models.rerank_http import HttpReranker
+from tests.contract.test_rerankers import RerankerContract, candidates
+from tests.support.openai_answers import Answer, changed, drops, hangs, raw, refused, slow, trickles
+from tests.support.rerank_server import SCORE, SECRET, RerankServer, http_reranker_on, rerank_service
+
+
+@pytest.fixture(params=sorted(DIALECTS))
+def service(request: pytest.FixtureRequest) -> Iterator[RerankServer]:
+    with rerank_service(request.param) as service:
+        yield service
+
+
+@pytest.fixture
+def reranker(service: RerankServer) -> Iterator[Reranker]:
+    with http_reranker_on(service) as reranker:
+        yield reranker
+
+
+class DescribeHttpReranker(RerankerContract):
+    def it_scores_as_the_service_does(self, service: RerankServer, reranker: Reranker):
+        scores = reranker.rerank("red fox", candidates("a red fox", "a fox", "a whale"), timeout_s=2.0)
+        logits = {"chunk-0": 4.0, "chunk-1": 0.0, "chunk-2": -4.0}
+        shares = {"chunk-0": 1.0, "chunk-1": 0.5, "chunk-2": 0.0}
+        through = {name: 1 / (1 + math.exp(-logit)) for name, logit in logits.items()}
+        assert scores == pytest.approx(through if service.dialect == "tei" else shares)
+
+
+class DescribeWhatHttpRerankerSends:
+    def it_asks_once_with_the_key_and_never_names_a_chunk(self, service: RerankServer, reranker: Reranker):
+        reranker.rerank("router", candidates(*["a router"] * 30), timeout_s=2.0)
+        assert len(service.bodies) == 1
+        assert service.headers[0]["Authorization"] == f"Bearer {SECRET}"
+        assert "chunk-" not in json.dumps(service.bodies)
+
+    def it_sends_no_key_where_there_is_none(self, service: RerankServer):
+        with http_reranker_on(service, api_key=None) as reranker:
+            assert reranker.rerank("router", candidates("router"), timeout_s=2.0)
+        assert "Authorization" not in service.headers[0]
+
+    def it_takes_a_whole_address_as_it_is(self, service: RerankServer):
+        whole = service.url + DIALECTS[service.dialect].path
+        reranker = HttpReranker(url=whole, dialect=service.dialect, model="judge")
+        assert reranker.rerank("router", candidates("router"), timeout_s=2.0)
+        reranker.close()
+
+    def it_masks_personal_data(self, service: RerankServer, reranker: Reranker):
+        texts = candidates("call 13812345678 or write to li.lei@example.com", title="李雷 11010519491231002X")
+        reranker.rerank("who has card 4111 1111 1111 1111?", texts, timeout_s=2.0)
+        sent = json.dumps(service.bodies, ensure_ascii=False)
+        assert not any(secret in sent for secret in ("13812345678", "li.lei", "11010519491231002X", "4111"))
+        assert all(mask in sent for mask in ("[phone]", "[email]", "[id-card]", "[bank-card]"))
+
+    def it_keeps_to_its_budget_of_text(self, service: RerankServer, reranker: Reranker):
+        scores = reranker.rerank("q " * 50_000, candidates(*["长" * 40_000] * 200), timeout_s=10.0)
+        sent = [text for body in service.bodies for text in body.get("texts", body.get("documents"))]
+        assert len(sent) == len(scores) == 200
+        assert sum(map(len, sent)) <= 200_000
+        assert all(len(body["query"]) <= 2_000 for body in service.bodies)
+
+    @pytest.mark.parametrize("before", range(6_000, 7_300, 100))
+    def it_never_sends_half_of_a_number(self, before: int):
+        with rerank_service("cohere") as service, http_reranker_on(service) as reranker:
+            text = "长" * (before - 5) + "13812345678" + " li.lei@example.com" * 400
+            reranker.rerank("fox", candidates(text), timeout_s=2.0)
+            (sent,) = service.bodies[0]["documents"]
+        assert "138" not in sent
+        assert "@" not in sent
+
+    def it_sends_no_more_at_once_than_the_service_takes(self):
+        with rerank_service("tei") as service, http_reranker_on(service) as reranker:
+            scores = reranker.rerank(
+                "fox", candidates(*["fox" if n == 70 else "owl" for n in range(80)]), timeout_s=5.0
+            )
+        assert [len(body["texts"]) for body in service.bodies] == [32, 32, 16]
+        assert max(scores, key=scores.__getitem__) == "chunk-70"
+
+
+def _entries(service: RerankServer, *pairs: tuple[object, object]) -> Answer:
+    """The honest answer with exactly these indexes and scores in its list."""
+    entries = [{"index": index, SCORE[service.dialect]: score} for index, score in pairs]
+    return changed(lambda body: service.with_entries(body, entries))
+
+
+class DescribeWhatHttpRerankerTakes:
+    @pytest.mark.parametrize(
+        ("pairs", "places"),
+        [
+            ([(2, 0.9), (0, 0.1), (1, 0.5)], [2, 1, 0]),  # any order
+            ([(1, 0.9)], [1]),  # fewer than were sent
+            ([(1, 0.9), (7, 0.8), (-1, 0.7), ("0", 0.6), (True, 0.5), (0.0, 0.4)], [1]),  # places that are none
+            ([(1, 0.9), (1, 0.1)], [1]),  # the first one counts
+            ([(0, float("nan")), (1, 0.5), (2, float("inf"))], [1]),
+            ([(0, None), (1, "0.9"), (2, 0.5), (0, True)], [2]),
+            ([(0, 1e308), (1, -1e308)], [0, 1]),
+            ([(0, 10**400), (1, 0.5)], [1]),
+        ],
+    )
+    def it_reads_what_is_usable(self, service: RerankServer, reranker: Reranker, pairs, places):
+        service.next(_entries(service, *pairs))
+        scores = reranker.rerank("router", candidates("a", "b", "c"), timeout_s=2.0)
+        assert sorted(scores, key=lambda name: -scores[name]) == [f"chunk-{place}" for place in places]
+        assert all(0.0 <= score <= 1.0 for score in scores.values())
+
+    def it_does_not_mind_what_it_does_not_know(self, service: RerankServer, reranker: Reranker):
+        def more(body):
+            entries = [None, "x", [], {}, *({**entry, "document": {"text": "x"}} for entry in service.entries(body))]
+            return service.with_entries(body, entries)
+
+        service.next(changed(more))
+        assert set(reranker.rerank("a", candidates("a", "b"), timeout_s=2.0)) == {"chunk-0", "chunk-1"}
+
+    @pytest.mark.parametrize("failure", [refused(429, retry_after="0.05"), refused(503), drops(), raw(b"<html>")])
+    def it_asks_once_more_after_what_passes(self, service: RerankServer, reranker: Reranker, failure: Answer):
+        service.next(failure)
+        assert reranker.rerank("router", candidates("router"), timeout_s=2.0)
+        assert len(service.bodies) == 2
+
+    @pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422, 302])
+    def it_does_not_repeat_what_cannot_help(self, service: RerankServer, reranker: Reranker, status: int):
+        service.always = refused(status)
+        with pytest.raises(RerankerUnavailable):
+            reranker.rerank("router", candidates("router"), timeout_s=2.0)
+        assert len(service.bodies) == 1
+
+    def it_does_not_wait_longer_than_it_may(self, service: RerankServer, reranker: Reranker):
+        service.always = refused(429, retry_after="30")
+        started = time.monotonic()
+        with pytest.raises(RerankerUnavailable):
+            reranker.rerank("router", candidates("router"), timeout_s=2.0)
+        assert time.monotonic() - started < 1.0
+        assert len(service.bodies) == 1
+
+    def it_waits_for_what_is_slow_and_in_time(self, service: RerankServer, reranker: Reranker):
+        service.next(slow(0.2))
+        assert reranker.rerank("router", candidates("router"), timeout_s=2.0)
+
+
+FAILING: dict[str, Answer] = {
+    "busy": refused(429),
+    "broken": refused(500),
+    "wrong key": refused(401, f"invalid key {SECRET}"),
+    "no such model": refused(404),
+    "refusal": refused(400, "router"),
+    "reset": drops(),
+    "hangs": hangs(),
+    "trickles": trickles(0.02),
+    "not JSON": raw(b"<html>"),
+    "not UTF-8": raw(b"\xff\xfe\xfa"),
+    "null": raw(b"null"),
+    "a number": raw(b"7"),
+    "too deep": raw(b"[" * 200_000),
+    "no list": raw(b'{"results": {}, "data": 5}'),
+    "an empty list": raw(b'{"results": [], "data": []}'),
+    "endless": raw(b" " * (5 * 1024 * 1024)),
+}
+
+
+class DescribeFailuresOfHttpReranker:
+    @pytest.mark.timeout(20)
+    @pytest.mark.parametrize("failure", FAILING.values(), ids=FAILING.keys())
+    def it_says_so_in_time(self, service: RerankServer, failure: Answer):
+        service.always = failure
+        with http_reranker_on(service) as reranker:
+            started = time.monotonic()
+            with pytest.raises(RerankerUnavailable) as raised:
+                reranker.rerank("router", candidates("a", "b", "c"), timeout_s=0.5)
+            assert time.monotonic() - started < 0.9
+        assert SECRET not in str(raised.value)
+        assert "router" not in str(raised.value)
+
+    def it_never_takes_longer_than_it_was_set_to(self, service: RerankServer):
+        service.always = hangs()
+        with http_reranker_on(service, timeout_s=0.3) as reranker:
+            started = time.monotonic()
+            with pytest.raises(RerankerUnavailable):
+                reranker.rerank("router", candidates("a"), timeout_s=60.0)
+            assert time.monotonic() - started < 0.8
+
+    def it_says_that_nobody_is_there(self):
+        reranker = HttpReranker(url="http://127.0.0.1:9", dialect="tei")
+        with pytest.raises(RerankerUnavailable):
+            reranker.rerank("router", candidates("a"), timeout_s=1.0)
+        reranker.close()
+
+    @pytest.mark.parametrize("options", [{"url": "http://"}, {"url": "http://h:x"}, {"api_key": "schlüssel—"}])
+    def it_refuses_settings_that_cannot_be(self, options):
+        with pytest.raises(Misconfigured, match="CHORDWISE_RERANK_URL"):
+            HttpReranker(**{"url": "http://127.0.0.1:9", "dialect": "tei", **options})

@@ -1,0 +1,116 @@
+"""Reranking within a query: whatever the service does, there is an order, in time, and what was lost has a name."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from pipeline.core.plan import DecayPlan, Plan, RerankPlan, RetrievePlan
+from pipeline.core.query import Query
+from pipeline.core.reranking import rerank_lift
+from pipeline.flows.arrived import Arrived
+from pipeline.flows.journal import Journal
+from pipeline.flows.reranking import good_enough, reranked
+from pipeline.flows.resources import Resources
+from pipeline.records import Filters, Namespace, QueryId, TenantId
+from pipeline.settings import load
+from tests.support.openai_answers import hangs, raw, refused
+from tests.support.openai_server import OpenAIServer
+from tests.support.rerank_server import RerankServer, rerank_service
+from tests.unit.test_answer_parts import hits
+
+FUSED = [("a", 1.0), ("b", 0.9), ("c", 0.8)]
+TEXTS = {"a": "an owl", "b": "a fox", "c": "a red fox"}
+
+
+def arrived(plan: RerankPlan, *, left_s: float = 3.0, decay: DecayPlan | None = None) -> Arrived:
+    now = time.time()
+    query = Query(
+        query_id=QueryId("q"),
+        tenant_id=TenantId("t"),
+        request_id="r",
+        query_text="red fox",
+        namespaces=(Namespace("n"),),
+        filters=Filters(type="tale") if decay else Filters(),
+        plan=Plan(rerank=plan, retrieve=RetrievePlan(time_decay=decay)),
+        created_at=now,
+        deadline_at=now + left_s,
+    )
+    return Arrived(query=query, envelopes={}, elapsed_ms={})
+
+
+def found() -> list:
+    return [replace(hit, passage=replace(hit.passage, text=TEXTS[hit.chunk_id])) for hit in hits(FUSED)]
+
+
+@pytest.fixture
+def service() -> Iterator[RerankServer]:
+    with rerank_service("cohere") as service:
+        yield service
+
+
+@pytest.fixture
+def use(service: RerankServer) -> Iterator[Resources]:
+    resources = Resources(load({"rerank_url": service.url, "rerank_model": "m"}))
+    yield resources
+    resources.close()
+
+
+class DescribeReranked:
+    def it_asks_the_service_for_the_best_only(self, service: RerankServer, use: Resources):
+        journal = Journal()
+        placed = reranked(arrived(RerankPlan(top_n=2)), found(), use, journal)
+        assert service.bodies[0]["documents"] == ["an owl", "a fox"]
+        assert [hit.chunk_id for hit in placed] == ["b", "a", "c"]
+        assert [(hit.rerank, hit.from_rank) for hit in placed] == [(0.5, 2), (0.0, 1), (None, 3)]
+        assert not journal.degradations
+        assert journal.latency_ms["rerank"] > 0
+        assert rerank_lift(placed, top_k=2) == pytest.approx(0.585, abs=1e-3)
+
+    def it_drops_below_the_threshold_and_says_by_which_number(self, use: Resources):
+        journal, plan = Journal(tracing=True), RerankPlan(threshold=0.6)
+        kept = good_enough(reranked(arrived(plan), found(), use, journal), plan, journal)
+        assert [hit.chunk_id for hit in kept] == ["c"]
+        assert {(drop.chunk_id, drop.stage, drop.value, drop.limit) for drop in journal.drops} == {
+            ("a", "rerank", 0.0, 0.6),
+            ("b", "rerank", 0.5, 0.6),
+        }
+
+    @pytest.mark.parametrize("failure", [hangs(), refused(500), refused(401), raw(b"<html>")])
+    def it_keeps_the_fused_order_when_it_fails(self, service: RerankServer, use: Resources, failure):
+        service.always = failure
+        journal = Journal()
+        started = time.monotonic()
+        placed = reranked(arrived(RerankPlan(budget_ms=300, threshold=0.9)), found(), use, journal)
+        assert time.monotonic() - started < 0.8
+        assert [(hit.chunk_id, hit.score, hit.rerank) for hit in placed] == [(*each, None) for each in FUSED]
+        assert good_enough(placed, RerankPlan(threshold=0.9), journal) == placed
+        assert [(lost.part, lost.code) for lost in journal.degradations] == [("rerank", "reranker_unavailable")]
+        assert rerank_lift(placed, top_k=2) is None
+
+    def it_does_not_begin_what_cannot_end(self, service: RerankServer, use: Resources):
+        journal = Journal()
+        placed = reranked(arrived(RerankPlan(), left_s=0.05), found(), use, journal)
+        assert [hit.chunk_id for hit in placed] == ["a", "b", "c"]
+        assert [(lost.part, lost.code) for lost in journal.degradations] == [("rerank", "timeout")]
+        assert service.bodies == []
+
+    def it_reads_locally_where_a_profile_names_what_is_not_there(self):
+        use, journal = Resources(load()), Journal()
+        placed = reranked(arrived(RerankPlan(provider="http", weight=1.0)), found(), use, journal)
+        assert [hit.chunk_id for hit in placed] == ["c", "b", "a"]
+        assert [(lost.part, lost.code) for lost in journal.degradations] == [("rerank", "reranker_not_configured")]
+
+    def it_tells_a_language_model_what_is_wanted_besides(self, monkeypatch: pytest.MonkeyPatch):
+        with OpenAIServer() as server:
+            monkeypatch.setenv("OPENAI_API_KEY", "none")
+            monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+            use, journal = Resources(load({"llm_model": "judge"})), Journal()
+            reranked(arrived(RerankPlan(), decay=DecayPlan(half_life_days=30)), found(), use, journal)
+            use.close()
+            prompt = server.seen("chat")[0]["messages"][1]["content"]
+        assert not journal.degradations
+        assert '"越新越好，每过 30 天价值减半；文档类型：tale"' in prompt

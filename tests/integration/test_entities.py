@@ -1,0 +1,172 @@
+"""Entities on the real MySQL: the state that holds at a story time, for their own tenant and namespace only."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import replace
+
+import pytest
+
+from pipeline.core.entities import EntityState
+from pipeline.core.hits import Hydrated
+from pipeline.core.plan import ContextOptions, Plan
+from pipeline.core.query import AnswerChunk, Query
+from pipeline.flows.arrived import Arrived
+from pipeline.flows.context import context_of
+from pipeline.flows.entities import delete_entities, list_states, put_states, states_named
+from pipeline.flows.erase import delete_namespace, erase_tenant
+from pipeline.flows.journal import Journal
+from pipeline.flows.resources import Resources
+from pipeline.records import Filters, Namespace, QueryId, TenantId
+from pipeline.settings import Settings
+from tests.conftest import make_tenant
+
+
+@pytest.fixture
+def use(use_alone: Resources) -> Resources:
+    return use_alone
+
+
+def state(namespace: str, entity_id: str, name: str, at: int | None = None, **said: object) -> EntityState:
+    return EntityState(namespace=namespace, entity_id=entity_id, name=name, type=None, story_time=at, state=said)
+
+
+def passage(namespace: str, *names: str) -> Hydrated:
+    return Hydrated(
+        chunk_id=uuid.uuid4().hex, document_id="d", namespace=namespace, title=None, text="x", metadata={},
+        entity_names=names,
+    )  # fmt: skip
+
+
+def listed(use: Resources, tenant: TenantId, namespace: Namespace, **asked) -> list[tuple[str, int | None]]:
+    wanted = {"as_of": None, "name": None, "after": "", "limit": 100, **asked}
+    return [(each.entity_id, each.story_time) for each in list_states(tenant, namespace, use, **wanted)]
+
+
+@pytest.fixture
+def story(use: Resources, tenant: TenantId, namespace: Namespace) -> Namespace:
+    """Two people: one with three states and a name that changes, one who was always the same."""
+    states = [
+        state(namespace, "lin", "林远", 100, place="南城"),
+        state(namespace, "lin", "林远", 200, place="北城"),
+        state(namespace, "lin", "Lin the Old", 300, place="sea"),
+        state(namespace, "su", "Su Ｙing", None, eyes="grey"),
+    ]
+    assert put_states(tenant, states, use) == 4
+    return namespace
+
+
+class DescribeAsOf:
+    @pytest.mark.parametrize(
+        ("as_of", "found"),
+        [
+            (None, [("lin", 300), ("su", None)]),
+            (250, [("lin", 200), ("su", None)]),
+            (200, [("lin", 200), ("su", None)]),
+            (199, [("lin", 100), ("su", None)]),
+            (99, [("su", None)]),
+            (-(2**63), [("su", None)]),
+            (2**63 - 1, [("lin", 300), ("su", None)]),
+        ],
+    )
+    def it_lists_the_latest_state_that_is_not_later(self, use, tenant, story, as_of, found):
+        assert listed(use, tenant, story, as_of=as_of) == found
+
+    def it_pages_and_looks_for_names_as_they_are_then(self, use, tenant, story):
+        assert listed(use, tenant, story, limit=1) == [("lin", 300)]
+        assert listed(use, tenant, story, after="lin") == [("su", None)]
+        assert listed(use, tenant, story, name="su  ying") == [("su", None)]
+        assert listed(use, tenant, story, name="林远") == []
+        assert listed(use, tenant, story, name="林远", as_of=250) == [("lin", 200)]
+
+    def it_replaces_the_state_at_the_same_time(self, use, tenant, story):
+        put_states(tenant, [state(story, "lin", "林远", 200, place="road")], use)
+        (found, _) = list_states(tenant, story, use, as_of=200, name=None, after="", limit=9)
+        assert (found.state, found.name, found.story_time) == ({"place": "road"}, "林远", 200)
+
+
+class DescribeNamedEntities:
+    @pytest.mark.parametrize(
+        ("names", "as_of", "places"),
+        [
+            (["林远"], 250, ["北城"]),
+            (["林远"], 100, ["南城"]),
+            (["林远"], 99, []),
+            (["林远"], None, ["sea"]),  # an earlier name still stands for him
+            (["lin the old"], 250, []),  # a later one does not yet: it would tell what is to come
+            (["nobody", "SU YING"], 0, [None]),
+            (["Su Ying", "林远", "林远"], 250, [None, "北城"]),
+            ([], 250, []),
+        ],
+    )
+    def it_finds_what_the_passages_name_in_their_order(self, use, tenant, story, names, as_of, places):
+        found = states_named(tenant, [passage(story, *names)], use, as_of=as_of)
+        assert [each["state"].get("place") for each in found] == places
+        assert all(set(each) == {"id", "name", "type", "state", "story_time", "namespace"} for each in found)
+
+    def it_keeps_tenants_and_namespaces_apart(self, use, tenant, story):
+        other = Namespace(f"{story}-2")
+        stranger = make_tenant(use)[0]
+        put_states(tenant, [state(other, "lin", "林远", 100, place="elsewhere")], use)
+        assert states_named(stranger, [passage(story, "林远")], use, as_of=None) == []
+        assert listed(use, stranger, story) == []
+        assert delete_entities(stranger, story, ["lin"], use) == 0
+        both = states_named(tenant, [passage(other, "林远"), passage(story, "林远")], use, as_of=150)
+        assert [(each["namespace"], each["state"]["place"]) for each in both] == [(other, "elsewhere"), (story, "南城")]
+        assert states_named(tenant, [passage(story, "林远"), passage(other, "Su Ying")], use, as_of=150)[1:] == []
+
+
+class DescribeGoing:
+    def it_deletes_what_is_named(self, use, tenant, story):
+        assert delete_entities(tenant, story, ["lin", "none"], use) == 3
+        assert delete_entities(tenant, story, [], use) == 0
+        assert listed(use, tenant, story) == [("su", None)]
+
+    def it_goes_with_its_namespace_and_no_other(self, use, tenant, story):
+        other = Namespace(f"{story}-2")
+        put_states(tenant, [state(other, "x", "X")], use)
+        assert delete_namespace(tenant, story, use) is not None
+        assert listed(use, tenant, story) == []
+        assert listed(use, tenant, other) == [("x", None)]
+
+    def it_goes_with_its_tenant(self, use, tenant, story):
+        erased = erase_tenant(tenant, use)
+        assert erased is not None
+        assert erased.erased["mysql.entity_states"] == 4
+        assert erased.remaining == {}
+
+
+class DescribeTheContext:
+    def compose(self, use: Resources, tenant: TenantId, story: Namespace, **options) -> tuple:
+        found = passage(story, "林远")
+        chunk = AnswerChunk(
+            chunk_id=found.chunk_id, document_id="d", namespace=story, title=None, text="x", metadata={}, score=1.0,
+            confidence=1.0, source="keyword", sources=(), reason="", rerank=None,
+        )  # fmt: skip
+        query = Query(
+            query_id=QueryId("q"), tenant_id=tenant, request_id="r", query_text="x", namespaces=(story,),
+            filters=Filters(story_time=250), plan=Plan(context=ContextOptions(**options)),
+            created_at=time.time(), deadline_at=time.time() + 3,
+        )  # fmt: skip
+        journal = Journal()
+        arrived = Arrived(query=query, envelopes={}, elapsed_ms={})
+        return context_of(arrived, [chunk], {found.chunk_id: found}, use, journal), journal
+
+    def it_shows_states_of_the_querys_time_when_asked(self, use, tenant, story):
+        context, journal = self.compose(use, tenant, story, entities=True)
+        assert [each["state"] for each in context.entities] == [{"place": "北城"}]
+        assert not journal.degradations
+        assert self.compose(use, tenant, story)[0].entities == ()
+
+    def it_does_without_them_when_mysql_is_away(self, use, settings: Settings, tenant, story):
+        away = replace(use, settings=settings.model_copy(update={"mysql_url": _nowhere(settings)}), timeout_s=0.5)
+        context, journal = self.compose(away, tenant, story, entities=True)
+        assert context.text
+        assert context.entities == ()
+        assert [(lost.part, lost.code) for lost in journal.degradations] == [("entities", "store_unavailable")]
+
+
+def _nowhere(settings: Settings):
+    url = settings.mysql_url.get_secret_value()
+    return type(settings.mysql_url)(url.replace(url.rsplit("@", 1)[1].split("/")[0], "127.0.0.1:9"))
