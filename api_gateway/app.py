@@ -20,6 +20,7 @@ from api_gateway.context import RequestContext
 from api_gateway.gateway import Gateway
 from api_gateway.problems import Problem
 from api_gateway.routes import (
+    api_sources,
     audit,
     chunks,
     control,
@@ -45,6 +46,7 @@ from api_gateway.routes import (
     usage,
     webhooks,
 )
+from pipeline.channels.plugins import installed_channels
 from pipeline.errors import PipelineError, Unavailable
 from pipeline.flows.resources import Resources
 from pipeline.sandbox.plugins import register_installed_parsers
@@ -63,6 +65,7 @@ _ROUTERS = (
     events,
     dead_letters,
     webhooks,
+    api_sources,
     queries,
     profiles,
     experiments,
@@ -86,6 +89,7 @@ def create_app(settings: Settings, resources: Resources | None = None) -> FastAP
     """The gateway as an ASGI application. Nothing is connected before it starts or is asked something."""
     app = FastAPI(lifespan=_lifespan, openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     register_installed_parsers()  # what is accepted depends on it
+    installed_channels()  # and what may be asked on this
     app.state.gateway = Gateway(settings, resources or Resources(settings))
     for module in _ROUTERS:
         app.include_router(module.router)

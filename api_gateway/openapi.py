@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, Response
 from api_gateway.readiness import installed_version
 from api_gateway.routes.upkeep import VerifyRequest
 from api_gateway.wire.answers import json_response
+from api_gateway.wire.api_sources import ApiSourceRequest
 from api_gateway.wire.chunks import ChunksDeleteRequest, ChunksEditRequest
 from api_gateway.wire.dead_letters import ReplayRequest
 from api_gateway.wire.documents import DocumentsRequest
@@ -60,6 +61,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
                 EntitiesDeleteRequest,
                 RollbackRequest,
                 WebhookRequest,
+                ApiSourceRequest,
                 RotateRequest,
                 StartRequest,
                 CompareRequest,

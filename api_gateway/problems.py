@@ -13,6 +13,8 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from pipeline.errors import (
+    ApiSourceFailed,
+    ApiSourceUnknown,
     DocumentTooLarge,
     GenerationNotKept,
     MigrationRefused,
@@ -40,6 +42,8 @@ _TABLE: dict[type[PipelineError], tuple[int, str]] = {
     PreconditionFailed: (412, "The thing is not what the request takes it for"),
     GenerationNotKept: (409, "That generation cannot be gone back to"),
     PartKnown: (409, "The part was accepted before"),
+    ApiSourceFailed: (422, "The API source cannot be used as it is"),
+    ApiSourceUnknown: (404, "There is no such thing"),
     Unavailable: (503, "A dependency is not answering"),
     UnsupportedMediaType: (415, "This media type is not accepted"),
     DocumentTooLarge: (413, "The document is too large"),

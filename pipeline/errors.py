@@ -229,3 +229,21 @@ class GenerationNotKept(PipelineError):
     """The document cannot be rolled back: that generation is not kept, or it is the one that is shown."""
 
     code = "generation_not_kept"
+
+
+class ApiSourceUnavailable(Unavailable):
+    """A business API did not answer in time, or asked to be asked later."""
+
+    code = "api_source_unavailable"
+
+
+class ApiSourceFailed(PipelineError):
+    """A business API refused, or its answer is none that its mapping fits."""
+
+    code = "api_source_failed"
+
+
+class ApiSourceUnknown(PipelineError):
+    """The tenant has no API source of this name that is switched on."""
+
+    code = "api_source_not_found"

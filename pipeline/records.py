@@ -38,13 +38,35 @@ class Actor:
 
 
 class ChannelName(enum.StrEnum):
-    """One way of recalling chunks; ``fallback`` only labels last-resort hits."""
+    """One way of recalling chunks; ``fallback`` only labels last-resort hits. Installed packages may bring more, which
+    `admit` makes known to the process."""
 
     KEYWORD = "keyword"
     SEMANTIC = "semantic"
     FAQ = "faq"
     API = "api"
     FALLBACK = "fallback"
+
+    @classmethod
+    def _missing_(cls, value: object) -> ChannelName | None:
+        return _ADMITTED.get(value) if isinstance(value, str) else None
+
+    @classmethod
+    def admit(cls, name: str) -> ChannelName:
+        """The channel of this name, known from now on. Raises ValueError for what is no name, or a label."""
+        if not _CHANNEL_NAME.fullmatch(name) or name == cls.FALLBACK:
+            raise ValueError(f"{name[:64]} cannot be the name of a channel")
+        if name in cls._value2member_map_:
+            return cls(name)
+        if name not in _ADMITTED:
+            member = str.__new__(cls, name)
+            member._name_, member._value_ = name.upper(), name
+            _ADMITTED[name] = member
+        return _ADMITTED[name]
+
+
+_CHANNEL_NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
+_ADMITTED: dict[str, ChannelName] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,7 +301,8 @@ class Filters:
     """What a hit's document must be like. Every channel applies the same ones.
 
     ``tags``: all of them must be present. ``start`` and ``end`` bound ``published_at``, both inclusive.
-    ``metadata``: every pair must be equal. ``story_time``: nothing later than it.
+    ``metadata``: every pair must be equal. ``story_time``: nothing later than it. ``pairs``: nothing but curated
+    question-answer pairs (`core.pairs`), which is for channels to ask and not for users.
     """
 
     type: str | None = None
@@ -289,6 +312,7 @@ class Filters:
     end: datetime | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     story_time: int | None = None
+    pairs: bool = False
 
     def __bool__(self) -> bool:
         return self != Filters()

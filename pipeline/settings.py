@@ -15,7 +15,7 @@ from pipeline.core.addresses import Network, parse_networks
 from pipeline.core.redaction import Kind
 from pipeline.errors import Misconfigured
 
-RecallSource = Literal["keyword", "semantic"]
+RecallSource = Literal["keyword", "semantic", "faq", "api"]
 RerankProvider = Literal["local", "llm", "http"]
 
 
@@ -107,6 +107,8 @@ class Settings(BaseSettings):
     growthbook_features: str = ""
     query_deadline_ms: Annotated[int, Field(ge=200, le=60_000)] = 3000
     query_ttl_s: Annotated[int, Field(ge=10)] = 3600
+    api_allow_networks: Annotated[tuple[Network, ...], NoDecode] = ()
+    api_secrets: Annotated[dict[str, dict[str, SecretStr]], NoDecode] = {}
     rerank_top_n: Annotated[int, Field(ge=1, le=200)] = 20
     result_cache_ttl_s: Annotated[int, Field(ge=0, le=86_400)] = 3600
     result_cache_bytes: Annotated[int, Field(ge=0)] = 256 * 1024
@@ -162,7 +164,18 @@ class Settings(BaseSettings):
         pairs = [part.partition(":") for part in value.split(",") if part.strip()]
         return {name.strip(): float(weight) for name, _, weight in pairs}
 
-    @field_validator("fetch_allow_networks", "webhook_allow_private", mode="before")
+    @field_validator("api_secrets", mode="before")
+    @classmethod
+    def _read_secrets(cls, value: Any) -> Any:
+        """Take a JSON object of tenants, each with an object of named secrets."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return json.loads(value) if value.strip() else {}
+        except ValueError:
+            raise ValueError('must be a JSON object, as in {"acme": {"crm": "…"}}') from None
+
+    @field_validator("fetch_allow_networks", "webhook_allow_private", "api_allow_networks", mode="before")
     @classmethod
     def _split_networks(cls, value: Any) -> Any:
         """Take ``10.1.0.0/16,fd00::/8``."""

@@ -7,7 +7,7 @@ import functools
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
-from pipeline.channels.port import Channel
+from pipeline.channels.port import AbsentChannel, Channel
 from pipeline.errors import Misconfigured, Unavailable
 from pipeline.flows.channels import make_channels
 from pipeline.flows.resources import Resources
@@ -36,6 +36,13 @@ def for_queries() -> Resources:
 def channels() -> dict[ChannelName, Channel]:
     """The channels of this installation."""
     return make_channels(for_queries())
+
+
+def channel_named(name: str) -> Channel:
+    """One of them; a stand-in that says so, if a package that brought it is not installed here, or did not work."""
+    made = channels()  # makes the names of installed ones known
+    channel = ChannelName.admit(name)
+    return made.get(channel) or AbsentChannel(channel)
 
 
 def meter() -> Meter:

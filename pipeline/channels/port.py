@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from pipeline.core.query import Brought, Query
+from pipeline.errors import Misconfigured
 from pipeline.records import ChannelName, ChunkId
 
 
@@ -33,11 +34,13 @@ class Channel(Protocol):
         ...
 
     def recall(self, query: Query) -> Recalled:
-        """Up to ``query.pool_of(name)`` chunks of the query's tenant, namespaces and filters. Raises Unavailable."""
+        """Up to ``query.pool_of(name)`` chunks of the query's tenant, namespaces and filters, best first, ties by chunk
+        id, the same for the same query. Finding nothing is an ordinary result. Raises Unavailable."""
         ...
 
     def score(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
-        """This channel's score of chunks that another one found, on the same scale. Raises Unavailable."""
+        """This channel's score of chunks that another one found, on the same scale: what `recall` found gets the same
+        score again. A chunk that it cannot tell anything of is not in the answer. Raises Unavailable."""
         ...
 
 
@@ -48,3 +51,18 @@ class PreparingChannel(Channel, Protocol):
     def prepare(self, query: Query, texts: Sequence[str]) -> None:
         """Get ready to ``recall`` the query worded as each of ``texts``. Raises Unavailable."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class AbsentChannel:
+    """Stands for a channel that a query asks and that this process does not have."""
+
+    name: ChannelName
+
+    def recall(self, query: Query) -> Recalled:  # noqa: ARG002 - the port's arguments
+        """Raises Misconfigured."""
+        raise Misconfigured(f"the channel {self.name} is not installed on this worker")
+
+    def score(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:  # noqa: ARG002 - the port's
+        """Nothing."""
+        return {}

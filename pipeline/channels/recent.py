@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 
 
 class Recent(Generic[T]):
@@ -26,11 +27,27 @@ class Recent(Generic[T]):
                 self._values.move_to_end(key)
                 return self._values[key]
         value = make()
+        self._keep({key: value})
+        return value
+
+    def get_many(self, keys: Sequence[K], make: Callable[[Sequence[K]], Iterable[T]]) -> list[T]:
+        """The values of ``keys``, in order; those that are not here are made in one call, in the order they are given."""
         with self._lock:
-            self._values[key] = value
+            found = {key: self._values[key] for key in keys if key in self._values}
+            for key in found:
+                self._values.move_to_end(key)
+        missing = [key for key in dict.fromkeys(keys) if key not in found]
+        if missing:
+            made = dict(zip(missing, make(missing), strict=True))
+            self._keep(made)
+            found |= made
+        return [found[key] for key in keys]
+
+    def _keep(self, values: Mapping[Any, T]) -> None:
+        with self._lock:
+            self._values.update(values)
             while len(self._values) > self._size:
                 self._values.popitem(last=False)
-        return value
 
     def put(self, key: Hashable, value: T) -> None:
         """Keep a value that was made elsewhere."""

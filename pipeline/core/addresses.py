@@ -69,7 +69,13 @@ def is_public(address: str | Address) -> bool:
 def may_connect(address: str | Address, *, permitted: Iterable[Network] = ()) -> bool:
     """Whether to connect to ``address``: it is public, or inside a network that the operator permits."""
     found = _parsed(address)
-    return found is not None and (is_public(found) or any(found in network for network in permitted))
+    return found is not None and (is_public(found) or is_within(found, permitted))
+
+
+def is_within(address: str | Address, networks: Iterable[Network]) -> bool:
+    """Whether ``address`` is in one of these networks."""
+    found = _parsed(address)
+    return found is not None and any(found in network for network in networks)
 
 
 def parse_networks(text: str) -> tuple[Network, ...]:

@@ -33,7 +33,7 @@ def masked_texts(texts: Mapping[str, str], *, kinds: Collection[Kind] = tuple(Ki
 
 
 def masked_value(value: Any, kinds: Collection[Kind]) -> Any:
-    """A JSON value with its text masked. Strings at any depth of a JSON value; numbers are no text, and names of fields are the tenant's own."""
+    """A JSON value with its text masked, at any depth; numbers are no text, and names of fields are the tenant's own."""
     if isinstance(value, str):
         return redact(value, kinds=kinds)
     if isinstance(value, Mapping):

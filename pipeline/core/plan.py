@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from pipeline.core.plan_rules import contradictions
 from pipeline.core.redaction import Kind
@@ -22,6 +22,18 @@ Weight = Annotated[float, Field(ge=0, le=100)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Name = Annotated[str, Field(min_length=1, max_length=64)]
 
+
+def _installed(name: str) -> str:
+    try:
+        found = ChannelName(name)
+    except ValueError:
+        raise ValueError("is no channel of this installation") from None
+    if found is ChannelName.FALLBACK:
+        raise ValueError("is what last-resort hits are labelled with, and no channel")
+    return found.value
+
+
+ChannelKey = Annotated[str, AfterValidator(_installed)]
 Method = Literal["hybrid", "full_text", "semantic"]
 
 
@@ -143,7 +155,7 @@ class RetrievePlan:
     method: Method = "hybrid"
     allocation: Literal["pool", "balanced", "double"] = "pool"
     score_threshold: Share = 0.0
-    channels: Mapping[Literal["keyword", "semantic", "faq", "api"], ChannelPlan] = field(default_factory=dict)
+    channels: Mapping[ChannelKey, ChannelPlan] = field(default_factory=dict)
     fusion: FusionPlan = field(default_factory=FusionPlan)
     time_decay: DecayPlan | None = None
     selection: SelectionPlan = field(default_factory=SelectionPlan)

@@ -81,6 +81,17 @@ class Query:
         """How many chunks are returned."""
         return self.plan.top_k
 
+    @property
+    def text(self) -> str:
+        """What is searched: the text as it was rewritten, or as it was sent."""
+        return (self.understanding and self.understanding.rewritten) or self.query_text
+
+    @property
+    def namespaces_read(self) -> tuple[Namespace, ...]:
+        """Its namespaces, and those that the options of a channel name in their place."""
+        named = (name for plan in self.plan.channels.values() for name in plan.options.get("namespaces", ()))
+        return tuple(dict.fromkeys((*self.namespaces, *named)))
+
     def pool_of(self, channel: ChannelName) -> int:
         """How many chunks a channel recalls, for each text it is asked."""
         top_k, allocation = self.plan.top_k, self.plan.retrieve.allocation
@@ -112,6 +123,7 @@ class Brought:
     title: str | None
     text: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    published_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +148,9 @@ class Envelope:
     ``trust`` multiplies its weight: how far it understood the query.
 
     ``brought`` holds the passages among ``chunk_ids`` that are not in MySQL. ``guard``: how the channel made sure that
-    it missed nothing, where it says so. ``unasked``: why it was asked by the query's own words alone although there
-    are others; None if there are none, or all were asked."""
+    it missed nothing, where it says so; a part of it that did not work is there as ``lost``: ``{code, detail}``.
+    ``unasked``: why it was asked by the query's own words alone although there are others; None if there are none, or
+    all were asked."""
 
     channel: ChannelName
     status: Literal["ok", "failed", "timeout"]

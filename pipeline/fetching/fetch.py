@@ -124,7 +124,7 @@ def _translated(host: str, timeout_s: float) -> Iterator[None]:
     except httpcore.TimeoutException as error:
         raise FetchUnavailable(f"{host} did not give the document within {timeout_s:g} s") from error
     except httpcore.ConnectError as error:
-        if _bad_certificate(error):
+        if bad_certificate(error):
             raise FetchFailed(f"the certificate of {host} is not valid") from error
         raise FetchUnavailable(f"{host} could not be connected to") from error
     except (httpcore.LocalProtocolError, httpcore.UnsupportedProtocol) as error:
@@ -133,7 +133,8 @@ def _translated(host: str, timeout_s: float) -> Iterator[None]:
         raise FetchUnavailable(f"{host} broke off ({type(error).__name__})") from error
 
 
-def _bad_certificate(error: BaseException | None) -> bool:
+def bad_certificate(error: BaseException | None) -> bool:
+    """Whether a connection failed because of the other side's certificate."""
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return True

@@ -11,12 +11,13 @@ import orjson
 
 from pipeline.channels.port import Channel
 from pipeline.core.answering import answer_chunks, source_share, understood
-from pipeline.core.hits import Hit
+from pipeline.core.hits import Hit, Hydrated
 from pipeline.core.masking import masked
 from pipeline.core.query import Answer, AnswerChunk, AnswerContext, Envelope, Query, Stats, Understanding
 from pipeline.core.reranking import rerank_lift
 from pipeline.flows.arrived import Arrived
 from pipeline.flows.context import context_of
+from pipeline.flows.falling_back import fallen_back
 from pipeline.flows.feedback import with_feedback
 from pipeline.flows.fusing import fuse
 from pipeline.flows.hydrating import hydrate
@@ -44,14 +45,15 @@ def compose(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Cha
 
     expand = partial(expanded, use=use) if use.settings.llm_model else None
     found, privacy = improved(run(arrived), run, channels, journal, expand=expand), query.plan.privacy
-    kept = found.kept
+    returned = answer_chunks(found.kept, envelopes=found.arrived.usable)
+    fallback = fallen_back(found.arrived, returned, use, channels, journal)
+    chunks, passages = fallback.chunks, {**{hit.chunk_id: hit.passage for hit in found.kept}, **fallback.passages}
     if privacy.mask_answers:  # before anything is made of the text that counts its characters
-        kept = [replace(hit, passage=masked(hit.passage, kinds=privacy.kinds)) for hit in kept]
-    chunks = answer_chunks(kept, envelopes=found.arrived.usable)
-    hydrated = {hit.chunk_id: hit.passage for hit in kept}
-    context = context_of(found.arrived, chunks, hydrated, use, journal)
+        passages = {chunk_id: masked(passage, kinds=privacy.kinds) for chunk_id, passage in passages.items()}
+        chunks = tuple(_masked(chunk, passages[chunk.chunk_id]) for chunk in chunks)
+    context = context_of(found.arrived, chunks, passages, use, journal)
     lift = rerank_lift(found.placed, top_k=query.top_k)
-    return _answer(query, found.arrived, chunks, context, lift, journal)
+    return _answer(query, found.arrived, chunks, context, lift, journal, fallback=fallback.given)
 
 
 def render(answer: Answer) -> bytes:
@@ -59,11 +61,17 @@ def render(answer: Answer) -> bytes:
     return orjson.dumps(answer, option=orjson.OPT_NON_STR_KEYS)  # channel names are enums
 
 
+def _masked(chunk: AnswerChunk, passage: Hydrated) -> AnswerChunk:
+    return replace(chunk, title=passage.title, text=passage.text, metadata=passage.metadata)
+
+
 def _note_loss(channel: ChannelName, envelope: Envelope | None, journal: Journal) -> None:
     if envelope is None:
         journal.lost(channel, "no_answer", f"the {channel} channel did not come back before the deadline")
     elif envelope.status != "ok":
         journal.lost(channel, envelope.code or envelope.status, envelope.error or f"the {channel} channel failed")
+    elif envelope.guard and (lost := envelope.guard.get("lost")):
+        journal.lost(channel, lost["code"], lost["detail"])
 
 
 def _round(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal) -> Found:
@@ -98,6 +106,8 @@ def _answer(
     context: AnswerContext,
     lift: float | None,
     journal: Journal,
+    *,
+    fallback: str | None = None,
 ) -> Answer:
     latency = {
         "total": round((time.time() - query.created_at) * 1000, 3),
@@ -120,6 +130,7 @@ def _answer(
         recall={channel: envelope.guard for channel, envelope in usable.items() if envelope.guard},
         ladder=None if journal.rung is None else asdict(journal.rung),
         second=journal.second,
+        fallback=fallback,
     )
     return Answer(
         query_id=query.query_id,

@@ -7,16 +7,24 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
 import numpy as np
+import structlog
 from numpy.typing import NDArray
 
+from pipeline.channels.api import ApiChannel
+from pipeline.channels.faq import FaqChannel
+from pipeline.channels.header_secrets import HeaderSecrets
 from pipeline.channels.keyword import KeywordChannel
+from pipeline.channels.plugins import installed_channels
 from pipeline.channels.port import Channel
 from pipeline.channels.semantic import SemanticChannel
+from pipeline.fetching.calling import ApiCaller
 from pipeline.flows.resources import Resources
 from pipeline.flows.vectorizing import vectors_of
 from pipeline.models.port import Embedder
 from pipeline.records import ChannelName, TenantId
 from pipeline.stores.usage import Purpose
+
+log = structlog.get_logger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -26,13 +34,48 @@ _ASIDE = ThreadPoolExecutor(max_workers=32, thread_name_prefix="channel")
 
 
 def make_channels(use: Resources) -> dict[ChannelName, Channel]:
-    """Every channel this installation can run, by name."""
+    """Every channel this installation can run, by name: our own, and those of installed packages."""
 
     def ask(embedder: Embedder, tenant_id: TenantId, texts: Sequence[str], seconds: float) -> NDArray[np.float32]:
         return vectors_of(tenant_id, texts, use, purpose=Purpose.QUERY, embedder=embedder, timeout_s=seconds)
 
-    channels: list[Channel] = [KeywordChannel(use.mysql), SemanticChannel(use.searched, ask)]
-    return {channel.name: channel for channel in channels}
+    def embed(embedder: Embedder, tenant_id: TenantId, texts: Sequence[str], seconds: float) -> NDArray[np.float32]:
+        return vectors_of(tenant_id, texts, use, purpose=Purpose.QUERY, embedder=embedder, timeout_s=seconds)
+
+    keyword, semantic = KeywordChannel(use.mysql), SemanticChannel(use.searched, ask)
+    channels: list[Channel] = [
+        keyword,
+        semantic,
+        FaqChannel(use.mysql, keyword, semantic, use.searched, embed),
+        make_api_channel(use),
+    ]
+    return {channel.name: channel for channel in channels} | _installed(use)
+
+
+def make_api_channel(use: Resources) -> ApiChannel:
+    """The channel of business APIs, which the gateway also tries sources with."""
+    caller = ApiCaller(permitted=use.settings.api_allow_networks)
+    return ApiChannel(use.mysql, caller, header_secrets(use))
+
+
+def header_secrets(use: Resources) -> HeaderSecrets:
+    """What seals the headers of API sources."""
+    return HeaderSecrets(use.settings.secret_key, use.settings.api_secrets)
+
+
+def _installed(use: Resources) -> dict[ChannelName, Channel]:
+    """The channels of installed packages. An entry point is a function that makes a channel of the resources. One that
+    fails is left out, and queries that ask it are told so."""
+    found: dict[ChannelName, Channel] = {}
+    for name, entry in installed_channels().items():
+        try:
+            channel: Channel = entry.load()(use)
+            if channel.name != name:
+                raise TypeError(f"the channel calls itself {channel.name}")
+            found[ChannelName(name)] = channel
+        except Exception as error:  # a stranger's code; told of in the log and in every answer that lacks it
+            log.exception("channel_not_made", plugin=entry.name, error=type(error).__name__)
+    return found
 
 
 def aside(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:

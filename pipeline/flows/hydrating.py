@@ -45,8 +45,8 @@ def hydrate(arrived: Arrived, fused: Sequence[Fused], use: Resources, journal: J
             ids = [ChunkId(hit.chunk_id) for hit in stored[position : position + batch]]
             with reading(use.mysql) as connection:
                 chunks = Chunks(connection, query.tenant_id)
-                read = chunks.hydrate(ids, namespaces=query.namespaces, since=since)
-            found |= _asked_for(read, query.filters, journal)
+                there = chunks.hydrate(ids, namespaces=query.namespaces_read, since=since)
+            found |= _asked_for(there, query.filters, journal)
             position += len(ids)
             batch = max(batch, position)  # each time as many as before: few statements, and little that is not needed
     except Unavailable as error:
@@ -124,6 +124,15 @@ def _fields(chunk: StoredChunk) -> DocumentFields:
     )
 
 
+def read(query: Query, chunk_ids: Sequence[str], *, namespaces: Sequence[str], use: Resources) -> dict[str, Hydrated]:
+    """The text of shown chunks of these namespaces, whatever was asked of others. Raises StoreUnavailable."""
+    since = datetime.fromtimestamp(query.created_at - _CLOCKS_APART_S, UTC)
+    with reading(use.mysql) as connection:
+        chunks = Chunks(connection, query.tenant_id)
+        found = chunks.hydrate([ChunkId(each) for each in chunk_ids], namespaces=namespaces, since=since)
+    return {str(chunk_id): _hydrated(chunk) for chunk_id, chunk in found.items()}
+
+
 def _brought(passage: Brought) -> Hydrated:
     return Hydrated(
         chunk_id=passage.chunk_id,
@@ -131,6 +140,7 @@ def _brought(passage: Brought) -> Hydrated:
         namespace=passage.namespace,
         title=passage.title,
         text=passage.text,
+        published_at=passage.published_at,
         metadata=passage.metadata,
     )
 

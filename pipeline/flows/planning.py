@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pipeline.channels.plugins import installed_channels
+from pipeline.core.channel_options import require_options
 from pipeline.core.plan import Plan, PlanFlaw, overlaid, read_plan
 from pipeline.flows.fusion_plugins import installed_fusions
 from pipeline.settings import Settings
+
+# Of channels that the settings give no weight; what others bring counts as little as curated answers do.
+_USUAL_WEIGHTS = {"keyword": 1.0, "semantic": 1.0}
 
 
 def plan_of(use: Settings, profile: Mapping[str, Any], asked: Mapping[str, Any]) -> Plan:
@@ -15,12 +20,10 @@ def plan_of(use: Settings, profile: Mapping[str, Any], asked: Mapping[str, Any])
     those of the request, because a request has the fields of a profile."""
     over = overlaid(profile, asked)
     strategy = over.get("retrieve", {}).get("fusion", {}).get("strategy") if _objects(over) else None
-    base = settings_layer(use, strategy=strategy)
+    installed_channels()
+    base = settings_layer(use, strategy=strategy, also=_named_channels(over))
     plan = read_plan(base, over)
-    known = {**base["retrieve"]["channels"], **profile.get("retrieve", {}).get("channels", {})}
-    unknown = [name for name in plan.retrieve.channels if name not in known]
-    if unknown:
-        raise PlanFlaw([(f"/retrieve/channels/{unknown[0]}", "is no channel of this installation or profile")])
+    require_options(plan)
     if not plan.channels:
         raise PlanFlaw([("/retrieve/channels", "leaves no channel with a weight above 0")])
     provider = asked.get("rerank", {}).get("provider")
@@ -35,18 +38,18 @@ def plan_of(use: Settings, profile: Mapping[str, Any], asked: Mapping[str, Any])
     return plan
 
 
-def settings_layer(use: Settings, *, strategy: str | None = None) -> dict[str, Any]:
+def settings_layer(use: Settings, *, strategy: str | None = None, also: Iterable[str] = ()) -> dict[str, Any]:
     """What the installation's settings say of retrieval, in the form of a profile. Ranks need no weights: under ``rrf``
-    all channels count alike unless somebody says otherwise."""
+    all channels count alike unless somebody says otherwise. ``also``: channels that are asked beside the usual ones."""
     chosen = strategy or use.recall_merge_strategy
     channels: dict[str, dict[str, Any]] = {
         name: {
-            "weight": 1.0 if chosen == "rrf" else use.recall_source_weights.get(name, 1.0),
+            "weight": 1.0 if chosen == "rrf" else use.recall_source_weights.get(name, _USUAL_WEIGHTS.get(name, 0.1)),
             "timeout_ms": use.recall_timeout_ms,
             "retry": use.recall_retry,
             "pool": use.recall_pool,
         }
-        for name in use.recall_sources
+        for name in dict.fromkeys((*use.recall_sources, *also))
     }
     if "semantic" in channels and use.semantic_score_threshold > 0:
         channels["semantic"]["min_score"] = use.semantic_score_threshold
@@ -65,6 +68,13 @@ def settings_layer(use: Settings, *, strategy: str | None = None) -> dict[str, A
         "privacy": {"kinds": [kind.value for kind in use.mask_kinds]},
         "fallback": {"enabled": use.recall_fallback_enabled, "threshold": use.recall_degrade_threshold},
     }
+
+
+def _named_channels(over: Mapping[str, Any]) -> list[str]:
+    """The channels that profile or request name: naming one is asking it."""
+    retrieve = over.get("retrieve", {})
+    channels = retrieve.get("channels", {}) if isinstance(retrieve, Mapping) else {}
+    return list(channels) if isinstance(channels, Mapping) else []
 
 
 def _objects(over: Mapping[str, Any]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pipeline.core.pairs import ANSWER_KEY, MARK, PAIR_TYPE, QUESTION_KEY
 from pipeline.records import Filters
 from pipeline.stores.rows import to_json, to_naive
 
@@ -35,6 +36,9 @@ def mysql_condition(filters: Filters, *, alias: str, chunk: str) -> tuple[str, d
         story_time = f"COALESCE({chunk}.story_time, {alias}.story_time)"
         parts.append(f"({story_time} IS NULL OR {story_time} <= :f_story_time)")
         values["f_story_time"] = filters.story_time
+    if filters.pairs:
+        example = f"JSON_CONTAINS_PATH({alias}.metadata, 'all', '$.{QUESTION_KEY}', '$.{ANSWER_KEY}')"
+        parts.append(f"({chunk}.chunk_type = '{PAIR_TYPE}' OR {example})")
     return " AND ".join(parts) or "TRUE", values
 
 
@@ -63,4 +67,8 @@ def postgres_condition(filters: Filters) -> tuple[str, dict[str, Any]]:
     if filters.story_time is not None:
         parts.append("(story_time IS NULL OR story_time <= :f_story_time)")
         values["f_story_time"] = filters.story_time
+    if filters.pairs:
+        example = f"jsonb_exists_all(metadata, ARRAY['{QUESTION_KEY}', '{ANSWER_KEY}'])"
+        parts.append(f"(metadata @> CAST(:f_pair AS jsonb) OR {example})")
+        values["f_pair"] = to_json(MARK)
     return " AND ".join(parts) or "TRUE", values

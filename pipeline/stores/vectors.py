@@ -14,6 +14,7 @@ from pgvector import HalfVector
 from psycopg.types.json import Jsonb
 from sqlalchemy import Engine, bindparam, exc, text
 
+from pipeline.core.pairs import MARK, PAIR_TYPE
 from pipeline.errors import VectorsMissing, VectorTableMissing
 from pipeline.records import Chunk, ChunkId, DocumentFields, Filters, Generation, Namespace, TenantId
 from pipeline.stores.engines import postgres_errors
@@ -58,7 +59,7 @@ class Vectors:
                 halves,
                 model,
                 chunk.content_hash,
-                *_with_story_time(filtered[chunk.generation], chunk),
+                *_of_chunk(filtered[chunk.generation], chunk),
             )
             for chunk, halves in zip(chunks, as_sent(vectors), strict=True)
         ]
@@ -245,10 +246,14 @@ def _copy(cursor: Any, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
             copy.write_row(row)
 
 
-def _with_story_time(columns: tuple[Any, ...], chunk: Chunk) -> tuple[Any, ...]:
-    """The document's columns, but the story time of the chunk's own segment where it has one."""
+def _of_chunk(columns: tuple[Any, ...], chunk: Chunk) -> tuple[Any, ...]:
+    """The document's columns, but the story time of the chunk's own segment where it has one, and a mark on a pair."""
     segment = chunk.passage.segment
-    return columns if segment is None or segment.story_time is None else (*columns[:4], segment.story_time, columns[5])
+    if segment is not None and segment.story_time is not None:
+        columns = (*columns[:4], segment.story_time, columns[5])
+    if chunk.passage.chunk_type == PAIR_TYPE:
+        columns = (*columns[:5], Jsonb({**columns[5].obj, **MARK}))
+    return columns
 
 
 def _filter_columns(fields: DocumentFields) -> tuple[Any, ...]:

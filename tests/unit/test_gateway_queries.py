@@ -117,6 +117,8 @@ class DescribeAQuery:
             ({"channels": {"semantic": {}}}, {KEYWORD: 0.7, SEMANTIC: 0.3}),
             ({"fusion": {"strategy": "rrf"}}, {KEYWORD: 1.0, SEMANTIC: 1.0}),
             ({"method": "semantic", "channels": {"keyword": {"weight": 5}}}, {SEMANTIC: 0.3}),
+            ({"channels": {"faq": {}}}, {KEYWORD: 0.7, SEMANTIC: 0.3, ChannelName.FAQ: 0.1}),
+            ({"channels": {"api": {"weight": 0.5}}}, {KEYWORD: 0.7, SEMANTIC: 0.3, ChannelName.API: 0.5}),
         ],
     )
     def it_asks_the_channels_that_can_have_a_say(self, retrieve, expected):
@@ -173,7 +175,10 @@ class DescribeABadQuery:
             ({"filters": {"metadata": []}}, "/filters/metadata"),
             ({"enable_rerank": "yes"}, "/enable_rerank"),
             ({"retrieve": {"score_threshold": -0.1}}, "/retrieve/score_threshold"),
-            ({"retrieve": {"channels": {"faq": {"weight": 1}}}}, "/retrieve/channels/faq"),
+            ({"retrieve": {"channels": {"graph": {"weight": 1}}}}, "/retrieve/channels/graph"),
+            ({"retrieve": {"channels": {"fallback": {}}}}, "/retrieve/channels/fallback"),
+            ({"retrieve": {"channels": {"faq": {"options": {"kind": "x"}}}}}, "/retrieve/channels/faq/options/kind"),
+            ({"retrieve": {"channels": {"api": {"options": {"source": ""}}}}}, "/retrieve/channels/api/options/source"),
             ({"retrieve": {"channels": {"keyword": {"weight": 101}}}}, "/retrieve/channels/keyword/weight"),
             ({"retrieve": {"method": "full_text", "channels": {"keyword": {"weight": 0}}}}, "/retrieve/channels"),
             ({"retrieve": {"fusion": {"k": -1}}}, "/retrieve/fusion/k"),

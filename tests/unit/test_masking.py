@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.core.answering import Hydrated
+from pipeline.core.hits import Hydrated
 from pipeline.core.masking import masked, masked_texts
 from pipeline.core.redaction import Kind, redact
 

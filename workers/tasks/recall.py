@@ -7,10 +7,10 @@ from typing import Any
 from celery import shared_task
 
 from pipeline.flows import recall, understanding
-from pipeline.records import ChannelName, QueryId, TenantId
+from pipeline.records import QueryId, TenantId
 from workers.base import LoggedTask
 from workers.names import TaskName
-from workers.resources import channels, for_queries
+from workers.resources import channel_named, channels, for_queries
 
 
 @shared_task(name=TaskName.RECALL.value, base=LoggedTask)
@@ -19,7 +19,7 @@ def recall_channel(tenant_id: str, query_id: str, channel: str) -> dict[str, Any
 
     What is returned says how it went; the ids and scores travel through the query's own hash, once.
     """
-    found = recall.recall(TenantId(tenant_id), QueryId(query_id), channels()[ChannelName(channel)], for_queries())
+    found = recall.recall(TenantId(tenant_id), QueryId(query_id), channel_named(channel), for_queries())
     return None if found is None else {"channel": found.channel, "status": found.status, "code": found.code}
 
 

@@ -1,0 +1,122 @@
+"""Recall from business APIs: each source of the tenant is asked over HTTP and brings its passages along."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from sqlalchemy import Engine
+
+from pipeline.channels.header_secrets import HeaderSecrets
+from pipeline.channels.port import Recalled
+from pipeline.core.api_answer import Passages, passages_of
+from pipeline.core.api_request import request_of, values_of
+from pipeline.core.channel_options import api_options
+from pipeline.core.query import Brought, Query
+from pipeline.errors import ApiSourceUnavailable, ApiSourceUnknown, PipelineError
+from pipeline.fetching.calling import ApiCaller
+from pipeline.records import ChannelName, ChunkId
+from pipeline.stores.api_sources import ApiSources, StoredSource
+from pipeline.stores.work import reading
+
+_MOST_SOURCES = 8  # of one query
+_LEFT_TO_READ = 0.9  # of the channel's time, after which no source is waited for any more
+
+# Several sources at once; each call ends by its own deadline.
+_ASIDE = ThreadPoolExecutor(max_workers=32, thread_name_prefix="api")
+
+
+@dataclass(frozen=True, slots=True)
+class ApiChannel:
+    """The API sources in MySQL, and who calls them."""
+
+    mysql: Engine
+    caller: ApiCaller
+    secrets: HeaderSecrets
+    name: ChannelName = ChannelName.API
+
+    def recall(self, query: Query) -> Recalled:
+        """The passages of every source that is asked, best first, scores in [0, 1]; nothing if there is no source.
+
+        A source that fails beside others is named in ``guard``. Raises what the first one raises if all of them fail,
+        ApiSourceUnknown for a source that does not exist.
+        """
+        started = time.monotonic()
+        sources = self._sources(query)
+        running = [(each.name, _ASIDE.submit(self.ask, each, query)) for each in sources]
+        ends = started + query.timeout_ms_of(self.name) / 1000 * _LEFT_TO_READ
+        found: list[tuple[Brought, float]] = []
+        errors: list[tuple[str, PipelineError]] = []
+        for name, future in running:
+            try:
+                found += _result(future, name, ends).found
+            except PipelineError as error:
+                errors.append((name, error))
+        if errors and len(errors) == len(running):
+            raise errors[0][1]
+        plan = query.plan.channels.get(self.name)
+        least = (plan.min_score if plan else None) or 0.0
+        ranked = sorted(found, key=lambda pair: (-pair[1], pair[0].chunk_id))
+        kept = [pair for pair in ranked if pair[1] >= least][: query.pool_of(self.name)]
+        return Recalled(
+            chunk_ids=tuple(ChunkId(passage.chunk_id) for passage, _ in kept),
+            scores=tuple(score for _, score in kept),
+            upper_bound=1.0,
+            brought=tuple(passage for passage, _ in kept),
+            guard=_guard(errors),
+        )
+
+    def score(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:  # noqa: ARG002 - the port's
+        """Nothing: an API cannot be asked about passages that it did not give."""
+        return {}
+
+    def ask(self, stored: StoredSource, query: Query) -> Passages:
+        """One source. Raises ApiSourceUnavailable, ApiSourceFailed, Misconfigured for a header without a value."""
+        source = stored.source
+        namespace = source.serves(query.namespaces)
+        if namespace is None:
+            return Passages()
+        answer = self.caller.call(
+            request_of(source, values_of(query)),
+            headers={
+                "X-Request-ID": query.request_id,
+                **self.secrets.headers(query.tenant_id, stored),
+            },
+            timeout_s=min(source.timeout_ms, query.timeout_ms_of(self.name) * _LEFT_TO_READ) / 1000,
+            max_bytes=source.max_bytes,
+        )
+        return passages_of(
+            answer,
+            source,
+            name=stored.name,
+            tenant_id=query.tenant_id,
+            namespace=namespace,
+            filters=query.filters,
+        )
+
+    def _sources(self, query: Query) -> list[StoredSource]:
+        named = api_options(query.plan.channels.get(self.name)).named
+        with reading(self.mysql) as connection:
+            store = ApiSources(connection, query.tenant_id)
+            found = [each for each in (store.named(named) if named else store.all()) if each.source.enabled]
+        missing = set(named).difference(each.name for each in found)
+        if missing:
+            raise ApiSourceUnknown(f"there is no API source {min(missing)} that is switched on")
+        return [each for each in found if each.source.serves(query.namespaces) is not None][:_MOST_SOURCES]
+
+
+def _result(future: Future[Passages], name: str, ends: float) -> Passages:
+    try:
+        return future.result(timeout=max(0.0, ends - time.monotonic()))
+    except TimeoutError:
+        future.cancel()
+        raise ApiSourceUnavailable(f"the API source {name} did not answer in time") from None
+
+
+def _guard(errors: Sequence[tuple[str, PipelineError]]) -> dict[str, dict[str, str]] | None:
+    if not errors:
+        return None
+    detail = "; ".join(f"{name}: {error}" for name, error in errors)
+    return {"lost": {"code": errors[0][1].code, "detail": detail}}

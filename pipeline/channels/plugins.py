@@ -1,0 +1,33 @@
+"""Channels out of installed packages. Their names are known to gateway and workers alike, their code to workers only."""
+
+from __future__ import annotations
+
+import functools
+from importlib.metadata import EntryPoint, entry_points
+
+import structlog
+
+from pipeline.records import ChannelName
+
+log = structlog.get_logger(__name__)
+
+GROUP = "chordwise.channels"
+
+
+@functools.cache
+def installed_channels() -> dict[ChannelName, EntryPoint]:
+    """The entry points of the group, by the names of their channels, which queries may ask from now on.
+
+    Loads none of them. One with an impossible name, or with that of a channel that is there, is left out and told of in
+    the log: a plug-in must not keep the others from working.
+    """
+    found: dict[ChannelName, EntryPoint] = {}
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
+        try:
+            taken = entry.name in set(ChannelName) or entry.name in found
+            if taken:
+                raise ValueError(f"there is a channel {entry.name} already")
+            found[ChannelName.admit(entry.name)] = entry
+        except ValueError as error:
+            log.error("channel_not_registered", plugin=entry.name, error=type(error).__name__, detail=str(error))
+    return found

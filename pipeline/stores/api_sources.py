@@ -1,0 +1,87 @@
+"""Business APIs of tenants. The values of their headers are here sealed, and leave this module in that form only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, text
+
+from pipeline.core.api_source import ApiSource, read_source, source_as_json
+from pipeline.records import TenantId
+from pipeline.stores.rows import as_utc, now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSource:
+    """A source and its name. ``secrets``: the sealed values of those headers that are stored."""
+
+    name: str
+    source: ApiSource
+    secrets: bytes | None = field(default=None, repr=False)
+    created_at: datetime
+    updated_at: datetime
+
+
+class ApiSources:
+    """One tenant's sources."""
+
+    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
+        self._connection = connection
+        self._tenant_id = tenant_id
+
+    def lock(self) -> int:
+        """How many there are; until the transaction ends, nobody else adds one."""
+        values = {"tenant": self._tenant_id}
+        self._connection.execute(text("SELECT 1 FROM tenants WHERE tenant_id = :tenant FOR UPDATE"), values)
+        return int(self._connection.execute(_COUNT, values).scalar_one())
+
+    def put(self, name: str, source: ApiSource, secrets: bytes | None) -> None:
+        """Keep a source under its name, in the place of an earlier one."""
+        values = {"name": name, "source": source_as_json(source).decode(), "secrets": secrets, "now": now()}
+        self._connection.execute(_PUT, {"tenant": self._tenant_id, **values})
+
+    def all(self) -> list[StoredSource]:
+        """Every source, by name."""
+        return [_stored(row) for row in self._connection.execute(text(_ALL), {"tenant": self._tenant_id})]
+
+    def named(self, names: Sequence[str]) -> list[StoredSource]:
+        """The sources of these names that there are, by name."""
+        if not names:
+            return []
+        return [_stored(row) for row in self._connection.execute(_NAMED, {"tenant": self._tenant_id, "names": names})]
+
+    def one(self, name: str) -> StoredSource | None:
+        """One source, or None."""
+        return next(iter(self.named([name])), None)
+
+    def remove(self, name: str) -> bool:
+        """Forget a source. False if there is none."""
+        return bool(self._connection.execute(_REMOVE, {"tenant": self._tenant_id, "name": name}).rowcount)
+
+
+_SELECT = "SELECT name, source, secrets, created_at, updated_at FROM api_sources WHERE tenant_id = :tenant"
+_ALL = f"{_SELECT} ORDER BY name"
+_NAMED = text(f"{_SELECT} AND name IN :names ORDER BY name").bindparams(bindparam("names", expanding=True))
+_COUNT = text("SELECT COUNT(*) FROM api_sources WHERE tenant_id = :tenant")
+_REMOVE = text("DELETE FROM api_sources WHERE tenant_id = :tenant AND name = :name")
+_PUT = text(
+    "INSERT INTO api_sources (tenant_id, name, source, secrets, created_at, updated_at)"
+    " VALUES (:tenant, :name, :source, :secrets, :now, :now)"
+    " ON DUPLICATE KEY UPDATE source = :source, secrets = :secrets, updated_at = :now"
+)
+
+
+def _stored(row: Any) -> StoredSource:
+    created_at, updated_at = as_utc(row.created_at), as_utc(row.updated_at)
+    assert created_at is not None
+    assert updated_at is not None
+    return StoredSource(
+        name=row.name,
+        source=read_source(row.source),
+        secrets=None if row.secrets is None else bytes(row.secrets),
+        created_at=created_at,
+        updated_at=updated_at,
+    )

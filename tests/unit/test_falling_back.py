@@ -1,0 +1,88 @@
+"""The last resort in the flow: when it is asked, and what it does without."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from pipeline.channels.port import Recalled
+from pipeline.core.plan import FallbackPlan, Plan
+from pipeline.core.query import Query, Understanding
+from pipeline.errors import StoreUnavailable
+from pipeline.flows.arrived import Arrived
+from pipeline.flows.falling_back import fallen_back
+from pipeline.flows.journal import Journal
+from pipeline.flows.resources import Resources
+from pipeline.records import ChannelName, Namespace, QueryId, TenantId
+from pipeline.settings import load
+
+
+class FaqAtTheEdge:
+    """Notes what it is asked."""
+
+    name = ChannelName.FAQ
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.asked: list[Query] = []
+
+    def recall(self, query: Query) -> Recalled:
+        self.asked.append(query)
+        if self.error:
+            raise self.error
+        return Recalled()
+
+
+def arrived(plan: FallbackPlan, *, left_s: float = 3.0, route="hybrid") -> Arrived:
+    now = time.time()
+    query = Query(
+        query_id=QueryId("q"),
+        tenant_id=TenantId("t"),
+        request_id="r",
+        query_text="x",
+        namespaces=(Namespace("kb"),),
+        plan=Plan(fallback=plan),
+        created_at=now,
+        deadline_at=now + left_s,
+        understanding=Understanding(route=route),
+    )
+    return Arrived(query=query, envelopes={}, elapsed_ms={})
+
+
+def fall_back(plan: FallbackPlan, faq: FaqAtTheEdge | None = None, **changes):
+    journal = Journal()
+    channels = {ChannelName.FAQ: faq} if faq else {}
+    return fallen_back(arrived(plan, **changes), (), Resources(load()), channels, journal), journal
+
+
+class DescribeFallingBack:
+    def it_asks_nothing_unless_something_is_configured(self):
+        faq = FaqAtTheEdge()
+        found, journal = fall_back(FallbackPlan(), faq)
+        assert (found.chunks, found.given, faq.asked, journal.latency_ms) == ((), None, [], {})
+
+    def it_gives_nothing_to_what_is_searched_nowhere(self):
+        faq = FaqAtTheEdge()
+        found, _ = fall_back(FallbackPlan(faq=True, hint="Call."), faq, route=None)
+        assert (found.chunks, found.given, faq.asked) == ((), None, [])
+
+    def it_asks_where_it_is_told_to(self):
+        faq = FaqAtTheEdge()
+        found, journal = fall_back(FallbackPlan(faq=True, namespaces=("faq",)), faq)
+        assert faq.asked[0].plan.channels[ChannelName.FAQ].options == {"namespaces": ["faq"]}
+        assert (found.chunks, found.given, journal.degradations) == ((), None, [])
+
+    @pytest.mark.parametrize(
+        ("faq", "left_s", "code"),
+        [
+            (FaqAtTheEdge(StoreUnavailable("away")), 3.0, "store_unavailable"),
+            (None, 3.0, "no_time"),
+            (FaqAtTheEdge(), -1.0, "no_time"),
+        ],
+    )
+    def it_has_the_hint_whatever_happens(self, faq, left_s, code):
+        found, journal = fall_back(FallbackPlan(faq=True, hint="Call."), faq, left_s=left_s)
+        assert [chunk.text for chunk in found.chunks] == ["Call."]
+        assert (found.given, found.chunks[0].source) == ("hint:empty", "fallback")
+        assert [(lost.part, lost.code) for lost in journal.degradations] == [("fallback", code)]
