@@ -21,6 +21,7 @@ from api_gateway.wire.embedding_migrations import CompareRequest, StartRequest, 
 from api_gateway.wire.entities import EntitiesDeleteRequest, EntitiesRequest
 from api_gateway.wire.events import ItemFailed, JobProgress
 from api_gateway.wire.examples import ExamplesForm, ExamplesRequest
+from api_gateway.wire.feedback import FeedbackRequest
 from api_gateway.wire.files import FilesForm
 from api_gateway.wire.generations import RollbackRequest
 from api_gateway.wire.preview import PreviewForm, PreviewRequest
@@ -53,6 +54,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
                 ExamplesForm,
                 ExamplesRequest,
                 QueryRequest,
+                FeedbackRequest,
                 VerifyRequest,
                 ReplayRequest,
                 ChunksEditRequest,

@@ -25,11 +25,13 @@ from chordwise.errors import (
     UnexpectedAnswer,
 )
 from chordwise.examples import BookFlaw, BookStatistics, ExamplesImport, ExampleStatistics, ExamplesVerification
+from chordwise.feedback import ArmResult, Feedback, JudgedText
 from chordwise.following import JobEvent
 from chordwise.generations import DocumentGenerations, GenerationInfo
 from chordwise.hooks import Delivery, NotGenuine, Webhook, verify_webhook
 from chordwise.letters import DeadLetter, PayloadReference
 from chordwise.portability import Imported
+from chordwise.profiles import Profile
 from chordwise.quotas import Quota, Quotas
 from chordwise.results import (
     Alignment,
@@ -56,6 +58,7 @@ __version__ = CLIENT_VERSION
 
 __all__ = [
     "Alignment",
+    "ArmResult",
     "AsyncChordwise",
     "BookFlaw",
     "BookStatistics",
@@ -77,6 +80,7 @@ __all__ = [
     "ExampleStatistics",
     "ExamplesImport",
     "ExamplesVerification",
+    "Feedback",
     "GenerationInfo",
     "Health",
     "Hit",
@@ -87,6 +91,7 @@ __all__ = [
     "Job",
     "JobError",
     "JobEvent",
+    "JudgedText",
     "Manifest",
     "NamespaceAlignment",
     "NamespaceInfo",
@@ -96,6 +101,7 @@ __all__ = [
     "Preview",
     "PreviewedChunk",
     "ProblemError",
+    "Profile",
     "QueryFailed",
     "QueryResult",
     "Quota",

@@ -19,11 +19,13 @@ from chordwise.commands.doctor import doctor
 from chordwise.commands.documents import app as documents
 from chordwise.commands.evaluate import evaluate_collection
 from chordwise.commands.examples import examples, import_examples
+from chordwise.commands.feedback import app as feedback
 from chordwise.commands.ingest import ingest
 from chordwise.commands.jobs import jobs
 from chordwise.commands.models import models
 from chordwise.commands.portability import export_namespace, import_archive
 from chordwise.commands.query import query
+from chordwise.commands.tune import tune_profile
 from chordwise.commands.usage import usage
 from chordwise.commands.verify import verify
 from chordwise.commands.webhooks import webhooks
@@ -46,6 +48,8 @@ app.command()(verify)
 app.command("export")(export_namespace)
 app.command("import")(import_archive)
 app.command("eval")(evaluate_collection)
+app.command("tune")(tune_profile)
+app.add_typer(feedback, name="feedback")
 app.command()(usage)
 app.command()(doctor)
 app.add_typer(models, name="models")

@@ -16,6 +16,7 @@ from chordwise.config import from_environment
 from chordwise.documents import IngestOptions
 from chordwise.entities import EntityState
 from chordwise.examples import ExamplesImport, ExampleStatistics, ExamplesVerification
+from chordwise.feedback import FeedbackMethods
 from chordwise.files import FoundFile
 from chordwise.following import Follower, JobEvent
 from chordwise.generations import DocumentGenerations
@@ -25,6 +26,7 @@ from chordwise.migrations import EmbeddingMigration
 from chordwise.operations import Ingestible, Operations, with_urls
 from chordwise.options import DeadLetterFilters, FileKeywords, IngestKeywords, QueryKeywords, Told
 from chordwise.portability import Imported
+from chordwise.profiles import ProfileMethods
 from chordwise.queries import query_body
 from chordwise.quotas import Quotas
 from chordwise.results import Alignment, DocumentInfo, Health, Ingestion, Job, NamespaceInfo, QueryResult
@@ -35,7 +37,7 @@ from chordwise.usage import UsageReport
 T = TypeVar("T")
 
 
-class Chordwise(ChunkMethods):
+class Chordwise(ChunkMethods, FeedbackMethods, ProfileMethods):
     """A connection to one Chordwise server with one API key. Safe to share between threads; close it, or use ``with``.
 
     ``url`` and ``api_key`` default to CHORDWISE_URL and CHORDWISE_API_KEY. ``timeout`` is in seconds, for one request

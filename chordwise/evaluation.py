@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import math
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+from chordwise.asking import Ask, Measured, Scores, ask_all, mean_scores
 from chordwise.async_client import AsyncChordwise
 from chordwise.client import Chordwise
-from chordwise.errors import ChordwiseError, InvalidInput, ProblemError, QueryFailed, Timeout
+from chordwise.errors import ChordwiseError, InvalidInput
 from chordwise.judged import Collection, JudgedQuery
-from chordwise.measures import first_occurrences, ndcg, percentile, recall, reciprocal_rank
+from chordwise.measures import percentile
+from chordwise.options import QueryKeywords
 from chordwise.results import Ingestion, failures
 
 TOP_K = 100
@@ -20,10 +20,10 @@ TOP_K = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """One way of asking. ``name`` is its row in the table."""
+    """One way of asking. ``name`` is its row in the table. ``method`` None is the profile's own."""
 
     name: str
-    method: str
+    method: str | None
     rerank: bool
 
 
@@ -33,48 +33,35 @@ WAYS = (
     Way(name="fused", method="hybrid", rerank=False),
     Way(name="reranked", method="hybrid", rerank=True),
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scores:
-    """Means over the queries of one way; a query that failed counts as 0."""
-
-    ndcg_at_10: float
-    mrr_at_10: float
-    recall_at_100: float
+_CHANNEL_OF = {"full_text": "keyword", "semantic": "semantic"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """What an evaluation found. Latencies are the client's, in ms, of the reranked queries under the load applied.
 
-    ``degraded`` counts answers that had lost something on the way, ``failed`` queries that had no answer.
+    ``degraded`` counts answers that had lost something on the way, ``failed`` queries that had no answer. ``answers``
+    has every one of them, way by way.
     """
 
     queries: int
     results: dict[str, Scores]
+    answers: tuple[Measured, ...]
     degraded: int
     failed: int
     p50_ms: float
     p95_ms: float
 
 
-@dataclass(slots=True)
-class _Tally:
-    """What the answers of one way add up to so far."""
-
-    measured: list[Scores] = field(default_factory=list)
-    elapsed_ms: list[float] = field(default_factory=list)
-    degraded: int = 0
-    failed: int = 0
-
-    def scores(self, queries: int) -> Scores:
-        """The means over ``queries``, of which some may have no measurement."""
-        return Scores(
-            ndcg_at_10=math.fsum(one.ndcg_at_10 for one in self.measured) / queries,
-            mrr_at_10=math.fsum(one.mrr_at_10 for one in self.measured) / queries,
-            recall_at_100=math.fsum(one.recall_at_100 for one in self.measured) / queries,
-        )
+def ways_of(plan: Mapping[str, Any]) -> tuple[Way, ...]:
+    """How to ask under a profile that makes this plan: each of the two channels by itself if the plan asks it, then as
+    the profile would without reranking and with it. Reranking is a way of its own, whatever the profile says of it."""
+    retrieve = plan.get("retrieve", {})
+    weights = {name: channel.get("weight", 1) for name, channel in retrieve.get("channels", {}).items()}
+    only = _CHANNEL_OF.get(retrieve.get("method", "hybrid"))
+    asked = {name for name, weight in weights.items() if weight > 0 and only in (None, name)}
+    alone = tuple(way for way in WAYS if way.method in _CHANNEL_OF and way.name in asked)
+    return (*alone, Way(name="fused", method=None, rerank=False), Way(name="reranked", method=None, rerank=True))
 
 
 def ingest_if_empty(
@@ -93,7 +80,7 @@ def ingest_if_empty(
         return None
     sent = client.ingest(collection.documents(), namespace=namespace, on_progress=on_sent)
     if not sent.jobs:
-        raise InvalidInput(f"{collection.corpus} has no document with text")
+        raise InvalidInput(f"the corpus of {collection.name} has no document with text")
     done = client.wait(sent, on_progress=on_indexed)
     if done.status != "succeeded":
         raise ChordwiseError(f"{done.failed} of {done.total} documents were not ingested: {failures(done.errors)}")
@@ -105,6 +92,8 @@ async def evaluate(
     queries: Sequence[JudgedQuery],
     namespace: str,
     *,
+    profile: str | None = None,
+    ways: Sequence[Way] = WAYS,
     concurrency: int,
     on_answer: Callable[[int], None],
 ) -> Report:
@@ -112,51 +101,22 @@ async def evaluate(
 
     A query that fails by itself is counted; what concerns all of them (no connection, a refused key) is raised.
     """
-    tallies = {way.name: _Tally() for way in WAYS}
-    waiting = iter([(way, query) for way in WAYS for query in queries])
-    answered = 0
-
-    async def work() -> None:
-        nonlocal answered
-        for way, query in waiting:
-            await _ask(client, way, query, namespace, tallies[way.name])
-            answered += 1
-            on_answer(answered)
-
-    workers = [asyncio.create_task(work()) for _ in range(concurrency)]
-    try:
-        await asyncio.gather(*workers)
-    finally:
-        for worker in workers:
-            worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
-    elapsed_ms = tallies["reranked"].elapsed_ms
+    asks = [
+        Ask(way=way.name, query=query, options=_options(way, namespace, profile)) for way in ways for query in queries
+    ]
+    answers = await ask_all(client, asks, concurrency=concurrency, on_answer=on_answer)
+    by_way = {way.name: [each for each in answers if each.way == way.name] for way in ways}
+    elapsed_ms = [each.elapsed_ms for each in by_way["reranked"] if each.elapsed_ms is not None]
     return Report(
         queries=len(queries),
-        results={name: tally.scores(len(queries)) for name, tally in tallies.items()},
-        degraded=sum(tally.degraded for tally in tallies.values()),
-        failed=sum(tally.failed for tally in tallies.values()),
+        results={name: mean_scores(found) for name, found in by_way.items()},
+        answers=tuple(answers),
+        degraded=sum(each.degraded for each in answers),
+        failed=sum(each.failed for each in answers),
         p50_ms=percentile(elapsed_ms, 50),
         p95_ms=percentile(elapsed_ms, 95),
     )
 
 
-async def _ask(client: AsyncChordwise, way: Way, query: JudgedQuery, namespace: str, tally: _Tally) -> None:
-    began = time.perf_counter()
-    try:
-        answer = await client.query(query.text, namespace=namespace, top_k=TOP_K, method=way.method, rerank=way.rerank)
-    except (QueryFailed, Timeout, ProblemError) as error:
-        if isinstance(error, ProblemError) and error.status < 500:
-            raise
-        tally.failed += 1
-        return
-    tally.elapsed_ms.append((time.perf_counter() - began) * 1000)
-    tally.degraded += answer.stats.degraded
-    ranking = first_occurrences(hit.document_id for hit in answer.chunks)
-    tally.measured.append(
-        Scores(
-            ndcg_at_10=ndcg(ranking, query.grades, k=10),
-            mrr_at_10=reciprocal_rank(ranking, query.grades, k=10),
-            recall_at_100=recall(ranking, query.grades, k=100),
-        )
-    )
+def _options(way: Way, namespace: str, profile: str | None) -> QueryKeywords:
+    return {"namespace": namespace, "top_k": TOP_K, "method": way.method, "rerank": way.rerank, "profile": profile}

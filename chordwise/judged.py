@@ -23,15 +23,16 @@ class JudgedQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collection:
-    """A folder with ``corpus.jsonl``, ``queries.jsonl`` and ``qrels.tsv``, each of which may be gzipped."""
+    """A folder with ``queries.jsonl`` and ``qrels.tsv``, each of which may be gzipped, and ``corpus.jsonl`` unless the
+    documents are on the server already."""
 
     name: str
-    corpus: Path
+    corpus: Path | None
     queries: tuple[JudgedQuery, ...]
 
     def documents(self) -> Iterator[dict[str, Any]]:
         """Every document with some text, as the server takes it; a title alone serves as text. Raises InvalidInput."""
-        for document in read_documents(self.corpus):
+        for document in read_documents(self._corpus()):
             if not is_empty(document):
                 text = document.get("text")
                 blank = not (isinstance(text, str) and text.strip())
@@ -39,8 +40,17 @@ class Collection:
 
     def count(self) -> tuple[int, int]:
         """How many documents have text, and how many are empty and left out. Raises InvalidInput."""
+        if self.corpus is None:
+            return 0, 0
         empty = [is_empty(document) for document in read_documents(self.corpus)]
         return len(empty) - sum(empty), sum(empty)
+
+    def _corpus(self) -> Path:
+        if self.corpus is None:
+            raise InvalidInput(
+                f"{self.name} has no corpus.jsonl or corpus.jsonl.gz, and the namespace has no documents"
+            )
+        return self.corpus
 
 
 def is_empty(document: Mapping[str, Any]) -> bool:
@@ -48,10 +58,17 @@ def is_empty(document: Mapping[str, Any]) -> bool:
     return not any(isinstance(value := document.get(name), str) and value.strip() for name in ("text", "title"))
 
 
-def read_collection(folder: Path) -> Collection:
-    """Read the questions and judgements. Questions without a relevant document are left out: nothing can be said of
-    them. Raises InvalidInput, naming the file and line."""
-    corpus, queries, qrels = (_existing(folder, name) for name in ("corpus.jsonl", "queries.jsonl", "qrels.tsv"))
+def has_training(folder: Path) -> bool:
+    """Whether the folder has queries and judgements of their own for tuning: ``queries_train.jsonl``, ``qrels_train.tsv``,
+    each of which may be gzipped."""
+    return all(_found(folder, name) for name in ("queries_train.jsonl", "qrels_train.tsv"))
+
+
+def read_collection(folder: Path, *, training: bool = False) -> Collection:
+    """Read the questions and judgements, or those for ``training``. Questions without a relevant document are left out:
+    nothing can be said of them. Raises InvalidInput, naming the file and line."""
+    part = "_train" if training else ""
+    queries, qrels = (_existing(folder, name) for name in (f"queries{part}.jsonl", f"qrels{part}.tsv"))
     grades = _grades(qrels)
     asked = (_query(queries, number, line) for number, line in read_lines(queries))
     judged = tuple(
@@ -61,14 +78,18 @@ def read_collection(folder: Path) -> Collection:
     )
     if not judged:
         raise InvalidInput(f"{folder} has no query with a relevant document")
-    return Collection(name=folder.resolve().name, corpus=corpus, queries=judged)
+    return Collection(name=folder.resolve().name, corpus=_found(folder, "corpus.jsonl"), queries=judged)
+
+
+def _found(folder: Path, name: str) -> Path | None:
+    return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
 
 
 def _existing(folder: Path, name: str) -> Path:
-    for path in (folder / name, folder / f"{name}.gz"):
-        if path.is_file():
-            return path
-    raise InvalidInput(f"{folder} has no {name} or {name}.gz")
+    path = _found(folder, name)
+    if path is None:
+        raise InvalidInput(f"{folder} has no {name} or {name}.gz")
+    return path
 
 
 def _grades(path: Path) -> dict[str, dict[str, int]]:

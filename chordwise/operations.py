@@ -18,12 +18,14 @@ from chordwise.documents import Document, IngestOptions, document_at, document_b
 from chordwise.entities import EntityOperations
 from chordwise.errors import ChordwiseError, InvalidInput, ProblemError, QueryFailed, Timeout, UnexpectedAnswer
 from chordwise.examples import ExampleOperations
+from chordwise.feedback import FeedbackOperations
 from chordwise.files import FoundFile, file_batches, find_files, read_documents
 from chordwise.generations import GenerationOperations
 from chordwise.hooks import WebhookOperations
 from chordwise.migrations import MigrationOperations
 from chordwise.options import Told
 from chordwise.portability import PortabilityOperations
+from chordwise.profiles import ProfileOperations
 from chordwise.quotas import Quotas
 from chordwise.results import (
     Alignment,
@@ -64,9 +66,11 @@ class Operations(
     ControlOperations,
     EntityOperations,
     ExampleOperations,
+    FeedbackOperations,
     GenerationOperations,
     MigrationOperations,
     PortabilityOperations,
+    ProfileOperations,
     UsageOperations,
     WebhookOperations,
 ):

@@ -247,3 +247,15 @@ class ApiSourceUnknown(PipelineError):
     """The tenant has no API source of this name that is switched on."""
 
     code = "api_source_not_found"
+
+
+class NothingRated(PipelineError):
+    """What was rated is no hit of the answer, and nothing that the query could have found."""
+
+    code = "rated_not_found"
+
+
+class QueryUnanswered(PipelineError):
+    """The query has no answer yet, so there is nothing to rate."""
+
+    code = "query_unanswered"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,17 +14,42 @@ from chordwise.client import Chordwise
 from chordwise.commands import screen
 from chordwise.commands.ingest import tell_indexed
 from chordwise.errors import ChordwiseError
-from chordwise.evaluation import WAYS, Report, evaluate, ingest_if_empty
-from chordwise.judged import Collection, read_collection
+from chordwise.evaluation import WAYS, Report, Way, evaluate, ingest_if_empty, ways_of
+from chordwise.judged import Collection, JudgedQuery, read_collection
+from chordwise.runs import MEASURES, Comparison, compare, read_run, write_run
+
+_Floors = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--min-ndcg",
+        metavar="[WAY=]FLOOR",
+        help="Exit with 1 below this nDCG@10; WAY is fused if not said. Repeatable.",
+    ),
+]
 
 
 def evaluate_collection(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", exists=True, file_okay=False, help="The folder of the collection.")
-    ],
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where its documents are, or shall be.")],
+        Path | None, typer.Argument(metavar="DIR", exists=True, file_okay=False, help="The folder of the collection.")
+    ] = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Where its documents are, or shall be.")
+    ] = None,
+    profile: Annotated[str | None, typer.Option("--profile", help="Ask under this profile.")] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Ask only the first N queries.")] = None,
     concurrency: Annotated[int, typer.Option("--concurrency", min=1, max=64, help="Queries under way at once.")] = 8,
+    min_ndcg: _Floors = None,
+    per_query: Annotated[
+        Path | None, typer.Option("--per-query", dir_okay=False, help="Write every answer to this file, as JSON Lines.")
+    ] = None,
+    runs: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option("--compare", metavar="A.jsonl B.jsonl", help="Ask nothing: compare two files of --per-query."),
+    ] = None,
+    max_loss: Annotated[
+        float | None,
+        typer.Option("--max-loss", min=0, max=1, help="With --compare: exit with 1 if nDCG@10 falls more."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Measure retrieval on a judged collection.
@@ -34,13 +60,22 @@ def evaluate_collection(
     fused and reranked. Printed are nDCG@10 (linear gain), MRR@10 and Recall@100, and the latency of reranked queries
     as seen from here, under the load of --concurrency.
 
-    Exits with 1 if a query had no answer.
+    Exits with 1 if a query had no answer, or if a floor was not reached.
     """
+    if runs is not None:
+        if folder is not None:
+            raise typer.BadParameter("compares two files, and takes no DIR", param_hint="--compare")
+        _compare(*runs, max_loss=max_loss, as_json=as_json)
+        return
+    if folder is None or namespace is None:
+        raise typer.BadParameter("DIR and --namespace are needed, or else --compare")
     collection = read_collection(folder)
-    documents, empty = collection.count()
     queries = collection.queries[:limit]
     known = screen.connection()
     with Chordwise(known.url, known.api_key) as client, screen.Ticker(quiet=as_json) as ticker:
+        ways = WAYS if profile is None else ways_of(client.profile(profile).plan)
+        floors = _floors(min_ndcg or [], ways)
+        documents, empty = collection.count()
         done = ingest_if_empty(
             client,
             collection,
@@ -49,41 +84,100 @@ def evaluate_collection(
             on_indexed=lambda state: tell_indexed(ticker, state),
         )
         held = next((one.documents for one in client.namespaces() if one.namespace == namespace), 0)
-
-    async def ask() -> Report:
-        async with AsyncChordwise(known.url, known.api_key) as client:
-            with screen.Ticker(quiet=as_json) as ticker:
-                asked = len(queries) * len(WAYS)
-                return await evaluate(
-                    client,
-                    queries,
-                    namespace,
-                    concurrency=concurrency,
-                    on_answer=lambda answered: ticker.tell("queries answered", answered, asked),
-                )
-
-    report = asyncio.run(ask())
+    report = asyncio.run(_ask(queries, namespace, profile, ways, concurrency=concurrency, quiet=as_json))
+    if per_query is not None:
+        write_run(per_query, report.answers)
+    missed = _missed(report, floors)
     if as_json:
-        screen.print_json(_as_json(collection, namespace, report, held=held, empty=empty))
+        told = _as_json(collection, namespace, report, held=held, empty=empty)
+        screen.print_json({**told, "profile": profile, "missed": missed})
     else:
         asked = screen.plural(report.queries, "query", "queries")
         note = "ingested now" if done else "there before"
-        expected = "" if held == documents else f", though the collection has {documents}"
+        expected = "" if held == documents or not documents else f", though the collection has {documents}"
         screen.say(f"{collection.name} in {namespace}: {asked}, {held} documents ({note}{expected})")
         _show(report, empty=empty)
     if report.failed:
         raise ChordwiseError(f"{screen.plural(report.failed, 'query', 'queries')} had no answer, counted as 0")
+    if missed:
+        raise ChordwiseError("; ".join(missed))
 
 
-def _as_json(collection: Collection, namespace: str, report: Report, *, held: int, empty: int) -> dict[str, object]:
-    results = {
-        name: {
-            "ndcg@10": round(scores.ndcg_at_10, 4),
-            "mrr@10": round(scores.mrr_at_10, 4),
-            "recall@100": round(scores.recall_at_100, 4),
-        }
-        for name, scores in report.results.items()
-    }
+async def _ask(
+    queries: Sequence[JudgedQuery],
+    namespace: str,
+    profile: str | None,
+    ways: Sequence[Way],
+    *,
+    concurrency: int,
+    quiet: bool,
+) -> Report:
+    known = screen.connection()
+    asked = len(queries) * len(ways)
+    async with AsyncChordwise(known.url, known.api_key) as client:
+        with screen.Ticker(quiet=quiet) as ticker:
+            return await evaluate(
+                client,
+                queries,
+                namespace,
+                profile=profile,
+                ways=ways,
+                concurrency=concurrency,
+                on_answer=lambda answered: ticker.tell("queries answered", answered, asked),
+            )
+
+
+def _floors(given: Sequence[str], ways: Sequence[Way]) -> dict[str, float]:
+    floors: dict[str, float] = {}
+    names = [way.name for way in ways]
+    for each in given:
+        way, _, number = each.rpartition("=")
+        try:
+            floors[way or "fused"] = float(number)
+        except ValueError:
+            raise typer.BadParameter(f"{each} is no number, and no WAY=NUMBER", param_hint="--min-ndcg") from None
+        if (way or "fused") not in names:
+            raise typer.BadParameter(f"{way} is none of {', '.join(names)}", param_hint="--min-ndcg")
+    return floors
+
+
+def _missed(report: Report, floors: dict[str, float]) -> list[str]:
+    """What fell short, as sentences."""
+    found = {way: (report.results[way].ndcg_at_10, floor) for way, floor in floors.items()}
+    return [
+        f"nDCG@10 of {way} is {value:.4f}, below {floor:g}" for way, (value, floor) in found.items() if value < floor
+    ]
+
+
+def _compare(a: Path, b: Path, *, max_loss: float | None, as_json: bool) -> None:
+    found = compare(read_run(a), read_run(b))
+    if as_json:
+        screen.print_json({"rows": [row.as_json() for row in found.rows], "unpaired": found.unpaired})
+    else:
+        _show_comparison(found)
+    losses = [
+        f"nDCG@10 of {row.way} fell by {-row.result.difference:.4f}"
+        for row in found.rows
+        if max_loss is not None and row.measure == MEASURES[0] and -row.result.difference > max_loss
+    ]
+    if losses:
+        raise ChordwiseError("; ".join(losses))
+
+
+def _show_comparison(found: Comparison) -> None:
+    columns = ("A", "B", "B - A", "p", "better", "worse", "queries")
+    table = screen.table("", "measure", *columns, numbers=columns)
+    for row in found.rows:
+        result = row.result
+        figures = (f"{result.mean_a:.4f}", f"{result.mean_b:.4f}", f"{result.difference:+.4f}", f"{result.p:.4f}")
+        table.add_row(row.way, row.measure, *figures, str(result.better), str(result.worse), str(result.queries))
+    screen.stdout().print(table)
+    if found.unpaired:
+        screen.say(f"{screen.plural(found.unpaired, 'answer')} of one run only, left out")
+
+
+def _as_json(collection: Collection, namespace: str, report: Report, *, held: int, empty: int) -> dict[str, Any]:
+    results = {name: scores.as_json() for name, scores in report.results.items()}
     return {
         "collection": collection.name,
         "namespace": namespace,

@@ -83,7 +83,7 @@ class Namespaces:
         self._connection.execute(text(locked), values).all()
         if self.living_documents(namespace, limit=1):
             return False
-        for table in ("term_changes", "term_statistics", "import_parts", "entity_states", "namespaces"):
+        for table in ("term_changes", "term_statistics", "import_parts", "entity_states", "feedback", "namespaces"):
             self._connection.execute(
                 text(f"DELETE FROM {table} WHERE tenant_id = :tenant AND namespace = :namespace"), values
             )

@@ -82,3 +82,11 @@ class DescribePercentile:
 class DescribeFirstOccurrences:
     def it_ranks_documents_by_their_best_chunk(self):
         assert first_occurrences(["b", "a", "b", "c", "a"]) == ["b", "a", "c"]
+
+
+class DescribeAgreementWithPublishedFigures:
+    def it_gives_the_worked_example_of_discounted_cumulative_gain(self):
+        """Six results of grades 3 2 3 0 1 2, and two more judged documents of grades 3 and 2 that were not found: nDCG@6 is
+        6.861 / 8.740, as the literature prints it for linear gains."""
+        judged = {"d1": 3, "d2": 2, "d3": 3, "d4": 0, "d5": 1, "d6": 2, "d7": 3, "d8": 2}
+        assert ndcg(["d1", "d2", "d3", "d4", "d5", "d6"], judged, k=6) == pytest.approx(6.861 / 8.740, abs=5e-4)

@@ -3,7 +3,7 @@
 from alembic import op
 
 revision = "0017"
-down_revision = "0014"
+down_revision = "0016"
 
 
 def upgrade() -> None:

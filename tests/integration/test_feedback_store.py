@@ -1,0 +1,87 @@
+"""Feedback in MySQL: said twice at once, counted by arm, and of what no table of documents holds."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pipeline.core.judgments import Feedback, Rating, feedback_id
+from pipeline.flows.rating import experiment_results, judgment_page
+from pipeline.records import Namespace, QueryId
+from pipeline.stores.feedback import FeedbackStore
+from pipeline.stores.work import unit_of_work
+from tests.conftest import make_tenant
+
+NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
+QUERY = "11111111-1111-4111-8111-111111111111"
+
+
+@pytest.fixture
+def tenant(use_alone):
+    return make_tenant(use_alone)[0]
+
+
+def said(rating=Rating.GOOD, *, query=QUERY, document="d", source="faq", **more):
+    return Feedback(
+        feedback_id=feedback_id(query, "document", document, rating, more.get("session_id")),
+        created_at=NOW,
+        rated_at=NOW,
+        query_id=QueryId(query),
+        query_text="何时换油 🛢",
+        namespaces=("kb", "知识"),
+        namespace="知识",
+        document_id=document,
+        chunk_id=None,
+        rating=rating,
+        source=source,
+        profile="default",
+        config_version=3,
+        **more,
+    )
+
+
+def add(use, tenant, feedback):
+    with unit_of_work(use.mysql) as work:
+        return FeedbackStore(work.connection, tenant).add(feedback)
+
+
+class DescribeFeedbackInMySql:
+    def it_gives_back_what_was_kept(self, use_alone, tenant):
+        given = said(
+            note="好", place=2, score=0.5, session_id="s", experiment_id="e", experiment_bucket="b", request_id="r"
+        )
+        assert add(use_alone, tenant, given) == (given, True)
+        later = replace(given, rated_at=NOW + timedelta(seconds=1), created_at=NOW + timedelta(seconds=1), note=None)
+        assert add(use_alone, tenant, later) == (replace(given, rated_at=later.rated_at), False)
+
+    def it_keeps_one_of_many_that_say_the_same_at_once(self, use_alone, tenant):
+        many = [replace(said(), created_at=NOW + timedelta(milliseconds=n)) for n in range(12)]
+        with ThreadPoolExecutor(6) as threads:
+            answers = list(threads.map(lambda each: add(use_alone, tenant, each), many))
+        assert sum(new for _, new in answers) == 1
+        with unit_of_work(use_alone.mysql) as work:
+            store = FeedbackStore(work.connection, tenant)
+            assert len(store.page(since=None, namespace=None, rating=None, before=None, limit=50)) == 1
+
+    def it_judges_what_a_channel_brought_along_but_no_document_that_is_gone(self, use_alone, tenant):
+        add(use_alone, tenant, said(document="curated", source="faq"))
+        add(use_alone, tenant, said(document="deleted", source="keyword"))
+        namespace = Namespace("知识")
+        [found], after = judgment_page(tenant, namespace, min_votes=1, after=None, limit=5, use=use_alone)
+        assert ([each.document_id for each in found.documents], after) == (["curated"], None)
+        other = make_tenant(use_alone)[0]
+        assert judgment_page(other, namespace, min_votes=1, after=None, limit=5, use=use_alone) == ([], None)
+
+    def it_counts_arms_though_the_experiment_is_gone(self, use_alone, tenant):
+        arm = {"experiment_id": "e", "experiment_bucket": "b"}
+        add(use_alone, tenant, said(Rating.CLICK, place=1, session_id="s1", **arm))
+        add(use_alone, tenant, said(Rating.CLICK, place=4, session_id="s2", **arm))
+        add(use_alone, tenant, said(Rating.BAD, place=9, session_id="s2", **arm))
+        add(use_alone, tenant, said(Rating.GOOD, experiment_id="e"))  # outside of every arm
+        [counts] = experiment_results(tenant, "e", use_alone) or []
+        assert (counts.bucket, counts.good, counts.bad, counts.clicks) == ("b", 0, 1, 2)
+        assert (counts.queries, counts.sessions, counts.mean_click_place) == (1, 2, 2.5)
+        assert experiment_results(tenant, "nobody's", use_alone) is None
