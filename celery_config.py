@@ -26,6 +26,7 @@ task_routes = {
     TaskName.RECALL.value: {"queue": Queue.RECALL.value},
     TaskName.UNDERSTAND.value: {"queue": Queue.RERANK.value},
     TaskName.ANSWER.value: {"queue": Queue.ANSWER.value},
+    TaskName.EXPLAIN.value: {"queue": Queue.RERANK.value},  # nobody's query waits behind it
     TaskName.SWEEP.value: {"queue": Queue.UPKEEP.value},
     TaskName.RECONCILE.value: {"queue": Queue.UPKEEP.value},
     TaskName.WEBHOOKS.value: {"queue": Queue.UPKEEP.value},

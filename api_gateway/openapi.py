@@ -21,6 +21,7 @@ from api_gateway.wire.embedding_migrations import CompareRequest, StartRequest, 
 from api_gateway.wire.entities import EntitiesDeleteRequest, EntitiesRequest
 from api_gateway.wire.events import ItemFailed, JobProgress
 from api_gateway.wire.examples import ExamplesForm, ExamplesRequest
+from api_gateway.wire.explaining import QueryReplayRequest, WhyNotRequest
 from api_gateway.wire.feedback import FeedbackRequest
 from api_gateway.wire.files import FilesForm
 from api_gateway.wire.generations import RollbackRequest
@@ -73,6 +74,8 @@ def describe(app: FastAPI) -> dict[str, Any]:
                 ProfileRequest,
                 ActivateRequest,
                 ExperimentRequest,
+                WhyNotRequest,
+                QueryReplayRequest,
             )
         ]
         _, found = models_json_schema(

@@ -14,7 +14,7 @@ from redis.exceptions import RedisError
 from pipeline.core.query import Query
 from pipeline.errors import StoreUnavailable
 from pipeline.flows.intake import Ticket
-from pipeline.records import JobId, TenantId
+from pipeline.records import ChunkId, JobId, TenantId
 from pipeline.settings import settings
 from pipeline.stores.broker import SENT_AT
 from workers.names import Queue, TaskName
@@ -86,6 +86,15 @@ def ask(query: Query) -> None:
         raise StoreUnavailable(
             f"the broker did not take the query: {type(error).__name__}", retry_after_s=1.0
         ) from error
+
+
+def explain(query: Query, chunk_id: ChunkId, ticket: str, *, expires_s: float) -> None:
+    """Have a worker find out why a chunk is not in an answer. Raises StoreUnavailable when the broker does not take it."""
+    ids = {"tenant_id": query.tenant_id, "query_id": query.query_id, "chunk_id": chunk_id, "ticket": ticket}
+    try:
+        _signature(TaskName.EXPLAIN, ids, request_id=query.request_id, expires_s=expires_s).apply_async()
+    except _BROKER_ERRORS as error:
+        raise StoreUnavailable(f"the broker took nothing: {type(error).__name__}", retry_after_s=1.0) from error
 
 
 def _signature(

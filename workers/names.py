@@ -22,6 +22,7 @@ class TaskName(enum.StrEnum):
     RECALL = "recall.channel"
     UNDERSTAND = "recall.understand"
     ANSWER = "recall.answer"
+    EXPLAIN = "recall.explain"
     SWEEP = "upkeep.sweep"
     RECONCILE = "upkeep.reconcile"
     WEBHOOKS = "upkeep.webhooks"

@@ -38,7 +38,7 @@ Wait = Annotated[float, Parameter(ge=0, le=LONGEST_WAIT_S, description="Seconds 
 
 _MAX_BODY_BYTES = 1024 * 1024  # ten times the largest valid query; it is parsed on the event loop
 _GRACE_S = 1.0  # after its deadline a query still has to be put together from what arrived
-_EXAMPLE = {
+EXAMPLE = {
     "query_text": "How do I reset the controller?",
     "namespaces": ["kb"],
     "top_k": 5,
@@ -76,12 +76,12 @@ _PREFER_HEADER = {
 @router.post(
     "/v1/queries",
     responses=_ASKED,
-    openapi_extra={**json_body(QueryRequest, _EXAMPLE), "parameters": [_PREFER_HEADER, _CACHE_HEADER]},
+    openapi_extra={**json_body(QueryRequest, EXAMPLE), "parameters": [_PREFER_HEADER, _CACHE_HEADER]},
     summary="Ask, and get the answer now or later",
 )
 async def ask(request: Request, principal: Reader) -> Response:
     """202 at once, or with `Prefer: wait=<seconds>` 200 with the answer if it is ready in time."""
-    query = await _query_of(request, principal)
+    query = await query_of(request, principal)
     preference = parse_prefer(request.headers.getlist("prefer"))
     return await _answer(request, query, preference, seconds=float(preference.wait_s or 0))
 
@@ -89,12 +89,12 @@ async def ask(request: Request, principal: Reader) -> Response:
 @router.post(
     "/v1/rag/query",
     responses=_ASKED,
-    openapi_extra={**json_body(QueryRequest, _EXAMPLE), "parameters": [_PREFER_HEADER, _CACHE_HEADER]},
+    openapi_extra={**json_body(QueryRequest, EXAMPLE), "parameters": [_PREFER_HEADER, _CACHE_HEADER]},
     summary="Ask, and wait for the answer",
 )
 async def ask_and_wait(request: Request, principal: Reader) -> Response:
     """The same as a query, waiting up to the query's deadline unless `Prefer` says otherwise."""
-    query = await _query_of(request, principal)
+    query = await query_of(request, principal)
     preference = parse_prefer(request.headers.getlist("prefer"))
     if preference.wait_s is not None or preference.respond_async:
         seconds = float(preference.wait_s or 0)
@@ -114,7 +114,7 @@ async def ask_and_wait(request: Request, principal: Reader) -> Response:
 async def look(request: Request, principal: Reader, query_id: str, wait: Wait | None = None) -> Response:
     """The same bytes as the synchronous answer, once there is one. Answers are kept for a while, then forgotten."""
     gateway = gateway_of(request)
-    known = _known_id(query_id)
+    known = known_id(query_id)
     preference = parse_prefer(request.headers.getlist("prefer"))
     seconds = float(preference.wait_s or 0) if wait is None else wait
     applied = preference.applied(waited=wait is None, ready=True)
@@ -145,13 +145,14 @@ async def look(request: Request, principal: Reader, query_id: str, wait: Wait | 
 async def cancel(request: Request, principal: Reader, query_id: str) -> Response:
     """Its tasks find nothing to do; whoever waits for it gets 404."""
     gateway = gateway_of(request)
-    known = _known_id(query_id)
+    known = known_id(query_id)
     if not await gateway.run(gateway.resources.queries(principal.tenant_id).cancel, known):
-        raise _not_found()
+        raise not_found()
     return Response(status_code=204)
 
 
-async def _query_of(request: Request, principal: Principal) -> Query:
+async def query_of(request: Request, principal: Principal) -> Query:
+    """The query that a request asks. Raises Problem."""
     gateway = gateway_of(request)
     limit = min(_MAX_BODY_BYTES, gateway.settings.max_body_bytes)
     decoded = decode_json(await read_json_body(request, limit))
@@ -239,18 +240,20 @@ def current_state(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> Q
         finish(tenant_id, query_id, gateway.resources)
         state = queries.state(query_id)
     if state is None:
-        raise _not_found()
+        raise not_found()
     return state
 
 
-def _known_id(query_id: str) -> QueryId:
+def known_id(query_id: str) -> QueryId:
+    """The id of a query. Raises Problem 404 for what is none."""
     try:
         return QueryId(str(uuid.UUID(query_id)))
     except ValueError:
-        raise _not_found() from None
+        raise not_found() from None
 
 
-def _not_found() -> Problem:
+def not_found() -> Problem:
+    """404."""
     return Problem(404, "query_not_found", "There is no such query; it may have been cancelled, or have expired.")
 
 

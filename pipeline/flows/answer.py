@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 
@@ -11,7 +11,8 @@ import orjson
 
 from pipeline.channels.port import Channel
 from pipeline.core.answering import answer_chunks, source_share, understood
-from pipeline.core.hits import Hit, Hydrated
+from pipeline.core.fusion import Fused
+from pipeline.core.hits import Drop, Hit, Hydrated
 from pipeline.core.masking import masked
 from pipeline.core.query import Answer, AnswerChunk, AnswerContext, Envelope, Query, Stats, Understanding
 from pipeline.core.reranking import rerank_lift
@@ -31,9 +32,13 @@ from pipeline.flows.understanding import expanded
 from pipeline.records import ChannelName
 
 
-def compose(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel]) -> Answer:
-    """The answer to a query from what has arrived. Never raises for a dependency: what is lost is named in ``stats``."""
-    query, journal = arrived.query, Journal(tracing=arrived.query.trace, remarks=list(arrived.query.remarks))
+def compose(
+    arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal | None = None
+) -> Answer:
+    """The answer to a query from what has arrived, ``journal`` telling how it came about. Never raises for a dependency:
+    what is lost is named in ``stats``."""
+    query, journal = arrived.query, journal or Journal(tracing=arrived.query.trace)
+    journal.remarks.extend(query.remarks)
     journal.degradations.extend(arrived.losses)
     if not query.channels:  # it was understood as a question to nobody
         return _answer(query, arrived, (), AnswerContext(text="", token_count=0, citations=()), None, journal)
@@ -96,7 +101,15 @@ def _candidates(
         if each.chunk_id in hydrated
     ]
     journal.saw("fuse", hits)
+    journal.dropped(_unread(fused, hydrated))
     return narrowed(arrived, hits, journal)
+
+
+def _unread(fused: Sequence[Fused], hydrated: Mapping[str, Hydrated]) -> Iterator[Drop]:
+    """What stands below the last candidate whose text was read: nothing further down could have come into the answer."""
+    read = max((place for place, hit in enumerate(fused, start=1) if hit.chunk_id in hydrated), default=0)
+    for place, hit in enumerate(fused[read:], start=read + 1):
+        yield Drop(chunk_id=hit.chunk_id, stage="fuse", reason="below_what_was_read", value=place, limit=read)
 
 
 def _answer(

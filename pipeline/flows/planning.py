@@ -7,7 +7,7 @@ from typing import Any
 
 from pipeline.channels.plugins import installed_channels
 from pipeline.core.channel_options import require_options
-from pipeline.core.plan import Plan, PlanFlaw, overlaid, read_plan
+from pipeline.core.plan import Plan, PlanFlaw, overlaid, plan_as_json, read_plan
 from pipeline.flows.fusion_plugins import installed_fusions
 from pipeline.settings import Settings
 
@@ -36,6 +36,11 @@ def plan_of(use: Settings, profile: Mapping[str, Any], asked: Mapping[str, Any])
         installed = ", ".join(installed_fusions()) or "none"
         raise PlanFlaw([("/retrieve/fusion/plugin", f"is no fusion that is installed here; installed: {installed}")])
     return plan
+
+
+def replanned(plan: Plan, changed: Mapping[str, Any], use: Settings) -> Plan:
+    """A plan with some parts changed. Raises PlanFlaw."""
+    return plan_of(use, plan_as_json(plan), changed)
 
 
 def settings_layer(use: Settings, *, strategy: str | None = None, also: Iterable[str] = ()) -> dict[str, Any]:

@@ -15,9 +15,11 @@ from pipeline.core.query import Envelope, Query
 from pipeline.flows.answer import compose, render
 from pipeline.flows.asking import RESERVE_S, ask_and_blame
 from pipeline.flows.auditing import search_row
+from pipeline.flows.journal import Journal
 from pipeline.flows.keeping import may_be_kept
 from pipeline.flows.measuring import answer_fields, measure_answer, measure_channel
 from pipeline.flows.resources import Resources
+from pipeline.flows.tracing import packed_trace
 from pipeline.flows.understanding import settled
 from pipeline.flows.wordings import asked_otherwise, unasked
 from pipeline.records import ChannelName, QueryId, TenantId
@@ -88,13 +90,15 @@ def answer(tenant_id: TenantId, query_id: QueryId, use: Resources, channels: dic
     state = queries.state(query_id)
     if state is None or state.answer is not None:
         return False
-    composed = compose(settled(state, use, channels), use, channels)
+    arrived, journal = settled(state, use, channels), Journal(tracing=state.query.trace)
+    composed = compose(arrived, use, channels, journal)
     rendered = render(composed)
     first = queries.answer(
         query_id,
         rendered,
         note=search_row(state.query, composed, use),
         keep=may_be_kept(state.query, composed, len(rendered), use),
+        trace=packed_trace(arrived, composed, journal),
     )
     if first:
         measure_answer(state.query, composed, use.meter, by_tenant=use.settings.metrics_tenants)

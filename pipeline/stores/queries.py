@@ -34,6 +34,7 @@ redis.call('EXPIRE', KEYS[1], ARGV[3])
 redis.call('PUBLISH', ARGV[4], ARGV[5])
 {NOTE}
 if ARGV[9] ~= '0' then redis.call('SET', KEYS[3], ARGV[1], 'EX', ARGV[9]) end
+if ARGV[10] ~= '' then redis.call('HSET', KEYS[1], 'trace', ARGV[10]) end
 return 1
 """
 
@@ -56,6 +57,14 @@ return 1
 
 _WORD_KEPT_S = 120  # longer than any query runs
 _WAITED_AT_ONCE_S = 0.5  # below the socket's own timeout
+
+
+_NOTE = """
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+redis.call('PUBLISH', ARGV[3], ARGV[4])
+return 1
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,14 +155,15 @@ class Queries:
         status: str = "succeeded",
         note: AuditRow | None = None,
         keep: tuple[str, int] | None = None,
+        trace: bytes | None = None,
     ) -> bool:
         """Store the answer and wake who waits. False if there was one already, or the query is gone.
 
         ``note``: what the audit says of it. ``keep``: the key under which the same question finds it, and for how many
-        seconds.
+        seconds. ``trace``: how it came about, kept beside it.
         """
         with redis_errors():
-            written = self._redis.eval(*self._answering(query_id, answer, status, note, keep))
+            written = self._redis.eval(*self._answering(query_id, answer, status, note, keep, trace))
         return bool(written)
 
     def open_answered(self, query: Query, answer: bytes, *, note: AuditRow) -> None:
@@ -172,7 +182,13 @@ class Queries:
         return found
 
     def _answering(
-        self, query_id: QueryId, answer: bytes, status: str, note: AuditRow | None, keep: tuple[str, int] | None
+        self,
+        query_id: QueryId,
+        answer: bytes,
+        status: str,
+        note: AuditRow | None,
+        keep: tuple[str, int] | None,
+        trace: bytes | None = None,
     ) -> tuple[Any, ...]:
         """Script, number of keys, keys and arguments."""
         cache_key, seconds = keep or ("", 0)
@@ -191,6 +207,7 @@ class Queries:
             self._tenant_id,
             str(MOST_WAITING),
             str(seconds),
+            trace or b"",
         )
 
     def state(self, query_id: QueryId) -> QueryState | None:
@@ -198,6 +215,25 @@ class Queries:
         with redis_errors():
             raw: dict[bytes, bytes] = self._redis.hgetall(self._key(query_id))  # type: ignore[assignment]
         return None if b"query" not in raw else _state(raw)
+
+    def note(self, query_id: QueryId, name: str, value: bytes) -> bool:
+        """Keep something beside a query, for as long as the query is kept, and wake who waits for it. False if the query
+        is gone."""
+        key, woken = self._key(query_id), wake_name("query", self._tenant_id, query_id)
+        with redis_errors():
+            return bool(self._redis.eval(_NOTE, 1, key, name, value, WAKE_CHANNEL, woken))  # type: ignore[arg-type]
+
+    def noted(self, query_id: QueryId, name: str) -> bytes | None:
+        """What was noted under this name, or None."""
+        with redis_errors():
+            found: bytes | None = self._redis.hget(self._key(query_id), name)  # type: ignore[assignment]
+        return found
+
+    def opened(self, query_id: QueryId) -> Query | None:
+        """The query as it was asked, answered or not; None if it is gone."""
+        with redis_errors():
+            raw = self._redis.hget(self._key(query_id), "query")
+        return None if raw is None else _QUERY.validate_json(raw)  # type: ignore[arg-type]
 
     def cancel(self, query_id: QueryId) -> bool:
         """Forget a query: its tasks find nothing to do, its answer is gone. False if there is no such query."""

@@ -6,8 +6,8 @@ from typing import Any
 
 from celery import shared_task
 
-from pipeline.flows import recall, understanding
-from pipeline.records import QueryId, TenantId
+from pipeline.flows import explaining, recall, understanding
+from pipeline.records import ChunkId, QueryId, TenantId
 from workers.base import LoggedTask
 from workers.names import TaskName
 from workers.resources import channel_named, channels, for_queries
@@ -33,3 +33,9 @@ def understand(tenant_id: str, query_id: str) -> None:
 def answer(_outcomes: Any, tenant_id: str, query_id: str) -> None:
     """Put the answer together, now that every header has come back."""
     recall.answer(TenantId(tenant_id), QueryId(query_id), for_queries(), channels())
+
+
+@shared_task(name=TaskName.EXPLAIN.value, base=LoggedTask)
+def explain(tenant_id: str, query_id: str, chunk_id: str, ticket: str) -> None:
+    """Find out why a chunk is not in the answer to a query."""
+    explaining.explain(TenantId(tenant_id), QueryId(query_id), ChunkId(chunk_id), ticket, for_queries(), channels())

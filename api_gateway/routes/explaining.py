@@ -1,0 +1,186 @@
+"""Why an answer is as it is: traces, chunks that were expected, and the same question with other settings."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import replace
+from typing import Annotated, Any, TypeVar
+
+import orjson
+from fastapi import APIRouter, Depends, Request
+from pydantic import BaseModel, ValidationError
+from starlette.responses import Response
+
+from api_gateway.auth import Requires, require_same_tenant
+from api_gateway.bodies import decode_json, read_json_body, refuse_flaws
+from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.problems import Problem, invalid, places
+from api_gateway.routes.documenting import answers, json_body
+from api_gateway.routes.queries import EXAMPLE, current_state, known_id, query_of, send
+from api_gateway.wire import explaining as shapes
+from api_gateway.wire.answers import json_response
+from api_gateway.wire.queries import QueryRequest, flaws
+from pipeline.core.differing import difference, plan_difference
+from pipeline.core.plan import PlanFlaw, plan_as_json
+from pipeline.core.query import Query
+from pipeline.flows.explaining import note_name
+from pipeline.flows.planning import replanned
+from pipeline.flows.tracing import trace_of_query
+from pipeline.records import ChunkId, QueryId
+from pipeline.stores.queries import QueryState, wake_name
+from pipeline.stores.tenants import Principal
+from workers import dispatch
+
+router = APIRouter(tags=["retrieval"])
+
+Reader = Annotated[Principal, Depends(Requires("read"))]
+
+M = TypeVar("M", bound=BaseModel)
+
+_MAX_BODY_BYTES = 64 * 1024
+_PATIENCE_S = 15.0  # for an explanation, which may run the query once more
+_GRACE_S = 1.0
+_PROBLEMS = (401, 403, 404, 409, 422, 503)
+_BODY_PROBLEMS = (400, 401, 403, 404, 409, 413, 415, 422, 503)
+
+
+@router.post(
+    "/v1/rag/debug",
+    responses=answers(200, shapes.Debugged, "The answer and its trace.", 400, 401, 403, 404, 413, 415, 422, 503),
+    openapi_extra=json_body(QueryRequest, EXAMPLE),
+    summary="Ask, and see how the answer comes about",
+)
+async def debug(request: Request, principal: Reader) -> Response:
+    """The same body and the same pipeline as a query, with `trace: true`; the trace comes with the answer."""
+    gateway = gateway_of(request)
+    query = replace(await query_of(request, principal), trace=True)
+    answer: dict[str, Any] = orjson.loads(await _answered(request, gateway, query))
+    found = await gateway.run(trace_of_query, principal.tenant_id, query.query_id, gateway.resources)
+    return json_response({**answer, "trace": found})
+
+
+@router.get(
+    "/v1/queries/{query_id}/trace",
+    responses=answers(200, shapes.Trace, "The whole run, in numbers and ids.", *_PROBLEMS),
+    summary="Look at how an answer came about",
+)
+async def trace(request: Request, principal: Reader, query_id: str) -> Response:
+    """Kept for as long as the answer is, of queries that were asked with `trace: true`."""
+    gateway, known = gateway_of(request), known_id(query_id)
+    state = await gateway.run(current_state, principal.tenant_id, known, gateway)
+    found = await gateway.run(trace_of_query, principal.tenant_id, known, gateway.resources)
+    if found is None and state.answer is None:
+        raise Problem(409, "query_not_answered", "The query is not answered yet.")
+    if found is None:
+        raise Problem(404, "trace_not_kept", "The query was not asked with trace: true; POST its replay to get one.")
+    return json_response(found)
+
+
+@router.post(
+    "/v1/queries/{query_id}/why-not",
+    responses=answers(200, shapes.WhyNot, "The stage and the number.", *_BODY_PROBLEMS),
+    openapi_extra=json_body(shapes.WhyNotRequest, {"chunk_id": "7e0f3f54-6f3e-5d0a-9d0b-0d0c4a3c9f11"}),
+    summary="Ask why a chunk is not in the answer",
+)
+async def explain(request: Request, principal: Reader, query_id: str) -> Response:
+    """Names the first stage at which the chunk was lost: its namespace, its publication, a filter, recall, fusion, or the
+    rule that left it out. A query that kept no trace is run once more, as it was asked, on the documents as they are."""
+    gateway, known = gateway_of(request), known_id(query_id)
+    asked = await _body(request, principal, shapes.WhyNotRequest)
+    try:
+        chunk_id = ChunkId(str(uuid.UUID(asked.chunk_id)))
+    except ValueError:
+        raise _no_chunk() from None
+    state = await gateway.run(current_state, principal.tenant_id, known, gateway)
+    if state.answer is None:
+        raise Problem(409, "query_not_answered", "The query is not answered yet.")
+    found = await _explanation(request, gateway, state.query, chunk_id)
+    if found.get("error") == "chunk_not_found":
+        raise _no_chunk()
+    if "error" in found:
+        raise Problem(503, found["error"], "A store did not answer, so nothing can be said now.")
+    return json_response(found)
+
+
+@router.post(
+    "/v1/queries/{query_id}/replay",
+    responses=answers(200, shapes.Replay, "The new answer, and what is different in it.", *_BODY_PROBLEMS),
+    openapi_extra=json_body(shapes.QueryReplayRequest, {"plan": {"retrieve": {"fusion": {"strategy": "rrf"}}}}),
+    summary="Ask the same again with other settings",
+)
+async def replay(request: Request, principal: Reader, query_id: str) -> Response:
+    """A query of its own, with a trace, on the documents as they are now. `difference` compares both answers."""
+    gateway, known = gateway_of(request), known_id(query_id)
+    asked = await _body(request, principal, shapes.QueryReplayRequest)
+    before = await gateway.run(current_state, principal.tenant_id, known, gateway)
+    if before.answer is None:
+        raise Problem(409, "query_not_answered", "The query is not answered yet.")
+    try:
+        plan = replanned(before.query.plan, asked.plan, gateway.settings)
+    except PlanFlaw as flaw:
+        raise invalid([{**each, "pointer": f"/plan{each['pointer']}"} for each in flaws(flaw)]) from None
+    now = time.time()
+    query = replace(
+        before.query,
+        query_id=QueryId(str(uuid.uuid4())),
+        request_id=request.state.request_id,
+        plan=plan,
+        created_at=now,
+        deadline_at=now + plan.deadline_ms / 1000,
+        trace=True,
+        understanding=None,
+    )
+    after = await _answered(request, gateway, query)
+    first, second = orjson.loads(before.answer), orjson.loads(after)
+    told = difference(first, second)
+    told["plan"] = plan_difference(plan_as_json(before.query.plan), plan_as_json(plan))
+    return json_response({"query_id": query.query_id, "of": known, "difference": told, "answer": second})
+
+
+async def _answered(request: Request, gateway: Gateway, query: Query) -> bytes:
+    """The answer to a query that is sent now; there is one at its deadline at the latest."""
+
+    async def look() -> QueryState | None:
+        state = await gateway.run(current_state, query.tenant_id, query.query_id, gateway)
+        return state if state.answer is not None else None
+
+    left_s = query.deadline_at - time.time()
+    with gateway.wakes.watch(wake_name("query", query.tenant_id, query.query_id)) as waiter:
+        await gateway.run(send, query, gateway, cache_control="no-cache")
+        found = await gateway.wakes.until(
+            waiter, look, seconds=left_s + _GRACE_S, receive=request.receive, look_first=False, alarm_in_s=left_s
+        )
+    if found is None or found.answer is None:
+        raise Problem(503, "query_not_answered", "The query was not answered by its deadline.")
+    return found.answer
+
+
+async def _explanation(request: Request, gateway: Gateway, query: Query, chunk_id: ChunkId) -> dict[str, Any]:
+    """What a worker found out, once it has."""
+    queries = gateway.resources.queries(query.tenant_id)
+    ticket = uuid.uuid4().hex
+
+    async def look() -> bytes | None:
+        return await gateway.run(queries.noted, query.query_id, note_name(ticket))
+
+    with gateway.wakes.watch(wake_name("query", query.tenant_id, query.query_id)) as waiter:
+        await gateway.run(dispatch.explain, query, chunk_id, ticket, expires_s=_PATIENCE_S)
+        found = await gateway.wakes.until(waiter, look, seconds=_PATIENCE_S, receive=request.receive, look_first=False)
+    if found is None:
+        raise Problem(503, "not_explained", "No worker found it out in time.", headers={"Retry-After": "2"})
+    said: dict[str, Any] = orjson.loads(found)
+    return said
+
+
+async def _body(request: Request, principal: Principal, shape: type[M]) -> M:
+    decoded = decode_json(await read_json_body(request, _MAX_BODY_BYTES))
+    require_same_tenant(principal, decoded.value.get("tenant_id"))
+    try:
+        return shape.model_validate(refuse_flaws(decoded))
+    except ValidationError as error:
+        raise invalid(places(error)) from None
+
+
+def _no_chunk() -> Problem:
+    return Problem(404, "chunk_not_found", "There is no such chunk.")

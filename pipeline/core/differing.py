@@ -1,0 +1,64 @@
+"""What is different between two answers to the same question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Both as they were sent. ``moved``, ``added`` and ``removed`` are chunks, with places from 1 and scores; ``overlap``
+    is the share of the longer answer that both have."""
+    first, second = _places(before), _places(after)
+    size = max(len(first), len(second))
+    both = [chunk_id for chunk_id in second if chunk_id in first]
+    return {
+        "overlap": round(len(both) / size, 4) if size else 1.0,
+        "same_order": list(first) == list(second),
+        "moved": [
+            {
+                "chunk_id": chunk_id,
+                "from": first[chunk_id][0],
+                "to": second[chunk_id][0],
+                "score_before": first[chunk_id][1],
+                "score_after": second[chunk_id][1],
+                "contributions": _contributions(first[chunk_id][2], second[chunk_id][2]),
+            }
+            for chunk_id in both
+            if first[chunk_id][0] != second[chunk_id][0]
+        ],
+        "added": [_entry(chunk_id, *second[chunk_id][:2]) for chunk_id in second if chunk_id not in first],
+        "removed": [_entry(chunk_id, *first[chunk_id][:2]) for chunk_id in first if chunk_id not in second],
+    }
+
+
+def plan_difference(before: Mapping[str, Any], after: Mapping[str, Any], *, at: str = "") -> list[dict[str, Any]]:
+    """The settings in which two plans differ, each with a JSON pointer, ``before`` and ``after``."""
+    found: list[dict[str, Any]] = []
+    for name in dict.fromkeys([*before, *after]):
+        old, new = before.get(name), after.get(name)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            found += plan_difference(old, new, at=f"{at}/{name}")
+        elif old != new:
+            found.append({"pointer": f"{at}/{name}", "before": old, "after": new})
+    return found
+
+
+def _places(answer: Mapping[str, Any]) -> dict[str, tuple[int, float, Mapping[str, float]]]:
+    return {
+        chunk["chunk_id"]: (
+            place,
+            chunk["score"],
+            {source["channel"]: source["contribution"] for source in chunk["sources"]},
+        )
+        for place, chunk in enumerate(answer["chunks"], start=1)
+    }
+
+
+def _contributions(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, dict[str, float | None]]:
+    names = dict.fromkeys([*before, *after])
+    return {name: {"before": before.get(name), "after": after.get(name)} for name in names}
+
+
+def _entry(chunk_id: str, place: int, score: float) -> dict[str, Any]:
+    return {"chunk_id": chunk_id, "place": place, "score": score}

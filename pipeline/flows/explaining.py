@@ -1,0 +1,88 @@
+"""Find out why a chunk is not in an answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+import orjson
+import structlog
+
+from pipeline.channels.port import Channel
+from pipeline.core.query import Query
+from pipeline.core.why_not import Finding, why_not
+from pipeline.errors import PipelineError
+from pipeline.flows.ask import traced_in_process
+from pipeline.flows.channels import aside
+from pipeline.flows.resources import Resources
+from pipeline.flows.tracing import trace_of_query
+from pipeline.records import ChannelName, ChunkId, QueryId, TenantId
+from pipeline.stores.standing import standing_of
+from pipeline.stores.work import reading
+
+log = structlog.get_logger(__name__)
+
+_REPLAY_S = 10.0  # an explanation may take its time, unlike an answer
+
+
+def explain(
+    tenant_id: TenantId,
+    query_id: QueryId,
+    chunk_id: ChunkId,
+    ticket: str,
+    use: Resources,
+    channels: Mapping[ChannelName, Channel],
+) -> None:
+    """Find out why a chunk is not in the answer to a query, and note it with the query under ``ticket``. A query that
+    kept no trace is run once more for it, here, as it was asked; the answer it gave stays as it is."""
+    queries = use.queries(tenant_id)
+    query = queries.opened(query_id)
+    if query is None:
+        return
+    try:
+        found = _found(query, chunk_id, use, channels)
+    except PipelineError as error:
+        found = {"error": error.code}
+    queries.note(query_id, note_name(ticket), orjson.dumps(found))
+    log.info("chunk_explained", query_id=query_id, chunk_id=chunk_id, stage=found.get("stage"), code=found.get("error"))
+
+
+def note_name(ticket: str) -> str:
+    """Under which name an explanation stands with its query."""
+    return f"why:{ticket}"
+
+
+def _found(query: Query, chunk_id: ChunkId, use: Resources, channels: Mapping[ChannelName, Channel]) -> dict[str, Any]:
+    with reading(use.mysql) as connection:
+        standing = standing_of(connection, query.tenant_id, chunk_id)
+    if standing is None:
+        return {"error": "chunk_not_found"}
+    trace = trace_of_query(query.tenant_id, query.query_id, use)
+    replayed = trace is None
+    if trace is None:
+        trace = traced_in_process(_again(query), use, channels)
+    scores = _scores(_again(query), chunk_id, channels)
+    finding: Finding = why_not(chunk_id, trace, standing, scores, namespaces=query.namespaces, filters=query.filters)
+    return {"chunk_id": chunk_id, "document_id": standing.document_id, "replayed": replayed, **asdict(finding)}
+
+
+def _again(query: Query) -> Query:
+    """The same query with time to be answered now."""
+    return replace(query, trace=True, deadline_at=time.time() + _REPLAY_S)
+
+
+def _scores(query: Query, chunk_id: ChunkId, channels: Mapping[ChannelName, Channel]) -> dict[str, float]:
+    """What each channel of the query gives the chunk; a channel that cannot say is left out."""
+    running = {name: aside(channels[name].score, query, [chunk_id]) for name in query.channels if name in channels}
+    scores: dict[str, float] = {}
+    for name, future in running.items():
+        try:
+            found = future.result(timeout=_REPLAY_S)
+        except (PipelineError, TimeoutError) as error:
+            log.warning("channel_did_not_score", channel=name, error=type(error).__name__)
+            continue
+        if chunk_id in found:
+            scores[name.value] = found[chunk_id]
+    return scores

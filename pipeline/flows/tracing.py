@@ -1,0 +1,29 @@
+"""The trace of a run, as it is kept beside its answer and read back."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import orjson
+
+from pipeline.core.query import Answer
+from pipeline.core.trace import trace_of
+from pipeline.flows.arrived import Arrived
+from pipeline.flows.journal import Journal
+from pipeline.flows.resources import Resources
+from pipeline.records import QueryId, TenantId
+
+
+def packed_trace(arrived: Arrived, answer: Answer, journal: Journal) -> bytes | None:
+    """The trace of a query that asked for one: mostly ids, which compress to a third. None for any other query."""
+    if not journal.tracing:
+        return None
+    found = trace_of(arrived.query, answer, envelopes=arrived.envelopes, orders=journal.orders, drops=journal.drops)
+    return zlib.compress(orjson.dumps(found, option=orjson.OPT_NON_STR_KEYS), 1)
+
+
+def trace_of_query(tenant_id: TenantId, query_id: QueryId, use: Resources) -> dict[str, Any] | None:
+    """The trace of a query that asked for one and was answered, else None. Raises StoreUnavailable."""
+    packed = use.queries(tenant_id).noted(query_id, "trace")
+    return None if packed is None else orjson.loads(zlib.decompress(packed))
