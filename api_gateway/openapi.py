@@ -16,6 +16,7 @@ from api_gateway.wire.answers import json_response
 from api_gateway.wire.api_sources import ApiSourceRequest
 from api_gateway.wire.chunks import ChunksDeleteRequest, ChunksEditRequest
 from api_gateway.wire.dead_letters import ReplayRequest
+from api_gateway.wire.dictionaries import DictionaryIn
 from api_gateway.wire.documents import DocumentsRequest
 from api_gateway.wire.embedding_migrations import CompareRequest, StartRequest, SwitchRequest
 from api_gateway.wire.entities import EntitiesDeleteRequest, EntitiesRequest
@@ -60,6 +61,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
                 ReplayRequest,
                 ChunksEditRequest,
                 ChunksDeleteRequest,
+                DictionaryIn,
                 EntitiesRequest,
                 EntitiesDeleteRequest,
                 RollbackRequest,

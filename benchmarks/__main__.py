@@ -12,11 +12,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import corpus, ingest, migration, operation, query, semantic
+from benchmarks import corpus, ingest, keyword, migration, operation, query, semantic
 
 _RESULTS = Path(__file__).parent / "results"
 _SECTIONS = ("ingest", "query", "semantic")
-_ON_REQUEST = ("migration", "operation")
+_ON_REQUEST = ("keyword", "migration", "operation")
+_WITHOUT_CORPUS = {"keyword", "operation", "semantic"}
 _CHUNKS, _QUICK_CHUNKS = 25_000, 3_000
 _QUERIES, _QUICK_QUERIES = 400, 100
 
@@ -28,8 +29,8 @@ def main(arguments: list[str]) -> int:
         print("the benchmark needs a stack of its own: run it with make bench", file=sys.stderr)
         return 2
     chunks = chosen.chunks or (_QUICK_CHUNKS if chosen.quick else _CHUNKS)
-    texts = corpus.documents(chunks=chunks, seed=chosen.seed)
     sections = chosen.sections or _SECTIONS
+    texts = corpus.documents(chunks=chunks, seed=chosen.seed) if set(sections) - _WITHOUT_CORPUS else []
     if unknown := set(sections) - {*_SECTIONS, *_ON_REQUEST}:
         print(
             f"there is no section {', '.join(sorted(unknown))}; there are: {', '.join((*_SECTIONS, *_ON_REQUEST))}",
@@ -47,11 +48,15 @@ def main(arguments: list[str]) -> int:
         found = operation.run(quick=chosen.quick)
         _keep("operation", about | found)
         print(operation.show(found), flush=True)
+    if "keyword" in sections:
+        found = keyword.run(quick=chosen.quick)
+        _keep("keyword", about | found)
+        print(keyword.show(found), flush=True)
     if "ingest" in sections:
         found = ingest.run(texts, namespace=namespace, peers=not chosen.no_peers)
         _keep("ingest", about | found)
         print(ingest.show(found), flush=True)
-    elif set(sections) - {"operation", "semantic"}:
+    elif set(sections) - _WITHOUT_CORPUS:
         ingest.product(texts, namespace)
     if "query" in sections:
         found = query.run(
@@ -78,7 +83,9 @@ def _keep(section: str, found: dict[str, Any]) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "sections", nargs="*", help="ingest, query, semantic, migration, operation; default: the first three"
+        "sections",
+        nargs="*",
+        help="ingest, query, semantic, keyword, migration, operation; default: the first three",
     )
     parser.add_argument("--quick", action="store_true", help=f"{_QUICK_CHUNKS:,} chunks instead of {_CHUNKS:,}")
     parser.add_argument("--chunks", type=int, help="another number of chunks")

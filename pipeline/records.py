@@ -193,6 +193,16 @@ def parent_ordinal(parent_id: str) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FieldTerms:
+    """How many of a chunk's terms are of its title (the first ones), its summary and its entity names (the last ones);
+    the others are of its body."""
+
+    title: int = 0
+    summary: int = 0
+    entity_names: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
     """A passage of one generation, as both stores know it. ``terms`` are the tokens of the keyword index."""
 
@@ -203,6 +213,7 @@ class Chunk:
     terms: tuple[str, ...]
     content_hash: bytes
     embedding_text: str
+    field_terms: FieldTerms = FieldTerms()
 
     @property
     def parent_id(self) -> ChunkId | None:

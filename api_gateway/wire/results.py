@@ -31,9 +31,16 @@ class RerankMove(Shape):
     from_rank: int
 
 
+class Span(Shape):
+    """A stretch of `text`. Offsets count characters (Unicode code points); the end is exclusive."""
+
+    start: int
+    end: int
+
+
 class AnswerChunk(Shape):
     """A hit. `score` orders this answer; `confidence` can be compared between queries. `feedback`: the part of the fused
-    score that came from candidates like it."""
+    score that came from candidates like it. `highlights` are the words of the query in `text`, synonyms included."""
 
     chunk_id: str
     document_id: str
@@ -49,6 +56,7 @@ class AnswerChunk(Shape):
     rerank: RerankMove | None
     decay: float | None
     feedback: float
+    highlights: list[Span]
 
 
 class Citation(Shape):

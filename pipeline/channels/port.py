@@ -25,6 +25,15 @@ class Recalled:
     guard: Mapping[str, Any] | None = None
 
 
+@runtime_checkable
+class Worded(Protocol):
+    """A channel that knows which words of a text answer a query."""
+
+    def terms(self, query: Query) -> tuple[str, ...]:
+        """The terms it looks for, synonyms included. Raises Unavailable."""
+        ...
+
+
 class Channel(Protocol):
     """One way of recalling chunks."""
 

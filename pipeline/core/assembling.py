@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.core.chunking import embedding_text
+from pipeline.core.indexed_fields import indexed, title_terms
 from pipeline.core.strategies import cut, searched_text
-from pipeline.core.terms import Tokenizer, analyze
+from pipeline.core.terms import Tokenizer
 from pipeline.errors import DocumentTooLarge, EmptyDocument
 from pipeline.records import Chunk, Chunking, Generation, ParentChunk, Parsed, Passage
 
@@ -45,11 +46,11 @@ def assemble_all(
         raise EmptyDocument("the document has no text to index")
     if len(passages) > limit:
         raise DocumentTooLarge(f"the document makes {len(passages)} chunks; this installation takes {limit}")
-    title_terms = analyze(title) if title else []
+    of_title = title_terms(title)
     chunks = []
     for ordinal, passage in enumerate(passages):
         searched = searched_text(passage, chunking.strategy)
-        terms = tokenizer.tokens([*title_terms, *analyze(searched)])
+        found_by = indexed(passage, of_title, strategy=chunking.strategy, tokenizer=tokenizer)
         text = embedding_text(passage, title, text=searched)
         chunks.append(
             Chunk(
@@ -57,9 +58,10 @@ def assemble_all(
                 generation=generation,
                 ordinal=ordinal,
                 passage=passage,
-                terms=tuple(terms),
+                terms=found_by.terms,
                 content_hash=hashlib.sha256(text.encode()).digest(),
                 embedding_text=text,
+                field_terms=found_by.fields,
             )
         )
     parents = [

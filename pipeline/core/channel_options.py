@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import orjson
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
+from pipeline.core.matching import FieldWeights
 from pipeline.core.plan import ChannelPlan, Name, Plan, PlanFlaw
 from pipeline.records import ChannelName, Namespace
 
@@ -45,10 +46,41 @@ class ApiOptions:
         return tuple(dict.fromkeys((*((self.source,) if self.source else ()), *self.sources)))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeywordOptions:
+    """``fields``: how much a word counts in each field of a chunk."""
+
+    __pydantic_config__ = _STRICT
+
+    fields: FieldWeights = field(default_factory=FieldWeights)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SemanticOptions:
+    """``per_namespace``: the most hits of each namespace."""
+
+    __pydantic_config__ = _STRICT
+
+    per_namespace: Annotated[int, Field(ge=1, le=1000)] | None = None
+
+
+_KEYWORD: TypeAdapter[KeywordOptions] = TypeAdapter(KeywordOptions)
+_SEMANTIC: TypeAdapter[SemanticOptions] = TypeAdapter(SemanticOptions)
 _FAQ: TypeAdapter[FaqOptions] = TypeAdapter(FaqOptions)
 _API: TypeAdapter[ApiOptions] = TypeAdapter(ApiOptions)
 # The options of other channels are their own affair.
-_KINDS: Mapping[str, TypeAdapter[Any]] = {ChannelName.FAQ: _FAQ, ChannelName.API: _API}
+_KINDS: Mapping[str, TypeAdapter[Any]] = {
+    ChannelName.KEYWORD: _KEYWORD,
+    ChannelName.SEMANTIC: _SEMANTIC,
+    ChannelName.FAQ: _FAQ,
+    ChannelName.API: _API,
+}
+_PLAIN = KeywordOptions()
+
+
+def keyword_options(plan: ChannelPlan | None) -> KeywordOptions:
+    """The options of the keyword channel, as they were checked."""
+    return _KEYWORD.validate_json(orjson.dumps(dict(plan.options))) if plan and plan.options else _PLAIN
 
 
 def faq_options(plan: ChannelPlan | None) -> FaqOptions:
@@ -79,7 +111,7 @@ def _flaws(name: str, channel: ChannelPlan) -> Iterator[tuple[str, str]]:
         _KINDS[name].validate_json(orjson.dumps(dict(channel.options)))
     except ValidationError as error:
         for found in error.errors(include_url=False):
-            yield "".join(f"/{part}" for part in found["loc"]), found["msg"]
+            yield "".join(f"/{part}" for part in found["loc"]), found["msg"].removeprefix("Value error, ")
 
 
 def searched_namespaces(options: FaqOptions, own: tuple[Namespace, ...]) -> tuple[Namespace, ...]:

@@ -6,8 +6,9 @@ import hashlib
 from dataclasses import replace
 
 from pipeline.core.chunking import embedding_text
+from pipeline.core.indexed_fields import indexed, title_terms
 from pipeline.core.strategies import searched_text
-from pipeline.core.terms import analyze, tokenizer_of
+from pipeline.core.terms import tokenizer_of
 from pipeline.core.tokens import count_tokens
 from pipeline.records import Chunk, ChunkId, Generation, Passage
 
@@ -25,7 +26,7 @@ def edited(
     """The chunk as ingestion would have made it with ``text`` in this place, by the same strategy. Offsets go on naming
     the original passage."""
     changed = replace(passage, text=text, token_count=count_tokens(text))
-    tokenizer = tokenizer_of(generation.scope)
+    found_by = indexed(changed, title_terms(title), strategy=strategy, tokenizer=tokenizer_of(generation.scope))
     searched = searched_text(changed, strategy)
     whole = embedding_text(changed, title, text=searched)
     return Chunk(
@@ -33,7 +34,8 @@ def edited(
         generation=generation,
         ordinal=ordinal,
         passage=changed,
-        terms=tuple(tokenizer.tokens([*(analyze(title) if title else []), *analyze(searched)])),
+        terms=found_by.terms,
         content_hash=hashlib.sha256(whole.encode()).digest(),
         embedding_text=whole,
+        field_terms=found_by.fields,
     )

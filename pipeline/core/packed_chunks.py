@@ -13,9 +13,10 @@ import orjson
 from numpy.typing import NDArray
 
 from pipeline.core.chunking import embedding_text
+from pipeline.core.indexed_fields import indexed, title_terms
 from pipeline.core.packing import Enclosed, Origin
 from pipeline.core.strategies import searched_text
-from pipeline.core.terms import Tokenizer, analyze
+from pipeline.core.terms import Tokenizer
 from pipeline.errors import DocumentTooLarge, EmptyDocument, InvalidPackedDocument
 from pipeline.records import Chunk, Generation, ParentChunk, Passage, Segment
 
@@ -120,7 +121,7 @@ def unpack(
         raise EmptyDocument("the packed document has no chunks")
     if len(enclosed.chunks) > limit:
         raise DocumentTooLarge(f"the document has {len(enclosed.chunks)} chunks; this installation takes {limit}")
-    title_terms = analyze(title) if title else []
+    of_title = title_terms(title)
     chunks: list[Chunk] = []
     marks: dict[int, Mark] = {}
     places: dict[int, int] = {}
@@ -140,15 +141,17 @@ def unpack(
             told += 1
         if mark != UNMARKED:
             marks[ordinal] = mark
+        found_by = indexed(passage, of_title, strategy=strategy, tokenizer=tokenizer)
         chunks.append(
             Chunk(
                 chunk_id=generation.chunk_id(ordinal),
                 generation=generation,
                 ordinal=ordinal,
                 passage=passage,
-                terms=tuple(tokenizer.tokens([*title_terms, *analyze(searched)])),
+                terms=found_by.terms,
                 content_hash=digest,
                 embedding_text=text,
+                field_terms=found_by.fields,
             )
         )
     matrix = _vectors(enclosed.vectors, told, origin.dimension)

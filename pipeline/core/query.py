@@ -194,6 +194,14 @@ class RerankMove:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A stretch of a text. Offsets count characters; the end is exclusive."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerChunk:
     """One returned chunk. ``score`` orders the answer, unless grades or diversity had a say in it; ``confidence`` is
     comparable between queries. ``feedback``: the part of the fused score that came from the candidates like it, below
@@ -213,6 +221,7 @@ class AnswerChunk:
     rerank: RerankMove | None
     decay: float | None = None
     feedback: float = 0.0
+    highlights: tuple[Span, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,8 +26,8 @@ _FIRST_UNSPACED = "\u0e01"
 _LETTERS = rf"[^\W_{_UNSPACED}]+"
 _WORD = rf"{_LETTERS}(?:[-._@&']{_LETTERS}|,\d{{3}}(?!\d))*(?:\+\+|#)?"
 _ASCII_WORD = re.compile(r"[a-z0-9]+(?:[-._@&'][a-z0-9]+|,\d{3}(?!\d))*(?:\+\+|#)?")
-_ANY_WORD = re.compile(rf"[{_UNSPACED}]+|{_WORD}")
-_UNSPACED_START = re.compile(f"[{_UNSPACED}]")
+ANY_WORD = re.compile(rf"[{_UNSPACED}]+|{_WORD}")
+UNSPACED_START = re.compile(f"[{_UNSPACED}]")
 _HAN_CHARACTER = re.compile(f"[{_HAN}]")
 
 _JOINERS = re.compile(r"[-._@&]")
@@ -94,7 +94,7 @@ def analyze(text: str) -> list[str]:
     inner: set[str] = set()
     alone: set[str] = set()
     for word in _words(text):
-        if word[0] < _FIRST_UNSPACED or not _UNSPACED_START.match(word):
+        if word[0] < _FIRST_UNSPACED or not UNSPACED_START.match(word):
             terms.extend(_terms_by_word[word])
             continue
         if len(word) > 1:
@@ -117,7 +117,7 @@ def query_terms(text: str) -> list[str]:
     kept: dict[str, None] = {}
     dropped: dict[str, None] = {}
     for word in _words(text):
-        if word[0] >= _FIRST_UNSPACED and _UNSPACED_START.match(word):
+        if word[0] >= _FIRST_UNSPACED and UNSPACED_START.match(word):
             for term in map(add, word, word[1:]) if len(word) > 1 else word:
                 (dropped if _is_filler(term) else kept)[term] = None
         else:
@@ -184,10 +184,15 @@ def _words(text: str) -> Iterator[str]:
     """Folded words and runs of unspaced script, in order; identifiers still whole."""
     if text.isascii():
         return iter(_ASCII_WORD.findall(text.lower()))
-    return iter(_ANY_WORD.findall(_fold(text)))
+    return iter(ANY_WORD.findall(fold(text)))
 
 
-def _fold(text: str) -> str:
+def holds_unspaced(text: str) -> bool:
+    """Whether some of it is in a script that is written without spaces between words."""
+    return UNSPACED_START.search(text) is not None
+
+
+def fold(text: str) -> str:
     """One spelling for case, width, accents and the typographical kinds of one sign."""
     text = unicodedata.normalize("NFKC", text.translate(_ONE_SPELLING)).casefold()
     # Only the accents proper are dropped: kana keep their voicing marks and hangul is put together again.

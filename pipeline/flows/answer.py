@@ -21,6 +21,7 @@ from pipeline.flows.context import context_of
 from pipeline.flows.falling_back import fallen_back
 from pipeline.flows.feedback import with_feedback
 from pipeline.flows.fusing import fuse
+from pipeline.flows.highlighting import highlighted
 from pipeline.flows.hydrating import hydrate
 from pipeline.flows.journal import Journal
 from pipeline.flows.narrowing import narrowed
@@ -56,6 +57,7 @@ def compose(
     if privacy.mask_answers:  # before anything is made of the text that counts its characters
         passages = {chunk_id: masked(passage, kinds=privacy.kinds) for chunk_id, passage in passages.items()}
         chunks = tuple(_masked(chunk, passages[chunk.chunk_id]) for chunk in chunks)
+    chunks = highlighted(query, chunks, channels)
     context = context_of(found.arrived, chunks, passages, use, journal)
     lift = rerank_lift(found.placed, top_k=query.top_k)
     return _answer(query, found.arrived, chunks, context, lift, journal, fallback=fallback.given)

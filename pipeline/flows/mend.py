@@ -282,6 +282,7 @@ def _chunk(row: OwnedChunk) -> Chunk:
         ordinal=row.ordinal,
         passage=row.passage,
         terms=row.terms,
+        field_terms=row.field_terms,
         content_hash=row.content_hash,
         embedding_text=embedding_text_of(row.passage, row.fields.title, row.chunking.strategy),
     )

@@ -104,6 +104,9 @@ class ChunkEdits:
                 "hash": chunk.content_hash,
                 "terms": " ".join(chunk.terms),
                 "count": len(chunk.terms),
+                "title": chunk.field_terms.title,
+                "summary": chunk.field_terms.summary,
+                "names": chunk.field_terms.entity_names,
                 "now": now(),
             },
         )
@@ -157,7 +160,8 @@ _ANY_CHILD = (
     " AND k.document_id = c.document_id AND k.generation = c.generation AND k.parent_id = c.chunk_id AND k.enabled = 1)"
 )
 _OWNED = (
-    f"SELECT {COLUMNS}, c.terms, c.content_hash, c.enabled, c.chunk_type, c.parent_id, c.chunk_index, c.segment"
+    f"SELECT {COLUMNS}, c.terms, c.title_terms, c.summary_terms, c.entity_terms, c.content_hash,"
+    " c.enabled, c.chunk_type, c.parent_id, c.chunk_index, c.segment"
     f" FROM chunks c{JOINED}"
 )
 _OWNED_PARENTS = f"SELECT {COLUMNS}, {_ANY_CHILD} AS enabled FROM parent_chunks c{JOINED}"
@@ -172,6 +176,7 @@ _LOCK = text(
 
 _REWRITE = text(
     "UPDATE chunks SET text = :text, token_count = :tokens, content_hash = :hash, terms = :terms, term_count = :count,"
+    " title_terms = :title, summary_terms = :summary, entity_terms = :names,"
     " version = version + 1, edited_at = :now WHERE tenant_id = :tenant AND chunk_id = :id"
 )
 

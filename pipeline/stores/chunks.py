@@ -63,8 +63,8 @@ class Chunks:
             self._connection,
             "INSERT INTO chunks (tenant_id, namespace, document_id, generation, ordinal, chunk_id, text, heading_path,"
             " page, start_offset, end_offset, token_count, content_hash, terms, term_count, created_at, chunk_type,"
-            " parent_id, chunk_index, story_time, segment)"
-            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            " parent_id, chunk_index, story_time, segment, title_terms, summary_terms, entity_terms)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
             [
                 (
                     self._tenant_id,
@@ -88,6 +88,9 @@ class Chunks:
                     chunk.passage.index,
                     None if chunk.passage.segment is None else chunk.passage.segment.story_time,
                     None if chunk.passage.segment is None else segment_to_json(chunk.passage.segment),
+                    chunk.field_terms.title,
+                    chunk.field_terms.summary,
+                    chunk.field_terms.entity_names,
                 )
                 for chunk in chunks
             ],

@@ -1,4 +1,4 @@
-"""The keyword index: FULLTEXT proposes candidates, and BM25 decides between them (`stores.statistics`).
+"""The keyword index: FULLTEXT proposes candidates, and BM25 decides between them (`core.keyword_scoring`).
 
 InnoDB ranks by tf·idf² over the whole table, without length normalisation, and so loses a quarter of BM25's quality;
 what it is good at is finding the rows quickly. Terms carry their tenant and namespace (`core.terms.Tokenizer`), so a
@@ -7,24 +7,50 @@ search touches nobody else's rows.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, text
 
-from pipeline.records import ChunkId, Filters, Namespace, TenantId
+from pipeline.records import ChunkId, DocumentId, FieldTerms, Filters, Namespace, TenantId
 from pipeline.stores.filters import mysql_condition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TermsRow:
-    """A chunk as the index has it: its tokens, joined by spaces, and how many there are."""
+class TermsRow(NamedTuple):
+    """A chunk as the index has it: its tokens, joined by spaces, and how many of them are of which field. A tuple, since
+    a query makes hundreds."""
 
     chunk_id: ChunkId
     namespace: Namespace
-    terms: str
-    term_count: int
+    terms: bytes
+    fields: FieldTerms
+
+
+NARROW = 500  # rows that are read as fast as ranked and cut to 250
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """The tokens to match: a group for each namespace. ``every``: a chunk must hold all of a group, otherwise any.
+    ``expected``: how many chunks match at most, None if that is not known."""
+
+    groups: tuple[tuple[str, ...], ...]
+    every: bool = False
+    expected: int | None = None
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether taking every match is cheaper than having FULLTEXT rank them."""
+        return self.expected is not None and self.expected <= NARROW
+
+    @property
+    def expression(self) -> str:
+        """In the syntax of BOOLEAN mode, which tokens themselves cannot disturb."""
+        if not self.every:
+            return " ".join(token for group in self.groups for token in group)
+        return " ".join(f"({' '.join('+' + token for token in group)})" for group in self.groups)
 
 
 class KeywordIndex:
@@ -35,70 +61,115 @@ class KeywordIndex:
         self._tenant_id = tenant_id
 
     def candidates(
-        self, namespaces: Sequence[Namespace], tokens: Sequence[str], *, filters: Filters, limit: int
+        self, namespaces: Sequence[Namespace], search: Search, *, filters: Filters, limit: int
     ) -> list[TermsRow]:
-        """Up to ``limit`` shown chunks that hold any of the tokens, those first that FULLTEXT ranks highest."""
-        if not tokens:
+        """Shown chunks that match: all of them if the search expects few (`Search.is_narrow`), otherwise up to ``limit``,
+        those first that FULLTEXT ranks highest."""
+        if not any(search.groups):
             return []
-        values: dict[str, Any] = {"tenant": self._tenant_id, "query": " ".join(tokens)}
+        values: dict[str, Any] = {"tenant": self._tenant_id, "query": search.expression}
         if filters:
             condition, filtered = mysql_condition(filters, alias="g", chunk="m")
             statement = text(_FILTERED.format(condition=condition)).bindparams(bindparam("namespaces", expanding=True))
             values |= {**filtered, "namespaces": list(namespaces), "limit": limit}
+        elif search.is_narrow:
+            return self._read(_EVERY, values)
         else:
             statement, values["limit"] = _CANDIDATES, limit + limit // 4  # some of these may not be shown (any more)
-        return [_terms_row(row) for row in self._connection.execute(statement, values)][:limit]
+        return self._read(statement, values)[:limit]
 
     def rows(self, chunk_ids: Sequence[ChunkId]) -> list[TermsRow]:
         """The index rows of given chunks, whether shown or not: the caller drops what is not when it loads the text."""
         if not chunk_ids:
             return []
-        return [
-            _terms_row(row)
-            for row in self._connection.execute(_ROWS, {"tenant": self._tenant_id, "ids": list(chunk_ids)})
-        ]
+        return self._read(_ROWS, {"tenant": self._tenant_id, "ids": list(chunk_ids)})
+
+    def of_documents(
+        self, documents: Sequence[tuple[Namespace, DocumentId]], *, filters: Filters, limit: int
+    ) -> list[TermsRow]:
+        """Shown chunks of these documents, the first ones of each."""
+        found: list[TermsRow] = []
+        condition, filtered = mysql_condition(filters, alias="g", chunk="m")
+        statement = text(_OF_DOCUMENT.format(condition=condition))
+        for namespace, document_id in documents:
+            key = {"tenant": self._tenant_id, "namespace": namespace, "document": document_id, "limit": limit}
+            found += self._read(statement, {**filtered, **key})
+        return found
+
+    def _read(self, statement: Any, values: dict[str, Any]) -> list[TermsRow]:
+        return [_terms_row(line) for line in self._connection.execute(statement, values).scalars()]
 
 
-# Sorted narrow and widened afterwards: carrying the terms through the sort costs more than fetching them again. Tokens
-# belong to one tenant and namespace, so the inner part touches nobody else's rows; joining inside it doubles its cost.
-_CANDIDATES = text("""
-SELECT c.chunk_id, c.namespace, c.terms, c.term_count
+# One column and bytes: the server converts nothing, and PyMySQL, to which five columns of two hundred rows are more work
+# than BM25, reads one. (GROUP_CONCAT would make it one row, but goes through a temporary table on disk.) Names of
+# namespaces hold no spaces.
+_PACKED = (
+    "SELECT CONCAT_WS(' ', CAST({c}.chunk_id AS BINARY), CAST({c}.namespace AS BINARY), {c}.title_terms,"
+    " {c}.summary_terms, {c}.entity_terms, CAST({c}.terms AS BINARY))"
+)
+_SHOWN = (
+    " JOIN documents d ON d.tenant_id = {m}.tenant_id AND d.namespace = {m}.namespace"
+    " AND d.document_id = {m}.document_id AND d.published_generation = {m}.generation"
+)
+_OF_GENERATION = (
+    " JOIN generations g ON g.tenant_id = m.tenant_id AND g.namespace = m.namespace AND g.document_id = m.document_id"
+    " AND g.generation = m.generation"
+)
+_MATCHES = "MATCH(m.terms) AGAINST(:query IN BOOLEAN MODE)"
+
+# Nothing to sort and nothing to read twice. Tokens belong to one tenant and namespace, so only its rows are touched.
+_EVERY = text(
+    f"{_PACKED.format(c='m')} FROM chunks m STRAIGHT_JOIN{_SHOWN.format(m='m').removeprefix(' JOIN')}"
+    f" WHERE {_MATCHES} AND m.tenant_id = :tenant AND m.enabled = 1"
+)
+
+# Sorted narrow and widened afterwards: carrying the terms through the sort costs more than fetching them again.
+_CANDIDATES = text(f"""
+{_PACKED.format(c="c")}
 FROM (
-    SELECT m.tenant_id, m.namespace, m.document_id, m.generation, m.ordinal,
-        MATCH(m.terms) AGAINST(:query IN BOOLEAN MODE) AS relevance
+    SELECT m.tenant_id, m.namespace, m.document_id, m.generation, m.ordinal, {_MATCHES} AS relevance
     FROM chunks m
-    WHERE MATCH(m.terms) AGAINST(:query IN BOOLEAN MODE) AND m.tenant_id = :tenant AND m.enabled = 1
+    WHERE {_MATCHES} AND m.tenant_id = :tenant AND m.enabled = 1
     ORDER BY relevance DESC LIMIT :limit
 ) best
-JOIN documents d ON d.tenant_id = best.tenant_id AND d.namespace = best.namespace
-    AND d.document_id = best.document_id AND d.published_generation = best.generation
+{_SHOWN.format(m="best")}
 JOIN chunks c ON c.tenant_id = best.tenant_id AND c.namespace = best.namespace
     AND c.document_id = best.document_id AND c.generation = best.generation AND c.ordinal = best.ordinal
 """)
 
 # A filter may leave few of the best, so here it has to be applied to every match.
-_FILTERED = """
-SELECT c.chunk_id, c.namespace, c.terms, c.term_count
+_FILTERED = f"""
+{_PACKED.format(c="c")}
 FROM (
-    SELECT m.tenant_id, m.chunk_id, MATCH(m.terms) AGAINST(:query IN BOOLEAN MODE) AS relevance
-    FROM chunks m
-    JOIN documents d ON d.tenant_id = m.tenant_id AND d.namespace = m.namespace AND d.document_id = m.document_id
-        AND d.published_generation = m.generation
-    JOIN generations g ON g.tenant_id = m.tenant_id AND g.namespace = m.namespace AND g.document_id = m.document_id
-        AND g.generation = m.generation
-    WHERE MATCH(m.terms) AGAINST(:query IN BOOLEAN MODE) AND m.tenant_id = :tenant AND m.namespace IN :namespaces
-        AND m.enabled = 1 AND {condition}
+    SELECT m.tenant_id, m.chunk_id, {_MATCHES} AS relevance
+    FROM chunks m{_SHOWN.format(m="m")}{_OF_GENERATION}
+    WHERE {_MATCHES} AND m.tenant_id = :tenant AND m.namespace IN :namespaces AND m.enabled = 1 AND {{condition}}
     ORDER BY relevance DESC LIMIT :limit
 ) best
 JOIN chunks c ON c.tenant_id = best.tenant_id AND c.chunk_id = best.chunk_id
 """
 
-_ROWS = text(
-    "SELECT chunk_id, namespace, terms, term_count FROM chunks WHERE tenant_id = :tenant AND chunk_id IN :ids"
-).bindparams(bindparam("ids", expanding=True))
+_ROWS = text(f"{_PACKED.format(c='c')} FROM chunks c WHERE c.tenant_id = :tenant AND c.chunk_id IN :ids").bindparams(
+    bindparam("ids", expanding=True)
+)
+
+_OF_DOCUMENT = f"""
+{_PACKED.format(c="c")}
+FROM (
+    SELECT m.tenant_id, m.chunk_id FROM chunks m{_SHOWN.format(m="m")}{_OF_GENERATION}
+    WHERE m.tenant_id = :tenant AND m.namespace = :namespace AND m.document_id = :document AND m.enabled = 1
+        AND {{condition}}
+    ORDER BY m.ordinal LIMIT :limit
+) best
+JOIN chunks c ON c.tenant_id = best.tenant_id AND c.chunk_id = best.chunk_id
+"""
 
 
-def _terms_row(row: Any) -> TermsRow:
-    return TermsRow(
-        chunk_id=ChunkId(row.chunk_id), namespace=Namespace(row.namespace), terms=row.terms, term_count=row.term_count
-    )
+def _terms_row(line: bytes) -> TermsRow:
+    chunk_id, namespace, title, summary, names, terms = line.split(b" ", 5)
+    return TermsRow(ChunkId(chunk_id.decode()), Namespace(namespace.decode()), terms, _fields(title, summary, names))
+
+
+@functools.lru_cache(maxsize=4096)
+def _fields(title: bytes, summary: bytes, names: bytes) -> FieldTerms:
+    return FieldTerms(title=int(title), summary=int(summary), entity_names=int(names))

@@ -29,13 +29,7 @@ _LOCK = 0x63686F7264
 
 def upgrade(mysql: Engine, postgres: Engine, use: Settings) -> None:
     """Run what has not been run yet. Safe to call from several processes at once."""
-    with mysql_errors(), mysql.connect() as connection:
-        connection.execute(text("SELECT GET_LOCK('chordwise_migrations', 60)"))
-        try:
-            command.upgrade(_config("mysql", connection, use), "head")
-            connection.commit()
-        finally:
-            connection.execute(text("SELECT RELEASE_LOCK('chordwise_migrations')"))
+    upgrade_mysql(mysql, use)
     with postgres_errors(), postgres.connect() as connection:
         connection.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": _LOCK})
         connection.commit()
@@ -46,6 +40,17 @@ def upgrade(mysql: Engine, postgres: Engine, use: Settings) -> None:
             connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": _LOCK})
             connection.commit()
     _make_lost_spaces(mysql, postgres, use)
+
+
+def upgrade_mysql(mysql: Engine, use: Settings) -> None:
+    """The same for the system of record alone."""
+    with mysql_errors(), mysql.connect() as connection:
+        connection.execute(text("SELECT GET_LOCK('chordwise_migrations', 60)"))
+        try:
+            command.upgrade(_config("mysql", connection, use), "head")
+            connection.commit()
+        finally:
+            connection.execute(text("SELECT RELEASE_LOCK('chordwise_migrations')"))
 
 
 def _make_lost_spaces(mysql: Engine, postgres: Engine, use: Settings) -> None:

@@ -14,6 +14,7 @@ from pipeline.records import (
     Chunking,
     DocumentFields,
     DocumentId,
+    FieldTerms,
     Generation,
     Namespace,
     Passage,
@@ -40,6 +41,7 @@ class OwnedChunk:
     source_uri: str | None
     chunking: Chunking
     terms: tuple[str, ...]
+    field_terms: FieldTerms
     content_hash: bytes
     enabled: bool
     version: int
@@ -87,6 +89,9 @@ def owned_chunk(tenant_id: TenantId, row: Mapping[Any, Any]) -> OwnedChunk:
         tenant_id,
         row,
         terms=tuple(row["terms"].split()),
+        field_terms=FieldTerms(
+            title=row["title_terms"], summary=row["summary_terms"], entity_names=row["entity_terms"]
+        ),
         content_hash=bytes(row["content_hash"]),
         passage=_passage(
             row,
@@ -105,6 +110,7 @@ def owned_parent(tenant_id: TenantId, row: Mapping[Any, Any]) -> OwnedChunk:
         tenant_id,
         row,
         terms=(),
+        field_terms=FieldTerms(),
         content_hash=hashlib.sha256(row["text"].encode()).digest(),
         passage=_passage(row, index=row["ordinal"]),
         searched=False,

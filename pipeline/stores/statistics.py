@@ -45,6 +45,20 @@ class Statistics:
         self._connection = connection
         self._tenant_id = tenant_id
 
+    def of_query(
+        self, namespaces: Sequence[Namespace], tokens: Sequence[str]
+    ) -> tuple[dict[Namespace, NamespaceStatistics], dict[str, int]]:
+        """`sizes` and `frequencies` in one statement: a query's time is too short for two."""
+        values = {"tenant": self._tenant_id, "namespaces": list(namespaces), "tokens": list(tokens) or [""]}
+        sizes: dict[Namespace, NamespaceStatistics] = {}
+        found: dict[str, int] = {}
+        for namespace, term, chunks, terms, lags in self._connection.execute(_OF_QUERY, values):
+            if term is None:
+                sizes[Namespace(namespace)] = NamespaceStatistics(chunk_count=chunks, term_count=terms, lags=bool(lags))
+            elif chunks > 0:
+                found[term] = chunks
+        return sizes, found
+
     def sizes(self, namespaces: Sequence[Namespace]) -> dict[Namespace, NamespaceStatistics]:
         """Size of each namespace that exists."""
         rows = self._connection.execute(_SIZES, {"tenant": self._tenant_id, "namespaces": list(namespaces)})
@@ -173,6 +187,14 @@ _SIZES = text(
 
 _FREQUENCIES = text(
     "SELECT term, chunk_count FROM term_statistics"
+    " WHERE tenant_id = :tenant AND namespace IN :namespaces AND term IN :tokens"
+).bindparams(bindparam("namespaces", expanding=True), bindparam("tokens", expanding=True))
+
+_OF_QUERY = text(
+    "SELECT n.namespace, NULL AS term, n.chunk_count, n.term_count, EXISTS (SELECT 1 FROM term_changes c"
+    " WHERE c.tenant_id = n.tenant_id AND c.namespace = n.namespace) AS lags"
+    " FROM namespaces n WHERE n.tenant_id = :tenant AND n.namespace IN :namespaces"
+    " UNION ALL SELECT namespace, term, chunk_count, 0, 0 FROM term_statistics"
     " WHERE tenant_id = :tenant AND namespace IN :namespaces AND term IN :tokens"
 ).bindparams(bindparam("namespaces", expanding=True), bindparam("tokens", expanding=True))
 

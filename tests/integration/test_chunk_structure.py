@@ -18,7 +18,7 @@ from pipeline.flows.listing import list_chunks
 from pipeline.flows.verify import verify
 from pipeline.records import ChunkId, Filters, Upload
 from pipeline.stores.chunk_edits import OwnedChunk
-from pipeline.stores.keyword import KeywordIndex
+from pipeline.stores.keyword import KeywordIndex, Search
 from pipeline.stores.parents import Parents
 from pipeline.stores.work import unit_of_work
 from tests.integration.test_ingest_flow import Corner, _upload
@@ -249,7 +249,9 @@ class DescribeSegments:
         token = by_id[near[0][0]].terms
         with unit_of_work(corner.use.mysql) as work:
             index = KeywordIndex(work.connection, corner.tenant)
-            rows = index.candidates([corner.namespace], sorted(set(token)), filters=filters, limit=10)
+            rows = index.candidates(
+                [corner.namespace], Search(groups=(tuple(sorted(set(token))),)), filters=filters, limit=10
+            )
         return [
             {by_id[each].passage.text for each in found} for found in ([i for i, _ in near], [r.chunk_id for r in rows])
         ]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.bm25 import K1, B, Collection, TermCounts, bm25, count_within, upper_bound
+from pipeline.core.bm25 import K1, B, Collection, TermCounts, bm25, upper_bound
 
 terms = st.sampled_from("abcdef")
 chunks = st.lists(st.lists(terms, max_size=12), min_size=1, max_size=8)
@@ -62,35 +62,3 @@ class DescribeBm25:
     @given(st.integers(0, 50), st.integers(0, 100))
     def it_never_has_a_negative_idf_even_with_stale_statistics(self, chunk_count, frequency):
         assert Collection(chunk_count=chunk_count, term_count=9, chunk_frequency={"a": frequency}).idf("a") > 0
-
-
-class DescribeTermCounts:
-    @given(st.lists(terms, max_size=20), queries)
-    def it_counts_the_same_within_joined_tokens(self, document, query):
-        tokens = [term * 13 for term in document]
-        within = TermCounts.within(" ".join(tokens), [term * 13 for term in query])
-        assert within.length == len(document)
-        assert within.frequency == {term * 13: document.count(term) for term in query}
-
-
-class DescribeCountWithin:
-    @given(chunks, queries)
-    def it_counts_as_one_row_at_a_time_does(self, documents, query):
-        rows = [" ".join(f"{term}234567234567" for term in document) for document in documents]
-        tokens = [f"{term}234567234567" for term in query]
-        for many, one in zip(count_within(rows, tokens), (TermCounts.within(row, tokens) for row in rows), strict=True):
-            assert many.length == one.length
-            assert many.frequency == {token: times for token, times in one.frequency.items() if times}
-
-    def it_tells_tokens_apart_by_all_their_characters(self):
-        [counted] = count_within(["aaaaaaaabbbbb aaaaaaaabbbbc"], ["aaaaaaaabbbbb"])
-        assert counted.frequency == {"aaaaaaaabbbbb": 1}
-
-    def it_may_be_empty(self):
-        assert count_within([], ["a" * 13]) == []
-        assert count_within([""], []) == [TermCounts(frequency={}, length=0)]
-
-    @pytest.mark.parametrize(("row", "query"), [("a" * 13, ["short"]), ("a b", ["a" * 13]), ("", ["a" * 8, "a" * 9])])
-    def it_refuses_tokens_of_other_widths(self, row, query):
-        with pytest.raises(ValueError, match="width"):
-            count_within([row], query)

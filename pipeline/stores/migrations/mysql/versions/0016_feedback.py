@@ -3,7 +3,7 @@
 from alembic import op
 
 revision = "0016"
-down_revision = "0014"
+down_revision = "0015"
 
 _ASCII = "CHARACTER SET ascii COLLATE ascii_bin"
 _OPTIONS = "ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"

@@ -1,0 +1,121 @@
+"""The tenant's dictionary: synonyms, stop words, phrases and rules, for one namespace or for all of them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request
+from fastapi import Query as Parameter
+from pydantic import ValidationError
+from starlette.responses import Response
+
+from api_gateway.auth import Requires, require_same_tenant
+from api_gateway.bodies import decode_json, read_json_body, refuse_flaws
+from api_gateway.gateway import gateway_of
+from api_gateway.problems import Problem, invalid, places
+from api_gateway.routes.documenting import answers, json_body
+from api_gateway.wire import dictionaries as wire
+from api_gateway.wire.answers import json_response
+from api_gateway.wire.fields import namespace_parameter
+from pipeline.core.dictionary import Dictionary
+from pipeline.records import Namespace
+from pipeline.stores.dictionaries import EVERY_NAMESPACE, Dictionaries
+from pipeline.stores.tenants import Principal
+from pipeline.stores.work import unit_of_work
+
+router = APIRouter(tags=["dictionary"])
+
+Reader = Annotated[Principal, Depends(Requires("read"))]
+Writer = Annotated[Principal, Depends(Requires("write"))]
+Within = Annotated[
+    str | None, Parameter(description="The namespace it holds for. Without it, the dictionary of all namespaces.")
+]
+
+_EXAMPLE = {
+    "synonyms": [["高血压", "hypertension", "high blood pressure"]],
+    "stop_words": ["请问"],
+    "phrases": ["slow query log"],
+    "rules": [{"when": "refund", "namespace": "kb", "document_id": "refund-policy", "boost": 2.0}],
+}
+
+
+@router.get(
+    "/v1/dictionary",
+    responses=answers(200, wire.DictionaryOut, "The dictionary.", 401, 403, 404, 422, 503),
+    summary="Look at a dictionary",
+)
+async def look(request: Request, principal: Reader, namespace: Within = None) -> Response:
+    """What the tenant says of words."""
+    gateway = gateway_of(request)
+    within = _within(namespace)
+
+    def read() -> tuple[Dictionary | None, int]:
+        with unit_of_work(gateway.resources.mysql) as work:
+            store = Dictionaries(work.connection, principal.tenant_id)
+            return store.load([within]).get(within), store.versions([within]).get(within, 0)
+
+    found, version = await gateway.run(read)
+    if found is None:
+        raise _missing(within)
+    return json_response(wire.dictionary(found, within, version))
+
+
+@router.put(
+    "/v1/dictionary",
+    responses=answers(
+        200, wire.DictionaryOut, "It is kept, and holds for queries within seconds.", 400, 401, 403, 413, 415, 422, 503
+    ),
+    openapi_extra=json_body(wire.DictionaryIn, _EXAMPLE),
+    summary="Replace a dictionary",
+)
+async def replace(request: Request, principal: Writer, namespace: Within = None) -> Response:
+    """Synonyms count as one term, stop words are not looked for, phrases score higher in one piece, and rules prefer
+    documents. A query obeys the dictionary of all namespaces and those of the namespaces it names. Only how queries are
+    read changes: nothing is indexed again."""
+    gateway = gateway_of(request)
+    within = _within(namespace)
+    decoded = decode_json(await read_json_body(request, gateway.settings.max_body_bytes))
+    require_same_tenant(principal, decoded.value)
+    try:
+        sent = wire.DictionaryIn.model_validate(refuse_flaws(decoded))
+    except ValidationError as error:
+        raise invalid(places(error)) from None
+    try:
+        dictionary = wire.to_dictionary(sent, within)
+    except ValueError as error:
+        raise invalid([{"pointer": "/rules", "detail": str(error)}]) from None
+
+    def write() -> int:
+        with unit_of_work(gateway.resources.mysql) as work:
+            return Dictionaries(work.connection, principal.tenant_id).replace(within, dictionary)
+
+    return json_response(wire.dictionary(dictionary, within, await gateway.run(write)))
+
+
+@router.delete(
+    "/v1/dictionary",
+    status_code=204,
+    responses=answers(204, None, "It is forgotten.", 401, 403, 404, 422, 503),
+    summary="Forget a dictionary",
+)
+async def delete(request: Request, principal: Writer, namespace: Within = None) -> Response:
+    """Queries are read without it again, within seconds."""
+    gateway = gateway_of(request)
+    within = _within(namespace)
+
+    def forget() -> bool:
+        with unit_of_work(gateway.resources.mysql) as work:
+            return Dictionaries(work.connection, principal.tenant_id).delete(within)
+
+    if not await gateway.run(forget):
+        raise _missing(within)
+    return Response(status_code=204)
+
+
+def _within(namespace: str | None) -> Namespace:
+    return EVERY_NAMESPACE if namespace is None else namespace_parameter(namespace)
+
+
+def _missing(within: Namespace) -> Problem:
+    detail = f"There is no dictionary for the namespace {within}." if within else "There is no dictionary."
+    return Problem(404, "dictionary_not_found", detail)

@@ -1,0 +1,79 @@
+"""Where a text answers a query's words: spans to be shown in another colour."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+
+from pipeline.core.query import AnswerChunk, Span
+from pipeline.core.terms import ANY_WORD, UNSPACED_START, analyze, fold
+
+_LONGEST_TEXT = 20_000  # characters; what comes after them is not looked at
+_MOST = 100  # spans of a text
+_PART = re.compile(r"[^-._@&']+")
+# One character for one, so that places stay places. The rest of folding happens to each word by itself.
+_SAME_LENGTH = str.maketrans(
+    {
+        **dict.fromkeys("\u2018\u2019\u02bc\u2032\uff07", "'"),
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\ufe63\uff0d", "-"),
+        "\uff3f": "_",
+        "\uff0e": ".",
+        "\uff20": "@",
+    }
+)
+
+
+def highlight(chunks: Sequence[AnswerChunk], terms: Collection[str]) -> tuple[AnswerChunk, ...]:
+    """The same chunks with the spans of these terms in their texts."""
+    wanted = frozenset(terms)
+    return tuple(replace(chunk, highlights=spans(chunk.text, wanted)) for chunk in chunks)
+
+
+def spans(text: str, terms: Collection[str]) -> tuple[Span, ...]:
+    """Where ``text`` holds any of ``terms`` (from `core.terms.query_terms`), in order and without overlaps.
+
+    Offsets count characters of ``text``, the end is exclusive. A word is found in all of its forms; an identifier as a
+    whole if it is meant as a whole, otherwise the parts that are. Of scripts without spaces neighbouring bigrams are one
+    span. At most 100 spans, of the first 20,000 characters.
+    """
+    found: list[Span] = []
+    if not terms:
+        return ()
+    for word in ANY_WORD.finditer(text[:_LONGEST_TEXT].translate(_SAME_LENGTH)):
+        inside = _in_run if UNSPACED_START.match(word[0]) else _in_word
+        found.extend(Span(start=word.start() + start, end=word.start() + end) for start, end in inside(word[0], terms))
+        if len(found) >= _MOST:
+            break
+    return tuple(found[:_MOST])
+
+
+def _in_word(word: str, terms: Collection[str]) -> Iterator[tuple[int, int]]:
+    known = analyze(word)
+    if not any(term in terms for term in known):
+        return
+    parts = list(_PART.finditer(word))
+    meant = [part.span() for part in parts if any(term in terms for term in analyze(part[0]))]
+    # Where a word is kept whole, that is its first term, and those of its parts come after it.
+    is_whole = known[0] in terms and known[0] not in analyze(parts[0][0])
+    if is_whole or len(meant) == len(parts):
+        yield 0, len(word)
+    else:
+        yield from meant
+
+
+def _in_run(run: str, terms: Collection[str]) -> Iterator[tuple[int, int]]:
+    folded = fold(run)
+    if len(folded) != len(run):  # half-width kana with their marks: too rare to be worth a map of places
+        return
+    marked = [character in terms for character in folded]
+    for place in range(len(folded) - 1):
+        if folded[place : place + 2] in terms:
+            marked[place] = marked[place + 1] = True
+    start = None
+    for place, is_marked in enumerate([*marked, False]):
+        if is_marked and start is None:
+            start = place
+        elif not is_marked and start is not None:
+            yield start, place
+            start = None

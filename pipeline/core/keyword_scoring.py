@@ -1,0 +1,108 @@
+"""BM25 over a query's units: single terms, or several ways of saying one thing that count as one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.core.bm25 import K1, B, Collection
+from pipeline.core.dictionary import Asked, Run, Unit
+from pipeline.core.matching import FieldWeights, IndexRows, saturated
+
+# Letters and digits in one term: who types a code wants what has it rather than what has the words around it.
+_CODE = re.compile(r"(?=.*[a-z])(?=.*\d).{4,}", re.ASCII)
+_CODE_WORTH = 1.5
+_PHRASE = 0.5  # of a phrase's rarest term: what having it in one piece is worth beside its terms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """A run of terms and what each of them is worth."""
+
+    weights: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """A query with what everything in it is worth in a collection; ``bound`` is what no chunk can exceed."""
+
+    units: tuple[tuple[Way, ...], ...]
+    phrases: tuple[tuple[Run, float], ...]
+    average_length: float
+    bound: float
+
+
+def weigh(asked: Asked, collection: Collection, *, k1: float = K1) -> Weighed:
+    """What each part of a query is worth.
+
+    A term is worth ``(k1 + 1) * idf``, one of letters and digits (``e1234``) half as much again. A unit of several ways
+    is worth what the query's own words are, their idf taken for the union of all ways, in at most as many chunks as they
+    occur in together; each way can earn all of it. A run of terms occurs in at most as many chunks as its rarest term.
+    """
+    units = tuple(_ways(unit, collection, k1) for unit in asked.units)
+    phrases = tuple((run, _PHRASE * (k1 + 1) * max(map(collection.idf, run))) for run in asked.phrases)
+    bound = sum(sum(ways[0].weights.values()) for ways in units) + sum(worth for _, worth in phrases)
+    return Weighed(units=units, phrases=phrases, average_length=collection.average_length, bound=bound)
+
+
+def score(
+    weighed: Weighed,
+    rows: IndexRows,
+    tokens: Mapping[str, str],
+    fields: FieldWeights,
+    *,
+    k1: float = K1,
+    b: float = B,
+) -> NDArray[np.float64]:
+    """The score of each row, in order. ``tokens``: how the rows' namespace writes each term.
+
+    The sum over units of the best of their ways, each the sum over its terms of worth times
+    ``tf / (tf + k1 * (1 - b + b * length / average))``, where ``tf`` adds up the weights of the fields that the term
+    occurs in; and over phrases the same with the number of times that they stand in one piece. Length is the number of
+    terms, whatever the fields weigh. With all weights 1 and no dictionary this is `core.bm25.bm25`.
+    """
+    shares: dict[str, NDArray[np.float64]] = {}
+
+    def share(term: str) -> NDArray[np.float64]:
+        if term not in shares:
+            shares[term] = _share(rows.occurrences(tokens[term]))
+        return shares[term]
+
+    def _share(places: NDArray[np.int64]) -> NDArray[np.float64]:
+        frequency = rows.frequency(places, fields)
+        return saturated(frequency, rows.lengths, average=weighed.average_length, k1=k1, b=b)
+
+    total = np.zeros(len(rows.rows))
+    for ways in weighed.units:
+        earned = [sum((worth * share(term) for term, worth in way.weights.items()), np.zeros(1)) for way in ways]
+        total += earned[0] if len(earned) == 1 else np.maximum.reduce(np.broadcast_arrays(*earned))
+    for run, worth in weighed.phrases:
+        total += worth * _share(rows.runs([tokens[term] for term in run]))
+    return total
+
+
+def _ways(unit: Unit, collection: Collection, k1: float) -> tuple[Way, ...]:
+    own = unit.ways[0]
+    if len(unit.ways) == 1:
+        return (Way(weights={term: (k1 + 1) * _worth(term) * collection.idf(term) for term in own}),)
+    together = min(collection.chunk_count, sum(_frequency(way, collection) for way in unit.ways))
+    rarest = collection.idf_of(_frequency(own, collection))
+    worth = (k1 + 1) * sum(map(collection.idf, own)) * (collection.idf_of(together) / rarest)
+    return tuple(_shared(way, worth, collection) for way in unit.ways)
+
+
+def _worth(term: str) -> float:
+    return _CODE_WORTH if _CODE.fullmatch(term) else 1.0
+
+
+def _shared(way: Run, worth: float, collection: Collection) -> Way:
+    whole = sum(map(collection.idf, way))
+    return Way(weights={term: worth * collection.idf(term) / whole for term in way})
+
+
+def _frequency(way: Run, collection: Collection) -> int:
+    return min(collection.chunk_frequency.get(term, 0) for term in way)

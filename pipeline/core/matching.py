@@ -1,0 +1,116 @@
+"""Where a query's terms stand in index rows, counted for many rows at once, each field with its own weight."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ConfigDict, Field
+
+from pipeline.records import FieldTerms
+
+Weight = Annotated[float, Field(ge=0, le=100)]
+
+_WIDTH = 13  # characters of a token: see core.terms.Tokenizer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldWeights:
+    """How much an occurrence in each field counts; 1 is that of a plain word in the body of a text."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    title: Weight = 1.0
+    body: Weight = 1.0
+    summary: Weight = 1.0
+    entity_names: Weight = 1.0
+
+    def __post_init__(self) -> None:
+        if not (self.title or self.body or self.summary or self.entity_names):
+            raise ValueError("leave no field with a weight above 0")
+
+
+@dataclass(frozen=True)
+class IndexRows:
+    """Chunks as the index has them: tokens of one width joined by single spaces, and how many are of which field.
+
+    Raises ValueError on use if a row is not made of such tokens.
+    """
+
+    rows: Sequence[bytes]
+    fields: Sequence[FieldTerms]
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int64]:
+        """Terms of each row, repetitions included."""
+        if any((len(row) + 1) % (_WIDTH + 1) for row in self.rows if row):
+            raise ValueError(f"tokens of {_WIDTH} characters, parted by single spaces, are needed")
+        return np.array([(len(row) + 1) // (_WIDTH + 1) for row in self.rows], dtype=np.int64)
+
+    def occurrences(self, token: str) -> NDArray[np.int64]:
+        """The places of a token, in order, counted through all rows. Raises ValueError for a token of another width."""
+        if len(token) != _WIDTH:
+            raise ValueError(f"a token has {_WIDTH} characters")
+        # A token is told by its first and its last eight characters, read as numbers.
+        first, last = (np.frombuffer(token.encode("ascii"), np.uint64, 1, offset)[0] for offset in (0, _WIDTH - 8))
+        starts, ends = self._halves
+        found = np.flatnonzero(starts == first)
+        same: NDArray[np.int64] = found[ends[found] == last]
+        return same
+
+    def frequency(self, places: NDArray[np.int64], weights: FieldWeights) -> NDArray[np.float64]:
+        """How often something occurs in each row that stands at these places, by the weights of its fields."""
+        holders = np.searchsorted(self._ends, places, side="right")
+        if weights == FieldWeights():
+            return np.bincount(holders, minlength=len(self.rows)).astype(np.float64)
+        before, after, names = self._bounds
+        inside = places - (self._ends - self.lengths)[holders]
+        counted = np.full(len(places), weights.body)
+        counted[inside < before[holders]] = weights.title
+        counted[inside >= after[holders]] = weights.summary
+        counted[inside >= names[holders]] = weights.entity_names
+        weighed: NDArray[np.float64] = np.bincount(holders, counted, minlength=len(self.rows)).astype(np.float64)
+        return weighed
+
+    def runs(self, tokens: Sequence[str]) -> NDArray[np.int64]:
+        """The places where these tokens stand one directly after the other in one row."""
+        places = self.occurrences(tokens[0])
+        for distance, token in enumerate(tokens[1:], start=1):
+            places = places[np.isin(places + distance, self.occurrences(token), assume_unique=True)]
+        holders = np.searchsorted(self._ends, places, side="right")
+        return places[places + len(tokens) <= self._ends[holders]]
+
+    @cached_property
+    def _ends(self) -> NDArray[np.int64]:
+        return np.cumsum(self.lengths)
+
+    @cached_property
+    def _halves(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        count = int(self.lengths.sum())
+        if not count:
+            return np.zeros(0, np.uint64), np.zeros(0, np.uint64)
+        everything = b" ".join(filter(None, self.rows))
+        starts, ends = (
+            np.ascontiguousarray(np.ndarray((count,), np.uint64, everything, offset, (_WIDTH + 1,)))
+            for offset in (0, _WIDTH - 8)
+        )
+        return starts, ends
+
+    @cached_property
+    def _bounds(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Of each row: where its body begins, where its summary and where its entity names do."""
+        title = np.array([each.title for each in self.fields], dtype=np.int64)
+        names = self.lengths - np.array([each.entity_names for each in self.fields], dtype=np.int64)
+        return title, names - np.array([each.summary for each in self.fields], dtype=np.int64), names
+
+
+def saturated(
+    frequency: NDArray[np.float64], lengths: NDArray[np.int64], *, average: float, k1: float, b: float
+) -> NDArray[np.float64]:
+    """BM25's share of a term's weight in each row, in [0, 1): ``tf / (tf + k1 * (1 - b + b * length / average))``."""
+    share: NDArray[np.float64] = frequency / (frequency + k1 * (1 - b + b * lengths / average))
+    return share

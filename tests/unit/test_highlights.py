@@ -1,0 +1,53 @@
+"""Where a text answers a query, in every script."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.core.highlights import spans
+from pipeline.core.terms import analyze, query_terms
+
+texts = st.text(alphabet=st.characters() | st.sampled_from("aé -_.@'1维生素 的么Ａ"), max_size=60)
+
+
+def marked(text: str, query: str) -> str:
+    parts, place = [], 0
+    for span in spans(text, query_terms(query)):
+        parts += [text[place : span.start], "[", text[span.start : span.end], "]"]
+        place = span.end
+    return "".join([*parts, text[place:]])
+
+
+class DescribeSpans:
+    @pytest.mark.parametrize(
+        ("query", "shown"),
+        [
+            ("running foxes", "The [fox] [runs]. A [Fox]!"),
+            ("the fox", "The [fox]"),
+            ("PPR-9087", "Order [PPR-9087], not [PPR]-9088."),
+            ("ppr9087", "Order [PPR-9087] now."),
+            ("well", "A [well]-known [well]"),
+            ("9087", "Order PPR-[9087] now."),
+            ("node.js", "On [node.js] and a [node]."),
+            ("高血压", "[高血压]患者的[血压]值"),
+            ("猫", "我的[猫]"),
+            ("维生素B12", "缺乏[维生素][B12]的人"),
+            ("ppr", "全角[ＰＰＲ]也算"),
+            ("cafe", "Un [café]"),
+            ("Navier-Stokes", "[Navier–Stokes] equations"),
+            ("whale", "No such animal."),
+        ],
+    )
+    def it_marks_the_words(self, query, shown):
+        assert marked(shown.replace("[", "").replace("]", ""), query) == shown
+
+    @given(texts, texts)
+    def it_gives_ordered_spans_inside_the_text(self, text, query):
+        found = spans(text, analyze(query))
+        places = [place for span in found for place in (span.start, span.end)]
+        assert places == sorted(places)
+        assert all(0 <= span.start < span.end <= len(text) for span in found)
+
+    def it_is_bounded(self):
+        assert len(spans("fox " * 5_000, ["fox"])) == 100
+        assert spans("x" * 20_000 + " fox", ["fox"]) == ()

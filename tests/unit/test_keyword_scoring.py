@@ -1,0 +1,83 @@
+"""The vectorised scoring against the plain formula, and matching in rows of tokens."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.core.bm25 import Collection, TermCounts, bm25, upper_bound
+from pipeline.core.dictionary import Asked, Unit
+from pipeline.core.keyword_scoring import score, weigh
+from pipeline.core.matching import FieldWeights, IndexRows
+from pipeline.records import FieldTerms
+
+terms = st.sampled_from("abcdef")
+chunks = st.lists(st.lists(terms, max_size=12), min_size=1, max_size=8)
+queries = st.lists(terms, min_size=1, max_size=5, unique=True)
+TOKENS = {term: f"{term}234567234567" for term in "abcdef"}
+
+
+def rows(documents, fields=None) -> IndexRows:
+    lines = [" ".join(TOKENS[term] for term in document).encode() for document in documents]
+    return IndexRows(lines, fields or [FieldTerms()] * len(documents))
+
+
+class DescribeScore:
+    @given(chunks, queries)
+    def it_is_bm25_where_there_is_no_dictionary_and_all_fields_count_alike(self, documents, query):
+        collection = Collection(
+            chunk_count=len(documents),
+            term_count=sum(map(len, documents)),
+            chunk_frequency={term: sum(term in document for document in documents) for term in "abcdef"},
+        )
+        weighed = weigh(Asked(units=tuple(Unit(ways=((term,),)) for term in query)), collection)
+        found = score(weighed, rows(documents), TOKENS, FieldWeights()).tolist()
+        assert found == pytest.approx(bm25(query, map(TermCounts.of, documents), collection))
+        assert weighed.bound == pytest.approx(upper_bound(query, collection))
+
+    @given(chunks, st.floats(0, 100), st.floats(0, 100))
+    def it_stays_below_the_bound_whatever_the_fields_weigh(self, documents, title, body):
+        collection = Collection(chunk_count=9, term_count=90, chunk_frequency={"a": 3, "b": 2, "c": 0})
+        units = (Unit(ways=(("a",), ("b", "c"))), Unit(ways=(("d",),)))
+        weighed = weigh(Asked(units=units, phrases=(("a", "b"),)), collection)
+        fields = [FieldTerms(title=len(document) // 2) for document in documents]
+        found = score(weighed, rows(documents, fields), TOKENS, FieldWeights(title=title, body=body))
+        assert all(0 <= scored <= weighed.bound + 1e-9 for scored in found.tolist())
+
+
+class DescribeIndexRows:
+    @given(chunks)
+    def it_counts_every_occurrence_in_its_row(self, documents):
+        index = rows(documents)
+        assert index.lengths.tolist() == list(map(len, documents))
+        for term in "abcdef":
+            counted = index.frequency(index.occurrences(TOKENS[term]), FieldWeights())
+            assert counted.tolist() == [document.count(term) for document in documents]
+
+    def it_weighs_each_field_by_its_place(self):
+        index = rows(["aaaaaa"], [FieldTerms(title=1, summary=2, entity_names=1)])
+        places = index.occurrences(TOKENS["a"])
+        for fields, expected in (
+            (FieldWeights(title=10), 15),
+            (FieldWeights(body=10), 24),
+            (FieldWeights(summary=10), 24),
+            (FieldWeights(entity_names=10), 15),
+        ):
+            assert index.frequency(places, fields).tolist() == [expected]
+
+    @given(chunks, st.lists(terms, min_size=2, max_size=3))
+    def it_finds_runs_within_rows_only(self, documents, run):
+        index = rows(documents)
+        counted = index.frequency(index.runs([TOKENS[term] for term in run]), FieldWeights())
+        expected = [
+            sum(document[place : place + len(run)] == run for place in range(len(document))) for document in documents
+        ]
+        assert counted.tolist() == expected
+
+    def it_tells_tokens_apart_by_all_their_characters(self):
+        index = IndexRows([b"aaaaaaaabbbbb aaaaaaaabbbbc"], [FieldTerms()])
+        assert index.occurrences("aaaaaaaabbbbb").tolist() == [0]
+
+    @pytest.mark.parametrize(("row", "token"), [(b"a" * 13, "short"), (b"a b", "a" * 13)])
+    def it_refuses_tokens_of_other_widths(self, row, token):
+        with pytest.raises(ValueError, match="13 characters"):
+            IndexRows([row], [FieldTerms()]).occurrences(token)
