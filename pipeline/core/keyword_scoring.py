@@ -39,9 +39,10 @@ class Weighed:
 def weigh(asked: Asked, collection: Collection, *, k1: float = K1) -> Weighed:
     """What each part of a query is worth.
 
-    A term is worth ``(k1 + 1) * idf``, one of letters and digits (``e1234``) half as much again. A unit of several ways
-    is worth what the query's own words are, their idf taken for the union of all ways, in at most as many chunks as they
-    occur in together; each way can earn all of it. A run of terms occurs in at most as many chunks as its rarest term.
+    A term is worth ``(k1 + 1) * idf``, one of letters and digits (``e1234``) half as much again. A unit of several
+    ways is worth what the query's own words are, their idf taken for the union of all ways, in at most as many
+    chunks as they occur in together; each way can earn all of it. A run of terms occurs in at most as many chunks
+    as its rarest term.
     """
     units = tuple(_ways(unit, collection, k1) for unit in asked.units)
     phrases = tuple((run, _PHRASE * (k1 + 1) * max(map(collection.idf, run))) for run in asked.phrases)
