@@ -27,9 +27,9 @@ class LocalReranker:
 
     @property
     def weight(self) -> float:
-        """Only near-ties change places: at 0.05 it was never below the fused order on any judged collection, at 1 it
-        lost on three of four."""
-        return 0.05
+        """Only near-ties change places: at 0.02 it is level with the fused order on every judged collection (within
+        0.0003 nDCG@10), at 0.05 it lost 0.001 on two of three, at 1 clearly on three of four."""
+        return 0.02
 
     def rerank(
         self,
