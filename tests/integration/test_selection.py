@@ -71,7 +71,8 @@ class Watched:
 
 
 def watched(use: Resources, *before: Any) -> dict[ChannelName, Watched]:
-    return {name: Watched(channel, *before) for name, channel in make_channels(use).items()}
+    usual = (ChannelName.KEYWORD, ChannelName.SEMANTIC)
+    return {name: Watched(channel, *before) for name, channel in make_channels(use).items() if name in usual}
 
 
 def unavailable() -> None:
