@@ -25,6 +25,7 @@ from chordwise.errors import (
     UnexpectedAnswer,
 )
 from chordwise.examples import BookFlaw, BookStatistics, ExamplesImport, ExampleStatistics, ExamplesVerification
+from chordwise.explaining import Difference, Dropped, Replay, Stage, Trace, WhyNot
 from chordwise.feedback import ArmResult, Feedback, JudgedText
 from chordwise.following import JobEvent
 from chordwise.generations import DocumentGenerations, GenerationInfo
@@ -72,9 +73,11 @@ __all__ = [
     "DeadLetter",
     "Delivery",
     "Dependency",
+    "Difference",
     "Document",
     "DocumentGenerations",
     "DocumentInfo",
+    "Dropped",
     "Entity",
     "EntityState",
     "ExampleStatistics",
@@ -106,11 +109,15 @@ __all__ = [
     "QueryResult",
     "Quota",
     "Quotas",
+    "Replay",
     "Rerank",
+    "Stage",
     "Stats",
     "Timeout",
+    "Trace",
     "UnexpectedAnswer",
     "Webhook",
+    "WhyNot",
     "__version__",
     "verify_webhook",
 ]

@@ -16,6 +16,7 @@ from chordwise.config import from_environment
 from chordwise.documents import IngestOptions
 from chordwise.entities import EntityState
 from chordwise.examples import ExamplesImport, ExampleStatistics, ExamplesVerification
+from chordwise.explaining import AsyncExplainMethods
 from chordwise.feedback import AsyncFeedbackMethods
 from chordwise.files import FoundFile
 from chordwise.following import Follower, JobEvent
@@ -37,7 +38,7 @@ from chordwise.usage import UsageReport
 T = TypeVar("T")
 
 
-class AsyncChordwise(AsyncChunkMethods, AsyncFeedbackMethods, AsyncProfileMethods):
+class AsyncChordwise(AsyncChunkMethods, AsyncExplainMethods, AsyncFeedbackMethods, AsyncProfileMethods):
     """``Chordwise`` for asyncio: the same methods, arguments, results and errors, to be awaited.
 
     For one event loop; use ``async with``, or close it. Files are read while the loop waits, so hand large ones to

@@ -19,6 +19,7 @@ from chordwise.commands.doctor import doctor
 from chordwise.commands.documents import app as documents
 from chordwise.commands.evaluate import evaluate_collection
 from chordwise.commands.examples import examples, import_examples
+from chordwise.commands.explain import trace, why_not
 from chordwise.commands.feedback import app as feedback
 from chordwise.commands.ingest import ingest
 from chordwise.commands.jobs import jobs
@@ -37,6 +38,8 @@ SUCCESS, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 app = typer.Typer(name="chordwise", add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command()(ingest)
 app.command()(query)
+app.command()(trace)
+app.command("why-not")(why_not)
 app.command()(jobs)
 app.command("dead-letters")(dead_letters)
 app.add_typer(documents, name="documents")

@@ -16,6 +16,7 @@ from chordwise.config import from_environment
 from chordwise.documents import IngestOptions
 from chordwise.entities import EntityState
 from chordwise.examples import ExamplesImport, ExampleStatistics, ExamplesVerification
+from chordwise.explaining import ExplainMethods
 from chordwise.feedback import FeedbackMethods
 from chordwise.files import FoundFile
 from chordwise.following import Follower, JobEvent
@@ -37,7 +38,7 @@ from chordwise.usage import UsageReport
 T = TypeVar("T")
 
 
-class Chordwise(ChunkMethods, FeedbackMethods, ProfileMethods):
+class Chordwise(ChunkMethods, ExplainMethods, FeedbackMethods, ProfileMethods):
     """A connection to one Chordwise server with one API key. Safe to share between threads; close it, or use ``with``.
 
     ``url`` and ``api_key`` default to CHORDWISE_URL and CHORDWISE_API_KEY. ``timeout`` is in seconds, for one request

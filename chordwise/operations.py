@@ -18,6 +18,7 @@ from chordwise.documents import Document, IngestOptions, document_at, document_b
 from chordwise.entities import EntityOperations
 from chordwise.errors import ChordwiseError, InvalidInput, ProblemError, QueryFailed, Timeout, UnexpectedAnswer
 from chordwise.examples import ExampleOperations
+from chordwise.explaining import ExplainOperations
 from chordwise.feedback import FeedbackOperations
 from chordwise.files import FoundFile, file_batches, find_files, read_documents
 from chordwise.generations import GenerationOperations
@@ -66,6 +67,7 @@ class Operations(
     ControlOperations,
     EntityOperations,
     ExampleOperations,
+    ExplainOperations,
     FeedbackOperations,
     GenerationOperations,
     MigrationOperations,

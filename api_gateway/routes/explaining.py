@@ -99,7 +99,7 @@ async def explain(request: Request, principal: Reader, query_id: str) -> Respons
     if found.get("error") == "chunk_not_found":
         raise _no_chunk()
     if "error" in found:
-        raise Problem(503, found["error"], "A store did not answer, so nothing can be said now.")
+        raise Problem(503, found["error"], "A store or a channel did not answer, so nothing can be said now.")
     return json_response(found)
 
 
@@ -116,6 +116,8 @@ async def replay(request: Request, principal: Reader, query_id: str) -> Response
     before = await gateway.run(current_state, principal.tenant_id, known, gateway)
     if before.answer is None:
         raise Problem(409, "query_not_answered", "The query is not answered yet.")
+    if "privacy" in asked.plan:
+        raise invalid([{"pointer": "/plan/privacy", "detail": "is for the profile to say, as in a query"}])
     try:
         plan = replanned(before.query.plan, asked.plan, gateway.settings)
     except PlanFlaw as flaw:

@@ -29,8 +29,9 @@ class QueryReplayRequest(Wire):
 class Trace(Shape):
     """One run of the pipeline in numbers and ids; `explained` says in one sentence why each chunk stands where it does.
 
-    `channels`: what each recalled. `stages`: the order after each, with every contribution. `drops`: what was left out by
-    which rule, the number it had, and the one it needed.
+    `channels`: what each recalled. `stages`: the order after each, with every contribution; those of a second retrieval
+    are of round 2. `rerank_weight`: what the reranker's reading counted beside the order there was. `drops`: what was
+    left out by which rule, the number it had, and the one it needed.
     """
 
     query_id: str
@@ -43,10 +44,14 @@ class Trace(Shape):
     plan: dict[str, Any]
     channels: dict[str, dict[str, Any]]
     stages: list[dict[str, Any]]
+    rerank_weight: float | None
     drops: list[dict[str, Any]]
     returned: list[str]
     explained: list[str]
     timings_ms: dict[str, float]
+    second: dict[str, Any] | None
+    ladder: dict[str, Any] | None
+    fallback: str | None
     degradations: list[dict[str, str]]
     remarks: list[str]
 
@@ -62,7 +67,7 @@ class WhyNot(Shape):
     trace and was run again to find out. `channels`: its score and rank in each, and the last score that was recalled."""
 
     chunk_id: str
-    document_id: str
+    document_id: str | None
     stage: str
     reason: str
     detail: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -13,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chordwise.commands import screen
+from chordwise.commands.explain import show_trace
 from chordwise.results import Hit, QueryResult, Stats
 
 METHODS = ("hybrid", "full_text", "semantic")
@@ -29,7 +29,7 @@ def query(
     type: Annotated[str | None, typer.Option("--type", help="Only documents of this type.")] = None,
     tags: Annotated[list[str] | None, typer.Option("--tag", help="Only documents with it; repeat for more.")] = None,
     rerank: Annotated[bool | None, typer.Option("--rerank/--no-rerank", help="Override the profile.")] = None,
-    trace: Annotated[bool, typer.Option("--trace", help="Also show what every step did.")] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Also say why, and what every step did.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as one JSON document.")] = False,
 ) -> None:
     """Ask a question.
@@ -51,12 +51,15 @@ def query(
             rerank=rerank,
             trace=trace or None,
         )
+        told = client.trace(result) if trace else None
     if as_json:
-        screen.print_json(dict(result.raw))
+        screen.print_json({**result.raw, **({} if told is None else {"trace": dict(told.raw)})})
         return
     show(result, screen.stdout(), several=len(namespaces) > 1)
-    if trace:
-        screen.say(json.dumps(result.raw.get("trace"), ensure_ascii=False, indent=2))
+    if told is not None:
+        screen.say("")
+        show_trace(told, screen.stdout())
+        screen.say(f"\nWhy another chunk is not there: chordwise why-not {screen.clean(result.query_id)} CHUNK_ID")
 
 
 def show(result: QueryResult, console: Console, *, several: bool = False) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from pipeline.core.fusion import Contribution
 from pipeline.core.hits import Drop, Hit
 from pipeline.core.plan import plan_as_json
-from pipeline.core.query import Answer, AnswerChunk, Envelope, Query, filters_as_sent
+from pipeline.core.query import Answer, AnswerChunk, Degradation, Envelope, Query, filters_as_sent
 from pipeline.records import ChannelName
 
 
@@ -23,8 +23,14 @@ def trace_of(
     envelopes: Mapping[ChannelName, Envelope],
     orders: Sequence[tuple[str, Sequence[Hit]]],
     drops: Sequence[Drop],
+    rerank_weight: float | None = None,
 ) -> dict[str, Any]:
-    """Everything that led to ``answer``, as JSON. ``explained`` says the same of each returned chunk in one sentence."""
+    """Everything that led to ``answer``, as JSON. ``explained`` says the same of each returned chunk in words.
+
+    ``orders``: the hits after each stage; those of a second retrieval follow those of the first. ``rerank_weight``: what
+    the reranker's reading counted, beside the order there was; None if nothing was read.
+    """
+    last = {hit.chunk_id: hit for _, hits in orders for hit in hits}
     return {
         "query_id": query.query_id,
         "request_id": query.request_id,
@@ -39,35 +45,65 @@ def trace_of(
             "understood": _understood(query),
         },
         "plan": plan_as_json(query.plan),
-        "channels": {name: _channel(envelopes.get(name)) for name in query.channels},
-        "stages": [_stage(stage, hits) for stage, hits in orders],
+        "channels": {name: _channel(query, name, envelopes.get(name)) for name in query.channels},
+        "stages": _stages(orders),
+        "rerank_weight": rerank_weight,
         "drops": [_drop(drop) for drop in drops],
         "returned": [chunk.chunk_id for chunk in answer.chunks],
-        "explained": [explained(place, chunk) for place, chunk in enumerate(answer.chunks, start=1)],
-        "timings_ms": dict(answer.stats.latency_ms),
-        "degradations": [
-            {"part": lost.part, "code": lost.code, "detail": lost.detail} for lost in answer.stats.degradations
+        "explained": [
+            explained(place, chunk, last.get(chunk.chunk_id), rerank_weight)
+            for place, chunk in enumerate(answer.chunks, start=1)
         ],
+        "timings_ms": dict(answer.stats.latency_ms),
+        "second": answer.stats.second,
+        "ladder": answer.stats.ladder,
+        "fallback": answer.stats.fallback,
+        "degradations": [_lost(lost) for lost in answer.stats.degradations],
         "remarks": list(answer.stats.remarks),
     }
 
 
-def explained(place: int, chunk: AnswerChunk) -> str:
-    """Why a chunk stands at its place, in one sentence that names every number that had a part in it."""
-    parts = []
-    for source in chunk.sources:
-        found = f"found at place {source.rank}" if source.rank else "not found, scored afterwards"
-        score = "" if source.score is None else f" with {source.score:.4g}"
-        share = "" if source.normalized is None else f", normalized {source.normalized:.3f}"
-        parts.append(f"{source.channel} {found}{score}{share}, adding {source.contribution:.4f}")
-    said = "; ".join(parts) or "brought by no channel"
-    if chunk.feedback:
-        said += f"; the candidates like it add {chunk.feedback:+.4f}"
-    if chunk.decay is not None and chunk.decay != 1.0:
-        said += f"; age left {chunk.decay:.3f} of that"
-    if chunk.rerank is not None:
-        said += f"; reading it scored {chunk.rerank.score:.3f} and moved it from place {chunk.rerank.from_rank}"
-    return f"{place}. {chunk.document_id}: {said}; in all {chunk.score:.4f}."
+def mentions(trace: Mapping[str, Any], chunk_id: str) -> bool:
+    """Whether a run had to do with a chunk at all: a channel found it, a rule left it out, or it was returned."""
+    found = (hit["chunk_id"] for said in trace["channels"].values() for hit in said["hits"])
+    dropped = (drop["chunk_id"] for drop in trace["drops"])
+    return any(chunk_id in ids for ids in (trace["returned"], found, dropped))
+
+
+def explained(place: int, chunk: AnswerChunk, hit: Hit | None, rerank_weight: float | None) -> str:
+    """Why a chunk stands at its place, in words that name every number that had a part in it. ``hit``: what it was when
+    it was chosen; None for what the last resort brought."""
+    if hit is None:
+        return f"{place}. {chunk.document_id} is {chunk.reason}; it stands with {chunk.score:.4f}."
+    parts = [_found(part) for part in hit.fused.contributions]
+    if hit.fused.feedback:
+        parts.append(f"candidates like it add {hit.fused.feedback:+.4f}")
+    said = [f"{'; '.join(parts) or 'no channel brought it'}. That makes {hit.fused.score:.4f}"]
+    if hit.decay is not None:
+        said.append(f"its age leaves {hit.decay:.3f} of that")
+    if hit.duplicates:
+        said.append(f"it stands for {len(hit.duplicates)} more that are the same, and has their channels' say")
+    if hit.rerank is not None:
+        counts = "" if rerank_weight is None else f", which counts {rerank_weight:.0%} beside the order so far,"
+        said.append(f"reading it scored {hit.rerank:.3f}{counts} and {_moved(hit.from_rank, place)}")
+    if hit.likeness is not None:
+        said.append(f"it is {hit.likeness:.2f} like what stands above it")
+    return f"{place}. {chunk.document_id}: {'; '.join(said)}. Its score is {chunk.score:.4f}."
+
+
+def _found(part: Contribution) -> str:
+    score = "" if part.score is None else f" with {part.score:.4g}"
+    how = f"found it at place {part.rank}{score}" if part.rank else f"did not find it, and scored it{score}"
+    share = "" if part.normalized is None else f" ({part.normalized:.3f} from the worst candidate, 0, to the best, 1)"
+    return f"{part.channel} {how}{share}, adding {part.contribution:.4f}"
+
+
+def _moved(before: int, place: int) -> str:
+    return f"left it at place {place}" if before == place else f"took it from place {before} towards this one"
+
+
+def _lost(lost: Degradation) -> dict[str, str]:
+    return {"part": lost.part, "code": lost.code, "detail": lost.detail}
 
 
 def _understood(query: Query) -> dict[str, Any] | None:
@@ -84,15 +120,19 @@ def _understood(query: Query) -> dict[str, Any] | None:
     }
 
 
-def _channel(envelope: Envelope | None) -> dict[str, Any]:
+def _channel(query: Query, name: ChannelName, envelope: Envelope | None) -> dict[str, Any]:
+    asked = {"weight": query.plan.channels[name].weight, "pool": query.pool_of(name)}
     if envelope is None:
-        return {"status": "missing", "hits": []}
+        return {**asked, "status": "missing", "hits": []}
     return {
+        **asked,
         "status": envelope.status,
         "code": envelope.code,
         "error": envelope.error,
+        "trust": envelope.trust,
         "upper_bound": envelope.upper_bound,
         "guard": envelope.guard,
+        "unasked": envelope.unasked,
         "hits": [
             {"rank": rank, "chunk_id": chunk_id, "score": score}
             for rank, (chunk_id, score) in enumerate(zip(envelope.chunk_ids, envelope.scores, strict=True), start=1)
@@ -100,8 +140,14 @@ def _channel(envelope: Envelope | None) -> dict[str, Any]:
     }
 
 
-def _stage(stage: str, hits: Sequence[Hit]) -> dict[str, Any]:
-    return {"stage": stage, "hits": [_hit(place, hit) for place, hit in enumerate(hits, start=1)]}
+def _stages(orders: Sequence[tuple[str, Sequence[Hit]]]) -> list[dict[str, Any]]:
+    """Every order, with the round it belongs to: each begins with fusion."""
+    found, round_ = [], 0
+    for stage, hits in orders:
+        round_ += stage == "fuse"
+        placed = [_hit(place, hit) for place, hit in enumerate(hits, start=1)]
+        found.append({"stage": stage, "round": max(1, round_), "hits": placed})
+    return found
 
 
 def _hit(place: int, hit: Hit) -> dict[str, Any]:
@@ -115,6 +161,8 @@ def _hit(place: int, hit: Hit) -> dict[str, Any]:
         "decay": hit.decay,
         "rerank": hit.rerank,
         "from_rank": hit.from_rank or None,
+        "duplicates": list(hit.duplicates),
+        "likeness": hit.likeness,
         "contributions": [_contribution(part) for part in hit.fused.contributions],
     }
 

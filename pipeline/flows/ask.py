@@ -7,12 +7,12 @@ from typing import Any
 
 from pipeline.channels.port import Channel
 from pipeline.core.query import Answer, Query
-from pipeline.core.trace import trace_of
 from pipeline.flows.answer import compose
 from pipeline.flows.arrived import Arrived
 from pipeline.flows.asking import RESERVE_S, ask_side_by_side
 from pipeline.flows.journal import Journal
 from pipeline.flows.resources import Resources
+from pipeline.flows.tracing import trace_from
 from pipeline.flows.wordings import asked_otherwise
 from pipeline.records import ChannelName
 
@@ -27,7 +27,7 @@ def traced_in_process(query: Query, use: Resources, channels: Mapping[ChannelNam
     """The trace of the same."""
     arrived, journal = _arrived(query, channels), Journal(tracing=True)
     answer = compose(arrived, use, channels, journal)
-    return trace_of(query, answer, envelopes=arrived.envelopes, orders=journal.orders, drops=journal.drops)
+    return trace_from(arrived, answer, journal)
 
 
 def _arrived(query: Query, channels: Mapping[ChannelName, Channel]) -> Arrived:

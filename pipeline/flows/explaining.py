@@ -12,7 +12,9 @@ import structlog
 
 from pipeline.channels.port import Channel
 from pipeline.core.query import Query
-from pipeline.core.why_not import Finding, why_not
+from pipeline.core.redaction import redact
+from pipeline.core.trace import mentions
+from pipeline.core.why_not import Finding, in_the_answer, why_not
 from pipeline.errors import PipelineError
 from pipeline.flows.ask import traced_in_process
 from pipeline.flows.channels import aside
@@ -24,6 +26,7 @@ from pipeline.stores.work import reading
 
 log = structlog.get_logger(__name__)
 
+_OWN = frozenset({ChannelName.KEYWORD, ChannelName.SEMANTIC, ChannelName.FAQ})  # what they find is in our store
 _REPLAY_S = 10.0  # an explanation may take its time, unlike an answer
 
 
@@ -45,6 +48,8 @@ def explain(
         found = _found(query, chunk_id, use, channels)
     except PipelineError as error:
         found = {"error": error.code}
+    if query.plan.privacy.mask_answers and "detail" in found:  # it may name what the fields of a document say
+        found["detail"] = redact(found["detail"], kinds=query.plan.privacy.kinds)
     queries.note(query_id, note_name(ticket), orjson.dumps(found))
     log.info("chunk_explained", query_id=query_id, chunk_id=chunk_id, stage=found.get("stage"), code=found.get("error"))
 
@@ -57,15 +62,40 @@ def note_name(ticket: str) -> str:
 def _found(query: Query, chunk_id: ChunkId, use: Resources, channels: Mapping[ChannelName, Channel]) -> dict[str, Any]:
     with reading(use.mysql) as connection:
         standing = standing_of(connection, query.tenant_id, chunk_id)
-    if standing is None:
-        return {"error": "chunk_not_found"}
+    returned = _returned(query, use)
+    if chunk_id in returned:
+        place = list(returned).index(chunk_id) + 1
+        return _told(chunk_id, returned[chunk_id], in_the_answer(place), replayed=False)
     trace = trace_of_query(query.tenant_id, query.query_id, use)
     replayed = trace is None
     if trace is None:
+        if standing is None and _OWN.issuperset(query.channels):
+            return {"error": "chunk_not_found"}  # no channel of the query brings what is not in our store
         trace = traced_in_process(_again(query), use, channels)
-    scores = _scores(_again(query), chunk_id, channels)
-    finding: Finding = why_not(chunk_id, trace, standing, scores, namespaces=query.namespaces, filters=query.filters)
-    return {"chunk_id": chunk_id, "document_id": standing.document_id, "replayed": replayed, **asdict(finding)}
+    if standing is None and not mentions(trace, chunk_id) and _lost(trace):
+        return {"error": "not_explained"}  # the channel that is silent now may have brought it then
+    if standing is None and not mentions(trace, chunk_id):
+        return {"error": "chunk_not_found"}
+    scores = {} if standing is None else _scores(_again(query), chunk_id, channels)
+    finding = why_not(chunk_id, trace, standing, scores, query=query)
+    return _told(chunk_id, None if standing is None else standing.document_id, finding, replayed=replayed)
+
+
+def _lost(trace: Mapping[str, Any]) -> bool:
+    """Whether a channel that brings what is not in our store did not answer."""
+    own = {name.value for name in _OWN}
+    return any(said["status"] != "ok" for name, said in trace["channels"].items() if name not in own)
+
+
+def _told(chunk_id: ChunkId, document_id: str | None, finding: Finding, *, replayed: bool) -> dict[str, Any]:
+    return {"chunk_id": chunk_id, "document_id": document_id, "replayed": replayed, **asdict(finding)}
+
+
+def _returned(query: Query, use: Resources) -> dict[str, str]:
+    """The chunks of the answer with their documents, in order."""
+    answer = use.queries(query.tenant_id).noted(query.query_id, "answer")
+    chunks = [] if answer is None else orjson.loads(answer)["chunks"]
+    return {chunk["chunk_id"]: chunk["document_id"] for chunk in chunks}
 
 
 def _again(query: Query) -> Query:

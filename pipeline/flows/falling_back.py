@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pipeline.channels.port import Channel, Recalled
 from pipeline.core.channel_options import faq_options, searched_namespaces
 from pipeline.core.fallback import MOST_ANSWERS, Kind, fallback_chunk, hint_passage, reason_for, told, with_room
-from pipeline.core.hits import Hydrated
+from pipeline.core.hits import Drop, Hydrated
 from pipeline.core.plan import ChannelPlan
 from pipeline.core.query import AnswerChunk, Query
 from pipeline.errors import PipelineError
@@ -67,9 +67,13 @@ def fallen_back(
     journal.took("fallback", started)
     # A curated answer that was found without being sure is given once, with what is known of it now.
     others = [chunk for chunk in chunks if chunk.chunk_id not in passages]
-    return Fallback(
-        chunks=with_room(others, more, top_k=query.top_k), passages=passages, given=told(kinds[: query.top_k], reason)
+    given = with_room(others, more, top_k=query.top_k)
+    room = query.top_k - min(len(more), query.top_k)
+    journal.dropped(
+        Drop(chunk_id=chunk.chunk_id, stage="fallback", reason="made_room", value=place, limit=room)
+        for place, chunk in enumerate(others[room:], start=room + 1)
     )
+    return Fallback(chunks=given, passages=passages, given=told(kinds[: query.top_k], reason))
 
 
 def _answers(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 
 import structlog
@@ -11,7 +11,8 @@ import structlog
 from pipeline.channels.port import Channel
 from pipeline.core.custom_fusion import custom_fusion
 from pipeline.core.fusion import Completed, Fused, Weights, reciprocal_rank_fusion, weighted_fusion
-from pipeline.core.gate import gated
+from pipeline.core.gate import Weak, gated
+from pipeline.core.hits import Drop
 from pipeline.errors import FusionPluginFailed, PipelineError
 from pipeline.flows.arrived import Arrived
 from pipeline.flows.channels import aside
@@ -42,6 +43,7 @@ def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel], journal: Jou
             f"the {each.channel} channel had no say: its best hit reaches {each.strength:.2f}, the gate is {how.gate:g}"
             for each in weak
         )
+        journal.dropped(_kept_out(arrived, weak, rankings, gate=how.gate))
     weights = {ranking.channel: arrived.weights[ranking.channel] for ranking in rankings}
     if how.strategy == "rrf":
         started = time.perf_counter()
@@ -56,7 +58,23 @@ def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel], journal: Jou
             else own
         )
     journal.took("fuse", started)
+    held = {hit.chunk_id for hit in fused}
+    candidates = dict.fromkeys(chunk_id for ranking in rankings for chunk_id in ranking.chunk_ids)
+    journal.dropped(
+        Drop(chunk_id=chunk_id, stage="fuse", reason="left_out_by_plugin")
+        for chunk_id in candidates
+        if chunk_id not in held
+    )
     return fused
+
+
+def _kept_out(arrived: Arrived, weak: Sequence[Weak], rankings: Sequence[Ranking], *, gate: float) -> Iterator[Drop]:
+    """What only channels without a say had found."""
+    found = {chunk_id for ranking in rankings for chunk_id in ranking.chunk_ids}
+    for each in weak:
+        for chunk_id in arrived.usable[each.channel].chunk_ids:
+            if chunk_id not in found:
+                yield Drop(chunk_id=chunk_id, stage="gate", reason="weak_channel", value=each.strength, limit=gate)
 
 
 def _by_plugin(

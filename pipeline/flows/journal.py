@@ -9,14 +9,16 @@ from typing import Any
 
 from pipeline.core.hits import Drop, Hit
 from pipeline.core.ladder import Rung
-from pipeline.core.query import Degradation
+from pipeline.core.query import Degradation, Envelope
+from pipeline.records import ChannelName
 
 
 @dataclass(slots=True)
 class Journal:
     """Written by every stage, read when the answer is put together. ``orders``: the hits after each stage, kept only
     when ``tracing``, because a trace records what happens and changes nothing of it. ``rung``: where the ladder of
-    thresholds ended. ``second``: what a second retrieval was about."""
+    thresholds ended. ``second``: what a second retrieval was about, and ``asked_again`` what the
+    channels had said after it. ``rerank_weight``: what the reranker's reading counted."""
 
     tracing: bool = False
     degradations: list[Degradation] = field(default_factory=list)
@@ -26,6 +28,8 @@ class Journal:
     orders: list[tuple[str, tuple[Hit, ...]]] = field(default_factory=list)
     rung: Rung | None = None
     second: Mapping[str, Any] | None = None
+    rerank_weight: float | None = None
+    asked_again: Mapping[ChannelName, Envelope] | None = None
 
     def lost(self, part: str, code: str, detail: str) -> None:
         """Something did not work, and the answer goes on without it."""

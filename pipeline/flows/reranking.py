@@ -54,6 +54,7 @@ def reranked(arrived: Arrived, hits: Sequence[Hit], use: Resources, journal: Jou
     journal.took("rerank", started)
     if not scores:  # the fused order stands
         return rerank(hits, {}, weight=0.0)
+    journal.rerank_weight = weight
     return rerank(hits, scores, weight=weight)
 
 

@@ -55,12 +55,14 @@ def improved(
         again = replace(query, plan=changed(query.plan, changes))
         if "expand" in changes and expand is not None:
             again = expand(again)
+        left_out = list(journal.drops)
         journal.begin_again()
         second = run(_asked_again(first.arrived, again, channels, changes, journal))
         if len(second.kept) >= len(first.kept):
             best = second
+            journal.asked_again = second.arrived.envelopes
         else:
-            journal.rung = rung
+            journal.rung, journal.drops[:] = rung, left_out
     else:
         changes = {}
     journal.second = {

@@ -19,8 +19,19 @@ def packed_trace(arrived: Arrived, answer: Answer, journal: Journal) -> bytes | 
     """The trace of a query that asked for one: mostly ids, which compress to a third. None for any other query."""
     if not journal.tracing:
         return None
-    found = trace_of(arrived.query, answer, envelopes=arrived.envelopes, orders=journal.orders, drops=journal.drops)
-    return zlib.compress(orjson.dumps(found, option=orjson.OPT_NON_STR_KEYS), 1)
+    return zlib.compress(orjson.dumps(trace_from(arrived, answer, journal), option=orjson.OPT_NON_STR_KEYS), 1)
+
+
+def trace_from(arrived: Arrived, answer: Answer, journal: Journal) -> dict[str, Any]:
+    """The trace of a composition that was made with a tracing journal."""
+    return trace_of(
+        arrived.query,
+        answer,
+        envelopes=journal.asked_again or arrived.envelopes,
+        orders=journal.orders,
+        drops=journal.drops,
+        rerank_weight=journal.rerank_weight,
+    )
 
 
 def trace_of_query(tenant_id: TenantId, query_id: QueryId, use: Resources) -> dict[str, Any] | None:

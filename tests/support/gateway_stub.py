@@ -79,6 +79,7 @@ class GatewayStub:
         self.looks_until_done = 1
         self.late_queries = False
         self.answer: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+        self.explained: list[str] = []
         self.drift = {"missing": 0, "orphaned": 0, "stale": 0}
         self.dependencies: dict[str, dict[str, Any]] = {
             name: {"status": "ok", "latency_ms": 1.2} for name in ("mysql", "postgres", "redis", "broker", "workers")
@@ -130,6 +131,8 @@ class GatewayStub:
                 return self._query(request)
             case ["GET", "v1", "queries", query_id]:
                 return Reply(body=self._queries[query_id])
+            case ["GET", "v1", "queries", query_id, "trace"]:
+                return Reply(body={"query_id": query_id, "explained": self.explained})
             case ["GET", "v1", "documents"]:
                 wanted = request.params.get("namespace", list(self.documents))
                 listed = [{"namespace": n, **d} for n in wanted for d in self.documents.get(n, {}).values()]

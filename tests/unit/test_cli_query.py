@@ -154,9 +154,12 @@ class DescribeTheCommand:
         }
 
     def it_shows_the_trace_when_asked(self, stub, capsys):
-        stub.answer = lambda body: {"chunks": [], "trace": {"steps": ["prepare"]}}
+        stub.explained = ["1. d1: the first of one."]
         assert run(["query", "x", "-n", "kb", "--trace"]) == 0
-        assert '"prepare"' in capsys.readouterr().out
+        assert "1. d1: the first of one." in capsys.readouterr().out.splitlines()
+        assert stub.received[0].json()["trace"] is True
+        assert run(["query", "x", "-n", "kb", "--trace", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["trace"]["explained"] == stub.explained
 
     def it_takes_finding_nothing_for_a_success(self, stub, capsys):
         assert run(["query", "x", "-n", "kb"]) == 0
