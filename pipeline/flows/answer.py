@@ -32,6 +32,8 @@ from pipeline.flows.selecting import selected
 from pipeline.flows.understanding import expanded
 from pipeline.records import ChannelName
 
+_NOTHING = AnswerContext(text="", token_count=0, citations=())
+
 
 def compose(
     arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal | None = None
@@ -42,7 +44,7 @@ def compose(
     journal.remarks.extend(query.remarks)
     journal.degradations.extend(arrived.losses)
     if not query.channels:  # it was understood as a question to nobody
-        return _answer(query, arrived, (), AnswerContext(text="", token_count=0, citations=()), None, journal)
+        return empty_answer(arrived, journal)
     for channel in query.channels:
         _note_loss(channel, arrived.envelopes.get(channel), journal)
 
@@ -61,6 +63,11 @@ def compose(
     context = context_of(found.arrived, chunks, passages, use, journal)
     lift = rerank_lift(found.placed, top_k=query.top_k)
     return _answer(query, found.arrived, chunks, context, lift, journal, fallback=fallback.given)
+
+
+def empty_answer(arrived: Arrived, journal: Journal) -> Answer:
+    """What is told of a query that cannot be answered."""
+    return _answer(arrived.query, arrived, (), _NOTHING, None, journal)
 
 
 def render(answer: Answer) -> bytes:

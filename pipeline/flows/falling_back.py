@@ -6,6 +6,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import structlog
+
 from pipeline.channels.port import Channel, Recalled
 from pipeline.core.channel_options import faq_options, searched_namespaces
 from pipeline.core.fallback import MOST_ANSWERS, Kind, fallback_chunk, hint_passage, reason_for, told, with_room
@@ -19,6 +21,8 @@ from pipeline.flows.hydrating import read
 from pipeline.flows.journal import Journal
 from pipeline.flows.resources import Resources
 from pipeline.records import ChannelName
+
+log = structlog.get_logger(__name__)
 
 _LEFT_FOR_THE_REST_S = 0.05  # of the query's time, when the last resort has been asked
 
@@ -100,6 +104,11 @@ def _answers(
     except (PipelineError, TimeoutError) as error:
         code = error.code if isinstance(error, PipelineError) else "timeout"
         journal.lost("fallback", code, "curated answers could not be looked for")
+        return []
+    except Exception as error:
+        log.exception("fallback_bug", query_id=query.query_id)
+        detail = f"curated answers could not be looked for: unexpected {type(error).__name__}"
+        journal.lost("fallback", "internal_error", detail)
         return []
     if found.guard and "lost" in found.guard:
         journal.lost("fallback", found.guard["lost"]["code"], found.guard["lost"]["detail"])

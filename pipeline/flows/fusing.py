@@ -131,5 +131,9 @@ def _complete(
         except (PipelineError, TimeoutError) as error:
             code = error.code if isinstance(error, PipelineError) else "timeout"
             journal.lost("fuse", code, f"{name} could not score what other channels found")
+        except Exception as error:  # a channel may be a stranger's code
+            log.exception("channel_bug", channel=name, query_id=arrived.query.query_id)
+            detail = f"{name} could not score what other channels found: unexpected {type(error).__name__}"
+            journal.lost("fuse", "internal_error", detail)
     journal.took("complete", started)
     return completed

@@ -11,8 +11,9 @@ import time
 import structlog
 
 from pipeline.channels.port import Channel
-from pipeline.core.query import Envelope, Query
-from pipeline.flows.answer import compose, render
+from pipeline.core.query import Answer, Envelope, Query
+from pipeline.flows.answer import compose, empty_answer, render
+from pipeline.flows.arrived import Arrived
 from pipeline.flows.asking import RESERVE_S, ask_and_blame
 from pipeline.flows.auditing import search_row
 from pipeline.flows.journal import Journal
@@ -91,7 +92,7 @@ def answer(tenant_id: TenantId, query_id: QueryId, use: Resources, channels: dic
     if state is None or state.answer is not None:
         return False
     arrived, journal = settled(state, use, channels), Journal(tracing=state.query.trace)
-    composed = compose(arrived, use, channels, journal)
+    composed = _composed(arrived, use, channels, journal)
     rendered = render(composed)
     first = queries.answer(
         query_id,
@@ -111,6 +112,17 @@ def answer(tenant_id: TenantId, query_id: QueryId, use: Resources, channels: dic
         **answer_fields(state.query, composed),
     )
     return first
+
+
+def _composed(arrived: Arrived, use: Resources, channels: dict[ChannelName, Channel], journal: Journal) -> Answer:
+    """The answer; an empty one that says so where a bug of ours stands in the way, which would stand there at the
+    deadline as well."""
+    try:
+        return compose(arrived, use, channels, journal)
+    except Exception as error:
+        log.exception("answer_bug", query_id=arrived.query.query_id)
+        journal.lost("answer", "internal_error", f"it could not be put together: unexpected {type(error).__name__}")
+        return empty_answer(arrived, journal)
 
 
 def finish(

@@ -51,6 +51,10 @@ def reranked(arrived: Arrived, hits: Sequence[Hit], use: Resources, journal: Jou
     except PipelineError as error:
         log.warning("rerank_failed", provider=provider, code=error.code, detail=str(error))
         journal.lost("rerank", error.code, "reranking failed; the fused order stands")
+    except Exception as error:
+        log.exception("reranker_bug", provider=provider, query_id=query.query_id)
+        detail = f"reranking failed with an unexpected {type(error).__name__}; the fused order stands"
+        journal.lost("rerank", "internal_error", detail)
     journal.took("rerank", started)
     if not scores:  # the fused order stands
         return rerank(hits, {}, weight=0.0)

@@ -38,9 +38,11 @@ if ARGV[10] ~= '' then redis.call('HSET', KEYS[1], 'trace', ARGV[10]) end
 return 1
 """
 
-# A plain HSET would bring a cancelled query back to life, without an expiry.
+# A plain HSET would bring a cancelled query back to life, without an expiry. A task may run twice: what one of the two
+# found is not taken back by the other, which failed.
 _REPORT = """
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+if ARGV[5] ~= 'ok' and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4])
 return 1
 """
@@ -108,7 +110,8 @@ class Queries:
         return None if raw is None or answered is not None else _QUERY.validate_json(raw)
 
     def report(self, query: Query, envelope: Envelope, *, elapsed_ms: float) -> None:
-        """Keep what a channel said, for whoever has to answer when the chord does not complete."""
+        """Keep what a channel said, for whoever has to answer when the chord does not complete. What it said before stays
+        if it failed this time."""
         with redis_errors():
             self._redis.eval(
                 _REPORT,
@@ -118,6 +121,7 @@ class Queries:
                 _ENVELOPE.dump_json(envelope).decode(),
                 f"elapsed:{envelope.channel}",
                 f"{elapsed_ms:.3f}",
+                envelope.status,
             )
 
     def report_understood(self, query_id: QueryId, understood: Understood, *, elapsed_ms: float) -> None:

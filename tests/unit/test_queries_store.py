@@ -68,6 +68,14 @@ class DescribeQueries:
         assert (state.status, state.answer) == ("succeeded", b'{"x": 1}')
         assert queries.load(QueryId("q1")) is None
 
+    @pytest.mark.parametrize("first", [True, False])
+    def it_keeps_what_a_channel_found_when_its_task_runs_again_and_fails(self, queries, first):
+        found, failed = heard(ChannelName.KEYWORD), Envelope(channel=ChannelName.KEYWORD, status="timeout")
+        queries.open(asked())
+        for envelope in (found, failed) if first else (failed, found):
+            queries.report(asked(), envelope, elapsed_ms=1.0)
+        assert queries.state(QueryId("q1")).envelopes == (found,)
+
     def it_keeps_the_first_answer(self, queries):
         queries.open(asked())
         assert queries.answer(QueryId("q1"), b"first")

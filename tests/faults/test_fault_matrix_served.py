@@ -1,0 +1,121 @@
+"""Cells of the fault matrix (test_fault_matrix.py) with everything real: gateway, broker, chord, and workers that are
+killed; at fault are the services that they ask."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.faults.test_fault_matrix import LATE_S, NO_TIME_FOR, TABLE
+from tests.support.fault_edges import SERVICES_FAIL, Fault
+from tests.support.fault_lab import CHANNELS, NAMESPACES, unless_busy
+from tests.support.fault_stack import DEADLINE_S, RECALL, REST, FaultStack, fault_stack
+
+ONE, THREE = NAMESPACES[:1], NAMESPACES
+LIMITS_MS = {"api": 400, "expand": 400, "rerank": 400}
+CELLS = [
+    pytest.param(part, fault, ONE if number % 2 else THREE, id=f"{part}-{fault}-{'one' if number % 2 else 'three'}")
+    for number, (part, fault) in enumerate((part, fault) for part in LIMITS_MS for fault in SERVICES_FAIL)
+]
+
+
+@pytest.fixture(scope="module")
+def stack(use_alone, tmp_path_factory) -> Iterator[FaultStack]:
+    with fault_stack(use_alone.settings, tmp_path_factory.mktemp("matrix")) as found:
+        _settle(found)
+        yield found
+
+
+def _question(namespaces: tuple[str, ...], part: str | None = None) -> dict[str, Any]:
+    own = {name: 400 if name == part else 1200 for name in (*CHANNELS, "rerank")}
+    return {
+        "query_text": f"How do I reset the router? {uuid.uuid4().hex[:6]}",
+        "namespaces": list(namespaces),
+        "top_k": 30,
+        "retrieve": {"channels": {name: {"timeout_ms": own[name], "retry": 0} for name in CHANNELS}},
+        "rerank": {"budget_ms": own["rerank"]},
+        "understand": {"budget_ms": 400 if part == "expand" else 700},
+    }
+
+
+def _ask(stack: FaultStack, body: dict[str, Any]) -> tuple[dict[str, Any], float]:
+    started = time.monotonic()
+    response = stack.client.post("/v1/rag/query", json=body)
+    took_s = time.monotonic() - started
+    assert response.status_code == 200, response.text
+    return response.json(), took_s
+
+
+def _lost(answer: dict[str, Any]) -> set[tuple[str, str]]:
+    return {(each["part"], each["code"]) for each in answer["stats"]["degradations"]}
+
+
+def _channels(answer: dict[str, Any]) -> set[str]:
+    return {source["channel"] for chunk in answer["chunks"] for source in chunk["sources"] if source["rank"]}
+
+
+def _settle(stack: FaultStack) -> None:
+    """Everything is loaded, and nothing of the last test is left."""
+    stack.let()
+    ends = time.monotonic() + 20
+    while time.monotonic() < ends:
+        answer, _ = _ask(stack, _question(THREE))
+        if not _lost(answer):
+            return
+    raise AssertionError(f"queries lose something although nothing is at fault: {_lost(answer)}")
+
+
+class DescribeServices:
+    @pytest.mark.parametrize(("part", "fault", "namespaces"), CELLS)
+    def it_answers_in_time_and_names_what_is_lost(self, stack, part: str, fault: Fault, namespaces):
+        codes = TABLE[part][fault]
+
+        def run() -> None:
+            _settle(stack)
+            stack.let(part, fault)
+            answer, took_s = _ask(stack, _question(namespaces, part))
+            assert took_s <= DEADLINE_S + LATE_S
+            assert {name for name, _ in _lost(answer)} == ({part} if codes else set())
+            assert {code for _, code in _lost(answer)} <= set(codes or ())
+            gone = {part} if codes or fault == "empty" else set()
+            assert _channels(answer) == set(CHANNELS) - gone
+            assert {chunk["namespace"] for chunk in answer["chunks"]} == set(namespaces)
+
+        unless_busy(run)
+
+
+class DescribeKilledWorkers:
+    @pytest.mark.parametrize(
+        ("part", "queues", "namespaces", "code"),
+        [("api", RECALL, THREE, "no_answer"), ("expand", REST, ONE, "timeout"), ("rerank", REST, THREE, "timeout")],
+        ids=["api", "expand", "rerank"],
+    )
+    def it_answers_at_the_deadline_without_what_was_under_way(self, stack, part, queues, namespaces, code):
+        """The worker of the part is killed while the service keeps it waiting; the gateway answers from the rest."""
+
+        def run() -> None:
+            _settle(stack)
+            stack.let(part, "hang")
+            seen, started = stack.under_way(part), time.monotonic()
+            body = _question(namespaces)
+            accepted = stack.client.post("/v1/queries", json=body)
+            assert accepted.status_code == 202
+            while stack.under_way(part) == seen and time.monotonic() - started < 1.0:
+                time.sleep(0.01)
+            time.sleep(0.5)  # what else there is to find is found meanwhile
+            stack.kill(queues)
+            answer = stack.client.get(accepted.headers["Location"], params={"wait": 10}).json()
+            took_s = time.monotonic() - started
+            stack.start(queues)
+            assert took_s <= DEADLINE_S + LATE_S
+            assert answer["status"] == "succeeded"
+            assert (part, code) in _lost(answer)
+            assert {name for name, _ in _lost(answer)} <= {part, *(name for name, _ in NO_TIME_FOR)}
+            assert _channels(answer) == set(CHANNELS) - {part}
+            assert {chunk["namespace"] for chunk in answer["chunks"]} == set(namespaces)
+
+        unless_busy(run)
