@@ -78,6 +78,10 @@ def _family(spec: MetricSpec, series: Mapping[tuple[str, ...], Mapping[str, floa
                 so_far += parts.get(bound, 0.0)
                 buckets.append((bound, so_far))
             histogram.add_metric(list(labels), buckets, sum_value=parts.get("sum", 0.0))
+            if spec.buckets[0] < 0:  # the library leaves these out then, and nobody could tell the mean
+                named = dict(zip(spec.labels, labels, strict=True))
+                histogram.add_sample(f"{spec.name}_count", named, so_far)
+                histogram.add_sample(f"{spec.name}_sum", named, parts.get("sum", 0.0))
         return histogram
     # A counter of prometheus_client is always called …_total; the designs' names are kept as they are.
     exact = spec.kind == "exact_counter"

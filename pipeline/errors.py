@@ -237,6 +237,10 @@ class ApiSourceUnavailable(Unavailable):
     code = "api_source_unavailable"
 
 
+class ApiSourceTimedOut(ApiSourceUnavailable):
+    """A business API was silent for all of its time."""
+
+
 class ApiSourceFailed(PipelineError):
     """A business API refused, or its answer is none that its mapping fits."""
 

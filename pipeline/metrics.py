@@ -75,6 +75,12 @@ METRICS: Final[dict[str, MetricSpec]] = {
         _exact("recall_degrade_count", "Answers in which something was lost."),
         _exact("recall_timeout_count", "Sources that did not answer in time.", "source"),
         _exact("recall_experiment_bucket", "Queries by bucket of their experiment.", "bucket"),
+        _exact(
+            "recall_experiment_result",
+            "What came of experiments' queries: answered, degraded, empty, failed.",
+            "bucket",
+            "outcome",
+        ),
     )
 }
 

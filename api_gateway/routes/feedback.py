@@ -168,16 +168,17 @@ async def judgments(
 
 @router.get(
     "/v1/experiments/{experiment_id}/results",
-    responses=answers(200, shapes.ExperimentResults, "What people thought, by arm.", 401, 403, 404, 422, 503),
+    responses=answers(200, shapes.ExperimentResults, "What came of it, by arm.", 401, 403, 404, 422, 503),
     summary="Look at what an experiment has shown",
 )
 async def results(request: Request, principal: Reader, experiment_id: str) -> Response:
-    """Counts of feedback on the answers of each arm. They outlive the experiment."""
+    """The searches of each arm, counted from the audit, a few seconds after they were answered (among the tenant's newest
+    200,000); and feedback on their answers. Both outlive the experiment."""
     gateway = gateway_of(request)
     found = await gateway.run(flow.experiment_results, principal.tenant_id, experiment_id, gateway.resources)
     if found is None:
-        raise Problem(404, "experiment_not_found", "There is no such experiment, and no feedback on one.")
-    return wire.json_response({"experiment_id": experiment_id, "buckets": [shapes.arm(counts) for counts in found]})
+        raise Problem(404, "experiment_not_found", "There is no such experiment, and nothing is known of one.")
+    return wire.json_response({"experiment_id": experiment_id, "buckets": [shapes.arm(each) for each in found]})
 
 
 def _known(identifier: str, code: str, detail: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
@@ -10,9 +11,8 @@ from pydantic import Field, model_validator
 from api_gateway.wire.fields import Label, NamespaceName, Wire
 from api_gateway.wire.shapes import Shape
 from pipeline.core import judgments as core
-from pipeline.flows.rating import Said
+from pipeline.flows import rating as flow
 from pipeline.records import TenantId
-from pipeline.stores.feedback import ArmCounts
 
 RatingName = Literal["good", "bad", "click"]
 HitId = Annotated[str, Field(min_length=1, max_length=255)]
@@ -38,9 +38,9 @@ class FeedbackRequest(Wire):
         return self
 
     @property
-    def said(self) -> Said:
+    def said(self) -> flow.Said:
         """What is said."""
-        return Said(
+        return flow.Said(
             rating=core.Rating(self.rating),
             chunk_id=self.chunk_id,
             document_id=self.document_id,
@@ -113,9 +113,17 @@ class JudgmentPage(Shape):
 
 
 class ArmResult(Shape):
-    """What people thought of one arm's answers. `queries` and `sessions`: how many were rated, any way."""
+    """One arm. Of its searches: `failed`, no channel answered; `empty`, nothing but the last resort was found;
+    `degraded`, something was lost; `cached`, answered by what the same question got before, and left out of
+    `mean_latency_ms`. Of what people thought: `queries` and `sessions`, how many were rated, any way."""
 
     bucket: str
+    searches: int
+    failed: int
+    empty: int
+    degraded: int
+    cached: int
+    mean_latency_ms: float | None
     good: int
     bad: int
     clicks: int
@@ -125,7 +133,7 @@ class ArmResult(Shape):
 
 
 class ExperimentResults(Shape):
-    """What people thought, by arm; the first arm is what the others are compared with."""
+    """What came of the searches and what people thought, by arm; the first is what the others are compared with."""
 
     experiment_id: str
     buckets: list[ArmResult]
@@ -151,6 +159,7 @@ def judged_query(tenant_id: TenantId, namespace: str, judged: core.JudgedText) -
     }
 
 
-def arm(counts: ArmCounts) -> dict[str, Any]:
+def arm(result: flow.ArmResult) -> dict[str, Any]:
     """One arm as it is sent."""
-    return {name: getattr(counts, name) for name in ArmResult.model_fields}
+    counted = {**asdict(result.thought), **asdict(result.searched)}
+    return {name: counted[name] for name in ArmResult.model_fields}

@@ -15,7 +15,7 @@ from pipeline.core.api_answer import Passages, passages_of
 from pipeline.core.api_request import request_of, values_of
 from pipeline.core.channel_options import api_options
 from pipeline.core.query import Brought, Query
-from pipeline.errors import ApiSourceUnavailable, ApiSourceUnknown, PipelineError
+from pipeline.errors import ApiSourceTimedOut, ApiSourceUnknown, PipelineError
 from pipeline.fetching.calling import ApiCaller
 from pipeline.records import ChannelName, ChunkId
 from pipeline.stores.api_sources import ApiSources, StoredSource
@@ -112,7 +112,7 @@ def _result(future: Future[Passages], name: str, ends: float) -> Passages:
         return future.result(timeout=max(0.0, ends - time.monotonic()))
     except TimeoutError:
         future.cancel()
-        raise ApiSourceUnavailable(f"the API source {name} did not answer in time") from None
+        raise ApiSourceTimedOut(f"the API source {name} did not answer in time") from None
 
 
 def _guard(errors: Sequence[tuple[str, PipelineError]]) -> dict[str, dict[str, str]] | None:

@@ -15,6 +15,7 @@ from pipeline.core.addresses import Network, is_within
 from pipeline.core.api_request import ApiRequest
 from pipeline.errors import (
     ApiSourceFailed,
+    ApiSourceTimedOut,
     ApiSourceUnavailable,
     DocumentTooLarge,
     FetchFailed,
@@ -139,7 +140,7 @@ def _translated(host: str, timeout_s: float, max_bytes: int) -> Iterator[None]:
     try:
         yield
     except httpcore.TimeoutException as error:
-        raise ApiSourceUnavailable(f"{host} did not answer within {timeout_s:g} s") from error
+        raise ApiSourceTimedOut(f"{host} did not answer within {timeout_s:g} s") from error
     except DocumentTooLarge as error:
         raise ApiSourceFailed(f"{host} answered with more than {max_bytes} bytes") from error
     except FetchUnavailable as error:

@@ -10,7 +10,7 @@ import structlog
 
 from pipeline.channels.port import Channel
 from pipeline.core.query import Envelope, Query
-from pipeline.errors import PipelineError, Unavailable
+from pipeline.errors import ApiSourceTimedOut, PipelineError, Unavailable
 from pipeline.flows.channels import aside
 from pipeline.records import ChannelName
 
@@ -60,7 +60,8 @@ def ask_and_blame(query: Query, channel: Channel) -> tuple[Envelope, bool]:
             return envelope, False
     if last is None:
         return _lost(channel, "timeout", "timeout", "the query's deadline had passed"), False
-    return _lost(channel, "failed", last.code, str(last)), isinstance(last, Unavailable)
+    status = "timeout" if isinstance(last, ApiSourceTimedOut) else "failed"
+    return _lost(channel, status, last.code, str(last)), isinstance(last, Unavailable)
 
 
 def ask_side_by_side(

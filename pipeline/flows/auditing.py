@@ -9,6 +9,7 @@ import structlog
 from pydantic import SecretStr
 
 from pipeline.core.query import Answer, Query
+from pipeline.flows.measuring import outcome
 from pipeline.flows.resources import Resources
 from pipeline.records import TenantId
 from pipeline.stores.audit import MOST_IDS, SEARCH, Audit, AuditRow, query_hash, tenants_with_audit
@@ -54,6 +55,8 @@ def search_row(query: Query, answer: Answer, use: Resources) -> AuditRow:
             "masked": query.plan.privacy.mask_answers,
             "profile": answer.stats.profile,
             "config_version": answer.stats.config_version,
+            "outcome": outcome(answer),
+            "experiment_id": query.experiment_id,
             "experiment_bucket": answer.stats.experiment_bucket,
         },
     )

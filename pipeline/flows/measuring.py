@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
+
+import structlog
 
 from pipeline.core.query import Answer, Envelope, Query
 from pipeline.records import ChannelName
 from pipeline.stores.meter import Meter
+
+log = structlog.get_logger(__name__)
+
+Outcome = Literal["answered", "degraded", "empty", "failed"]
 
 _NO_STEP = frozenset({"total", *(channel.value for channel in ChannelName)})
 
@@ -26,8 +32,7 @@ def measure_channel(envelope: Envelope, elapsed_ms: float, meter: Meter) -> None
 def measure_answer(query: Query, answer: Answer, meter: Meter, *, by_tenant: bool = False) -> None:
     """A whole answer. A kept one counts as a query, and for nothing else but its time."""
     stats = answer.stats
-    succeeded = answer.status == "succeeded" and bool(stats.hits)
-    status = "succeeded" if succeeded else "failed"
+    status = "failed" if outcome(answer) == "failed" else "succeeded"
     meter.count("chordwise_queries", status=status, degraded=str(stats.degraded).lower())
     total_ms = stats.latency_ms.get("total", 0.0)
     meter.observe("chordwise_query_seconds", total_ms / 1000, cached=str(stats.cached).lower())
@@ -36,6 +41,8 @@ def measure_answer(query: Query, answer: Answer, meter: Meter, *, by_tenant: boo
         meter.count("chordwise_tenant_queries", tenant=query.tenant_id)
     if stats.experiment_bucket is not None:
         meter.count("recall_experiment_bucket", bucket=stats.experiment_bucket)
+        meter.count("recall_experiment_result", bucket=stats.experiment_bucket, outcome=outcome(answer))
+        log.info("recall_experiment_result", **experiment_fields(query, answer))
     if stats.cached:
         return
     for step, elapsed_ms in stats.latency_ms.items():
@@ -52,6 +59,30 @@ def measure_answer(query: Query, answer: Answer, meter: Meter, *, by_tenant: boo
         meter.count("chordwise_degradations", part=lost.part, code=lost.code)
         if lost.code == "no_answer":  # a task that never came back is not among the envelopes
             meter.count("recall_timeout_count", source=lost.part)
+
+
+def outcome(answer: Answer) -> Outcome:
+    """What came of a query, the worst that can be said of it: of the channels that were asked none answered, nothing but
+    the last resort was found, something was lost on the way, or none of these."""
+    if answer.status != "succeeded" or (answer.query.channels and not answer.stats.hits):
+        return "failed"
+    if all(chunk.source == ChannelName.FALLBACK for chunk in answer.chunks):
+        return "empty"
+    return "degraded" if answer.stats.degraded else "answered"
+
+
+def experiment_fields(query: Query, answer: Answer) -> dict[str, Any]:
+    """The fields of ``recall_experiment_result``: what its arm made of a query, for whoever compares arms by the log."""
+    best = answer.chunks[0] if answer.chunks else None
+    return {
+        "query_id": query.query_id,
+        "outcome": outcome(answer),
+        "chunks": len(answer.chunks),
+        "confidence": None if best is None else best.confidence,
+        "fallback": answer.stats.fallback,
+        "rerank_lift": answer.stats.rerank_lift,
+        **answer_fields(query, answer),
+    }
 
 
 def answer_fields(query: Query, answer: Answer) -> dict[str, Any]:

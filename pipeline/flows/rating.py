@@ -19,6 +19,7 @@ from pipeline.core.query import Query
 from pipeline.errors import NothingRated, QueryUnanswered
 from pipeline.flows.resources import Resources
 from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
+from pipeline.stores.audit import ArmSearches, Audit
 from pipeline.stores.chunks import Chunks
 from pipeline.stores.document_views import DocumentViews
 from pipeline.stores.feedback import ArmCounts, FeedbackStore
@@ -40,6 +41,14 @@ class Said:
     namespace: str | None = None
     note: str | None = None
     session_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmResult:
+    """One arm of an experiment: what its searches came to, and what people thought of those they rated."""
+
+    thought: ArmCounts
+    searched: ArmSearches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,16 +130,24 @@ def judgment_page(
     return judgments(found, min_votes=min_votes), keys[limit - 1] if len(keys) > limit else None
 
 
-def experiment_results(tenant_id: TenantId, experiment_id: str, use: Resources) -> list[ArmCounts] | None:
-    """What people thought of each arm's answers; arms that nobody rated come with zeros. None for an experiment of which
-    neither itself nor any feedback is there."""
+def experiment_results(tenant_id: TenantId, experiment_id: str, use: Resources) -> list[ArmResult] | None:
+    """What came of the searches in each arm, as the audit knows them, and what people thought of the answers. Arms that
+    nobody asked or rated come with zeros, in the order of the experiment. None for one that does not exist and of which
+    neither is known."""
     with reading(use.mysql) as connection:
         known = Experiments(connection, tenant_id).all().get(experiment_id)
-        counted = {counts.bucket: counts for counts in FeedbackStore(connection, tenant_id).arms(experiment_id)}
-    if known is None and not counted:
+        thought = {counts.bucket: counts for counts in FeedbackStore(connection, tenant_id).arms(experiment_id)}
+        searched = {counts.bucket: counts for counts in Audit(connection, tenant_id).arms(experiment_id)}
+    if known is None and not thought and not searched:
         return None
     arms = [] if known is None else [arm.name for arm in read_experiment(known[0]).arms]
-    return [counted.get(bucket, ArmCounts(bucket=bucket)) for bucket in dict.fromkeys([*arms, *counted])]
+    return [
+        ArmResult(
+            thought=thought.get(bucket, ArmCounts(bucket=bucket)),
+            searched=searched.get(bucket, ArmSearches(bucket=bucket)),
+        )
+        for bucket in dict.fromkeys([*arms, *thought, *searched])
+    ]
 
 
 def _in_answer(answer: Mapping[str, Any], said: Said) -> _Rated | None:

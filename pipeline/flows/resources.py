@@ -113,7 +113,7 @@ class Resources:
     def breakers(self) -> Breakers:
         """Which channels are left alone for a while."""
         limits = BreakerLimits(failures=self.settings.breaker_failures, open_s=self.settings.breaker_open_s)
-        return Breakers(self.redis, limits)
+        return Breakers(self.redis, limits, meter=self.meter)
 
     @cached_property
     def bells(self) -> JobBells:

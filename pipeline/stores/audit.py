@@ -21,6 +21,9 @@ from sqlalchemy import Connection, text
 from pipeline.records import Actor, TenantId
 from pipeline.stores.rows import as_utc, insert_many, now, to_json, to_naive
 
+MOST_COMPARED = (
+    200_000  # searches that are read to compare the arms of an experiment, the newest: about a second's work
+)
 MOST_IDS = 100  # of what one row names; `count` tells of all
 
 SEARCH = "search"
@@ -54,6 +57,21 @@ class AuditFilter:
     action: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmSearches:
+    """What the searches in one arm of an experiment came to. ``failed``: no channel answered; ``empty``: nothing but the
+    last resort was found; ``degraded``: something was lost, whatever was found. ``cached`` were answered by what the
+    same question had got before; ``mean_latency_ms`` is that of the others, None without any."""
+
+    bucket: str
+    searches: int = 0
+    failed: int = 0
+    empty: int = 0
+    degraded: int = 0
+    cached: int = 0
+    mean_latency_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +173,22 @@ class Audit:
         statement = f"{_PAGE} WHERE {' AND '.join(conditions)} ORDER BY at DESC, audit_id DESC LIMIT :limit"
         return [_row(row) for row in self._connection.execute(text(statement), values)]
 
+    def arms(self, experiment_id: str) -> list[ArmSearches]:
+        """What came of the searches in each arm, by name, among the newest 200,000 searches of the tenant."""
+        values = {"tenant": self._tenant_id, "search": SEARCH, "experiment": experiment_id, "most": MOST_COMPARED}
+        return [
+            ArmSearches(
+                bucket=row.bucket,
+                searches=row.searches,
+                failed=int(row.failed),
+                empty=int(row.empty),
+                degraded=int(row.degraded),
+                cached=int(row.cached),
+                mean_latency_ms=None if row.mean_latency_ms is None else round(float(row.mean_latency_ms), 3),
+            )
+            for row in self._connection.execute(_ARMS, values)
+        ]
+
     def forget(self, before: datetime, *, limit: int) -> int:
         """Drop some rows from before a moment. Gives how many."""
         values = {"tenant": self._tenant_id, "before": to_naive(before), "limit": limit}
@@ -185,6 +219,10 @@ def _row(row: Any) -> AuditRow:
     )
 
 
+def _of_detail(name: str) -> str:
+    return f"JSON_UNQUOTE(JSON_EXTRACT(detail, '$.{name}'))"
+
+
 _COLUMNS = (
     "at, audit_id, action, key_id, key_name, scopes, request_id, namespaces, ids, entries, status, query_hash,"
     " query_text, detail"
@@ -193,5 +231,16 @@ _COLUMNS = (
 _ADD = f"INSERT IGNORE INTO audit (tenant_id, {_COLUMNS}) VALUES ({', '.join(['%s'] * 15)})"
 
 _PAGE = f"SELECT {_COLUMNS} FROM audit"
+
+# MariaDB reads JSON's null as NULL and MySQL as the word "null"; an arm of that name is not told from no arm there.
+_ARMS = text(
+    "SELECT bucket, COUNT(*) AS searches, SUM(outcome = 'failed') AS failed, SUM(outcome = 'empty') AS empty,"
+    " SUM(degraded = 'true') AS degraded, SUM(cached = 'true') AS cached,"
+    " AVG(IF(cached = 'true', NULL, latency_ms + 0.0)) AS mean_latency_ms FROM ("
+    f" SELECT {', '.join(f'{_of_detail(name)} AS {name}' for name in ('outcome', 'degraded', 'cached', 'latency_ms'))},"
+    f" {_of_detail('experiment_id')} AS experiment, {_of_detail('experiment_bucket')} AS bucket"
+    " FROM audit WHERE tenant_id = :tenant AND action = :search ORDER BY at DESC, audit_id DESC LIMIT :most"
+    ") AS newest WHERE experiment = :experiment AND bucket <> 'null' GROUP BY bucket ORDER BY bucket"
+)
 
 _FORGET = text("DELETE FROM audit WHERE tenant_id = :tenant AND at < :before LIMIT :limit")

@@ -26,6 +26,7 @@ from pipeline.core.breaking import CLOSED, BreakerLimits, Circuit, CircuitState,
 from pipeline.errors import Unavailable
 from pipeline.records import ChannelName, TenantId
 from pipeline.stores.engines import redis_errors
+from pipeline.stores.meter import Meter
 
 log = structlog.get_logger(__name__)
 
@@ -66,11 +67,13 @@ class Breakers:
         limits: BreakerLimits,
         *,
         own: Sequence[ChannelName] = (ChannelName.API,),
+        meter: Meter | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._redis = client
         self._limits = limits
         self._own = frozenset(own)
+        self._meter = meter
         self._clock = clock
         self._known: dict[str, Circuit] = {}
         self._read_at = 0.0
@@ -181,6 +184,8 @@ class Breakers:
         if before.state is after.state:
             return
         channel, _, tenant = name.partition("/")
+        if self._meter is not None:
+            self._meter.count("chordwise_breaker_changes", part=channel, state=after.state.value)
         fields = {"channel": channel, "circuit_of": tenant or "everybody", "failures": after.failures}
         if after.state is CircuitState.OPEN:
             log.error("circuit_opened", alert=True, open_s=self._limits.open_s, **fields)

@@ -81,7 +81,8 @@ class DescribeFeedbackInMySql:
         add(use_alone, tenant, said(Rating.CLICK, place=4, session_id="s2", **arm))
         add(use_alone, tenant, said(Rating.BAD, place=9, session_id="s2", **arm))
         add(use_alone, tenant, said(Rating.GOOD, experiment_id="e"))  # outside of every arm
-        [counts] = experiment_results(tenant, "e", use_alone) or []
+        [result] = experiment_results(tenant, "e", use_alone) or []
+        counts = result.thought
         assert (counts.bucket, counts.good, counts.bad, counts.clicks) == ("b", 0, 1, 2)
         assert (counts.queries, counts.sessions, counts.mean_click_place) == (1, 2, 2.5)
         assert experiment_results(tenant, "nobody's", use_alone) is None

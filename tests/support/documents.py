@@ -33,11 +33,14 @@ def finished(client: httpx.Client, job_id: str, *, wait_s: float = 60) -> dict[s
     raise AssertionError(f"job {job_id} did not end within {wait_s} s: {job}")
 
 
-def search(client: httpx.Client, namespace: str | Sequence[str], text: str, **fields: Any) -> dict[str, Any]:
-    """The answer to a query."""
+def search(
+    client: httpx.Client, namespace: str | Sequence[str], text: str, *, fresh: bool = False, **fields: Any
+) -> dict[str, Any]:
+    """The answer to a query; ``fresh``: never one that was kept."""
     namespaces = [namespace] if isinstance(namespace, str) else list(namespace)
     body = {"query_text": text, "namespaces": namespaces, **fields}
-    answer = client.post("/v1/queries", json=body, headers={"Prefer": "wait=10"})
+    headers = {"Prefer": "wait=10", **({"Cache-Control": "no-cache"} if fresh else {})}
+    answer = client.post("/v1/queries", json=body, headers=headers)
     assert answer.status_code == 200, answer.text
     return dict(answer.json())
 

@@ -12,7 +12,7 @@ import pytest
 from pipeline.channels.port import Recalled
 from pipeline.core.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.core.query import Query
-from pipeline.errors import Misconfigured, StoreUnavailable
+from pipeline.errors import ApiSourceTimedOut, Misconfigured, StoreUnavailable
 from pipeline.flows.recall import recall
 from pipeline.flows.resources import Resources
 from pipeline.records import ChannelName, ChunkId, Namespace, QueryId, TenantId
@@ -82,6 +82,7 @@ class DescribeAHeaderTask:
             ([raises(StoreUnavailable("away")), finds], 1, "ok", None, 2),
             ([raises(StoreUnavailable("away"))], 1, "failed", "store_unavailable", 2),
             ([raises(StoreUnavailable("away"))], 0, "failed", "store_unavailable", 1),
+            ([raises(ApiSourceTimedOut("silent"))], 0, "timeout", "api_source_unavailable", 1),
             ([raises(Misconfigured("no table"))], 3, "failed", "misconfigured", 1),
             ([raises(KeyError("a bug"))], 3, "failed", "internal_error", 1),
         ],
