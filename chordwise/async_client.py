@@ -151,11 +151,12 @@ class AsyncChordwise(AsyncChunkMethods, AsyncExplainMethods, AsyncFeedbackMethod
         strict: bool = False,
         dry_run: bool = False,
         on_conflict: str | None = None,
+        category: str | None = None,
     ) -> ExamplesImport:
         """See ``Chordwise.import_examples``."""
         return await self._run(
             self._operations.import_examples(
-                book, namespace=namespace, strict=strict, dry_run=dry_run, on_conflict=on_conflict
+                book, namespace=namespace, strict=strict, dry_run=dry_run, on_conflict=on_conflict, category=category
             )
         )
 

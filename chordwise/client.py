@@ -166,15 +166,17 @@ class Chordwise(ChunkMethods, ExplainMethods, FeedbackMethods, ProfileMethods):
         strict: bool = False,
         dry_run: bool = False,
         on_conflict: str | None = None,
+        category: str | None = None,
     ) -> ExamplesImport:
         """Send a book of examples, an ``.xlsx`` or ``.json`` file; see docs/example-library.md for what is in it.
 
         Its good rows become the documents of the job whose id is returned; rows that are not are among ``errors``. With
-        ``strict``, and if no row is good, nothing is stored. ``dry_run`` only looks at the book.
+        ``strict``, and if no row is good, nothing is stored. ``dry_run`` only looks at the book. ``category`` (qa, record,
+        query, greeting) takes only its sheets, so that each category of a book can have a namespace of its own.
         """
         return self._run(
             self._operations.import_examples(
-                book, namespace=namespace, strict=strict, dry_run=dry_run, on_conflict=on_conflict
+                book, namespace=namespace, strict=strict, dry_run=dry_run, on_conflict=on_conflict, category=category
             )
         )
 

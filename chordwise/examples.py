@@ -119,7 +119,14 @@ class ExampleOperations:
     _clock: Callable[[], float]
 
     def import_examples(
-        self, book: str | Path, *, namespace: str, strict: bool, dry_run: bool, on_conflict: str | None
+        self,
+        book: str | Path,
+        *,
+        namespace: str,
+        strict: bool,
+        dry_run: bool,
+        on_conflict: str | None,
+        category: str | None = None,
     ) -> Steps[ExamplesImport]:
         """Send a book; see ``Chordwise.import_examples``."""
         path = Path(book)
@@ -136,7 +143,9 @@ class ExampleOperations:
             path="/v1/examples",
             params=(("dry_run", "true"),) if dry_run else (),
             files=(FilePart(name=path.name, content=content, media_type=media_type),),
-            form=form | ({"on_conflict": on_conflict} if on_conflict else {}),
+            form=form
+            | ({"on_conflict": on_conflict} if on_conflict else {})
+            | ({"category": category} if category else {}),
             hold_s=_READING_S,
             safe=dry_run or on_conflict in (None, "replace"),
             expects=frozenset({422}),

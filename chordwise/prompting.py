@@ -12,6 +12,8 @@ from chordwise.results import QueryResult
 
 NO_EXAMPLES = "（没有检索到相关示例，请按通用规则回答。）"
 
+EXAMPLE_CATEGORIES = ("qa", "record", "query", "greeting")
+
 _PAIRS = (("user_input", "agent_response"), ("question", "answer"))
 
 Answered = QueryResult | Mapping[str, Any] | None
@@ -19,8 +21,8 @@ Answered = QueryResult | Mapping[str, Any] | None
 
 def retrieved_examples(result: Answered) -> list[dict[str, Any]]:
     """The hits as examples, best first: ``content`` (``用户：…``, a line end, ``助手：…`` where a hit is such a pair, else its
-    text), ``similarity`` from 0 to 1, ``source`` (the type of its document, such as ``qa``, else its namespace) and
-    ``metadata``. Hits without text are left out; none is an ordinary answer."""
+    text), ``similarity`` from 0 to 1, ``source`` (``qa_examples``, ``record_examples`` … for examples of the library, else the
+    type of the document or its namespace) and ``metadata``. Hits without text are left out; none is an ordinary answer."""
     return [_example(hit) for hit in _hits(result) if _content(hit)]
 
 
@@ -54,9 +56,17 @@ def _example(hit: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "content": _content(hit),
         "similarity": _similarity(hit),
-        "source": str(metadata.get("type") or hit.get("namespace") or ""),
+        "source": _source(hit, metadata),
         "metadata": dict(metadata),
     }
+
+
+def _source(hit: Mapping[str, Any], metadata: Mapping[str, Any]) -> str:
+    """An example is from the table of its category, whatever namespace keeps that."""
+    kind = str(metadata.get("type") or "")
+    if kind in EXAMPLE_CATEGORIES and metadata.get("user_input"):
+        return f"{kind}_examples"
+    return kind or str(hit.get("namespace") or "")
 
 
 def _content(hit: Mapping[str, Any]) -> str:

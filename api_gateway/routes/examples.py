@@ -107,7 +107,7 @@ def _handed_in(
     gateway: Gateway,
 ) -> Response:
     done = hand_in(
-        book,
+        book.only(form.category),
         tenant_id=principal.tenant_id,
         namespace=Namespace(form.namespace),
         request_id=request_id,

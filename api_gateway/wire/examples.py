@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from pydantic.json_schema import WithJsonSchema
 
 from api_gateway.problems import invalid, places, pointer
@@ -42,10 +42,11 @@ _BOOK = {
 
 
 class ExamplesForm(Wire):
-    """How a book is to be taken. `strict`: nothing of it if one row is wrong."""
+    """How a book is to be taken. `category`: only the sheets of it. `strict`: nothing of it if one row is wrong."""
 
     tenant_id: str | None = None
     namespace: NamespaceName
+    category: Annotated[Category, Field(strict=False)] | None = None
     on_conflict: Literal["replace", "skip", "error"] = "replace"
     strict: bool = False
 

@@ -22,6 +22,7 @@ from chordwise.examples import (
     ImportedRow,
     StoredExamples,
 )
+from chordwise.prompting import EXAMPLE_CATEGORIES
 from chordwise.results import Job
 
 _SAMPLE = 10  # rows that are asked for by their own words
@@ -38,6 +39,9 @@ def import_examples(
         Path, typer.Argument(metavar="BOOK", exists=True, dir_okay=False, help="An .xlsx or .json file with examples.")
     ],
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="The knowledge base to write to.")],
+    category: Annotated[
+        str | None, typer.Option("--category", help="Only these sheets: qa, record, query or greeting.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Look at the book and store nothing.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Store nothing if one row is wrong.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Return when every row can be found, and check it.")] = False,
@@ -57,6 +61,8 @@ def import_examples(
         raise typer.BadParameter("must be an .xlsx or .json file", param_hint="BOOK")
     if on_conflict not in (None, "replace", "skip", "error"):
         raise typer.BadParameter("must be replace, skip or error", param_hint="--on-conflict")
+    if category not in (None, *EXAMPLE_CATEGORIES):
+        raise typer.BadParameter("must be qa, record, query or greeting", param_hint="--category")
     began = time.monotonic()
     job: Job | None = None
     verified: ExamplesVerification | None = None
@@ -64,7 +70,7 @@ def import_examples(
     with screen.connect() as client, screen.Ticker(quiet=as_json) as ticker:
         ticker.tell("books read", 0, 1)
         done = client.import_examples(
-            book, namespace=namespace, strict=strict, dry_run=dry_run, on_conflict=on_conflict
+            book, namespace=namespace, strict=strict, dry_run=dry_run, on_conflict=on_conflict, category=category
         )
         if wait and done.job_id:
             job = client.wait(done.job_id, on_progress=lambda state: _tell_job(ticker, state))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pipeline.channels.port import Recalled
 from pipeline.channels.recent import Recent
+from pipeline.core.channel_options import semantic_options
 from pipeline.core.query import Query
 from pipeline.models.port import Embedder, PartialEmbedder
 from pipeline.records import ChannelName, ChunkId, TenantId
@@ -48,7 +49,7 @@ class SemanticChannel:
             namespaces=query.namespaces,
             filters=query.filters,
             limit=query.pool_of(self.name),
-            per_namespace=None if plan is None else plan.options.get("per_namespace"),
+            per_namespace=semantic_options(plan).per_namespace,
         )
         threshold = None if plan is None else plan.min_score
         near = [hit for hit in found.hits if threshold is None or hit[1] >= threshold]

@@ -93,6 +93,11 @@ def api_options(plan: ChannelPlan | None) -> ApiOptions:
     return _API.validate_json(orjson.dumps(dict(plan.options))) if plan else ApiOptions()
 
 
+def semantic_options(plan: ChannelPlan | None) -> SemanticOptions:
+    """The options of the semantic channel, as they were checked."""
+    return _SEMANTIC.validate_json(orjson.dumps(dict(plan.options))) if plan else SemanticOptions()
+
+
 def require_options(plan: Plan) -> None:
     """Raises PlanFlaw for options that a channel does not have."""
     flaws = [

@@ -31,6 +31,7 @@ BUILT_IN: Mapping[str, Mapping[str, Any]] = {
     },
     "novel": {
         "retrieve": {
+            "allocation": "double",
             "channels": {
                 "keyword": {"weight": 0.5, "options": {"fields": {"body": 2, "summary": 1, "entity_names": 1}}},
                 "semantic": {"weight": 0.5},

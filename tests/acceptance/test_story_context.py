@@ -141,7 +141,7 @@ class DescribeExamples:
         assert result.context is not None
         assert result.context.text == said
         (example,) = retrieved_examples(result)
-        assert (example["content"], example["source"]) == (said, "qa")
+        assert (example["content"], example["source"]) == (said, "qa_examples")
         assert 0.0 < example["similarity"] <= 1.0
         assert format_for_prompt({"retrieved_examples": [example]})["retrieved_examples"] == f"示例1：\n{said}"
 

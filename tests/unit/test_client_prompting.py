@@ -49,7 +49,7 @@ class DescribeRetrievedExamples:
         assert first == {
             "content": "用户：血压高怎么办？\n助手：先休息。",
             "similarity": 0.83,
-            "source": "qa",
+            "source": "qa_examples",
             "metadata": ANSWER["chunks"][0]["metadata"],
         }
         assert (second["content"], second["similarity"], second["source"]) == ("Plain.", 1.0, "kb")

@@ -90,6 +90,12 @@ class Book:
     tables: Sequence[Table]
     warnings: Sequence[Flaw] = ()
 
+    def only(self, category: Category | None) -> Book:
+        """The sheets of one category, as if the book had no others; the whole book for None."""
+        if category is None:
+            return self
+        return Book(tables=[table for table in self.tables if table.category is category], warnings=self.warnings)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
