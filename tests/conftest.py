@@ -11,6 +11,7 @@ import httpx
 import hypothesis
 import pytest
 import sqlalchemy
+import structlog
 from pydantic import SecretStr
 from sqlalchemy import make_url, text
 
@@ -24,6 +25,14 @@ from pipeline.stores.work import unit_of_work
 # A busy machine is no defect: what a property takes is not what it promises.
 hypothesis.settings.register_profile("chordwise", deadline=None)
 hypothesis.settings.load_profile("chordwise")
+
+# The pretty traceback of an error that was raised many times takes seconds to draw.
+structlog.configure(
+    processors=[
+        *structlog.get_config()["processors"][:-1],
+        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback),
+    ]
+)
 
 STACK_FOLDERS = ("integration", "acceptance", "faults", "quality")
 
