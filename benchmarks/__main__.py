@@ -60,7 +60,11 @@ def main(arguments: list[str]) -> int:
         ingest.product(texts, namespace)
     if "query" in sections:
         found = query.run(
-            texts, namespace=namespace, seed=chosen.seed, count=_QUICK_QUERIES if chosen.quick else _QUERIES
+            texts,
+            namespace=namespace,
+            seed=chosen.seed,
+            count=_QUICK_QUERIES if chosen.quick else _QUERIES,
+            compared=not chosen.no_peers,
         )
         _keep("query", about | found)
         print(query.show(found), flush=True)
@@ -90,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help=f"{_QUICK_CHUNKS:,} chunks instead of {_CHUNKS:,}")
     parser.add_argument("--chunks", type=int, help="another number of chunks")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--no-peers", action="store_true", help="do not install and measure LangChain")
+    parser.add_argument("--no-peers", action="store_true", help="do not install and measure other products")
     return parser
 
 

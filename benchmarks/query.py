@@ -14,7 +14,7 @@ import psycopg
 import pymysql
 from pgvector import HalfVector
 
-from benchmarks import floor
+from benchmarks import floor, peers
 from benchmarks.corpus import Text, questions
 from benchmarks.ingest import gateway
 from benchmarks.processes import cpu_seconds, own_cpu_seconds, used
@@ -41,8 +41,8 @@ _SEMANTIC = (
 _TEXTS = "SELECT chunk_id, text FROM chunks WHERE tenant_id = %s AND chunk_id IN %s"
 
 
-def run(texts: Sequence[Text], *, namespace: str, seed: int, count: int) -> dict[str, Any]:
-    """Ask the same questions of the bare stores and of the product, at each concurrency."""
+def run(texts: Sequence[Text], *, namespace: str, seed: int, count: int, compared: bool = True) -> dict[str, Any]:
+    """Ask the same questions of the bare stores and of the product, at each concurrency, and then of the peers."""
     asked = questions(list(texts), count=count, seed=seed)
     bare, ours = _Bare(asked, namespace), _Product(namespace)
     found: dict[str, Any] = {"queries": count, "top_k": _TOP, "concurrency": {}}
@@ -53,6 +53,9 @@ def run(texts: Sequence[Text], *, namespace: str, seed: int, count: int) -> dict
             "product": _measured(ours.ask, asked, many),
         }
     found["cpu_ms_per_query"] = found["concurrency"]["1"]["product"]["cpu_ms_per_query"]
+    if compared:
+        chunks = [paragraph for text in texts for paragraph in text.text.split("\n\n")]
+        found["peers"] = peers.measure(chunks, asked, pool=_POOL, top=_TOP, concurrency=_CONCURRENCY)
     return found
 
 
@@ -152,6 +155,19 @@ def show(found: dict[str, Any]) -> str:
         row(f"{name}, {many} at a time", each["p50_ms"], each["p95_ms"], each["queries_per_s"], _cpu(each))
         for many, both in found["concurrency"].items()
         for name, each in both.items()
+    ]
+    rows += [
+        row(
+            f"{name}, words in {where}, {many} at a time",
+            each["p50_ms"],
+            each["p95_ms"],
+            each["queries_per_s"],
+            _cpu(each),
+        )
+        for name, shapes in found.get("peers", {}).items()
+        if "skipped" not in shapes
+        for where, by_concurrency in shapes.items()
+        for many, each in by_concurrency.items()
     ]
     alone = ", ".join(f"{name} {cost:.1f}" for name, cost in found["cpu_ms_per_query"].items() if cost >= 0.05)
     return f"{table(('', 'p50 ms', 'p95 ms', 'queries/s', 'CPU ms'), rows)}\nCPU ms a query, one at a time: {alone}"

@@ -10,6 +10,8 @@ from .places import ROOT, VENV, StackFolder
 from .probes import Probe, answers, log_says
 from .processes import Program
 
+# A product of small matrices is quicker than waking the other processors for it, and they spin while they wait for more.
+_ONE_THREAD_EACH = {"OPENBLAS_NUM_THREADS": "1"}
 _WORKER_READY = r"@\S+ ready\b"
 
 
@@ -69,7 +71,7 @@ def programs(
             ),
             log=folder.logs / f"{service.name}.log",
             ready=probes.get(service.name, log_says(_WORKER_READY)),
-            environment=environment,
+            environment={**_ONE_THREAD_EACH, **environment},
             cwd=ROOT,
             stop_signal=signal.SIGTERM,
             grace_s=10.0,

@@ -58,16 +58,17 @@ def _is_identifier(word: str) -> bool:
 def _score(
     query: Reading, candidate: Reading, wanted: list[str], wanted_identifiers: frozenset[str], rarity: dict[str, float]
 ) -> float:
-    present = frozenset(candidate.terms)
-    found = {term for term in wanted if term in present}
+    present = frozenset(wanted)
+    places = [(place, term) for place, term in enumerate(candidate.terms) if term in present]  # few of all
+    found = {term for _, term in places}
     total_rarity = sum(rarity.values())
     # Added up in the query's order: a set's order changes between processes, and with it the last digit of a sum.
     coverage = sum(rarity[term] for term in wanted if term in found) / total_rarity if total_rarity else 0.0
     parts = [(_COVERAGE, coverage)] if wanted else []
     if len(wanted) > 1:
-        parts.append((_PROXIMITY, coverage * _density(candidate.terms, found)))
+        parts.append((_PROXIMITY, coverage * _density(places, found)))
     if len(query.terms) > 1:
-        parts.append((_PHRASE, _longest_run(query.terms, candidate.terms) / len(query.terms)))
+        parts.append((_PHRASE, _longest_run(query.terms, places) / len(query.terms)))
     if wanted_identifiers:
         repeated = wanted_identifiers.intersection(_WORD.findall(candidate.text.lower()))
         parts.append((_IDENTIFIERS, len(repeated) / len(wanted_identifiers)))
@@ -82,36 +83,36 @@ def _rarity(wanted: Sequence[str], term_sets: Sequence[frozenset[str]]) -> dict[
     return {term: math.log1p((count - frequency[term] + 0.5) / (frequency[term] + 0.5)) for term in wanted}
 
 
-def _density(terms: Sequence[str], found: set[str]) -> float:
-    """The number of ``found`` terms over the length of the narrowest stretch holding all; 0 for fewer than two."""
+def _density(places: Sequence[tuple[int, str]], found: set[str]) -> float:
+    """The number of ``found`` terms over the length of the narrowest stretch holding all; 0 for fewer than two.
+    ``places``: where they stand, in order."""
     if len(found) < 2:
         return 0.0
     inside: Counter[str] = Counter()
-    narrowest, start = len(terms), 0
-    for end, term in enumerate(terms):
-        if term not in found:
-            continue
+    narrowest, start = math.inf, 0
+    for end, term in places:
         inside[term] += 1
-        while inside[terms[start]] != 1:  # a stranger (0) or a term that occurs again further on
-            if inside[terms[start]]:
-                inside[terms[start]] -= 1
+        while inside[places[start][1]] != 1:  # it occurs again further on
+            inside[places[start][1]] -= 1
             start += 1
         if len(inside) == len(found):
-            narrowest = min(narrowest, end - start + 1)
+            narrowest = min(narrowest, end - places[start][0] + 1)
     return len(found) / narrowest
 
 
-def _longest_run(query: Sequence[str], terms: Sequence[str]) -> int:
-    """Length of the longest stretch of ``query`` that ``terms`` repeat in order without a gap; 0 for single terms."""
+def _longest_run(query: Sequence[str], places: Sequence[tuple[int, str]]) -> int:
+    """Length of the longest stretch of ``query`` that a text repeats in order without a gap; 0 for single terms.
+    ``places``: where the query's terms stand in the text, in order."""
     longest = 0
     ending_here: dict[int, int] = {}  # place in the query -> length of the common run that ends there
-    places: dict[str, list[int]] = {}
+    asked: dict[str, list[int]] = {}
     for place, term in enumerate(query):
-        places.setdefault(term, []).append(place)
-    for term in terms:
-        if term not in places:
+        asked.setdefault(term, []).append(place)
+    before = -1
+    for at, term in places:
+        if at != before + 1:
             ending_here = {}
-            continue
-        ending_here = {place: ending_here.get(place - 1, 0) + 1 for place in places[term]}
+        before = at
+        ending_here = {place: ending_here.get(place - 1, 0) + 1 for place in asked[term]}
         longest = max(longest, *ending_here.values())
     return longest if longest > 1 else 0

@@ -1,0 +1,86 @@
+"""Runs in a virtual environment of its own: LlamaIndex's hybrid retrieval from PostgreSQL, as its pages say.
+
+A vector retriever and a text retriever of one `PGVectorStore`, merged by `QueryFusionRetriever` with reciprocal ranks;
+with ``keyword: memory`` the words are looked up by its `BM25Retriever` instead, in the process.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llama_index.core import MockEmbedding, Settings, StorageContext, VectorStoreIndex
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.llms import MockLLM
+from llama_index.core.retrievers import QueryFusionRetriever
+from llama_index.core.schema import TextNode
+from llama_index.retrievers.bm25 import BM25Retriever
+from llama_index.vector_stores.postgres import PGVectorStore
+from sqlalchemy import make_url
+
+from benchmarks.peer_asking import Embedder, measured, task, tell
+
+_TABLE = "bench_llamaindex"
+_ADDED_AT_ONCE = 2000
+_MODEL = Embedder()
+
+
+class Local(BaseEmbedding):  # type: ignore[misc]  # Any where LlamaIndex is not installed
+    """The embedder of the other side of the comparison."""
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        return _MODEL.embed([query])[0]
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        return _MODEL.embed([text])[0]
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        return self._get_query_embedding(query)
+
+
+def main() -> None:
+    """Make the table, add the chunks, ask."""
+    asked = task()
+    Settings.llm, Settings.embed_model = MockLLM(), MockEmbedding(embed_dim=256)
+    store = _store(asked["url"])
+    nodes = [TextNode(id_=str(number), text=text) for number, text in enumerate(asked["texts"])]
+    for start in range(0, len(nodes), _ADDED_AT_ONCE):
+        some = nodes[start : start + _ADDED_AT_ONCE]
+        for node, vector in zip(some, _MODEL.embed([node.text for node in some]), strict=True):
+            node.embedding = vector
+        store.add(some)
+    index = VectorStoreIndex.from_vector_store(
+        store, embed_model=Local(), storage_context=StorageContext.from_defaults(vector_store=store)
+    )
+    pool, top = asked["pool"], asked["top"]
+    vector = index.as_retriever(similarity_top_k=pool)
+    found = {}
+    for keyword in ("postgres", "memory"):
+        words: Any = (
+            index.as_retriever(vector_store_query_mode="sparse", similarity_top_k=pool, sparse_top_k=pool)
+            if keyword == "postgres"
+            else BM25Retriever.from_defaults(nodes=nodes, similarity_top_k=pool)
+        )
+        fused = QueryFusionRetriever(
+            [vector, words], similarity_top_k=top, num_queries=1, mode="reciprocal_rerank", use_async=False
+        )
+        found[keyword] = measured(lambda question: len(fused.retrieve(question)), asked["questions"], asked["many"])  # noqa: B023
+    tell(found)
+
+
+def _store(address: str) -> PGVectorStore:
+    url = make_url(address)
+    return PGVectorStore.from_params(
+        host=url.host,
+        port=str(url.port),
+        database=url.database,
+        user=url.username,
+        password=url.password,
+        table_name=_TABLE,
+        embed_dim=256,
+        hybrid_search=True,
+        text_search_config="english",
+    )
+
+
+if __name__ == "__main__":
+    main()
