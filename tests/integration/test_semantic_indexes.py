@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sqlalchemy import Engine, text
+from sqlalchemy.exc import DBAPIError
 
 from benchmarks.clusters import Clusters
 from benchmarks.vectors import fill, resize
@@ -305,16 +306,20 @@ class DescribeUpkeep:
         name = self.name(grown)
         with index_builder(library.use.postgres, memory_mb=64) as builder:
             builder.note(grown, "chunk_embeddings", name, "building", 1200)
-        with library.use.postgres.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            # What a killed CREATE INDEX CONCURRENTLY leaves.
-            connection.execute(
-                text(
-                    f"CREATE INDEX {name} ON chunk_embeddings USING hnsw (embedding halfvec_l2_ops) WHERE tenant_id = '{grown}'"
-                )
-            )
-            connection.execute(
-                text("UPDATE pg_index SET indisvalid = false WHERE indexrelid = to_regclass(:name)"), {"name": name}
-            )
+        # A build waits for who writes to the table; one that is given up meanwhile leaves what a killed one does.
+        with library.use.postgres.begin() as writing:
+            writing.execute(text("LOCK TABLE chunk_embeddings IN ROW EXCLUSIVE MODE"))
+            with library.use.postgres.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+                connection.execute(text("SET statement_timeout = '500ms'"))
+                with pytest.raises(DBAPIError):
+                    connection.execute(
+                        text(
+                            f"CREATE INDEX CONCURRENTLY {name} ON chunk_embeddings USING hnsw"
+                            f" (embedding halfvec_l2_ops) WHERE tenant_id = '{grown}'"
+                        )
+                    )
+                connection.execute(text("RESET statement_timeout"))
+        assert indexes(library.use)[name] == "invalid"
         for _ in range(4):
             keep_indexes(library.use)
         assert indexes(library.use)[name] == "valid"

@@ -42,7 +42,8 @@ def it_reaches_the_floor(use, collection, fused, keyword):
     report = json.loads(ran.stdout)
     results = {name: measured["ndcg@10"] for name, measured in report["results"].items()}
     sys.stderr.write(f"{collection} {results} {report['latency_ms']}\n")
-    assert report["degraded"] <= 2, "a busy machine may cost a query a channel, and it says so; not more"
+    most = 0.05 * 4 * int(QUERIES)  # each is asked in four ways
+    assert report["degraded"] <= most, "a busy machine may cost a few queries a channel, and each says so"
     assert results["fused"] >= fused
     assert results["keyword"] >= keyword
     assert results["reranked"] >= results["fused"] - 0.005, "reranking without a model must not lose"
