@@ -127,17 +127,18 @@ class DescribeAQuery:
         assert found.channels == tuple(expected)
 
     @pytest.mark.parametrize(
-        ("semantic", "thresholds", "per_namespace"),
+        ("semantic", "least", "per_namespace"),
         [
-            ({}, {SEMANTIC: 0.2}, None),
-            ({"score_threshold": 0.7}, {SEMANTIC: 0.7}, None),
-            ({"score_threshold": 0}, {}, None),
-            ({"per_namespace": 5}, {SEMANTIC: 0.2}, 5),
+            ({}, 0.2, None),
+            ({"min_score": 0.7}, 0.7, None),
+            ({"min_score": 0}, 0.0, None),
+            ({"options": {"per_namespace": 5}}, 0.2, 5),
         ],
     )
-    def it_bounds_what_is_recalled_by_meaning(self, semantic, thresholds, per_namespace):
+    def it_bounds_what_is_recalled_by_meaning(self, semantic, least, per_namespace):
         found = query(load({"semantic_score_threshold": 0.2}), retrieve={"channels": {"semantic": semantic}})
-        assert (found.thresholds, found.per_namespace) == (thresholds, per_namespace)
+        channel = found.plan.channels[SEMANTIC]
+        assert (channel.min_score, channel.options.get("per_namespace")) == (least, per_namespace)
 
     def it_asks_only_channels_that_the_installation_has(self):
         assert query(load({"recall_sources": ["semantic"]})).channels == (SEMANTIC,)
