@@ -37,13 +37,22 @@ class Dictionaries:
         """Let this be the dictionary of the namespace. Returns its version."""
         values = {"tenant": self._tenant_id, "namespace": namespace}
         self._connection.execute(_REPLACE, {**values, "said": to_json(asdict(dictionary)), "now": now()})
+        self._connection.execute(_REVISED, {**values, "now": now()})
         return self.versions([namespace])[namespace]
 
     def delete(self, namespace: Namespace) -> bool:
         """Forget it. False if there was none."""
         # Its version stays, so that another dictionary under the same name is never taken for this one.
         values = {"tenant": self._tenant_id, "namespace": namespace, "now": now()}
+        self._connection.execute(_REVISED, values)
         return self._connection.execute(_DELETE, values).rowcount > 0
+
+
+# Answers that were kept do not know these words. A dictionary without a namespace is that of all.
+_REVISED = text(
+    "UPDATE namespaces SET revision = revision + 1, revised_at = :now"
+    " WHERE tenant_id = :tenant AND (namespace = :namespace OR :namespace = '')"
+)
 
 
 def _dictionary(said: dict[str, Any]) -> Dictionary:

@@ -178,7 +178,8 @@ class DescribeMetrics:
         while time.monotonic() < ends:
             after = figures(client)
             grown = {name: after[name] - before.get(name, 0.0) for name in after}
-            if grown.get("chordwise_queries_total", 0) >= 3 and grown.get("chordwise_channel_answers_total", 0) >= 6:
+            counted = (("chordwise_queries_total", 3), ("chordwise_channel_answers_total", 6))
+            if all(grown.get(name, 0) >= least for name, least in (*counted, ("chordwise_documents_shown_total", 1))):
                 break
             time.sleep(0.3)
         for name, least in (

@@ -54,7 +54,7 @@ class DescribeAnAnswer:
 
     def it_weighs_fields_as_asked(self, client, filled):
         def order(**fields: float) -> list[str]:
-            return [chunk["document_id"] for chunk in ask(client, filled, "foxes", fields=fields)]
+            return [chunk["document_id"] for chunk in ask(client, filled, "foxes", options={"fields": fields})]
 
         assert order(title=5.0)[0] == "fox"
         assert order(title=0.0)[0] == "owl"
