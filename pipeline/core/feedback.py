@@ -70,14 +70,15 @@ def similarities(indexed: Sequence[str]) -> NDArray[np.float32]:
     """The cosine of each two chunks; 0 with itself. A chunk that shares no term with any other is like none."""
     lengths = np.array([(len(terms) + 1) // (_TOKEN + 1) for terms in indexed])
     count = len(indexed)
-    # Spread over a table by multiplication (Knuth), which costs a fraction of sorting; few terms share a place in it.
-    column = (_codes(" ".join(indexed)) * _SPREAD >> np.uint64(64 - _TABLE_BITS)).astype(np.int64)
-    # A term that occurs once in all of them can join no two: most do, so the rest is a fraction of the work.
-    repeated = np.bincount(column, minlength=1 << _TABLE_BITS) > 1
-    width = int(np.count_nonzero(repeated))
-    kept = repeated[column]
+    codes = _codes(" ".join(indexed))
+    # A term that occurs once in all of them can join no two. Most do, so they are told first, by a table in which a few
+    # others share their places (multiplicative hashing: Knuth): sorting all of them would cost several times as much.
+    place = (codes * _SPREAD >> np.uint64(64 - _TABLE_BITS)).astype(np.int64)
+    kept = (np.bincount(place, minlength=1 << _TABLE_BITS) > 1)[place]
+    distinct, column = np.unique(codes[kept], return_inverse=True)
+    width = len(distinct)
     rows = np.repeat(np.arange(count), lengths)[kept]
-    counts = np.bincount(rows * width + (np.cumsum(repeated) - 1)[column[kept]], minlength=count * width)
+    counts = np.bincount(rows * width + column, minlength=count * width)
     filled = np.flatnonzero(counts)
     row = filled // max(1, width)
     term = filled - row * width

@@ -112,6 +112,14 @@ class DescribeNeighbourFeedback:
         usual = min(1.0, sum(support[ChunkId(name)] for name in "abc") / 1.6)
         assert moved["faq"].feedback == pytest.approx(0.2 * 0.8 * (usual - 1), abs=1e-9)
 
+    def it_says_the_same_of_the_same_texts_in_another_namespace(self):
+        """Whose tokens are others; with hundreds of terms some would share their places in any small table."""
+        draw = random.Random(7)
+        texts = [[f"w{draw.randrange(600)}" for _ in range(90)] for _ in range(CONSIDERED)]
+        other = Tokenizer(Scope(tenant_id=TenantId("t"), namespace=Namespace("copy")))
+        first, second = (similarities([" ".join(use.tokens(text)) for text in texts]) for use in (TOKENS, other))
+        assert first == pytest.approx(second, abs=1e-6)
+
     @pytest.mark.parametrize("share", [-0.1, 1.1])
     def it_refuses_a_share_that_is_none(self, share):
         with pytest.raises(ValueError, match="share"):
