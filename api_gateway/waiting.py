@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -21,6 +22,7 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 LOOK_AGAIN_S = 1.0  # what a lost message costs at most
+_AFTER_ALARM_S = 0.005  # until the next look, then twice as long each time
 MOST_WAITERS = 10_000
 _LISTEN_S = 15.0  # a silent connection is pinged this often
 _BACKOFF_S = (0.05, 0.2, 0.5, 1.0, 2.0)
@@ -141,21 +143,22 @@ class Wakes:
     ) -> T | None:
         """What ``look`` finds, as soon as it finds something; None when the seconds are over.
 
-        It looks when woken, at least every second, and once after ``alarm_in_s``. ``receive`` is the request's, whose
-        body has been read: raises ClientDisconnect when nobody is there any more to be answered.
+        It looks when woken, at least every second, and after ``alarm_in_s``: at once and often at first, because the
+        clock of what is looked at may be a little behind this one. ``receive`` is the request's, whose body has been
+        read: raises ClientDisconnect when nobody is there any more to be answered.
         """
-        loop = asyncio.get_running_loop()
+        loop, pause_s = asyncio.get_running_loop(), LOOK_AGAIN_S
         ends_at = loop.time() + seconds
-        alarm_at = None if alarm_in_s is None else loop.time() + alarm_in_s
+        alarm_at = math.inf if alarm_in_s is None else loop.time() + alarm_in_s
         gone = asyncio.ensure_future(disconnected(receive))
         try:
             if look_first and (found := await look()) is not None:
                 return found
             while not self._released and (now := loop.time()) < ends_at:
-                wake_at = min(now + LOOK_AGAIN_S, ends_at)
-                if alarm_at is not None and now < alarm_at:
-                    wake_at = min(wake_at, alarm_at)
-                await waiter.sleep(wake_at - now, gone)
+                if now >= alarm_at:
+                    alarm_at, pause_s = math.inf, _AFTER_ALARM_S
+                await waiter.sleep(min(now + pause_s, ends_at, alarm_at) - now, gone)
+                pause_s = min(2 * pause_s, LOOK_AGAIN_S)
                 if gone.done():
                     raise ClientDisconnect
                 if (found := await look()) is not None:

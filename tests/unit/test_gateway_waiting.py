@@ -78,6 +78,17 @@ class DescribeUntil:
             waiting_for = wakes.until(waiter, thing.look, seconds=5, receive=connected, alarm_in_s=0.03)
             assert await asyncio.wait_for(waiting_for, 0.5) == "there"
 
+    async def it_looks_again_soon_should_the_alarm_have_rung_too_early(self):
+        wakes, thing = Wakes(), Thing()
+
+        async def look():
+            thing.looks += 1
+            return "there" if thing.looks == 4 else None
+
+        with wakes.watch("t") as waiter:
+            waiting_for = wakes.until(waiter, look, seconds=5, receive=connected, alarm_in_s=0.01)
+            assert await asyncio.wait_for(waiting_for, 0.5) == "there"
+
     async def it_gives_nothing_when_the_seconds_are_over(self):
         wakes, thing = Wakes(), Thing()
         with wakes.watch("t") as waiter:
