@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Request
 from fastapi import Query as Parameter
-from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
 
 from api_gateway import cursors
-from api_gateway.auth import Requires, require_same_tenant
-from api_gateway.bodies import decode_json, read_json_body, refuse_flaws
+from api_gateway.auth import Requires
 from api_gateway.gateway import gateway_of
-from api_gateway.problems import Problem, invalid, places
+from api_gateway.problems import Problem, invalid
 from api_gateway.routes.documenting import Cursor, Limit, answers, json_body
+from api_gateway.routes.reading import read_shape
 from api_gateway.wire import chunks as wire
 from api_gateway.wire.answers import json_response, page_response
 from api_gateway.wire.chunks import ChunkResults, ChunksDeleteRequest, ChunksEditRequest, OwnedChunkPage
@@ -30,8 +29,6 @@ router = APIRouter(tags=["chunks"])
 
 Reader = Annotated[Principal, Depends(Requires("read"))]
 Writer = Annotated[Principal, Depends(Requires("write"))]
-Body = TypeVar("Body", bound=BaseModel)
-
 _STATUS = {
     "chunk_not_found": 404,
     "precondition_failed": 412,
@@ -107,7 +104,7 @@ async def edit(
     """Text is analysed and embedded again; `enabled` hides a chunk from every search, or shows it again. If every
     chunk failed for one reason, the answer is that error. A later upload of the document replaces edits."""
     gateway = gateway_of(request)
-    sent = await _body(request, principal, ChunksEditRequest)
+    sent = await read_shape(request, principal, ChunksEditRequest)
     _refuse_repeated([chunk.chunk_id for chunk in sent.chunks], "/chunks/{}/chunk_id")
     if if_match is not None and len(sent.chunks) != 1:
         raise Problem(422, "invalid_request", "If-Match stands for one chunk; with more, each has its own etag.")
@@ -124,19 +121,10 @@ async def edit(
 async def delete(request: Request, principal: Writer) -> Response:
     """Those that are named, and the children of a parent. A document whose last chunk is deleted goes with it."""
     gateway = gateway_of(request)
-    sent = await _body(request, principal, ChunksDeleteRequest)
+    sent = await read_shape(request, principal, ChunksDeleteRequest)
     _refuse_repeated(sent.chunk_ids, "/chunk_ids/{}")
     named = [ChunkId(chunk_id) for chunk_id in sent.chunk_ids]
     return _answer(await gateway.run_heavy(delete_chunks, principal.tenant_id, named, gateway.resources))
-
-
-async def _body(request: Request, principal: Principal, shape: type[Body]) -> Body:
-    decoded = decode_json(await read_json_body(request, gateway_of(request).settings.max_body_bytes))
-    require_same_tenant(principal, decoded.value.get("tenant_id"))
-    try:
-        return shape.model_validate(refuse_flaws(decoded))
-    except ValidationError as error:
-        raise invalid(places(error)) from None
 
 
 def _refuse_repeated(chunk_ids: list[str], pointer: str) -> None:

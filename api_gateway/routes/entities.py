@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
 from fastapi import Query as Parameter
-from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
 
 from api_gateway import cursors
-from api_gateway.auth import Requires, require_same_tenant
-from api_gateway.bodies import decode_json, read_json_body, refuse_flaws
+from api_gateway.auth import Requires
 from api_gateway.gateway import gateway_of
-from api_gateway.problems import invalid, places
+from api_gateway.problems import invalid
 from api_gateway.routes.documenting import Cursor, Limit, answers, json_body
+from api_gateway.routes.reading import read_shape
 from api_gateway.wire.answers import json_response, page_response
 from api_gateway.wire.entities import (
     EntitiesDeleted,
@@ -34,8 +33,6 @@ router = APIRouter(tags=["entities"])
 
 Reader = Annotated[Principal, Depends(Requires("read"))]
 Writer = Annotated[Principal, Depends(Requires("write"))]
-Body = TypeVar("Body", bound=BaseModel)
-
 _EXAMPLE = {"entity_id": "lin", "name": "林远", "type": "person", "story_time": 1200, "state": {"place": "北城"}}
 
 
@@ -48,7 +45,7 @@ _EXAMPLE = {"entity_id": "lin", "name": "林远", "type": "person", "story_time"
 async def put(request: Request, principal: Writer) -> Response:
     """Each says what an entity is like from a story time on. The same entity and story time again replaces the state."""
     gateway = gateway_of(request)
-    sent = await _body(request, principal, EntitiesRequest)
+    sent = await read_shape(request, principal, EntitiesRequest)
     first: dict[tuple[str, int | None], int] = {}
     again = [
         place
@@ -105,17 +102,8 @@ async def list_entities(
 async def delete(request: Request, principal: Writer) -> Response:
     """Those that are named, with all their states. One that is not there counts as nothing."""
     gateway = gateway_of(request)
-    sent = await _body(request, principal, EntitiesDeleteRequest)
+    sent = await read_shape(request, principal, EntitiesDeleteRequest)
     gone = await gateway.run_heavy(
         delete_entities, principal.tenant_id, Namespace(sent.namespace), sent.entity_ids, gateway.resources
     )
     return json_response({"deleted": gone})
-
-
-async def _body(request: Request, principal: Principal, shape: type[Body]) -> Body:
-    decoded = decode_json(await read_json_body(request, gateway_of(request).settings.max_body_bytes))
-    require_same_tenant(principal, decoded.value.get("tenant_id"))
-    try:
-        return shape.model_validate(refuse_flaws(decoded))
-    except ValidationError as error:
-        raise invalid(places(error)) from None

@@ -5,19 +5,18 @@ from __future__ import annotations
 import time
 import uuid
 from dataclasses import replace
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Depends, Request
-from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
 
-from api_gateway.auth import Requires, require_same_tenant
-from api_gateway.bodies import decode_json, read_json_body, refuse_flaws
+from api_gateway.auth import Requires
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.problems import Problem, invalid, places
+from api_gateway.problems import Problem, invalid
 from api_gateway.routes.documenting import answers, json_body
 from api_gateway.routes.queries import EXAMPLE, current_state, known_id, query_of, send
+from api_gateway.routes.reading import read_shape
 from api_gateway.wire import explaining as shapes
 from api_gateway.wire.answers import json_response
 from api_gateway.wire.queries import QueryRequest, flaws
@@ -35,8 +34,6 @@ from workers import dispatch
 router = APIRouter(tags=["retrieval"])
 
 Reader = Annotated[Principal, Depends(Requires("read"))]
-
-M = TypeVar("M", bound=BaseModel)
 
 _MAX_BODY_BYTES = 64 * 1024
 _PATIENCE_S = 15.0  # for an explanation, which may run the query once more
@@ -87,7 +84,7 @@ async def explain(request: Request, principal: Reader, query_id: str) -> Respons
     """Names the first stage at which the chunk was lost: its namespace, its publication, a filter, recall, fusion, or the
     rule that left it out. A query that kept no trace is run once more, as it was asked, on the documents as they are."""
     gateway, known = gateway_of(request), known_id(query_id)
-    asked = await _body(request, principal, shapes.WhyNotRequest)
+    asked = await read_shape(request, principal, shapes.WhyNotRequest, limit=_MAX_BODY_BYTES)
     try:
         chunk_id = ChunkId(str(uuid.UUID(asked.chunk_id)))
     except ValueError:
@@ -112,7 +109,7 @@ async def explain(request: Request, principal: Reader, query_id: str) -> Respons
 async def replay(request: Request, principal: Reader, query_id: str) -> Response:
     """A query of its own, with a trace, on the documents as they are now. `difference` compares both answers."""
     gateway, known = gateway_of(request), known_id(query_id)
-    asked = await _body(request, principal, shapes.QueryReplayRequest)
+    asked = await read_shape(request, principal, shapes.QueryReplayRequest, limit=_MAX_BODY_BYTES)
     before = await gateway.run(current_state, principal.tenant_id, known, gateway)
     if before.answer is None:
         raise Problem(409, "query_not_answered", "The query is not answered yet.")
@@ -173,15 +170,6 @@ async def _explanation(request: Request, gateway: Gateway, query: Query, chunk_i
         raise Problem(503, "not_explained", "No worker found it out in time.", headers={"Retry-After": "2"})
     said: dict[str, Any] = orjson.loads(found)
     return said
-
-
-async def _body(request: Request, principal: Principal, shape: type[M]) -> M:
-    decoded = decode_json(await read_json_body(request, _MAX_BODY_BYTES))
-    require_same_tenant(principal, decoded.value.get("tenant_id"))
-    try:
-        return shape.model_validate(refuse_flaws(decoded))
-    except ValidationError as error:
-        raise invalid(places(error)) from None
 
 
 def _no_chunk() -> Problem:

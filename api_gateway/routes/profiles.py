@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
-from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
 
-from api_gateway.auth import Requires, require_same_tenant
-from api_gateway.bodies import decode_json, read_json_body, refuse_flaws
+from api_gateway.auth import Requires
 from api_gateway.gateway import gateway_of
-from api_gateway.problems import Problem, invalid, places
+from api_gateway.problems import Problem, invalid
 from api_gateway.routes.documenting import answers, json_body
+from api_gateway.routes.reading import read_shape
 from api_gateway.wire import answers as wire
 from api_gateway.wire import profiles as shapes
 from api_gateway.wire.queries import flaws
@@ -29,8 +28,6 @@ router = APIRouter(tags=["profiles"])
 
 Reader = Annotated[Principal, Depends(Requires("read"))]
 Writer = Annotated[Principal, Depends(Requires("write"))]
-
-M = TypeVar("M", bound=BaseModel)
 
 _MAX_BODY_BYTES = 64 * 1024
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -87,7 +84,7 @@ async def store(request: Request, principal: Writer, name: str) -> Response:
     if not _NAME.fullmatch(name):
         raise invalid([{"pointer": "/name", "detail": "may hold 1 to 64 letters, digits, '.', '_' and '-'"}])
     gateway = gateway_of(request)
-    asked = await _body(request, principal, shapes.ProfileRequest)
+    asked = await read_shape(request, principal, shapes.ProfileRequest, limit=_MAX_BODY_BYTES)
 
     def write() -> ProfileHead | None:
         version, _ = flow.store_profile(
@@ -144,7 +141,7 @@ async def versions(request: Request, principal: Reader, name: str) -> Response:
 async def activate(request: Request, principal: Writer, name: str) -> Response:
     """A share below 1 gives the version to that part of the sessions, always the same ones, beside the active version."""
     gateway = gateway_of(request)
-    asked = await _body(request, principal, shapes.ActivateRequest)
+    asked = await read_shape(request, principal, shapes.ActivateRequest, limit=_MAX_BODY_BYTES)
     done = await gateway.run(
         flow.activate, principal.tenant_id, name, asked.version, share=asked.share, use=gateway.resources
     )
@@ -192,15 +189,6 @@ async def _shown(request: Request, principal: Principal, name: str) -> Response:
     gateway.configurations.forget(principal.tenant_id)
     configuration = await gateway.configurations.of(principal.tenant_id)
     return wire.json_response(shapes.profile(configuration.profiles[name]))
-
-
-async def _body(request: Request, principal: Principal, shape: type[M]) -> M:
-    decoded = decode_json(await read_json_body(request, _MAX_BODY_BYTES))
-    require_same_tenant(principal, decoded.value.get("tenant_id"))
-    try:
-        return shape.model_validate(refuse_flaws(decoded))
-    except ValidationError as error:
-        raise invalid(places(error)) from None
 
 
 def _not_found(name: str) -> Problem:

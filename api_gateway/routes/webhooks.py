@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import uuid
 from datetime import datetime
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
 from fastapi import Query as Parameter
-from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
 
 from api_gateway import cursors
-from api_gateway.auth import Requires, require_same_tenant
-from api_gateway.bodies import decode_json, read_json_body, refuse_flaws
+from api_gateway.auth import Requires
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.problems import Problem, invalid, places
+from api_gateway.problems import Problem, invalid
 from api_gateway.routes.documenting import Cursor, Limit, answers, json_body
+from api_gateway.routes.reading import read_shape
 from api_gateway.wire import answers as wire
 from api_gateway.wire import webhooks as shapes
 from pipeline.core.webhooks import DEFAULT_EVENTS, Standing
@@ -34,8 +33,6 @@ router = APIRouter(tags=["webhooks"])
 # Also for reading: the URL of an endpoint often is a secret itself.
 Writer = Annotated[Principal, Depends(Requires("write"))]
 
-M = TypeVar("M", bound=BaseModel)
-
 _MAX_BODY_BYTES = 16 * 1024
 _PROBLEMS = (401, 403, 404, 422, 503)
 _BODY_PROBLEMS = (400, 401, 403, 413, 415, 422, 503)
@@ -52,7 +49,7 @@ async def add(request: Request, principal: Writer) -> Response:
     """Calls are signed after the Standard Webhooks specification with the secret that this answer shows, once. The host
     must be on the public internet, unless the operator permits its network."""
     gateway = gateway_of(request)
-    asked = await _body(request, principal, shapes.WebhookRequest)
+    asked = await read_shape(request, principal, shapes.WebhookRequest, limit=_MAX_BODY_BYTES)
     events = list(dict.fromkeys(asked.events)) if asked.events else [event.value for event in DEFAULT_EVENTS]
     try:
         made, secret = await gateway.run_heavy(flow.add, principal.tenant_id, asked.url, events, gateway.resources)
@@ -127,7 +124,7 @@ async def rotate(request: Request, principal: Writer, webhook_id: str) -> Respon
     at once."""
     gateway = gateway_of(request)
     known = _known(webhook_id)
-    asked = await _body(request, principal, shapes.RotateRequest)
+    asked = await read_shape(request, principal, shapes.RotateRequest, limit=_MAX_BODY_BYTES)
     overlap_s = float(asked.overlap_seconds)
     rotated = await gateway.run(flow.rotate, principal.tenant_id, known, gateway.resources, overlap_s=overlap_s)
     if rotated is None:
@@ -249,16 +246,6 @@ async def redeliver(request: Request, principal: Writer, webhook_id: str, delive
 
     await gateway.run(again)
     return wire.json_response({"delivery_id": delivery_id}, status=202)
-
-
-async def _body(request: Request, principal: Principal, shape: type[M]) -> M:
-    limit = min(_MAX_BODY_BYTES, gateway_of(request).settings.max_body_bytes)
-    decoded = decode_json(await read_json_body(request, limit))
-    require_same_tenant(principal, decoded.value.get("tenant_id"))
-    try:
-        return shape.model_validate(refuse_flaws(decoded))
-    except ValidationError as error:
-        raise invalid(places(error)) from None
 
 
 def _send_soon(work: UnitOfWork, gateway: Gateway) -> None:

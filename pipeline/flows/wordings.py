@@ -107,7 +107,7 @@ def _outcome(future: Future[None], seconds: float, query: Query, name: ChannelNa
         return "timeout"
     except PipelineError as error:
         return error.code
-    except Exception:
-        log.exception("wordings_bug", channel=name, query_id=query.query_id)
+    except Exception as error:  # a channel may be a stranger's code; the answer names the loss
+        log.exception("wordings_bug", channel=name, query_id=query.query_id, error=type(error).__name__)
         return "internal_error"
     return None
