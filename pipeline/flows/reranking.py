@@ -39,10 +39,10 @@ def reranked(arrived: Arrived, hits: Sequence[Hit], use: Resources, journal: Jou
     scores: dict[str, float] = {}
     weight = 0.0
     try:
+        if limit_s <= 0:
+            raise TimeoutError  # before a reranker is made, which may take longer than all the rest
         reranker = use.rerankers.of(provider)
         weight = reranker.weight if plan.weight is None else plan.weight
-        if limit_s <= 0:
-            raise TimeoutError
         wanted = wishes(query.plan.retrieve, query.filters)
         asked: dict[str, Any] = {"wishes": wanted} if wanted else {}
         scores = reranker.rerank(query.query_text, candidates, timeout_s=limit_s, **asked)
