@@ -12,7 +12,7 @@ import pytest
 
 from tests.faults.test_fault_matrix import LATE_S, NO_TIME_FOR, TABLE
 from tests.support.fault_edges import SERVICES_FAIL, Fault
-from tests.support.fault_lab import CHANNELS, NAMESPACES, unless_busy
+from tests.support.fault_lab import CHANNELS, NAMESPACES, in_two_tries
 from tests.support.fault_stack import DEADLINE_S, RECALL, REST, FaultStack, fault_stack
 
 ONE, THREE = NAMESPACES[:1], NAMESPACES
@@ -85,7 +85,7 @@ class DescribeServices:
             assert _channels(answer) == set(CHANNELS) - gone
             assert {chunk["namespace"] for chunk in answer["chunks"]} == set(namespaces)
 
-        unless_busy(run)
+        in_two_tries(run)
 
 
 class DescribeKilledWorkers:
@@ -118,4 +118,4 @@ class DescribeKilledWorkers:
             assert _channels(answer) == set(CHANNELS) - {part}
             assert {chunk["namespace"] for chunk in answer["chunks"]} == set(namespaces)
 
-        unless_busy(run)
+        in_two_tries(run)
