@@ -65,7 +65,7 @@ def _measured(peer: Peer, task: dict[str, Any]) -> dict[str, Any]:
     print(f"query: {peer.name}", flush=True)
     try:
         done = subprocess.run(
-            [str(_installed(peer)), str(Path(__file__).with_name(peer.child))],
+            [str(_installed(peer)), "-P", str(Path(__file__).with_name(peer.child))],
             input=json.dumps(task),
             env=os.environ | {"PYTHONPATH": str(_ROOT)},
             check=True,
