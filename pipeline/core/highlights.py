@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from pipeline.core.query import AnswerChunk, Span
-from pipeline.core.terms import ANY_WORD, UNSPACED_START, analyze, fold
+from pipeline.core.terms import ANY_WORD, UNSPACED_START, analyze, fold, terms_of_word
 
 _LONGEST_TEXT = 20_000  # characters; what comes after them is not looked at
 _MOST = 100  # spans of a text
@@ -26,8 +26,8 @@ _SAME_LENGTH = str.maketrans(
 
 def highlight(chunks: Sequence[AnswerChunk], terms: Collection[str]) -> tuple[AnswerChunk, ...]:
     """The same chunks with the spans of these terms in their texts."""
-    wanted = frozenset(terms)
-    return tuple(replace(chunk, highlights=spans(chunk.text, wanted)) for chunk in chunks)
+    found = _Marked(terms)
+    return tuple(replace(chunk, highlights=_spans(chunk.text, found)) for chunk in chunks)
 
 
 def spans(text: str, terms: Collection[str]) -> tuple[Span, ...]:
@@ -37,23 +37,44 @@ def spans(text: str, terms: Collection[str]) -> tuple[Span, ...]:
     whole if it is meant as a whole, otherwise the parts that are. Of scripts without spaces neighbouring bigrams are one
     span. At most 100 spans, of the first 20,000 characters.
     """
+    return _spans(text, _Marked(terms))
+
+
+def _spans(text: str, marked: _Marked) -> tuple[Span, ...]:
     found: list[Span] = []
-    if not terms:
+    if not marked.terms:
         return ()
     for word in ANY_WORD.finditer(text[:_LONGEST_TEXT].translate(_SAME_LENGTH)):
-        inside = _in_run if UNSPACED_START.match(word[0]) else _in_word
-        found.extend(Span(start=word.start() + start, end=word.start() + end) for start, end in inside(word[0], terms))
-        if len(found) >= _MOST:
-            break
+        if inside := marked[word[0]]:
+            at = word.start()
+            found.extend(Span(start=at + start, end=at + end) for start, end in inside)
+            if len(found) >= _MOST:
+                break
     return tuple(found[:_MOST])
+
+
+class _Marked(dict[str, tuple[tuple[int, int], ...]]):
+    """What of a word is marked. Fills itself, for the passages of one answer have most of their words in common."""
+
+    def __init__(self, terms: Collection[str]) -> None:
+        super().__init__()
+        self.terms = frozenset(terms)
+
+    def __missing__(self, word: str) -> tuple[tuple[int, int], ...]:
+        if word.isascii() and word.isalpha():  # nearly all of them; what follows says the same in ten times the time
+            self[word] = () if self.terms.isdisjoint(terms_of_word(word)) else ((0, len(word)),)
+            return self[word]
+        inside = _in_run if UNSPACED_START.match(word) else _in_word
+        marked = self[word] = tuple(inside(word, self.terms))
+        return marked
 
 
 def _in_word(word: str, terms: Collection[str]) -> Iterator[tuple[int, int]]:
     known = analyze(word)
-    if not any(term in terms for term in known):
+    if not any(map(terms.__contains__, known)):
         return
     parts = list(_PART.finditer(word))
-    meant = [part.span() for part in parts if any(term in terms for term in analyze(part[0]))]
+    meant = [part.span() for part in parts if any(map(terms.__contains__, analyze(part[0])))]
     # Where a word is kept whole, that is its first term, and those of its parts come after it.
     is_whole = known[0] in terms and known[0] not in analyze(parts[0][0])
     if is_whole or len(meant) == len(parts):

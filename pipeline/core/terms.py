@@ -108,6 +108,11 @@ def analyze(text: str) -> list[str]:
     return terms
 
 
+def terms_of_word(word: str) -> tuple[str, ...]:
+    """What `analyze` makes of a single word of ASCII letters."""
+    return _terms_by_word[word.lower()]
+
+
 def query_terms(text: str) -> list[str]:
     """The terms to look for, each once, in order of first appearance; empty if ``text`` holds no word at all.
 
