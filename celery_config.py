@@ -11,8 +11,10 @@ from kombu import Queue as KombuQueue
 
 from pipeline.settings import settings
 from workers.names import Queue, TaskName
+from workers.transport import use_for_redis
 
 _settings = settings()
+use_for_redis()
 
 broker_url = _settings.broker
 result_backend = _settings.redis_url.get_secret_value()
