@@ -23,7 +23,7 @@ demo:
 test:
 	@CHORDWISE_FETCH_ALLOW_NETWORKS=127.0.0.0/8 CHORDWISE_API_ALLOW_NETWORKS=127.0.0.0/8 \
 		CHORDWISE_RECALL_EXPERIMENT_ENABLED=true CHORDWISE_RECALL_EXPERIMENT_PLATFORM=internal \
-		$(LOCAL) with test --fresh --dev -- $(RUN) -m pytest $(ARGS)
+		$(LOCAL) with test --fresh --dev -- $(RUN) -m tests $(ARGS)
 
 up:
 	@$(LOCAL) up

@@ -35,13 +35,18 @@ structlog.configure(
 )
 
 STACK_FOLDERS = ("integration", "acceptance", "faults", "quality")
+ALONE_FOLDERS = ("faults", "quality")  # they kill what others use, or measure what others' work would change
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs the servers by the folder it is in."""
+    """Mark by the folder it is in what needs the servers, and what nothing may run beside."""
     for item in items:
-        if any(f"/tests/{folder}/" in str(item.path) for folder in STACK_FOLDERS):
+        folders = item.path.parts
+        if any(folder in folders for folder in STACK_FOLDERS):
             item.add_marker(pytest.mark.stack)
+        if any(folder in folders for folder in ALONE_FOLDERS):
+            item.add_marker(pytest.mark.alone)
 
 
 @pytest.fixture(scope="session")

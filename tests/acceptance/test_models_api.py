@@ -41,7 +41,7 @@ class Moving(NamedTuple):
 @pytest.fixture
 def moving(fresh: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Moving]:
     """Databases, a gateway, workers and a beat of the test's own: a move concerns the whole installation."""
-    redis_url = make_url(fresh.redis_url.get_secret_value()).set(database="7").render_as_string(False)
+    redis_url = make_url(fresh.redis_url.get_secret_value()).set(database="11").render_as_string(False)
     own = Resources(fresh)
     upgrade(own.mysql, own.postgres, fresh)
     tenant, key = make_tenant(own)

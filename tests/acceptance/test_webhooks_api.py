@@ -37,7 +37,7 @@ def served(settings: Settings, tmp_path_factory) -> Iterator[Served]:
     """Databases, a gateway and workers of the module's own, which may call loopback."""
     logs: Path = tmp_path_factory.mktemp("webhooks")
     with scratch_databases(settings) as own:
-        redis_url = make_url(own.redis_url.get_secret_value()).set(database="7").render_as_string(False)
+        redis_url = make_url(own.redis_url.get_secret_value()).set(database="12").render_as_string(False)
         use = Resources(own)
         upgrade(use.mysql, use.postgres, own)
         keys = [make_tenant(use)[1] for _ in range(2)]
