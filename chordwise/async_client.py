@@ -244,9 +244,18 @@ class AsyncChordwise(AsyncChunkMethods, AsyncExplainMethods, AsyncFeedbackMethod
         """See ``Chordwise.redeliver``."""
         await self._run(self._operations.redeliver(webhook_id, delivery_id))
 
-    async def query(self, text: str, *, timeout: float | None = None, **options: Unpack[QueryKeywords]) -> QueryResult:
+    async def query(
+        self,
+        text: str,
+        *,
+        timeout: float | None = None,
+        request_id: str | None = None,
+        fresh: bool = False,
+        **options: Unpack[QueryKeywords],
+    ) -> QueryResult:
         """See ``Chordwise.query``."""
-        return await self._run(self._operations.query(query_body(text, **options), timeout_s=timeout))
+        body = query_body(text, **options)
+        return await self._run(self._operations.query(body, timeout_s=timeout, request_id=request_id, fresh=fresh))
 
     async def documents(self, *, namespace: str | None = None, limit: int | None = 100) -> list[DocumentInfo]:
         """See ``Chordwise.documents``."""

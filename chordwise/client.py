@@ -267,13 +267,23 @@ class Chordwise(ChunkMethods, ExplainMethods, FeedbackMethods, ProfileMethods):
         """Send a message again that has ended, under the same id."""
         self._run(self._operations.redeliver(webhook_id, delivery_id))
 
-    def query(self, text: str, *, timeout: float | None = None, **options: Unpack[QueryKeywords]) -> QueryResult:
+    def query(
+        self,
+        text: str,
+        *,
+        timeout: float | None = None,
+        request_id: str | None = None,
+        fresh: bool = False,
+        **options: Unpack[QueryKeywords],
+    ) -> QueryResult:
         """Find the chunks that answer ``text``, in the namespaces that ``options`` name.
 
-        Raises QueryFailed if the query ends without an answer, and Timeout after ``timeout`` seconds (default: the
-        client's).
+        ``request_id`` is what the server's logs and tasks call this request; ``fresh`` asks again what may have been
+        answered before. Raises QueryFailed if the query ends without an answer, and Timeout after ``timeout`` seconds
+        (default: the client's).
         """
-        return self._run(self._operations.query(query_body(text, **options), timeout_s=timeout))
+        body = query_body(text, **options)
+        return self._run(self._operations.query(body, timeout_s=timeout, request_id=request_id, fresh=fresh))
 
     def documents(self, *, namespace: str | None = None, limit: int | None = 100) -> list[DocumentInfo]:
         """Documents of a namespace, or of all; ``limit`` None for every one."""

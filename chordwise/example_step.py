@@ -9,34 +9,38 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from chordwise.asker import Asker
+from chordwise.async_client import AsyncChordwise
 from chordwise.client import Chordwise
 from chordwise.errors import ChordwiseError
 from chordwise.prompting import EXAMPLE_CATEGORIES, retrieved_examples
 
 EXAMPLE_NAMESPACES: Final = tuple(f"{category}_examples" for category in EXAMPLE_CATEGORIES)
+EXAMPLE_PROFILE: Final = "medical_examples"
+LONGEST_QUESTION: Final = 8_000  # characters; the server takes no more
 
 log = logging.getLogger(__name__)
 
 
 def question_of(prompt_vars: Mapping[str, Any] | None, user_message: str = "") -> str:
     """What is asked: ``query_text``, or the user's own words where it is empty, then the ``keywords`` with a space between
-    each. Empty where nobody said anything."""
-    known = prompt_vars or {}
+    each; cut where the server would refuse it for its length. Empty where nobody said anything."""
+    known = prompt_vars if isinstance(prompt_vars, Mapping) else {}
     said = known.get("query_text")
     text = said.strip() if isinstance(said, str) else ""
     keywords = known.get("keywords")
     listed = keywords if isinstance(keywords, list | tuple) else ()
     words = (word.strip() for word in listed if isinstance(word, str))
-    return " ".join(filter(None, (text or user_message.strip(), *words)))
+    return " ".join(filter(None, (text or user_message.strip(), *words)))[:LONGEST_QUESTION]
 
 
 def with_examples(
-    client: Chordwise,
+    client: Chordwise | Asker,
     prompt_vars: Mapping[str, Any] | None,
     *,
     user_message: str = "",
-    namespaces: Iterable[str] = EXAMPLE_NAMESPACES,
-    profile: str = "medical_examples",
+    namespaces: Iterable[str] | str = EXAMPLE_NAMESPACES,
+    profile: str | None = EXAMPLE_PROFILE,
 ) -> dict[str, Any]:
     """The variables with ``retrieved_examples`` beside them; see `chordwise.prompting.retrieved_examples`.
 
@@ -45,8 +49,37 @@ def with_examples(
     question = question_of(prompt_vars, user_message)
     found: list[dict[str, Any]] = []
     if question:
+        asker = client if isinstance(client, Asker) else Asker(client=client)
         try:
-            found = retrieved_examples(client.query(question, namespaces=namespaces, profile=profile))
+            found = retrieved_examples(asker.ask(question, namespaces=namespaces, profile=profile))
         except ChordwiseError as error:
-            log.warning("examples_not_retrieved", extra={"error": type(error).__name__})
-    return {**(prompt_vars or {}), "retrieved_examples": found}
+            _tell(error)
+    return _beside(prompt_vars, found)
+
+
+async def awith_examples(
+    client: AsyncChordwise | Asker,
+    prompt_vars: Mapping[str, Any] | None,
+    *,
+    user_message: str = "",
+    namespaces: Iterable[str] | str = EXAMPLE_NAMESPACES,
+    profile: str | None = EXAMPLE_PROFILE,
+) -> dict[str, Any]:
+    """`with_examples`, to be awaited."""
+    question = question_of(prompt_vars, user_message)
+    found: list[dict[str, Any]] = []
+    if question:
+        asker = client if isinstance(client, Asker) else Asker(async_client=client)
+        try:
+            found = retrieved_examples(await asker.aask(question, namespaces=namespaces, profile=profile))
+        except ChordwiseError as error:
+            _tell(error)
+    return _beside(prompt_vars, found)
+
+
+def _beside(prompt_vars: Mapping[str, Any] | None, found: list[dict[str, Any]]) -> dict[str, Any]:
+    return {**(prompt_vars if isinstance(prompt_vars, Mapping) else {}), "retrieved_examples": found}
+
+
+def _tell(error: ChordwiseError) -> None:
+    log.warning("examples_not_retrieved", extra={"error": type(error).__name__})

@@ -27,6 +27,7 @@ from chordwise.migrations import MigrationOperations
 from chordwise.options import Told
 from chordwise.portability import PortabilityOperations
 from chordwise.profiles import ProfileOperations
+from chordwise.queries import query_headers
 from chordwise.quotas import Quotas
 from chordwise.results import (
     Alignment,
@@ -188,7 +189,9 @@ class Operations(
         if now - began < SHORTEST_ROUND_S:
             yield Pause(seconds=min(SHORTEST_ROUND_S, deadline - now))
 
-    def query(self, body: Mapping[str, Any], *, timeout_s: float | None) -> Steps[QueryResult]:
+    def query(
+        self, body: Mapping[str, Any], *, timeout_s: float | None, request_id: str | None = None, fresh: bool = False
+    ) -> Steps[QueryResult]:
         """Ask, and wait for the answer; see ``Chordwise.query``."""
         patience_s = self._timeout_s if timeout_s is None else timeout_s
         deadline = self._clock() + patience_s
@@ -196,7 +199,7 @@ class Operations(
         call = Call(
             method="POST",
             path="/v1/queries",
-            headers={"Prefer": f"wait={hold_s}"},
+            headers={"Prefer": f"wait={hold_s}", **query_headers(request_id, fresh=fresh)},
             content=_body(body),
             hold_s=hold_s,
         )

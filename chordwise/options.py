@@ -30,16 +30,13 @@ class FileKeywords(IngestKeywords, total=False):
     parser_hint: str | None
 
 
-class QueryKeywords(TypedDict, total=False):
-    """What ``query`` takes beside the text. What is left out, or None, is the server's choice.
+class SettingKeywords(TypedDict, total=False):
+    """How ``query`` is to answer. What is left out, or None, is the server's choice.
 
-    ``namespace`` and ``namespaces`` are the same thing, and one of them is needed. ``method`` is hybrid, full_text or
-    semantic (short for that key of ``retrieve``). Times in ``filters`` may be datetime objects; those without a time
-    zone are taken as UTC. ``extra`` has further fields of the request as they are.
+    ``method`` is hybrid, full_text or semantic (short for that key of ``retrieve``). Times in ``filters`` may be datetime
+    objects; those without a time zone are taken as UTC. ``extra`` has further fields of the request as they are.
     """
 
-    namespace: str | None
-    namespaces: Iterable[str] | str | None
     top_k: int | None
     filters: Mapping[str, Any] | None
     method: str | None
@@ -50,6 +47,29 @@ class QueryKeywords(TypedDict, total=False):
     context: Mapping[str, Any] | None
     trace: bool | None
     extra: Mapping[str, Any] | None
+
+
+class QueryKeywords(SettingKeywords, total=False):
+    """What the body of a query is made of, beside the text. ``namespace`` and ``namespaces`` are the same thing, and one of
+    them is needed."""
+
+    namespace: str | None
+    namespaces: Iterable[str] | str | None
+
+
+class AskKeywords(QueryKeywords, total=False):
+    """Everything that ``query`` takes beside the text."""
+
+    timeout: float | None
+    request_id: str | None
+    fresh: bool
+
+
+class BoundKeywords(SettingKeywords, total=False):
+    """What may be settled for all queries over the same namespaces. ``timeout`` in seconds, for one query."""
+
+    timeout: float | None
+    fresh: bool
 
 
 Told = Callable[[Ingestion], None]

@@ -8,6 +8,8 @@ from typing import Any
 from chordwise.documents import plain
 from chordwise.errors import InvalidInput
 
+_LONGEST_ID = 128  # the server makes an id of its own in place of a longer one
+
 
 def query_body(
     text: str,
@@ -47,3 +49,18 @@ def query_body(
         **(extra or {}),
     }
     return {name: value for name, value in body.items() if value is not None}
+
+
+def query_headers(request_id: str | None, *, fresh: bool) -> dict[str, str]:
+    """What a query is sent with. Raises InvalidInput for a ``request_id`` that no header can hold."""
+    headers = {"Cache-Control": "no-cache"} if fresh else {}
+    if request_id is None:
+        return headers
+    if not (
+        0 < len(request_id) <= _LONGEST_ID
+        and request_id.isascii()
+        and request_id.isprintable()
+        and " " not in request_id
+    ):
+        raise InvalidInput(f"a request id has 1 to {_LONGEST_ID} visible ASCII characters")
+    return {**headers, "X-Request-ID": request_id}

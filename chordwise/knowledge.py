@@ -1,0 +1,133 @@
+"""What a team or an agent is bound to: namespaces, how they are searched, and what of them may be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Self
+
+from chordwise.asker import listed
+from chordwise.errors import InvalidInput
+from chordwise.options import AskKeywords
+
+_METHODS: Final = ("hybrid", "full_text", "semantic")
+_MOST: Final = 50  # passages that a model may ask for: its context is not endless
+
+
+class Knowledge:
+    """Namespaces with the retrieval settings and filters that hold for every search in them.
+
+    ``retrieve`` has ``top_k``, ``method``, ``score_threshold``, ``rerank`` and what else ``retrieve`` of a query may hold;
+    a search may ask for others. ``filters`` are those of a query; a search may add to them, and not change them.
+    Raises InvalidInput without a namespace.
+    """
+
+    def __init__(
+        self,
+        namespaces: Iterable[str] | str,
+        *,
+        retrieve: Mapping[str, Any] | None = None,
+        filters: Mapping[str, Any] | None = None,
+        profile: str | None = None,
+    ) -> None:
+        self.namespaces = listed(namespaces)
+        self.retrieve, self.filters = dict(retrieve or {}), dict(filters or {})
+        self.profile = profile
+
+    def within(self, namespaces: Iterable[str] | str) -> Self:
+        """The same over some of its namespaces: an agent's share of what its team is bound to. Raises InvalidInput for
+        one that is not bound."""
+        return type(self)(self._chosen(namespaces), retrieve=self.retrieve, filters=self.filters, profile=self.profile)
+
+    def asked(self, query: object, namespaces: object, retrieve: object, filters: object) -> AskKeywords:
+        """What a search asks the client for. Raises InvalidInput for arguments that are none."""
+        if not isinstance(query, str) or not query.strip():
+            raise InvalidInput("query must say what is looked for")
+        settings = {**self.retrieve, **_mapping("retrieve", retrieve)}
+        top_k, rerank = settings.pop("top_k", None), settings.pop("rerank", None)
+        wanted = AskKeywords(
+            namespaces=self._chosen(namespaces),
+            top_k=top_k,
+            rerank=rerank if isinstance(rerank, bool) else None,
+            retrieve=settings or None,
+            filters=_narrowed(self.filters, _mapping("filters", filters)) or None,
+            profile=self.profile,
+        )
+        if isinstance(rerank, Mapping):
+            wanted["extra"] = {"rerank": dict(rerank)}
+        return wanted
+
+    def _chosen(self, namespaces: object) -> tuple[str, ...]:
+        if not namespaces:
+            return self.namespaces
+        if not isinstance(namespaces, str | Iterable):
+            raise InvalidInput("namespaces must be a list of names")
+        chosen = listed(namespaces)
+        if others := [name for name in chosen if name not in self.namespaces]:
+            raise InvalidInput(f"{', '.join(others)} cannot be searched here, only {', '.join(self.namespaces)}")
+        return chosen
+
+
+def tool_schema(knowledge: Knowledge) -> dict[str, Any]:
+    """The arguments of a search as a JSON schema; ``namespaces`` is among them only where there is a choice."""
+    several = {
+        "namespaces": {
+            "type": "array",
+            "items": {"type": "string", "enum": list(knowledge.namespaces)},
+            "description": "Search only these; leave it out for all.",
+        }
+    }
+    return {
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "description": "What to look for, as a question or keywords."},
+            **(several if len(knowledge.namespaces) > 1 else {}),
+            "retrieve": {
+                "type": "object",
+                "description": "How to search; leave it out unless the first search did not help.",
+                "properties": {
+                    "top_k": {"type": "integer", "minimum": 1, "maximum": _MOST},
+                    "method": {"type": "string", "enum": list(_METHODS)},
+                    "score_threshold": {"type": "number", "minimum": 0, "maximum": 1},
+                    "rerank": {"type": "boolean"},
+                },
+                "additionalProperties": False,
+            },
+            "filters": {
+                "type": "object",
+                "description": "What the documents must be like.",
+                "properties": {
+                    "type": {"type": "string"},
+                    "tags": {"type": "array", "items": {"type": "string"}, "description": "All of them."},
+                    "author": {"type": "string"},
+                    "start": {"type": "string", "description": "Published at or after, RFC 3339."},
+                    "end": {"type": "string", "description": "Published at or before, RFC 3339."},
+                    "metadata": {"type": "object"},
+                },
+                "additionalProperties": False,
+            },
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    }
+
+
+def _mapping(name: str, value: object) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"{name} must be an object")
+    return {str(key): each for key, each in value.items() if each is not None}
+
+
+def _narrowed(bound: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Both, where they do not concern the same; of ``tags``, and of keys of ``metadata``, all; else what is bound."""
+    both = {**asked, **bound}
+    if "tags" in bound and "tags" in asked:
+        both["tags"] = list(dict.fromkeys([*_tags(bound["tags"]), *_tags(asked["tags"])]))
+    if isinstance(bound.get("metadata"), Mapping) and isinstance(asked.get("metadata"), Mapping):
+        both["metadata"] = {**asked["metadata"], **bound["metadata"]}
+    return both
+
+
+def _tags(value: Any) -> list[Any]:
+    return [value] if isinstance(value, str) else list(value) if isinstance(value, Iterable) else [value]
