@@ -12,6 +12,7 @@ from chordwise.archive import Manifest
 from chordwise.async_client import AsyncChordwise
 from chordwise.chunk_results import Chunk, ChunkResult, Preview, PreviewedChunk
 from chordwise.client import Chordwise
+from chordwise.configuring import ApiSource, Dictionary, Experiment, TriedSource
 from chordwise.documents import Document
 from chordwise.entities import EntityState
 from chordwise.errors import (
@@ -26,13 +27,16 @@ from chordwise.errors import (
 )
 from chordwise.examples import BookFlaw, BookStatistics, ExamplesImport, ExampleStatistics, ExamplesVerification
 from chordwise.explaining import Difference, Dropped, Replay, Stage, Trace, WhyNot
+from chordwise.extras import MissingExtra
 from chordwise.feedback import ArmResult, Feedback, JudgedText
 from chordwise.following import JobEvent
 from chordwise.generations import DocumentGenerations, GenerationInfo
+from chordwise.governing import AuditEntry, JobItem, NamespaceDeletion, TenantErasure
 from chordwise.hooks import Delivery, NotGenuine, Webhook, verify_webhook
 from chordwise.letters import DeadLetter, PayloadReference
 from chordwise.portability import Imported
-from chordwise.profiles import Profile
+from chordwise.profiles import Profile, ProfileVersion
+from chordwise.querying import PendingQuery
 from chordwise.quotas import Quota, Quotas
 from chordwise.results import (
     Alignment,
@@ -59,8 +63,10 @@ __version__ = CLIENT_VERSION
 
 __all__ = [
     "Alignment",
+    "ApiSource",
     "ArmResult",
     "AsyncChordwise",
+    "AuditEntry",
     "BookFlaw",
     "BookStatistics",
     "Chordwise",
@@ -73,6 +79,7 @@ __all__ = [
     "DeadLetter",
     "Delivery",
     "Dependency",
+    "Dictionary",
     "Difference",
     "Document",
     "DocumentGenerations",
@@ -83,6 +90,7 @@ __all__ = [
     "ExampleStatistics",
     "ExamplesImport",
     "ExamplesVerification",
+    "Experiment",
     "Feedback",
     "GenerationInfo",
     "Health",
@@ -94,17 +102,22 @@ __all__ = [
     "Job",
     "JobError",
     "JobEvent",
+    "JobItem",
     "JudgedText",
     "Manifest",
+    "MissingExtra",
     "NamespaceAlignment",
+    "NamespaceDeletion",
     "NamespaceInfo",
     "NotConfigured",
     "NotGenuine",
     "PayloadReference",
+    "PendingQuery",
     "Preview",
     "PreviewedChunk",
     "ProblemError",
     "Profile",
+    "ProfileVersion",
     "QueryFailed",
     "QueryResult",
     "Quota",
@@ -113,8 +126,10 @@ __all__ = [
     "Rerank",
     "Stage",
     "Stats",
+    "TenantErasure",
     "Timeout",
     "Trace",
+    "TriedSource",
     "UnexpectedAnswer",
     "Webhook",
     "WhyNot",

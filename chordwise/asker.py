@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from collections.abc import Iterable
 from typing import Unpack
-from weakref import WeakKeyDictionary
 
 from chordwise.async_client import AsyncChordwise
 from chordwise.client import Chordwise
@@ -35,7 +35,9 @@ class Asker:
         self._async_client = async_client
         self._url, self._api_key, self._timeout_s = url, api_key, timeout
         self._own: Chordwise | None = None
-        self._own_by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncChordwise] = WeakKeyDictionary()
+        self._own_by_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncChordwise] = (
+            weakref.WeakKeyDictionary()
+        )
         self._making = threading.Lock()
 
     def ask(self, text: str, **options: Unpack[AskKeywords]) -> QueryResult:
@@ -71,6 +73,7 @@ class Asker:
         with self._making:
             if self._own is None:
                 self._own = Chordwise(self._url, self._api_key, self._timeout_s)
+                weakref.finalize(self, self._own.close)  # nobody closes what a framework made
             return self._own
 
     def _for_this_loop(self) -> AsyncChordwise:

@@ -13,6 +13,7 @@ import httpx
 from chordwise.archive import Manifest
 from chordwise.chunks import AsyncChunkMethods
 from chordwise.config import from_environment
+from chordwise.configuring import AsyncConfigureMethods
 from chordwise.documents import IngestOptions
 from chordwise.entities import EntityState
 from chordwise.examples import ExamplesImport, ExampleStatistics, ExamplesVerification
@@ -21,6 +22,7 @@ from chordwise.feedback import AsyncFeedbackMethods
 from chordwise.files import FoundFile
 from chordwise.following import Follower, JobEvent
 from chordwise.generations import DocumentGenerations
+from chordwise.governing import AsyncGovernMethods
 from chordwise.hooks import Delivery, Webhook
 from chordwise.letters import DeadLetter
 from chordwise.migrations import EmbeddingMigration
@@ -29,6 +31,7 @@ from chordwise.options import DeadLetterFilters, FileKeywords, IngestKeywords, Q
 from chordwise.portability import Imported
 from chordwise.profiles import AsyncProfileMethods
 from chordwise.queries import query_body
+from chordwise.querying import AsyncQueryMethods
 from chordwise.quotas import Quotas
 from chordwise.results import Alignment, DocumentInfo, Health, Ingestion, Job, NamespaceInfo, QueryResult
 from chordwise.retries import PATIENT, RetryPolicy
@@ -38,7 +41,15 @@ from chordwise.usage import UsageReport
 T = TypeVar("T")
 
 
-class AsyncChordwise(AsyncChunkMethods, AsyncExplainMethods, AsyncFeedbackMethods, AsyncProfileMethods):
+class AsyncChordwise(
+    AsyncChunkMethods,
+    AsyncConfigureMethods,
+    AsyncExplainMethods,
+    AsyncFeedbackMethods,
+    AsyncGovernMethods,
+    AsyncProfileMethods,
+    AsyncQueryMethods,
+):
     """``Chordwise`` for asyncio: the same methods, arguments, results and errors, to be awaited.
 
     For one event loop; use ``async with``, or close it. Files are read while the loop waits, so hand large ones to

@@ -13,6 +13,7 @@ import httpx
 from chordwise.archive import Manifest
 from chordwise.chunks import ChunkMethods
 from chordwise.config import from_environment
+from chordwise.configuring import ConfigureMethods
 from chordwise.documents import IngestOptions
 from chordwise.entities import EntityState
 from chordwise.examples import ExamplesImport, ExampleStatistics, ExamplesVerification
@@ -21,6 +22,7 @@ from chordwise.feedback import FeedbackMethods
 from chordwise.files import FoundFile
 from chordwise.following import Follower, JobEvent
 from chordwise.generations import DocumentGenerations
+from chordwise.governing import GovernMethods
 from chordwise.hooks import Delivery, Webhook
 from chordwise.letters import DeadLetter
 from chordwise.migrations import EmbeddingMigration
@@ -29,6 +31,7 @@ from chordwise.options import DeadLetterFilters, FileKeywords, IngestKeywords, Q
 from chordwise.portability import Imported
 from chordwise.profiles import ProfileMethods
 from chordwise.queries import query_body
+from chordwise.querying import QueryMethods
 from chordwise.quotas import Quotas
 from chordwise.results import Alignment, DocumentInfo, Health, Ingestion, Job, NamespaceInfo, QueryResult
 from chordwise.retries import PATIENT, RetryPolicy
@@ -38,7 +41,9 @@ from chordwise.usage import UsageReport
 T = TypeVar("T")
 
 
-class Chordwise(ChunkMethods, ExplainMethods, FeedbackMethods, ProfileMethods):
+class Chordwise(
+    ChunkMethods, ConfigureMethods, ExplainMethods, FeedbackMethods, GovernMethods, ProfileMethods, QueryMethods
+):
     """A connection to one Chordwise server with one API key. Safe to share between threads; close it, or use ``with``.
 
     ``url`` and ``api_key`` default to CHORDWISE_URL and CHORDWISE_API_KEY. ``timeout`` is in seconds, for one request

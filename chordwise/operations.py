@@ -12,23 +12,26 @@ from typing import Any, TypeVar, overload
 from urllib.parse import quote
 
 from chordwise.chunks import ChunkOperations
+from chordwise.configuring import ConfigureOperations
 from chordwise.control import ControlOperations
 from chordwise.decoding import decode
 from chordwise.documents import Document, IngestOptions, document_at, document_batches, is_url
 from chordwise.entities import EntityOperations
-from chordwise.errors import ChordwiseError, InvalidInput, ProblemError, QueryFailed, Timeout, UnexpectedAnswer
+from chordwise.errors import ChordwiseError, InvalidInput, ProblemError, UnexpectedAnswer
 from chordwise.examples import ExampleOperations
 from chordwise.explaining import ExplainOperations
 from chordwise.feedback import FeedbackOperations
 from chordwise.files import FoundFile, file_batches, find_files, read_documents
 from chordwise.generations import GenerationOperations
+from chordwise.governing import GovernOperations
 from chordwise.hooks import WebhookOperations
 from chordwise.migrations import MigrationOperations
 from chordwise.options import Told
 from chordwise.portability import PortabilityOperations
 from chordwise.profiles import ProfileOperations
-from chordwise.queries import query_headers
+from chordwise.querying import LONGEST_HOLD_S, QueryOperations
 from chordwise.quotas import Quotas
+from chordwise.requesting import as_content
 from chordwise.results import (
     Alignment,
     DocumentInfo,
@@ -36,21 +39,17 @@ from chordwise.results import (
     Ingestion,
     Job,
     NamespaceInfo,
-    QueryResult,
     together,
 )
 from chordwise.retries import PATIENT, RetryPolicy, exchange
-from chordwise.transport import Answer, Call, Pause, Steps, encode
+from chordwise.transport import Answer, Call, Steps
 from chordwise.usage import UsageOperations
 
 T = TypeVar("T")
 Params = tuple[tuple[str, str], ...]
 Ingestible = Document | Mapping[str, Any] | str | Path
 
-LONGEST_HOLD_S = 10.0  # how long one request asks the server to wait for a job or a query
 WATCHED_HOLD_S = 1.0  # the same when someone watches the progress
-SHORTEST_ROUND_S = 0.25  # between two looks, should the server answer at once instead of waiting
-_UNFINISHED = frozenset({"queued", "running"})
 
 
 def with_urls(things: Iterable[Ingestible] | Ingestible, url: str | Iterable[str] | None) -> Iterable[Ingestible]:
@@ -65,15 +64,18 @@ def with_urls(things: Iterable[Ingestible] | Ingestible, url: str | Iterable[str
 
 class Operations(
     ChunkOperations,
+    ConfigureOperations,
     ControlOperations,
     EntityOperations,
     ExampleOperations,
     ExplainOperations,
     FeedbackOperations,
     GenerationOperations,
+    GovernOperations,
     MigrationOperations,
     PortabilityOperations,
     ProfileOperations,
+    QueryOperations,
     UsageOperations,
     WebhookOperations,
 ):
@@ -182,40 +184,6 @@ class Operations(
                     yield from self._next_round(began, deadline, f"job {jobs[place].job_id}", jobs[place].status)
         return Ingestion(jobs=tuple(jobs)) if several else jobs[0]
 
-    def _next_round(self, began: float, deadline: float, what: str, status: str) -> Steps[None]:
-        now = self._clock()
-        if now >= deadline:
-            raise Timeout(f"{what} is still {status}; it goes on without being waited for")
-        if now - began < SHORTEST_ROUND_S:
-            yield Pause(seconds=min(SHORTEST_ROUND_S, deadline - now))
-
-    def query(
-        self, body: Mapping[str, Any], *, timeout_s: float | None, request_id: str | None = None, fresh: bool = False
-    ) -> Steps[QueryResult]:
-        """Ask, and wait for the answer; see ``Chordwise.query``."""
-        patience_s = self._timeout_s if timeout_s is None else timeout_s
-        deadline = self._clock() + patience_s
-        hold_s = math.ceil(min(LONGEST_HOLD_S, patience_s))
-        call = Call(
-            method="POST",
-            path="/v1/queries",
-            headers={"Prefer": f"wait={hold_s}", **query_headers(request_id, fresh=fresh)},
-            content=_body(body),
-            hold_s=hold_s,
-        )
-        began = self._clock()
-        answer = yield from exchange(call, self._policy, deadline=deadline, clock=self._clock)
-        while True:
-            said = answer.json()
-            status = said.get("status") if isinstance(said, dict) else None
-            if status not in _UNFINISHED:
-                return _result(said, status)
-            query_id = str(said.get("query_id"))
-            yield from self._next_round(began, deadline, f"query {query_id}", str(status))
-            began = self._clock()
-            hold_s = math.ceil(min(LONGEST_HOLD_S, deadline - began))
-            answer = yield from self._get(f"/v1/queries/{_segment(query_id)}", hold_s=max(0, hold_s))
-
     def jobs(self, *, limit: int | None) -> Steps[list[Job]]:
         """The latest jobs, newest first as the server lists them."""
         return self._listed(Job, "/v1/jobs", (), limit)
@@ -240,7 +208,7 @@ class Operations(
 
     def verify(self, namespaces: Iterable[str] | None, *, repair: bool, timeout_s: float) -> Steps[Alignment]:
         """Compare the two stores; it looks at every chunk, so it may take ``timeout_s``."""
-        content = _body({"namespaces": None if namespaces is None else list(namespaces), "repair": repair})
+        content = as_content({"namespaces": None if namespaces is None else list(namespaces), "repair": repair})
         call = Call(method="POST", path="/v1/verify", content=content, hold_s=max(0.0, timeout_s - self._timeout_s))
         answer = yield from exchange(call, self._policy, clock=self._clock)
         return decode(Alignment, answer.json())
@@ -285,29 +253,9 @@ class Operations(
         return exchange(call, PATIENT if patient else self._policy, clock=self._clock)
 
 
-def _result(said: Any, status: object) -> QueryResult:
-    if status == "succeeded":
-        return decode(QueryResult, said)
-    if not isinstance(status, str):
-        raise UnexpectedAnswer("the answer to a query has no status")
-    error = said.get("error")
-    reason = error.get("detail") if isinstance(error, dict) else error
-    query_id = str(said.get("query_id"))
-    raise QueryFailed(
-        f"query {query_id} {status}" + (f": {reason}" if reason else ""), query_id=query_id, status=status
-    )
-
-
 def _once() -> dict[str, str]:
     """What lets the server recognise a repeated request."""
     return {"Idempotency-Key": str(uuid.uuid4())}
-
-
-def _body(value: Mapping[str, Any]) -> bytes:
-    try:
-        return encode(value)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"the request is not JSON: {error}") from error
 
 
 def _segment(identifier: str) -> str:

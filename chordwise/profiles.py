@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
 from chordwise.decoding import Result, decode
 from chordwise.errors import InvalidInput
-from chordwise.retries import RetryPolicy, exchange
+from chordwise.requesting import Requesting, entries, segment
+from chordwise.retries import exchange
 from chordwise.transport import Answer, Call, Steps, encode
+
+_PATH = "/v1/profiles"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +32,44 @@ class Profile(Result):
     plan: Mapping[str, Any] = field(default_factory=dict)
 
 
-class ProfileOperations:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileVersion(Result):
+    """One version of a profile, as it was stored."""
+
+    config_version: int
+    config: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+    created_by: str = ""
+    created_at: datetime | None = None
+
+
+class ProfileOperations(Requesting):
     """The part of ``Operations`` that reads and stores profiles."""
 
-    _policy: RetryPolicy
-    _clock: Callable[[], float]
+    def profiles(self) -> Steps[list[Profile]]:
+        """Every profile."""
+        return entries(Profile, (yield from self._request("GET", _PATH)).json(), _PATH)
+
+    def profile_versions(self, name: str) -> Steps[list[ProfileVersion]]:
+        """Every version of a profile."""
+        path = f"{_PATH}/{segment(name)}/versions"
+        return entries(ProfileVersion, (yield from self._request("GET", path)).json(), path)
+
+    def activate_profile(self, name: str, version: int, *, share: float) -> Steps[Profile]:
+        """Choose a version."""
+        body = {"version": version, "share": share}
+        return decode(
+            Profile, (yield from self._request("POST", f"{_PATH}/{segment(name)}/activate", body=body)).json()
+        )
+
+    def rollback_profile(self, name: str) -> Steps[Profile]:
+        """Go back. Sent twice it would go back twice, so it is not repeated."""
+        answer = yield from self._request("POST", f"{_PATH}/{segment(name)}/rollback", safe=False)
+        return decode(Profile, answer.json())
+
+    def delete_profile(self, name: str) -> Steps[None]:
+        """Remove what was stored of a profile."""
+        yield from self._request("DELETE", f"{_PATH}/{segment(name)}")
 
     def profile(self, name: str) -> Steps[Profile]:
         """One profile."""
@@ -69,6 +106,28 @@ class ProfileMethods:
         found: Profile = self._run(self._operations.store_profile(name, config, note=note, share=share))
         return found
 
+    def profiles(self) -> list[Profile]:
+        """Every profile, built-in ones included; ``config`` and ``plan`` are told by ``profile``."""
+        return list(self._run(self._operations.profiles()))
+
+    def profile_versions(self, name: str) -> list[ProfileVersion]:
+        """Every version of a profile, the newest first."""
+        return list(self._run(self._operations.profile_versions(name)))
+
+    def activate_profile(self, name: str, version: int, *, share: float = 1.0) -> Profile:
+        """Choose the version that queries get; a ``share`` below 1 tries it beside the active one."""
+        found: Profile = self._run(self._operations.activate_profile(name, version, share=share))
+        return found
+
+    def rollback_profile(self, name: str) -> Profile:
+        """End a trial, or go back to the version from before; ProblemError with status 409 if there is none."""
+        found: Profile = self._run(self._operations.rollback_profile(name))
+        return found
+
+    def delete_profile(self, name: str) -> None:
+        """Remove every stored version; a built-in profile is as it was built in again."""
+        self._run(self._operations.delete_profile(name))
+
 
 class AsyncProfileMethods:
     """The methods of ``AsyncChordwise`` for profiles."""
@@ -87,3 +146,25 @@ class AsyncProfileMethods:
         """See ``Chordwise.store_profile``."""
         found: Profile = await self._run(self._operations.store_profile(name, config, note=note, share=share))
         return found
+
+    async def profiles(self) -> list[Profile]:
+        """See ``Chordwise.profiles``."""
+        return list(await self._run(self._operations.profiles()))
+
+    async def profile_versions(self, name: str) -> list[ProfileVersion]:
+        """See ``Chordwise.profile_versions``."""
+        return list(await self._run(self._operations.profile_versions(name)))
+
+    async def activate_profile(self, name: str, version: int, *, share: float = 1.0) -> Profile:
+        """See ``Chordwise.activate_profile``."""
+        found: Profile = await self._run(self._operations.activate_profile(name, version, share=share))
+        return found
+
+    async def rollback_profile(self, name: str) -> Profile:
+        """See ``Chordwise.rollback_profile``."""
+        found: Profile = await self._run(self._operations.rollback_profile(name))
+        return found
+
+    async def delete_profile(self, name: str) -> None:
+        """See ``Chordwise.delete_profile``."""
+        await self._run(self._operations.delete_profile(name))

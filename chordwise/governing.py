@@ -1,0 +1,192 @@
+"""Looking at single things, taking whole ones away, and seeing who did what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from chordwise.decoding import Result, decode
+from chordwise.hooks import Webhook
+from chordwise.requesting import Requesting, segment
+from chordwise.results import DocumentInfo, Job
+from chordwise.transport import Steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobItem(Result):
+    """One document of a job. ``outcome``: what it came to, None before it has ended; ``code`` and ``detail``: why it failed;
+    ``ordinal`` counts from 0 in the order they were sent."""
+
+    ordinal: int
+    status: str = "queued"
+    stage: str = ""
+    document_id: str | None = None
+    outcome: str | None = None
+    chunks: int = 0
+    reused: int = 0
+    attempts: int = 0
+    code: str | None = None
+    detail: str | None = None
+    pointer: str | None = None
+    updated_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceDeletion(Result):
+    """How much went with a namespace."""
+
+    namespace: str
+    documents: int = 0
+    generations: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantErasure(Result):
+    """Rows that went, by store and table; ``remaining`` is what a recount finds, empty once nothing is left."""
+
+    tenant_id: str
+    erased: Mapping[str, int] = field(default_factory=dict)
+    remaining: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry(Result):
+    """One search or one write: who (``actor``), what (``action``), and the first hundred ``ids`` of ``count``."""
+
+    audit_id: str
+    at: datetime
+    action: str = ""
+    actor: Mapping[str, Any] = field(default_factory=dict)
+    request_id: str = ""
+    namespaces: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    count: int = 0
+    status: str = ""
+    query_hash: str | None = None
+    query_text: str | None = None
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+class GovernOperations(Requesting):
+    """The part of ``Operations`` that looks, takes away and accounts."""
+
+    def document(self, document_id: str, *, namespace: str) -> Steps[DocumentInfo]:
+        """One document."""
+        path = f"/v1/documents/{segment(document_id)}"
+        return decode(DocumentInfo, (yield from self._request("GET", path, params={"namespace": namespace})).json())
+
+    def job_items(self, job: Job | str, *, status: str | None, limit: int | None) -> Steps[list[JobItem]]:
+        """The documents of a job."""
+        job_id = job if isinstance(job, str) else job.job_id
+        return self._pages(JobItem, f"/v1/jobs/{segment(job_id)}/items", {"status": status}, limit=limit)
+
+    def webhook(self, webhook_id: str) -> Steps[Webhook]:
+        """One endpoint."""
+        return decode(Webhook, (yield from self._request("GET", f"/v1/webhooks/{segment(webhook_id)}")).json())
+
+    def delete_namespace(self, namespace: str) -> Steps[NamespaceDeletion]:
+        """A namespace with all that is in it. Asked again, it goes on."""
+        answer = yield from self._request("DELETE", f"/v1/namespaces/{segment(namespace)}")
+        return decode(NamespaceDeletion, answer.json())
+
+    def erase_tenant(self, tenant_id: str) -> Steps[TenantErasure]:
+        """Everything a tenant has. Asked again, it goes on."""
+        return decode(TenantErasure, (yield from self._request("DELETE", f"/v1/tenants/{segment(tenant_id)}")).json())
+
+    def audit(self, asked: Mapping[str, Any], *, limit: int | None) -> Steps[list[AuditEntry]]:
+        """Rows of the audit."""
+        return self._pages(AuditEntry, "/v1/audit", asked, limit=limit)
+
+
+class GovernMethods:
+    """The methods of ``Chordwise`` that look, take away and account."""
+
+    _operations: GovernOperations
+    _run: Callable[[Steps[Any]], Any]
+
+    def document(self, document_id: str, *, namespace: str) -> DocumentInfo:
+        """A document as it is listed; one that is not there raises ProblemError with status 404."""
+        found: DocumentInfo = self._run(self._operations.document(document_id, namespace=namespace))
+        return found
+
+    def job_items(self, job: Job | str, *, status: str | None = None, limit: int | None = 100) -> list[JobItem]:
+        """The documents of a job, each with what became of it; ``limit`` None for all."""
+        found: list[JobItem] = self._run(self._operations.job_items(job, status=status, limit=limit))
+        return found
+
+    def webhook(self, webhook_id: str) -> Webhook:
+        """One endpoint that is told how jobs end."""
+        found: Webhook = self._run(self._operations.webhook(webhook_id))
+        return found
+
+    def delete_namespace(self, namespace: str) -> NamespaceDeletion:
+        """Take a namespace away with all its documents, also those on their way."""
+        found: NamespaceDeletion = self._run(self._operations.delete_namespace(namespace))
+        return found
+
+    def erase_tenant(self, tenant_id: str) -> TenantErasure:
+        """Erase everything that a tenant has, in every store. Takes the operator's key."""
+        found: TenantErasure = self._run(self._operations.erase_tenant(tenant_id))
+        return found
+
+    def audit(
+        self,
+        *,
+        action: str | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        limit: int | None = 100,
+    ) -> list[AuditEntry]:
+        """Who searched and who wrote, the newest first; ``limit`` None for all. Takes a key with the scope admin."""
+        found: list[AuditEntry] = self._run(
+            self._operations.audit({"action": action, "since": since, "until": until}, limit=limit)
+        )
+        return found
+
+
+class AsyncGovernMethods:
+    """The methods of ``AsyncChordwise`` that look, take away and account."""
+
+    _operations: GovernOperations
+    _run: Callable[[Steps[Any]], Coroutine[Any, Any, Any]]
+
+    async def document(self, document_id: str, *, namespace: str) -> DocumentInfo:
+        """See ``Chordwise.document``."""
+        found: DocumentInfo = await self._run(self._operations.document(document_id, namespace=namespace))
+        return found
+
+    async def job_items(self, job: Job | str, *, status: str | None = None, limit: int | None = 100) -> list[JobItem]:
+        """See ``Chordwise.job_items``."""
+        found: list[JobItem] = await self._run(self._operations.job_items(job, status=status, limit=limit))
+        return found
+
+    async def webhook(self, webhook_id: str) -> Webhook:
+        """See ``Chordwise.webhook``."""
+        found: Webhook = await self._run(self._operations.webhook(webhook_id))
+        return found
+
+    async def delete_namespace(self, namespace: str) -> NamespaceDeletion:
+        """See ``Chordwise.delete_namespace``."""
+        found: NamespaceDeletion = await self._run(self._operations.delete_namespace(namespace))
+        return found
+
+    async def erase_tenant(self, tenant_id: str) -> TenantErasure:
+        """See ``Chordwise.erase_tenant``."""
+        found: TenantErasure = await self._run(self._operations.erase_tenant(tenant_id))
+        return found
+
+    async def audit(
+        self,
+        *,
+        action: str | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        limit: int | None = 100,
+    ) -> list[AuditEntry]:
+        """See ``Chordwise.audit``."""
+        found: list[AuditEntry] = await self._run(
+            self._operations.audit({"action": action, "since": since, "until": until}, limit=limit)
+        )
+        return found

@@ -1,0 +1,160 @@
+"""Asking, with the answer awaited or fetched later."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Unpack
+
+from chordwise.decoding import Result, decode
+from chordwise.errors import QueryFailed, Timeout, UnexpectedAnswer
+from chordwise.options import QueryKeywords
+from chordwise.queries import query_body, query_headers
+from chordwise.requesting import Requesting, as_content, segment
+from chordwise.results import QueryResult
+from chordwise.retries import exchange
+from chordwise.transport import Call, Pause, Steps
+
+LONGEST_HOLD_S: Final = 10.0  # how long one request asks the server to wait for a job or a query
+SHORTEST_ROUND_S: Final = 0.25  # between two looks, should the server answer at once instead of waiting
+_UNFINISHED = frozenset({"queued", "running"})
+_PATH = "/v1/queries"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingQuery(Result):
+    """A query that was sent and is answered by itself; ``query_result`` fetches the answer."""
+
+    query_id: str
+    status: str = "queued"
+
+
+class QueryOperations(Requesting):
+    """The part of ``Operations`` that asks."""
+
+    _timeout_s: float
+
+    def query(
+        self, body: Mapping[str, Any], *, timeout_s: float | None, request_id: str | None = None, fresh: bool = False
+    ) -> Steps[QueryResult]:
+        """Ask, and wait for the answer; see ``Chordwise.query``."""
+        patience_s = self._timeout_s if timeout_s is None else timeout_s
+        deadline = self._clock() + patience_s
+        hold_s = math.ceil(min(LONGEST_HOLD_S, patience_s))
+        headers = {"Prefer": f"wait={hold_s}", **query_headers(request_id, fresh=fresh)}
+        call = Call(method="POST", path=_PATH, headers=headers, content=as_content(body), hold_s=hold_s)
+        began = self._clock()
+        answer = yield from exchange(call, self._policy, deadline=deadline, clock=self._clock)
+        return (yield from self._awaited(answer.json(), began, deadline))
+
+    def submit_query(self, body: Mapping[str, Any], *, request_id: str | None, fresh: bool) -> Steps[PendingQuery]:
+        """Ask, and wait for nothing."""
+        headers = {"Prefer": "respond-async", **query_headers(request_id, fresh=fresh)}
+        return decode(PendingQuery, (yield from self._request("POST", _PATH, body=body, headers=headers)).json())
+
+    def query_result(self, query: PendingQuery | QueryResult | str, *, timeout_s: float | None) -> Steps[QueryResult]:
+        """The answer to a query that was sent before."""
+        deadline = self._clock() + (self._timeout_s if timeout_s is None else timeout_s)
+        began = self._clock()
+        return (yield from self._awaited((yield from self._look(_id(query), began, deadline)), began, deadline))
+
+    def cancel_query(self, query: PendingQuery | QueryResult | str) -> Steps[None]:
+        """Stop a query, or forget its answer."""
+        yield from self._request("DELETE", f"{_PATH}/{segment(_id(query))}")
+
+    def _awaited(self, said: Any, began: float, deadline: float) -> Steps[QueryResult]:
+        """Look until the query has ended. ``began`` is when the last look did."""
+        while True:
+            status = said.get("status") if isinstance(said, dict) else None
+            if status not in _UNFINISHED:
+                return _result(said, status)
+            query_id = str(said.get("query_id"))
+            yield from self._next_round(began, deadline, f"query {query_id}", str(status))
+            began = self._clock()
+            said = yield from self._look(query_id, began, deadline)
+
+    def _look(self, query_id: str, now: float, deadline: float) -> Steps[Any]:
+        hold_s = max(0, math.ceil(min(LONGEST_HOLD_S, deadline - now)))
+        params = (("wait", str(hold_s)),) if hold_s else ()
+        call = Call(method="GET", path=f"{_PATH}/{segment(query_id)}", params=params, hold_s=hold_s)
+        return (yield from exchange(call, self._policy, clock=self._clock)).json()
+
+    def _next_round(self, began: float, deadline: float, what: str, status: str) -> Steps[None]:
+        """Before looking again; raises Timeout once there is no time left for it."""
+        now = self._clock()
+        if now >= deadline:
+            raise Timeout(f"{what} is still {status}; it goes on without being waited for")
+        if now - began < SHORTEST_ROUND_S:
+            yield Pause(seconds=min(SHORTEST_ROUND_S, deadline - now))
+
+
+class QueryMethods:
+    """The methods of ``Chordwise`` for queries whose answers are fetched later."""
+
+    _operations: QueryOperations
+    _run: Callable[[Steps[Any]], Any]
+
+    def submit_query(
+        self, text: str, *, request_id: str | None = None, fresh: bool = False, **options: Unpack[QueryKeywords]
+    ) -> PendingQuery:
+        """Ask as ``query`` does and return at once, with the id under which the answer can be fetched."""
+        steps = self._operations.submit_query(query_body(text, **options), request_id=request_id, fresh=fresh)
+        found: PendingQuery = self._run(steps)
+        return found
+
+    def query_result(self, query: PendingQuery | QueryResult | str, *, timeout: float | None = None) -> QueryResult:
+        """The answer to a query, waited for up to ``timeout`` seconds (default: the client's; 0 only looks).
+
+        Raises Timeout if there is none by then, QueryFailed if there will be none, and ProblemError with status 404 for
+        a query that is forgotten or was cancelled.
+        """
+        found: QueryResult = self._run(self._operations.query_result(query, timeout_s=timeout))
+        return found
+
+    def cancel_query(self, query: PendingQuery | QueryResult | str) -> None:
+        """Stop a query, or forget its answer; ProblemError with status 404 if there is none."""
+        self._run(self._operations.cancel_query(query))
+
+
+class AsyncQueryMethods:
+    """The methods of ``AsyncChordwise`` for queries whose answers are fetched later."""
+
+    _operations: QueryOperations
+    _run: Callable[[Steps[Any]], Coroutine[Any, Any, Any]]
+
+    async def submit_query(
+        self, text: str, *, request_id: str | None = None, fresh: bool = False, **options: Unpack[QueryKeywords]
+    ) -> PendingQuery:
+        """See ``Chordwise.submit_query``."""
+        steps = self._operations.submit_query(query_body(text, **options), request_id=request_id, fresh=fresh)
+        found: PendingQuery = await self._run(steps)
+        return found
+
+    async def query_result(
+        self, query: PendingQuery | QueryResult | str, *, timeout: float | None = None
+    ) -> QueryResult:
+        """See ``Chordwise.query_result``."""
+        found: QueryResult = await self._run(self._operations.query_result(query, timeout_s=timeout))
+        return found
+
+    async def cancel_query(self, query: PendingQuery | QueryResult | str) -> None:
+        """See ``Chordwise.cancel_query``."""
+        await self._run(self._operations.cancel_query(query))
+
+
+def _result(said: Any, status: object) -> QueryResult:
+    if status == "succeeded":
+        return decode(QueryResult, said)
+    if not isinstance(status, str):
+        raise UnexpectedAnswer("the answer to a query has no status")
+    error = said.get("error")
+    reason = error.get("detail") if isinstance(error, dict) else error
+    query_id = str(said.get("query_id"))
+    raise QueryFailed(
+        f"query {query_id} {status}" + (f": {reason}" if reason else ""), query_id=query_id, status=status
+    )
+
+
+def _id(query: PendingQuery | QueryResult | str) -> str:
+    return query if isinstance(query, str) else query.query_id
