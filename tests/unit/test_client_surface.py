@@ -142,7 +142,7 @@ def stub() -> Iterator[GatewayStub]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """What is sent from."""
-    (tmp_path / "a.md").write_text("# a")
+    (tmp_path / "a.json").write_text("[]")
     archive = ArchiveWriter(tmp_path / "made.chordwise", "kb")
     archive.add(b"a part", {"documents": 1, "chunks": 1}, None)
     archive.finish()
@@ -152,8 +152,8 @@ def folder(tmp_path: Path) -> Path:
 def arguments(name: str, folder: Path) -> tuple[list[Any], dict[str, Any]]:
     """The arguments with real paths in them."""
     real: dict[str, Any] = {
-        FILES: [folder / "a.md"],
-        FILE: folder / "a.md",
+        FILES: [folder / "a.json"],
+        FILE: folder / "a.json",
         ARCHIVE: folder / "made.chordwise",
         OUT: folder / f"out-{name}",
     }
