@@ -157,9 +157,17 @@ class Operations(
             raise
         return done
 
-    def job(self, job_id: str, *, hold_s: float = 0.0, patient: bool = False) -> Steps[Job]:
-        """One job as it stands, or as it stands when it ends within ``hold_s``."""
-        answer = yield from self._get(f"/v1/jobs/{_segment(job_id)}", hold_s=hold_s, patient=patient)
+    def job(self, job_id: str, *, deadline: float = math.inf) -> Steps[Job]:
+        """One job as it stands."""
+        call = Call(method="GET", path=f"/v1/jobs/{_segment(job_id)}")
+        answer = yield from exchange(call, self._policy, deadline=deadline, clock=self._clock)
+        return decode(Job, answer.json())
+
+    def _held_job(self, job_id: str, *, hold_s: float, deadline: float) -> Steps[Job]:
+        """One job as it stands when it ends within ``hold_s``, or after that. Outlives a restart of the server."""
+        params = (("wait", f"{hold_s:g}"),) if hold_s else ()
+        call = Call(method="GET", path=f"/v1/jobs/{_segment(job_id)}", params=params, hold_s=hold_s)
+        answer = yield from exchange(call, PATIENT, deadline=deadline, clock=self._clock)
         return decode(Job, answer.json())
 
     @overload
@@ -171,13 +179,16 @@ class Operations(
     def wait(self, target: Any, *, timeout_s: float | None, told: Callable[[Any], None] | None) -> Steps[Any]:
         """Until a job, or every job of an ingestion, is final; see ``Chordwise.wait``."""
         several = isinstance(target, Ingestion)
-        jobs = list(target.jobs) if several else [target if isinstance(target, Job) else (yield from self.job(target))]
         deadline = self._clock() + (math.inf if timeout_s is None else timeout_s)
+        if several:
+            jobs = list(target.jobs)
+        else:
+            jobs = [target if isinstance(target, Job) else (yield from self.job(target, deadline=deadline))]
         for place in range(len(jobs)):
             while not jobs[place].done:
                 began = self._clock()
                 hold_s = max(0, math.ceil(min(WATCHED_HOLD_S if told else LONGEST_HOLD_S, deadline - began)))
-                jobs[place] = yield from self.job(jobs[place].job_id, hold_s=hold_s, patient=True)
+                jobs[place] = yield from self._held_job(jobs[place].job_id, hold_s=hold_s, deadline=deadline)
                 if told:
                     told(Ingestion(jobs=tuple(jobs)) if several else jobs[0])
                 if not jobs[place].done:
@@ -247,10 +258,8 @@ class Operations(
                 break
         return found[:limit]
 
-    def _get(self, path: str, *, params: Params = (), hold_s: float = 0.0, patient: bool = False) -> Steps[Answer]:
-        asked = (*params, ("wait", f"{hold_s:g}")) if hold_s else params
-        call = Call(method="GET", path=path, params=asked, hold_s=hold_s)
-        return exchange(call, PATIENT if patient else self._policy, clock=self._clock)
+    def _get(self, path: str, *, params: Params = ()) -> Steps[Answer]:
+        return exchange(Call(method="GET", path=path, params=params), self._policy, clock=self._clock)
 
 
 def _once() -> dict[str, str]:

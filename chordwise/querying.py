@@ -78,7 +78,7 @@ class QueryOperations(Requesting):
         hold_s = max(0, math.ceil(min(LONGEST_HOLD_S, deadline - now)))
         params = (("wait", str(hold_s)),) if hold_s else ()
         call = Call(method="GET", path=f"{_PATH}/{segment(query_id)}", params=params, hold_s=hold_s)
-        return (yield from exchange(call, self._policy, clock=self._clock)).json()
+        return (yield from exchange(call, self._policy, deadline=deadline, clock=self._clock)).json()
 
     def _next_round(self, began: float, deadline: float, what: str, status: str) -> Steps[None]:
         """Before looking again; raises Timeout once there is no time left for it."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import email.utils
+import math
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chordwise.errors import ChordwiseError, ConnectionFailed, ProblemError, Timeout
 from chordwise.transport import Answer, Call, Outcome, Pause, Steps
 
 _FOREIGN = "something answered with HTTP status {}, but not as Chordwise does; is the address right?"
 _TRY_LATER = frozenset({502, 503, 504})
+_GRACE_S = 2.0  # an answer that the server held until the deadline is still on its way then
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +49,14 @@ PATIENT = RetryPolicy(retries=10)  # about a minute: a restarting server must no
 def exchange(
     call: Call, policy: RetryPolicy, *, deadline: float = float("inf"), clock: Callable[[], float] = time.monotonic
 ) -> Steps[Answer]:
-    """Send ``call``, again if need be, but start nothing after ``deadline``.
+    """Send ``call``, again if need be, but start nothing after ``deadline``, nor wait longer than a moment beyond it.
 
     Raises ProblemError, ConnectionFailed or Timeout.
     """
     attempt = 1
     while True:
-        outcome = yield call
+        left_s = deadline - clock()
+        outcome = yield call if math.isinf(left_s) else replace(call, limit_s=max(0.0, left_s) + _GRACE_S)
         assert outcome is not None
         delay_s = policy.delay_s(call, outcome, attempt)
         if delay_s is None or clock() + delay_s > deadline:

@@ -42,7 +42,8 @@ class FilePart:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """One request. ``hold_s`` is how long the server was asked to hold the answer, ``safe`` whether sending it twice
-    does no harm, ``expects`` which error statuses are ordinary answers here."""
+    does no harm, ``expects`` which error statuses are ordinary answers here. ``limit_s``: how long any wait of it may take
+    at most, for the sake of the caller's deadline."""
 
     method: str
     path: str
@@ -54,6 +55,7 @@ class Call:
     hold_s: float = 0.0
     safe: bool = True
     expects: frozenset[int] = frozenset()
+    limit_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,12 +134,17 @@ def client_arguments(url: str | None, api_key: str | None) -> dict[str, Any]:
 
 def request_arguments(call: Call, timeout_s: float) -> dict[str, Any]:
     """What ``request`` of either httpx client is called with."""
+    limit_s = float("inf") if call.limit_s is None else call.limit_s
     arguments: dict[str, Any] = {
         "method": call.method,
         "url": call.path,
         "params": list(call.params) or None,
         "headers": dict(call.headers),
-        "timeout": httpx.Timeout(timeout_s, read=timeout_s + call.hold_s, connect=min(timeout_s, 10.0)),
+        "timeout": httpx.Timeout(
+            min(timeout_s, limit_s),
+            read=min(timeout_s + call.hold_s, limit_s),
+            connect=min(timeout_s, 10.0, limit_s),
+        ),
     }
     if call.files:
         arguments["files"] = [("file", (part.name, part.content, part.media_type)) for part in call.files]

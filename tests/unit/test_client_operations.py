@@ -161,7 +161,7 @@ class DescribeWait:
         drive = Drive(*[job("running")] * 9, seconds_per_call=2.0)
         with pytest.raises(Timeout, match="job j is still running"):
             drive.run(drive.operations().wait("j", timeout_s=5, told=None))
-        assert [dict(call.params).get("wait") for call in drive.calls] == [None, "5", "3", "1"]
+        assert [dict(call.params).get("wait") for call in drive.calls] == [None, "3", "1"]
 
     def it_outlives_a_restart_of_the_server(self):
         drive = Drive(job("running"), *[REFUSED] * 8, job("succeeded"))
