@@ -17,6 +17,7 @@ from starlette.responses import Response
 
 from api_gateway import openapi, problems
 from api_gateway.context import RequestContext
+from api_gateway.facades import dify
 from api_gateway.gateway import Gateway
 from api_gateway.problems import Problem
 from api_gateway.routes import (
@@ -88,6 +89,7 @@ _ROUTERS = (
     embedding_migrations,
     health,
     openapi,
+    dify,
 )
 
 

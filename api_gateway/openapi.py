@@ -10,6 +10,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 from starlette.responses import HTMLResponse, Response
 
+from api_gateway.facades.dify_wire import DifyRequest
 from api_gateway.readiness import installed_version
 from api_gateway.routes.upkeep import VerifyRequest
 from api_gateway.wire.answers import json_response
@@ -78,6 +79,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
                 ExperimentRequest,
                 WhyNotRequest,
                 QueryReplayRequest,
+                DifyRequest,
             )
         ]
         _, found = models_json_schema(

@@ -72,11 +72,12 @@ async def submit(request: Request, principal: Writer) -> Response:
     """Takes what is valid of the batch. If nothing is, the answer is an error and nothing was stored."""
     gateway = gateway_of(request)
     body = await read_json_body(request, gateway.settings.max_body_bytes)
-    ticket = await gateway.run_heavy(_accept, body, principal, request.state.request_id, gateway)
+    ticket = await gateway.run_heavy(accept_body, body, principal, request.state.request_id, gateway)
     return wire.accepted_response(ticket)
 
 
-def _accept(body: bytes, principal: Principal, request_id: str, gateway: Gateway) -> Ticket:
+def accept_body(body: bytes, principal: Principal, request_id: str, gateway: Gateway) -> Ticket:
+    """Take in the documents of a body. Heavy. Raises Problem, or what intake raises."""
     batch = batch_of(body, principal, request_id, gateway.settings)
     return accept(batch, gateway.resources, ring=dispatch.ring)
 

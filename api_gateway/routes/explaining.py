@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import orjson
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
+from starlette.types import Receive
 
 from api_gateway.auth import Requires
 from api_gateway.gateway import Gateway, gateway_of
@@ -85,18 +86,11 @@ async def explain(request: Request, principal: Reader, query_id: str) -> Respons
     rule that left it out. A query that kept no trace is run once more, as it was asked, on the documents as they are."""
     gateway, known = gateway_of(request), known_id(query_id)
     asked = await read_shape(request, principal, shapes.WhyNotRequest, limit=_MAX_BODY_BYTES)
-    try:
-        chunk_id = ChunkId(str(uuid.UUID(asked.chunk_id)))
-    except ValueError:
-        raise _no_chunk() from None
+    chunk_id = known_chunk_id(asked.chunk_id)
     state = await gateway.run(current_state, principal.tenant_id, known, gateway)
     if state.answer is None:
         raise Problem(409, "query_not_answered", "The query is not answered yet.")
-    found = await _explanation(request, gateway, state.query, chunk_id)
-    if found.get("error") == "chunk_not_found":
-        raise _no_chunk()
-    if "error" in found:
-        raise Problem(503, found["error"], "A store or a channel did not answer, so nothing can be said now.")
+    found = await explanation(gateway, state.query, chunk_id, receive=request.receive)
     return json_response(found)
 
 
@@ -155,8 +149,8 @@ async def _answered(request: Request, gateway: Gateway, query: Query) -> bytes:
     return found.answer
 
 
-async def _explanation(request: Request, gateway: Gateway, query: Query, chunk_id: ChunkId) -> dict[str, Any]:
-    """What a worker found out, once it has."""
+async def explanation(gateway: Gateway, query: Query, chunk_id: ChunkId, *, receive: Receive) -> dict[str, Any]:
+    """What a worker found out, once it has. Raises Problem."""
     queries = gateway.resources.queries(query.tenant_id)
     ticket = uuid.uuid4().hex
 
@@ -165,11 +159,23 @@ async def _explanation(request: Request, gateway: Gateway, query: Query, chunk_i
 
     with gateway.wakes.watch(wake_name("query", query.tenant_id, query.query_id)) as waiter:
         await gateway.run(dispatch.explain, query, chunk_id, ticket, expires_s=_PATIENCE_S)
-        found = await gateway.wakes.until(waiter, look, seconds=_PATIENCE_S, receive=request.receive, look_first=False)
+        found = await gateway.wakes.until(waiter, look, seconds=_PATIENCE_S, receive=receive, look_first=False)
     if found is None:
         raise Problem(503, "not_explained", "No worker found it out in time.", headers={"Retry-After": "2"})
     said: dict[str, Any] = orjson.loads(found)
+    if said.get("error") == "chunk_not_found":
+        raise _no_chunk()
+    if "error" in said:
+        raise Problem(503, said["error"], "A store or a channel did not answer, so nothing can be said now.")
     return said
+
+
+def known_chunk_id(given: str) -> ChunkId:
+    """The id in its usual form. Raises Problem 404 for what can be none."""
+    try:
+        return ChunkId(str(uuid.UUID(given)))
+    except ValueError:
+        raise _no_chunk() from None
 
 
 def _no_chunk() -> Problem:

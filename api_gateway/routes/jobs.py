@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
+from starlette.types import Receive
 
 from api_gateway import cursors
 from api_gateway.auth import Requires
@@ -76,13 +77,15 @@ async def look(request: Request, principal: Reader, job_id: str, wait: Wait = 0)
     gateway = gateway_of(request)
     known = known_id(job_id)
     if wait > 0:
-        await _until_finished(request, principal.tenant_id, known, wait, gateway)
+        await until_finished(principal.tenant_id, known, wait, gateway, receive=request.receive)
     return wire.json_response(wire.job(await gateway.run(view_of, principal.tenant_id, known, gateway)))
 
 
-async def _until_finished(
-    request: Request, tenant_id: TenantId, job_id: JobId, seconds: float, gateway: Gateway
+async def until_finished(
+    tenant_id: TenantId, job_id: JobId, seconds: float, gateway: Gateway, *, receive: Receive
 ) -> None:
+    """Wait for the end of a job, for some seconds. ``receive`` is the request's. Raises ClientDisconnect or Problem."""
+
     def is_finished() -> bool | None:
         with unit_of_work(gateway.resources.mysql) as work:
             finished = JobViews(work.connection, tenant_id).is_finished(job_id)
@@ -92,7 +95,7 @@ async def _until_finished(
         return await gateway.run(is_finished)
 
     with gateway.wakes.watch(wake_name("job", tenant_id, job_id)) as waiter:
-        await gateway.wakes.until(waiter, look_now, seconds=seconds, receive=request.receive)
+        await gateway.wakes.until(waiter, look_now, seconds=seconds, receive=receive)
 
 
 @router.get(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from pipeline.core.conditions import as_sent
 from pipeline.core.confidence import confidence_of
 from pipeline.core.hits import Hit
 from pipeline.core.query import (
@@ -33,7 +34,7 @@ def understood(query: Query) -> UnderstoodQuery:
         query_text=query.query_text,
         namespaces=query.namespaces,
         top_k=query.top_k,
-        filters=filters_as_sent(query.filters),
+        filters=filters_as_sent(query.filters) | (as_sent(query.conditions) if query.conditions else {}),
         method=plan.retrieve.method,
         channels=tuple(query.channels),
         strategy=plan.retrieve.fusion.strategy,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from pipeline.core.conditions import Conditions
 from pipeline.core.decay import Present
 from pipeline.core.plan import Plan
 from pipeline.records import Actor, ChannelName, Filters, Namespace, QueryId, TenantId
@@ -50,6 +51,7 @@ class Query:
     query_text: str
     namespaces: tuple[Namespace, ...]
     filters: Filters = field(default_factory=Filters)
+    conditions: Conditions | None = None  # judged on the hits themselves
     plan: Plan = field(default_factory=Plan)
     created_at: float
     deadline_at: float

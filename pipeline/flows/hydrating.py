@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
+from pipeline.core.conditions import Conditions, fields_of, may_be_more
 from pipeline.core.fusion import Fused
 from pipeline.core.hits import Drop, Hit, Hydrated
 from pipeline.core.query import Brought, Query
@@ -23,6 +24,10 @@ from pipeline.stores.work import reading
 # Gateway and workers may be on different hosts: a query is taken to have begun this much earlier.
 _CLOCKS_APART_S = 0.2
 _MOST_READ = 1000  # candidates whose text is read for one query, however deep a plan would have to look
+_NOT_ALL = (
+    "conditions_not_exhaustive: fewer passages than asked for meet the conditions among the {looked_at} best that were"
+    " looked at; there may be others further down"
+)
 
 
 def hydrate(arrived: Arrived, fused: Sequence[Fused], use: Resources, journal: Journal) -> dict[str, Hydrated]:
@@ -46,12 +51,19 @@ def hydrate(arrived: Arrived, fused: Sequence[Fused], use: Resources, journal: J
             with reading(use.mysql) as connection:
                 chunks = Chunks(connection, query.tenant_id)
                 there = chunks.hydrate(ids, namespaces=query.namespaces_read, since=since)
-            found |= _asked_for(there, query.filters, journal)
+            found |= _meeting(_asked_for(there, query.filters, journal), query.conditions, journal)
             position += len(ids)
             batch = max(batch, position)  # each time as many as before: few statements, and little that is not needed
     except Unavailable as error:
         journal.lost("hydrate", error.code, "the text of the hits could not be read")
     journal.took("hydrate", started)
+    if query.conditions is not None:
+        brought = {
+            chunk_id: passage for chunk_id, passage in brought.items() if query.conditions.met_by(fields_of(passage))
+        }
+        recalled = [len(envelope.chunk_ids) for envelope in arrived.usable.values()]
+        if len(found) + len(brought) < query.top_k and may_be_more(recalled, position):
+            journal.remarks.append(_NOT_ALL.format(looked_at=position))
     newest = _newest(found)
     passages = brought | {
         chunk_id: _hydrated(chunk)
@@ -94,6 +106,19 @@ def _asked_for(
             kept[chunk_id] = chunk
         else:
             journal.dropped([Drop(chunk_id=chunk_id, stage="filter", reason=f"filter_{failed}")])
+    return kept
+
+
+def _meeting(
+    read: Mapping[ChunkId, StoredChunk], conditions: Conditions | None, journal: Journal
+) -> Mapping[ChunkId, StoredChunk]:
+    """Those that meet the conditions, of which no channel knows."""
+    if conditions is None:
+        return read
+    kept = {chunk_id: chunk for chunk_id, chunk in read.items() if conditions.met_by(fields_of(_hydrated(chunk)))}
+    journal.dropped(
+        Drop(chunk_id=chunk_id, stage="filter", reason="conditions") for chunk_id in read if chunk_id not in kept
+    )
     return kept
 
 

@@ -1,0 +1,159 @@
+"""What each MCP tool does: the calls of the interface, in the words of agents."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from starlette.types import Message
+
+from api_gateway.facades import mcp_reading as reading
+from api_gateway.facades import mcp_shapes as shapes
+from api_gateway.facades.questions import answered, question
+from api_gateway.gateway import Gateway
+from api_gateway.problems import Problem
+from api_gateway.routes.documents import accept_body
+from api_gateway.routes.explaining import explanation, known_chunk_id
+from api_gateway.routes.jobs import known_id, until_finished
+from api_gateway.routes.queries import current_state
+from api_gateway.routes.queries import known_id as known_query_id
+from pipeline.records import Namespace
+from pipeline.stores.tenants import Principal
+
+_MOST_NAMESPACES = 32  # as many as one query takes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who calls a tool, through which gateway, and the address by which he knows it."""
+
+    principal: Principal
+    gateway: Gateway
+    request_id: str
+    base_url: str
+
+
+Call = Callable[[Caller, Any], Awaitable[dict[str, Any]]]
+
+
+async def nobody_leaves() -> Message:
+    """Stands for the ``receive`` of a request whose end the protocol's own code watches."""
+    await asyncio.Event().wait()
+    raise AssertionError("nobody sets it")
+
+
+async def search(caller: Caller, asked: shapes.SearchIn) -> dict[str, Any]:
+    """Ask, and put the passages together by document."""
+    remarks: list[str] = []
+    names = asked.namespaces
+    if names is None:
+        names, more = await _every_namespace(caller)
+        if more:
+            remarks.append(f"only the first {len(names)} namespaces were searched; name the ones to search")
+    if not names:
+        return {"results": [], "query_id": None, "degraded": False, "remarks": ["there is no namespace yet"]}
+    body = {"query_text": asked.query, "namespaces": names, "top_k": asked.top_k}
+    if asked.filters is not None:
+        body["filters"] = asked.filters.model_dump(mode="json", exclude_none=True)
+    query = await question(body, caller.principal, caller.gateway, request_id=caller.request_id)
+    answer = await answered(query, caller.gateway, receive=nobody_leaves)
+    stats = answer["stats"]
+    remarks += [*stats["remarks"], *(f"{loss['part']}: {loss['detail']}" for loss in stats["degradations"])]
+    return {
+        "results": _by_document(answer["chunks"], caller.base_url),
+        "query_id": answer["query_id"],
+        "degraded": stats["degraded"],
+        "remarks": remarks,
+    }
+
+
+async def fetch(caller: Caller, asked: shapes.FetchIn) -> dict[str, Any]:
+    """Read a document; what the tenant's default profile masks in answers is masked here."""
+    usual = await question(
+        {"query_text": "?", "namespaces": ["any"]}, caller.principal, caller.gateway, request_id=caller.request_id
+    )
+    privacy = usual.plan.privacy
+    hide = privacy.kinds if privacy.mask_answers else ()
+    return await caller.gateway.run(
+        lambda: reading.fetched(asked, caller.principal, caller.gateway, base_url=caller.base_url, hide=hide)
+    )
+
+
+async def list_namespaces(caller: Caller, asked: shapes.NamespacesIn) -> dict[str, Any]:
+    """One page of namespaces."""
+    tenant_id = caller.principal.tenant_id
+    return await caller.gateway.run(reading.namespaces, tenant_id, caller.gateway, after=asked.after)
+
+
+async def explain(caller: Caller, asked: shapes.ExplainIn) -> dict[str, Any]:
+    """Why an answer is as it is, and where a passage was lost that is not in it."""
+    known = known_query_id(asked.query_id)
+    chunk_id = None if asked.chunk_id is None else known_chunk_id(asked.chunk_id)
+    state = await caller.gateway.run(current_state, caller.principal.tenant_id, known, caller.gateway)
+    if state.answer is None:
+        raise Problem(409, "query_not_answered", "The query is not answered yet.")
+    answer: dict[str, Any] = orjson.loads(state.answer)
+    chunks = [chunk for chunk in answer["chunks"] if chunk_id in (None, chunk["chunk_id"])]
+    why_not = None
+    if chunk_id is not None and not chunks:
+        why_not = await explanation(caller.gateway, state.query, chunk_id, receive=nobody_leaves)
+    stats = answer["stats"]
+    return {
+        "query_id": answer["query_id"],
+        "query": answer["query"],
+        "degraded": stats["degraded"],
+        "degradations": stats["degradations"],
+        "remarks": stats["remarks"],
+        "latency_ms": stats["latency_ms"],
+        "passages": [{name: chunk[name] for name in shapes.ExplainedPassage.model_fields} for chunk in chunks],
+        "why_not": why_not,
+    }
+
+
+async def ingest(caller: Caller, asked: shapes.IngestIn) -> dict[str, Any]:
+    """Hand in documents."""
+    body = orjson.dumps(asked.model_dump(mode="json", exclude_none=True))
+    ticket = await caller.gateway.run_heavy(
+        accept_body, body, caller.principal, caller.request_id, caller.gateway
+    )
+    caller.gateway.namespaces.forget(caller.principal.tenant_id, Namespace(asked.namespace))
+    return {"job_id": ticket.job_id, "status": "queued", "total": ticket.total}
+
+
+async def job_status(caller: Caller, asked: shapes.JobIn) -> dict[str, Any]:
+    """Look at a job, or wait for its end."""
+    tenant_id, gateway = caller.principal.tenant_id, caller.gateway
+    if asked.wait_s > 0:
+        await until_finished(tenant_id, known_id(asked.job_id), asked.wait_s, gateway, receive=nobody_leaves)
+    return await gateway.run(reading.job, tenant_id, asked.job_id, gateway)
+
+
+async def _every_namespace(caller: Caller) -> tuple[list[str], bool]:
+    found = await caller.gateway.run(
+        reading.namespaces, caller.principal.tenant_id, caller.gateway, limit=_MOST_NAMESPACES
+    )
+    return [each["namespace"] for each in found["namespaces"]], found["next"] is not None
+
+
+def _by_document(chunks: list[Mapping[str, Any]], base_url: str) -> list[dict[str, Any]]:
+    """Documents in the order of their best passages."""
+    found: dict[str, dict[str, Any]] = {}
+    for chunk in chunks:
+        name, document_id, metadata = chunk["namespace"], chunk["document_id"], chunk["metadata"]
+        document = found.setdefault(
+            reading.found_id(name, document_id),
+            {
+                "id": reading.found_id(name, document_id),
+                "title": chunk["title"] or document_id,
+                "url": reading.link(base_url, name, document_id, metadata.get("source_uri") or metadata.get("url")),
+                "namespace": name,
+                "document_id": document_id,
+                "text": chunk["text"],
+                "passages": [],
+            },
+        )
+        document["passages"].append({field: chunk[field] for field in shapes.Passage.model_fields})
+    return list(found.values())

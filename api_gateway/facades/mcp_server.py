@@ -1,0 +1,187 @@
+"""The MCP server: the official package speaks the protocol, in both of its eras; what it serves is decided here.
+
+It keeps no sessions: every request carries its key and is complete in itself, so that any gateway process can take it and
+a client that misbehaves leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+import orjson
+import structlog
+from mcp import MCPError, types
+from mcp.server import Server, ServerRequestContext
+from mcp.server.caching import CacheHint
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
+from pydantic import ValidationError
+
+from api_gateway.auth import require_scope
+from api_gateway.bodies import Decoded, refuse_flaws
+from api_gateway.facades import mcp_reading as reading
+from api_gateway.facades.mcp_calls import Caller
+from api_gateway.facades.mcp_tools import BY_NAME, ToolEntry, listed
+from api_gateway.gateway import Gateway
+from api_gateway.problems import Problem, from_error, internal, places
+from api_gateway.readiness import installed_version
+from pipeline.errors import PipelineError
+
+log = structlog.get_logger(__name__)
+
+RESOURCE_NOT_FOUND = -32002
+_MOST_BODY_BYTES = 8 * 1024 * 1024  # documents larger than that go through /v1/documents
+_FRESH_MS = 60_000
+_JSON = "application/json"
+_NAMESPACE: Final = "chordwise://namespaces/"
+_JOB: Final = "chordwise://jobs/"
+_INSTRUCTIONS = (
+    "Chordwise searches documents that were put into named knowledge bases (namespaces). Begin with search; cite what you "
+    "use by the url of its result. fetch reads a document whole; explain says why a passage was found, or was not."
+)
+
+Context = ServerRequestContext[Any, Any]
+
+
+@asynccontextmanager
+async def serving(gateway: Gateway) -> AsyncIterator[StreamableHTTPSessionManager]:
+    """What takes requests, for as long as the block runs."""
+    manager = StreamableHTTPSessionManager(
+        make_server(gateway),
+        json_response=True,
+        stateless=True,
+        max_request_body_size=min(_MOST_BODY_BYTES, gateway.settings.max_body_bytes),
+    )
+    async with manager.run():
+        yield manager
+
+
+def make_server(gateway: Gateway) -> Server[Any]:
+    """The server of one gateway. Who calls stands in the state of the HTTP request that carries the call."""
+    handlers = _Handlers(gateway)
+    return Server(
+        "chordwise",
+        version=installed_version(),
+        title="Chordwise",
+        instructions=_INSTRUCTIONS,
+        cache_hints={
+            "tools/list": CacheHint(ttl_ms=_FRESH_MS, scope="private"),
+            "resources/templates/list": CacheHint(ttl_ms=_FRESH_MS, scope="private"),
+        },
+        on_list_tools=handlers.list_tools,
+        on_call_tool=handlers.call_tool,
+        on_list_resources=handlers.list_resources,
+        on_list_resource_templates=handlers.list_templates,
+        on_read_resource=handlers.read_resource,
+    )
+
+
+class _Handlers:
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def list_tools(self, context: Context, _: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=listed(self._caller(context).principal.scopes))
+
+    async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        """What goes wrong in a tool is its result, so that the agent can read it and do better."""
+        entry = BY_NAME.get(params.name)
+        if entry is None:
+            raise MCPError(INVALID_PARAMS, f"There is no tool {params.name[:64]!r}; there are: {', '.join(BY_NAME)}.")
+        try:
+            given = await self._call(entry, self._caller(context), params.arguments or {})
+        except Problem as problem:
+            return _failed(problem)
+        except PipelineError as error:
+            log.warning("tool_failed", tool=entry.name, code=error.code)
+            return _failed(from_error(error))
+        except Exception:
+            log.exception("tool_failed", tool=entry.name)
+            return _failed(internal())
+        text = orjson.dumps(given, option=orjson.OPT_UTC_Z).decode()
+        return types.CallToolResult(
+            content=[types.TextContent(type="text", text=text)], structured_content=orjson.loads(text)
+        )
+
+    async def list_resources(
+        self, context: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        caller = self._caller(context)
+        after = params.cursor if params is not None else None
+        try:
+            page = await self._gateway.run(reading.namespaces, caller.principal.tenant_id, self._gateway, after=after)
+        except PipelineError as error:
+            raise _unreadable(from_error(error)) from None
+        resources = [
+            types.Resource(
+                uri=_NAMESPACE + quote(each["namespace"], safe=""),
+                name=each["namespace"],
+                description=f"A knowledge base of {each['documents']} documents in {each['chunks']} passages.",
+                mime_type=_JSON,
+            )
+            for each in page["namespaces"]
+        ]
+        return types.ListResourcesResult(resources=resources, next_cursor=page["next"])
+
+    async def list_templates(
+        self, context: Context, _: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        templates = [_template(_NAMESPACE + "{namespace}", "namespace", "A knowledge base and its first documents.")]
+        if "write" in self._caller(context).principal.scopes:
+            templates.append(_template(_JOB + "{job_id}", "job", "How far an ingestion is."))
+        return types.ListResourceTemplatesResult(resource_templates=templates)
+
+    async def read_resource(
+        self, context: Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        uri, tenant_id = str(params.uri), self._caller(context).principal.tenant_id
+        try:
+            if uri.startswith(_NAMESPACE):
+                name = unquote(uri.removeprefix(_NAMESPACE))
+                found = await self._gateway.run(reading.namespace, tenant_id, name, self._gateway)
+            elif uri.startswith(_JOB):
+                require_scope(self._caller(context).principal, "write")
+                found = await self._gateway.run(reading.job, tenant_id, uri.removeprefix(_JOB), self._gateway)
+            else:
+                raise Problem(404, "resource_not_found", "There is no such resource.")
+        except Problem as problem:
+            raise _unreadable(problem) from None
+        except PipelineError as error:
+            raise _unreadable(from_error(error)) from None
+        text = orjson.dumps(found, option=orjson.OPT_UTC_Z).decode()
+        return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, text=text, mime_type=_JSON)])
+
+    async def _call(self, entry: ToolEntry, caller: Caller, arguments: dict[str, Any]) -> dict[str, Any]:
+        require_scope(caller.principal, entry.scope)
+        try:
+            asked = entry.takes.model_validate(refuse_flaws(Decoded(arguments, suspicious=True)))
+        except ValidationError as error:
+            found = [f"{place['pointer'].removeprefix('/') or 'the arguments'} {place['detail']}" for place in places(error)]
+            raise Problem(422, "invalid_arguments", f"{'; '.join(found[:8])}.") from None
+        return await entry.call(caller, asked)
+
+    def _caller(self, context: Context) -> Caller:
+        request = context.request
+        return Caller(
+            principal=request.state.principal,
+            gateway=self._gateway,
+            request_id=request.state.request_id,
+            base_url=str(request.base_url),
+        )
+
+
+def _failed(problem: Problem) -> types.CallToolResult:
+    text = f"{problem.detail} ({problem.code})"
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
+
+
+def _unreadable(problem: Problem) -> MCPError:
+    codes = {404: RESOURCE_NOT_FOUND, 403: INVALID_PARAMS}
+    return MCPError(codes.get(problem.status, INTERNAL_ERROR), problem.detail, {"code": problem.code})
+
+
+def _template(uri: str, name: str, description: str) -> types.ResourceTemplate:
+    return types.ResourceTemplate(uri_template=uri, name=name, description=description, mime_type=_JSON)
