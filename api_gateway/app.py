@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from api_gateway import openapi, problems
 from api_gateway.context import RequestContext
-from api_gateway.facades import dify
+from api_gateway.facades import dify, mcp_door, mcp_server
 from api_gateway.gateway import Gateway
 from api_gateway.problems import Problem
 from api_gateway.routes import (
@@ -90,6 +90,7 @@ _ROUTERS = (
     health,
     openapi,
     dify,
+    mcp_door,
 )
 
 
@@ -121,7 +122,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     gateway.spawn(gateway.warm_up())
     listener = asyncio.create_task(gateway.wakes.listen(client))
     try:
-        yield
+        async with mcp_server.serving(gateway) as app.state.mcp:
+            yield
     finally:
         gateway.wakes.release()
         listener.cancel()

@@ -23,6 +23,7 @@ from chordwise.commands.explain import trace, why_not
 from chordwise.commands.feedback import app as feedback
 from chordwise.commands.ingest import ingest
 from chordwise.commands.jobs import jobs
+from chordwise.commands.mcp import mcp
 from chordwise.commands.models import models
 from chordwise.commands.portability import export_namespace, import_archive
 from chordwise.commands.query import query
@@ -56,6 +57,7 @@ app.add_typer(feedback, name="feedback")
 app.command()(usage)
 app.command()(doctor)
 app.add_typer(models, name="models")
+app.command()(mcp)
 
 
 @app.callback(invoke_without_command=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -42,6 +43,7 @@ class Settings(BaseSettings):
     max_packed_document_bytes: Annotated[int, Field(ge=1)] = 32 * 1024 * 1024
     max_documents_per_batch: Annotated[int, Field(ge=1, le=100_000)] = 10_000
     max_examples_per_book: Annotated[int, Field(ge=1, le=100_000)] = 50_000
+    mcp_allowed_origins: Annotated[tuple[str, ...], NoDecode] = ()
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
 
     # Ingestion
@@ -141,7 +143,7 @@ class Settings(BaseSettings):
     rerank_timeout_s: Annotated[float, Field(gt=0, le=60)] = 2.0
     context_tokenizer: str = "llama-2"
 
-    @field_validator("recall_sources", "mask_kinds", mode="before")
+    @field_validator("recall_sources", "mask_kinds", "mcp_allowed_origins", mode="before")
     @classmethod
     def _split_sources(cls, value: Any) -> Any:
         """Take ``keyword,semantic`` as well as a JSON array."""
@@ -180,6 +182,14 @@ class Settings(BaseSettings):
     def _split_networks(cls, value: Any) -> Any:
         """Take ``10.1.0.0/16,fd00::/8``."""
         return parse_networks(value) if isinstance(value, str) else value
+
+    @field_validator("mcp_allowed_origins")
+    @classmethod
+    def _are_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        """As browsers send them, or nothing would ever be equal to one."""
+        if not all(re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/\s,]+", origin) for origin in value):
+            raise ValueError("must hold origins such as https://agents.example.com, without a path")
+        return value
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:

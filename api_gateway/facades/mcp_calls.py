@@ -116,9 +116,7 @@ async def explain(caller: Caller, asked: shapes.ExplainIn) -> dict[str, Any]:
 async def ingest(caller: Caller, asked: shapes.IngestIn) -> dict[str, Any]:
     """Hand in documents."""
     body = orjson.dumps(asked.model_dump(mode="json", exclude_none=True))
-    ticket = await caller.gateway.run_heavy(
-        accept_body, body, caller.principal, caller.request_id, caller.gateway
-    )
+    ticket = await caller.gateway.run_heavy(accept_body, body, caller.principal, caller.request_id, caller.gateway)
     caller.gateway.namespaces.forget(caller.principal.tenant_id, Namespace(asked.namespace))
     return {"job_id": ticket.job_id, "status": "queued", "total": ticket.total}
 

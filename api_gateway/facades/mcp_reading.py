@@ -68,7 +68,7 @@ def namespace(tenant_id: TenantId, name: str, gateway: Gateway) -> dict[str, Any
         raise Problem(404, "namespace_not_found", "There is no such namespace.") from None
     gateway.namespaces.require(tenant_id, [known])
     with unit_of_work(gateway.resources.mysql) as work:
-        views = DocumentViews(work.connection, tenant_id).views(namespace=known, limit=_DOCUMENTS_SHOWN + 1)
+        views = DocumentViews(work.connection, tenant_id).views(namespace=known, after=None, limit=_DOCUMENTS_SHOWN + 1)
     documents = [
         {"id": found_id(known, view.document_id), "title": view.fields.title, "chunks": view.chunk_count}
         for view in views[:_DOCUMENTS_SHOWN]
@@ -95,7 +95,7 @@ def fetched(
             raise _not_found()
         chunks = [chunk] if chunk is not None else _chunks(edits, *scope)
     text = joined(each.passage for each in chunks)
-    shown = {"title": view.fields.title or view.document_id, "text": text, "metadata": _metadata(view)}
+    shown: dict[str, Any] = {"title": view.fields.title or view.document_id, "text": text, "metadata": _metadata(view)}
     if hide:
         shown = masked_value(shown, hide)
     stretch = shown["text"][asked.offset : asked.offset + asked.max_chars]

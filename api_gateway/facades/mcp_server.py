@@ -19,6 +19,7 @@ from mcp.server.caching import CacheHint
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 from pydantic import ValidationError
+from starlette.requests import Request
 
 from api_gateway.auth import require_scope
 from api_gateway.bodies import Decoded, refuse_flaws
@@ -33,7 +34,7 @@ from pipeline.errors import PipelineError
 log = structlog.get_logger(__name__)
 
 RESOURCE_NOT_FOUND = -32002
-_MOST_BODY_BYTES = 8 * 1024 * 1024  # documents larger than that go through /v1/documents
+MOST_BODY_BYTES = 8 * 1024 * 1024  # documents larger than that go through /v1/documents
 _FRESH_MS = 60_000
 _JSON = "application/json"
 _NAMESPACE: Final = "chordwise://namespaces/"
@@ -43,7 +44,7 @@ _INSTRUCTIONS = (
     "use by the url of its result. fetch reads a document whole; explain says why a passage was found, or was not."
 )
 
-Context = ServerRequestContext[Any, Any]
+Context = ServerRequestContext[Any, Request]
 
 
 @asynccontextmanager
@@ -53,7 +54,7 @@ async def serving(gateway: Gateway) -> AsyncIterator[StreamableHTTPSessionManage
         make_server(gateway),
         json_response=True,
         stateless=True,
-        max_request_body_size=min(_MOST_BODY_BYTES, gateway.settings.max_body_bytes),
+        max_request_body_size=min(MOST_BODY_BYTES, gateway.settings.max_body_bytes),
     )
     async with manager.run():
         yield manager
@@ -159,12 +160,15 @@ class _Handlers:
         try:
             asked = entry.takes.model_validate(refuse_flaws(Decoded(arguments, suspicious=True)))
         except ValidationError as error:
-            found = [f"{place['pointer'].removeprefix('/') or 'the arguments'} {place['detail']}" for place in places(error)]
+            found = [
+                f"{place['pointer'].removeprefix('/') or 'the arguments'} {place['detail']}" for place in places(error)
+            ]
             raise Problem(422, "invalid_arguments", f"{'; '.join(found[:8])}.") from None
         return await entry.call(caller, asked)
 
     def _caller(self, context: Context) -> Caller:
         request = context.request
+        assert request is not None  # every call comes over HTTP
         return Caller(
             principal=request.state.principal,
             gateway=self._gateway,

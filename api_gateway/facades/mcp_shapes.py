@@ -27,7 +27,9 @@ class Nothing(Wire):
 class SearchIn(Wire):
     """A question in plain words."""
 
-    query: Annotated[str, Field(min_length=1, max_length=8000, description="What to look for, as a question or in words.")]
+    query: Annotated[
+        str, Field(min_length=1, max_length=8000, description="What to look for, as a question or in words.")
+    ]
     namespaces: Annotated[
         list[NamespaceName] | None,
         Field(min_length=1, max_length=32, description="Where to look; everywhere, if left out. See list_namespaces."),
@@ -113,7 +115,9 @@ class ExplainIn(Wire):
     """Which answer, and which passage of it, or missing from it."""
 
     query_id: Annotated[str, Field(max_length=64, description="The `query_id` of a search.")]
-    chunk_id: Annotated[str | None, Field(max_length=64, description="One passage, also one that was not found.")] = None
+    chunk_id: Annotated[str | None, Field(max_length=64, description="One passage, also one that was not found.")] = (
+        None
+    )
 
 
 class ExplainedPassage(Shape):
