@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.json_schema import WithJsonSchema
 
 from api_gateway.problems import invalid
+from api_gateway.wire.fields import QueryText
 from pipeline.core.conditions import Condition, Conditions, Operator, fields_named, moment_in, number_in, spelled
 
 MOST_CONDITIONS = 64
@@ -88,7 +89,7 @@ class DifyRequest(_Tolerant):
     """A question to one namespace, which Dify knows as `knowledge_id`."""
 
     knowledge_id: str
-    query: Annotated[str, Field(min_length=1, max_length=8000)]
+    query: QueryText
     retrieval_setting: DifySetting | None = None
     metadata_condition: DifyConditions | None = None
 

@@ -40,7 +40,8 @@ async def from_an_allowed_origin(request: Request) -> str | None:
     a page that somebody happens to visit must not reach a gateway on his own machine."""
     origin = request.headers.get("origin")
     if origin is not None and origin not in gateway_of(request).settings.mcp_allowed_origins:
-        raise Problem(403, "origin_not_allowed", "Web pages of this origin may not use MCP here.")
+        detail = "Web pages of this origin may not use MCP here."
+        raise Problem(403, "origin_not_allowed", detail, title="The origin is not allowed")
     return origin
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from api_gateway.wire.documents import DocumentIn
 from api_gateway.wire.explaining import WhyNot
-from api_gateway.wire.fields import NamespaceName, Wire
+from api_gateway.wire.fields import NamespaceName, QueryText, Wire
 from api_gateway.wire.queries import FiltersIn
 from api_gateway.wire.results import Degradation, HitSource
 from api_gateway.wire.shapes import Shape
@@ -27,9 +27,7 @@ class Nothing(Wire):
 class SearchIn(Wire):
     """A question in plain words."""
 
-    query: Annotated[
-        str, Field(min_length=1, max_length=8000, description="What to look for, as a question or in words.")
-    ]
+    query: Annotated[QueryText, Field(description="What to look for, as a question or in words.")]
     namespaces: Annotated[
         list[NamespaceName] | None,
         Field(min_length=1, max_length=32, description="Where to look; everywhere, if left out. See list_namespaces."),

@@ -69,6 +69,13 @@ def tidy_document_id(value: str) -> str:
     return value
 
 
+def not_blank(value: str) -> str:
+    """The text, unchanged. Raises ValueError for one in which there is nothing to look for."""
+    if value.isspace():
+        raise ValueError("holds nothing but white space")
+    return value
+
+
 _UNNAMABLE = {"Cc", "Cs", "Zl", "Zp"}
 
 
@@ -130,6 +137,7 @@ Author = Annotated[str, Field(max_length=255)]
 TypeName = Annotated[str, Field(min_length=1, max_length=64)]
 Tag = Annotated[str, Field(min_length=1, max_length=128)]
 Tags = Annotated[list[Tag], Field(max_length=64)]
+QueryText = Annotated[str, Field(min_length=1, max_length=8000), AfterValidator(not_blank)]
 Label = Annotated[str, Field(min_length=1, max_length=128)]
 
 _NAMESPACE: TypeAdapter[str] = TypeAdapter(NamespaceName)
