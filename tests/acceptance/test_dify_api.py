@@ -164,6 +164,12 @@ class DescribeErrors:
         with gateway(key) as writer:
             assert "read" in refused(retrieve(writer), 403, 1002)
 
+    def it_passes_the_check_that_dify_makes_when_it_is_set_up(self, base):
+        # An empty POST; 403, 404 and 502 mean that the key or the address is wrong, anything else that all is well.
+        assert base.post("/dify/retrieval").status_code not in (403, 404, 502)
+        with gateway("cw_demo_nonsense") as nobody:
+            assert nobody.post("/dify/retrieval").status_code == 403
+
     @pytest.mark.parametrize("knowledge", ["no-such-base", "", "a/b", "x" * 65])
     def it_answers_2001_to_a_base_that_is_not_there(self, base, knowledge):
         refused(retrieve(base, knowledge_id=knowledge), 404, 2001)
