@@ -19,7 +19,7 @@ from api_gateway.gateway import gateway_of
 from api_gateway.problems import Problem, from_error, internal, invalid, places
 from api_gateway.routes.documenting import json_body
 from api_gateway.wire.answers import json_response
-from pipeline.core.conditions import LOOKED_AT, Conditions, narrowing
+from pipeline.core.hit_conditions import LOOKED_AT, HitConditions, narrowing
 from pipeline.core.query import Query
 from pipeline.errors import PipelineError
 from pipeline.stores.tenants import Principal
@@ -125,7 +125,7 @@ async def _query(request: Request, body: dict[str, Any], principal: Principal) -
         raise
 
 
-def conditioned(query: Query, conditions: Conditions) -> Query:
+def conditioned(query: Query, conditions: HitConditions) -> Query:
     """The query with conditions that are judged on hits: each channel recalls many more than are wanted."""
     plan = query.plan
     channels = {

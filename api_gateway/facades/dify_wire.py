@@ -9,7 +9,15 @@ from pydantic.json_schema import WithJsonSchema
 
 from api_gateway.problems import invalid
 from api_gateway.wire.fields import QueryText
-from pipeline.core.conditions import Condition, Conditions, Operator, fields_named, moment_in, number_in, spelled
+from pipeline.core.hit_conditions import (
+    HitCondition,
+    HitConditions,
+    Operator,
+    fields_named,
+    moment_in,
+    number_in,
+    spelled,
+)
 
 MOST_CONDITIONS = 64
 MOST_VALUES = 256
@@ -72,7 +80,7 @@ class DifyCondition(_Tolerant):
 
 
 class DifyConditions(_Tolerant):
-    """Conditions, all of which have to hold, or any of them."""
+    """HitConditions, all of which have to hold, or any of them."""
 
     logical_operator: Literal["and", "or"] | None = "and"
     conditions: Annotated[list[DifyCondition], Field(max_length=MOST_CONDITIONS)] | None = None
@@ -118,12 +126,12 @@ class DifyError(BaseModel):
     error_msg: str
 
 
-def to_conditions(sent: DifyConditions | None) -> Conditions | None:
+def to_conditions(sent: DifyConditions | None) -> HitConditions | None:
     """Dify's conditions as the kernel judges them; None if there are none. Raises Problem 422 for what makes no sense."""
     if sent is None or not sent.conditions:
         return None
     each = tuple(_condition(condition, place) for place, condition in enumerate(sent.conditions))
-    return Conditions(each=each, every=sent.logical_operator != "or")
+    return HitConditions(each=each, every=sent.logical_operator != "or")
 
 
 def record(chunk: dict[str, Any]) -> dict[str, Any]:
@@ -142,7 +150,7 @@ def record(chunk: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _condition(sent: DifyCondition, place: int) -> Condition:
+def _condition(sent: DifyCondition, place: int) -> HitCondition:
     pointer = f"/metadata_condition/conditions/{place}"
     known = OPERATORS.get(sent.comparison_operator.strip().lower())
     if known is None:
@@ -151,25 +159,25 @@ def _condition(sent: DifyCondition, place: int) -> Condition:
     operator, negated = known
     names, value = tuple(sent.name), sent.value
     if operator == "not empty":
-        return Condition(names=names, operator=operator, negated=negated)
+        return HitCondition(names=names, operator=operator, negated=negated)
     if operator in ("before", "after"):
         moment = moment_in(value)
         if moment is None:
             detail = "must be a time, such as 2026-01-02T00:00:00Z, a day, or seconds since 1970"
             raise invalid([{"pointer": f"{pointer}/value", "detail": detail}])
-        return Condition(names=names, operator=operator, negated=negated, moment=moment)
+        return HitCondition(names=names, operator=operator, negated=negated, moment=moment)
     if operator in ("=", ">", "<", "≥", "≤"):
         number = number_in(value)
         if number is None:
             raise invalid([{"pointer": f"{pointer}/value", "detail": "must be a number"}])
-        return Condition(names=names, operator=operator, negated=negated, number=number)
+        return HitCondition(names=names, operator=operator, negated=negated, number=number)
     texts = _texts(value, split=operator == "in")
     if not texts or len(texts) > MOST_VALUES or any(len(text) > _LONGEST_VALUE for text in texts):
         detail = (
             f"must be a text that is not empty, or 1 to {MOST_VALUES} of them, of {_LONGEST_VALUE} characters at most"
         )
         raise invalid([{"pointer": f"{pointer}/value", "detail": detail}])
-    return Condition(names=names, operator=operator, negated=negated, texts=texts)
+    return HitCondition(names=names, operator=operator, negated=negated, texts=texts)
 
 
 def _texts(value: Any, *, split: bool) -> tuple[str, ...]:

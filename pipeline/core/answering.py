@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from pipeline.core.conditions import as_sent
 from pipeline.core.confidence import confidence_of
+from pipeline.core.hit_conditions import as_sent
 from pipeline.core.hits import Hit
 from pipeline.core.query import (
     AnswerChunk,

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from pipeline.core.conditions import Conditions
 from pipeline.core.decay import Present
+from pipeline.core.hit_conditions import HitConditions
 from pipeline.core.plan import Plan
 from pipeline.records import Actor, ChannelName, Filters, Namespace, QueryId, TenantId
 
@@ -51,7 +51,7 @@ class Query:
     query_text: str
     namespaces: tuple[Namespace, ...]
     filters: Filters = field(default_factory=Filters)
-    conditions: Conditions | None = None  # judged on the hits themselves
+    conditions: HitConditions | None = None  # judged on the hits themselves
     plan: Plan = field(default_factory=Plan)
     created_at: float
     deadline_at: float

@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from pipeline.core.conditions import Conditions, fields_of, may_be_more
 from pipeline.core.fusion import Fused
+from pipeline.core.hit_conditions import HitConditions, fields_of, may_be_more
 from pipeline.core.hits import Drop, Hit, Hydrated
 from pipeline.core.query import Brought, Query
 from pipeline.core.reach import counts_alone, enough, needed
@@ -110,7 +110,7 @@ def _asked_for(
 
 
 def _meeting(
-    read: Mapping[ChunkId, StoredChunk], conditions: Conditions | None, journal: Journal
+    read: Mapping[ChunkId, StoredChunk], conditions: HitConditions | None, journal: Journal
 ) -> Mapping[ChunkId, StoredChunk]:
     """Those that meet the conditions, of which no channel knows."""
     if conditions is None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import dictionaries, integers, text
 
-from pipeline.core.conditions import Condition, Conditions
+from pipeline.core.hit_conditions import HitCondition, HitConditions
 from pipeline.core.plan import Plan
 from pipeline.core.query import Query, Understanding
 from pipeline.core.result_cache import NOT_ASKED, SETTLES_AFTER_S, cache_key, has_settled
@@ -52,7 +52,7 @@ OTHERS: dict[str, Any] = {
     "remarks": ("no",),
     "understanding": Understanding(keywords=("tea",)),
     "filters": Filters(tags=("a",)),
-    "conditions": Conditions(each=(Condition(names=("a",), operator="is", texts=("b",)),)),
+    "conditions": HitConditions(each=(HitCondition(names=("a",), operator="is", texts=("b",)),)),
     "created_at": NOON + 1,
     "deadline_at": NOON + 4,
     "profile": "novel",

@@ -1,4 +1,4 @@
-"""Conditions on what a hit says of itself: by words, numbers and times, joined by and or or.
+"""HitConditions on what a hit says of itself: by words, numbers and times, joined by and or or.
 
 They are judged on hits as the system of record has them, by the metadata that the answer shows, so that whoever reads an
 answer can see which of them a hit meets. A condition that denies something (``is not``, ``empty``…) holds exactly where
@@ -39,7 +39,7 @@ _NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class HitCondition:
     """One condition: ``operator`` holds, or not if ``negated``, for a value of a field called by any of ``names``.
 
     ``texts`` are the values it is compared with, of which one has to fit; ``number`` and ``moment`` stand for them where
@@ -55,10 +55,10 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
+class HitConditions:
     """What hits have to meet: ``every`` condition, or any of them. At least one."""
 
-    each: tuple[Condition, ...]
+    each: tuple[HitCondition, ...]
     every: bool = True
 
     def met_by(self, fields: Mapping[str, Any]) -> bool:
@@ -86,7 +86,7 @@ def fields_named(
     return {**metadata, **({} if title is None else {"title": title}), **own}
 
 
-def narrowing(conditions: Conditions) -> Filters:
+def narrowing(conditions: HitConditions) -> Filters:
     """Filters that everything meets that meets the conditions: what of them a channel can already search by.
 
     Only texts that documents have in metadata of their own: a field that an answer shows may come from either place.
@@ -111,7 +111,7 @@ def may_be_more(recalled: Sequence[int], read: int) -> bool:
     return read >= LOOKED_AT or any(count >= _MAY_BE_ALL for count in recalled)
 
 
-def as_sent(conditions: Conditions) -> dict[str, Any]:
+def as_sent(conditions: HitConditions) -> dict[str, Any]:
     """The conditions in words, for whoever wants to see how they were understood."""
     said = [
         f"{' or '.join(each.names)} {'not ' if each.negated else ''}{each.operator} {_said(each)}".rstrip()
@@ -150,7 +150,7 @@ def moment_in(value: Any) -> datetime | None:
     return None
 
 
-def _holds(condition: Condition, fields: Mapping[str, Any]) -> bool:
+def _holds(condition: HitCondition, fields: Mapping[str, Any]) -> bool:
     fits = _TESTS[condition.operator]
     return any(fits(value, condition) for name in condition.names for value in _values(fields.get(name)))
 
@@ -171,33 +171,33 @@ def spelled(value: Any) -> str:
     return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else str(value)
 
 
-def _said(condition: Condition) -> str:
+def _said(condition: HitCondition) -> str:
     if condition.moment is not None:
         return spelled(condition.moment)
     return f"{condition.number:g}" if condition.number is not None else ", ".join(condition.texts)
 
 
-def _by_text(fits: Callable[[str, str], bool]) -> Callable[[Any, Condition], bool]:
+def _by_text(fits: Callable[[str, str], bool]) -> Callable[[Any, HitCondition], bool]:
     return lambda value, condition: any(fits(spelled(value), text) for text in condition.texts)
 
 
-def _by_number(fits: Callable[[float, float], bool]) -> Callable[[Any, Condition], bool]:
-    def test(value: Any, condition: Condition) -> bool:
+def _by_number(fits: Callable[[float, float], bool]) -> Callable[[Any, HitCondition], bool]:
+    def test(value: Any, condition: HitCondition) -> bool:
         number = number_in(value)
         return number is not None and condition.number is not None and fits(number, condition.number)
 
     return test
 
 
-def _by_moment(fits: Callable[[datetime, datetime], bool]) -> Callable[[Any, Condition], bool]:
-    def test(value: Any, condition: Condition) -> bool:
+def _by_moment(fits: Callable[[datetime, datetime], bool]) -> Callable[[Any, HitCondition], bool]:
+    def test(value: Any, condition: HitCondition) -> bool:
         moment = moment_in(value)
         return moment is not None and condition.moment is not None and fits(moment, condition.moment)
 
     return test
 
 
-_TESTS: Final[Mapping[str, Callable[[Any, Condition], bool]]] = {
+_TESTS: Final[Mapping[str, Callable[[Any, HitCondition], bool]]] = {
     "contains": _by_text(lambda held, text: text in held),
     "start with": _by_text(str.startswith),
     "end with": _by_text(str.endswith),
