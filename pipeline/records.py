@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NewType
+from typing import Any, Literal, NewType
 
 TenantId = NewType("TenantId", str)
 Namespace = NewType("Namespace", str)
@@ -307,13 +307,38 @@ class Stage(enum.StrEnum):
     PUBLISHED = "publish"
 
 
+Scalar = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One key of a document's metadata, compared with a value; for ``in`` and ``nin`` with several. What it means is
+    said in `core.conditions`."""
+
+    key: str
+    operator: Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin"]
+    value: Scalar | tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compound:
+    """Conditions of which all, or at least one, must hold."""
+
+    operator: Literal["and", "or"]
+    parts: tuple[Comparison | Compound, ...]
+
+
+Condition = Comparison | Compound
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
     """What a hit's document must be like. Every channel applies the same ones.
 
     ``tags``: all of them must be present. ``start`` and ``end`` bound ``published_at``, both inclusive.
     ``metadata``: every pair must be equal. ``story_time``: nothing later than it. ``pairs``: nothing but curated
-    question-answer pairs (`core.pairs`), which is for channels to ask and not for users.
+    question-answer pairs (`core.pairs`), which is for channels to ask and not for users. ``where``: a condition on
+    ``metadata``.
     """
 
     type: str | None = None
@@ -324,6 +349,7 @@ class Filters:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     story_time: int | None = None
     pairs: bool = False
+    where: Condition | None = None
 
     def __bool__(self) -> bool:
         return self != Filters()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from pipeline.core.conditions import condition_as_json
 from pipeline.core.decay import Present
 from pipeline.core.hit_conditions import HitConditions
 from pipeline.core.plan import Plan
@@ -303,5 +304,6 @@ def filters_as_sent(filters: Filters) -> dict[str, Any]:
         "end": moment(filters.end),
         "metadata": dict(filters.metadata) or None,
         "story_time": filters.story_time,
+        "where": None if filters.where is None else condition_as_json(filters.where),
     }
     return {name: value for name, value in values.items() if value is not None}

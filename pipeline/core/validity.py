@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from pipeline.core.conditions import holds
 from pipeline.core.fusion import Fused
 from pipeline.core.hits import Hydrated
 from pipeline.records import ChannelName, DocumentFields, Filters
@@ -29,6 +30,8 @@ def unmet(filters: Filters, fields: DocumentFields) -> str | None:
         return "tags"
     if not _contains(fields.metadata, filters.metadata):
         return "metadata"
+    if filters.where is not None and not holds(filters.where, fields.metadata):
+        return "where"
     if filters.start is not None and (fields.published_at is None or _utc(fields.published_at) < _utc(filters.start)):
         return "start"
     if filters.end is not None and (fields.published_at is None or _utc(fields.published_at) > _utc(filters.end)):

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from pipeline.core.conditions import condition_as_json
 from pipeline.core.query import Query
 from pipeline.core.validity import unmet
-from pipeline.records import ChannelName, DocumentFields
+from pipeline.records import ChannelName, Comparison, Compound, DocumentFields
 
 # The field of a document that a filter of another name is about.
-_FIELDS = {"start": "published_at", "end": "published_at"}
+_FIELDS = {"start": "published_at", "end": "published_at", "where": "metadata"}
 # What such a drop says is that it was not there to be read, or a filter was against it: the store tells which, and why.
 _TOLD_BETTER_BY_ITS_STANDING = frozenset({"fuse", "filter"})
 
@@ -100,6 +101,8 @@ def _hidden(standing: Standing | None, query: Query) -> Finding | None:
 
 
 def _said(value: Any) -> str:
+    if isinstance(value, Comparison | Compound):
+        return str(condition_as_json(value))
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, Mapping | tuple | list):

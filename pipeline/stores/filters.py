@@ -6,6 +6,7 @@ from typing import Any
 
 from pipeline.core.pairs import ANSWER_KEY, MARK, PAIR_TYPE, QUESTION_KEY
 from pipeline.records import Filters
+from pipeline.stores.conditions import mysql_where, postgres_where
 from pipeline.stores.rows import to_json, to_naive
 
 
@@ -39,6 +40,8 @@ def mysql_condition(filters: Filters, *, alias: str, chunk: str) -> tuple[str, d
     if filters.pairs:
         example = f"JSON_CONTAINS_PATH({alias}.metadata, 'all', '$.{QUESTION_KEY}', '$.{ANSWER_KEY}')"
         parts.append(f"({chunk}.chunk_type = '{PAIR_TYPE}' OR {example})")
+    if filters.where is not None:
+        parts.append(mysql_where(filters.where, f"{alias}.metadata", values))
     return " AND ".join(parts) or "TRUE", values
 
 
@@ -71,4 +74,6 @@ def postgres_condition(filters: Filters) -> tuple[str, dict[str, Any]]:
         example = f"jsonb_exists_all(metadata, ARRAY['{QUESTION_KEY}', '{ANSWER_KEY}'])"
         parts.append(f"(metadata @> CAST(:f_pair AS jsonb) OR {example})")
         values["f_pair"] = to_json(MARK)
+    if filters.where is not None:
+        parts.append(postgres_where(filters.where, "metadata", values))
     return " AND ".join(parts) or "TRUE", values

@@ -83,7 +83,7 @@ class Namespaces:
         self._connection.execute(text(locked), values).all()
         if self.living_documents(namespace, limit=1):
             return False
-        for table in ("term_changes", "term_statistics", "import_parts", "entity_states", "feedback", "namespaces"):
+        for table in _OF_A_NAMESPACE:
             self._connection.execute(
                 text(f"DELETE FROM {table} WHERE tenant_id = :tenant AND namespace = :namespace"), values
             )
@@ -118,6 +118,18 @@ class Namespaces:
             for row in rows
         ]
 
+
+# What goes with a namespace; the namespace itself goes last.
+_OF_A_NAMESPACE = (
+    "term_changes",
+    "term_statistics",
+    "import_parts",
+    "entity_states",
+    "feedback",
+    "attachments",
+    "vector_stores",
+    "namespaces",
+)
 
 _REVISIONS = text(
     "SELECT namespace, revision, created_at, revised_at FROM namespaces"
