@@ -18,6 +18,7 @@ from starlette.responses import Response
 from api_gateway import openapi, problems
 from api_gateway.context import RequestContext
 from api_gateway.facades import dify, mcp_door, mcp_server
+from api_gateway.facades import openai as openai_facade
 from api_gateway.gateway import Gateway
 from api_gateway.problems import Problem
 from api_gateway.routes import (
@@ -102,6 +103,8 @@ def create_app(settings: Settings, resources: Resources | None = None) -> FastAP
     app.state.gateway = Gateway(settings, resources or Resources(settings))
     for module in _ROUTERS:
         app.include_router(module.router)
+    for router in openai_facade.routers():
+        app.include_router(router)
     app.add_middleware(RequestContext)
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(PipelineError, _pipeline_error)

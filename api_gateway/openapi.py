@@ -11,6 +11,7 @@ from pydantic.json_schema import models_json_schema
 from starlette.responses import HTMLResponse, Response
 
 from api_gateway.facades.dify_wire import DifyRequest
+from api_gateway.facades.openai import asked as openai_asked
 from api_gateway.readiness import installed_version
 from api_gateway.routes.upkeep import VerifyRequest
 from api_gateway.wire.answers import json_response
@@ -80,6 +81,12 @@ def describe(app: FastAPI) -> dict[str, Any]:
                 WhyNotRequest,
                 QueryReplayRequest,
                 DifyRequest,
+                openai_asked.VectorStoreRequest,
+                openai_asked.VectorStoreChange,
+                openai_asked.StoreFileRequest,
+                openai_asked.StoreFileChange,
+                openai_asked.FileBatchRequest,
+                openai_asked.SearchRequest,
             )
         ]
         _, found = models_json_schema(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -116,7 +116,10 @@ class Problem(Exception):
         self.headers = dict(headers or {})
 
     def response(self, scope: Scope) -> Response:
-        """The problem as it is sent."""
+        """The problem as it is sent: as RFC 9457 has it, or in the dialect that is spoken at the path."""
+        for prefix, told in DIALECTS.items():
+            if scope["path"].startswith(prefix):
+                return told(self, scope)
         body: dict[str, Any] = {
             "type": f"urn:chordwise:problem:{self.code}",
             "title": self.title,
@@ -132,6 +135,10 @@ class Problem(Exception):
             body["errors"] = self.errors[:MOST_ERRORS]
         body |= self.extensions
         return Response(orjson.dumps(body), status_code=self.status, headers=self.headers, media_type=MEDIA_TYPE)
+
+
+# Paths under which errors are told another way; whoever speaks a dialect adds its own.
+DIALECTS: dict[str, Callable[[Problem, Scope], Response]] = {}
 
 
 def from_error(error: PipelineError) -> Problem:

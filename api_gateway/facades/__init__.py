@@ -1,0 +1,1 @@
+"""The same kernel in the dialects of others: translation only."""

@@ -80,7 +80,7 @@ class DifyCondition(_Tolerant):
 
 
 class DifyConditions(_Tolerant):
-    """HitConditions, all of which have to hold, or any of them."""
+    """Conditions, all of which have to hold, or any of them."""
 
     logical_operator: Literal["and", "or"] | None = "and"
     conditions: Annotated[list[DifyCondition], Field(max_length=MOST_CONDITIONS)] | None = None

@@ -1,4 +1,4 @@
-"""HitConditions on what a hit says of itself: by words, numbers and times, joined by and or or.
+"""Conditions on what a hit says of itself: by words, numbers and times, joined by and or or.
 
 They are judged on hits as the system of record has them, by the metadata that the answer shows, so that whoever reads an
 answer can see which of them a hit meets. A condition that denies something (``is not``, ``empty``…) holds exactly where

@@ -139,6 +139,12 @@ class Attachments:
         rows = self._connection.execute(_NAMED, self._values(namespace, ids=list(document_ids)))
         return {row.document_id: _attached(row) for row in rows}
 
+    def to_go_on_from(self, namespace: Namespace, document_id: DocumentId) -> int | None:
+        """The generation of a document that a change of it begins with: the one on its way, else the one shown."""
+        values = self._values(namespace, document=document_id)
+        row = self._connection.execute(_TO_GO_ON_FROM, values).one_or_none()
+        return None if row is None else row.generation
+
     def position(self, namespace: Namespace, document_id: str) -> datetime | None:
         """The time by which a file stands in the list, also one that was taken out lately."""
         row = self._connection.execute(_POSITION, self._values(namespace, document=document_id)).one_or_none()
@@ -192,7 +198,10 @@ def drop_marks(connection: Connection, *, limit: int) -> int:
     return int(connection.execute(_DROP_MARKS, {"limit": limit, "now": now()}).rowcount)
 
 
-_STATUS = "CASE i.state WHEN 'succeeded' THEN 'completed' WHEN 'failed' THEN 'failed' WHEN 'cancelled' THEN 'cancelled' ELSE 'in_progress' END"
+_STATUS = (
+    "CASE i.state WHEN 'succeeded' THEN 'completed' WHEN 'failed' THEN 'failed' WHEN 'cancelled' THEN 'cancelled'"
+    " ELSE 'in_progress' END"
+)
 _ALIVE = "d.document_id IS NOT NULL AND d.latest_generation > d.deleted_generation"
 # What the ledger has not brought to an end may have no document; what was deleted since, whoever did it, is not there.
 _SEEN = f"(({_ALIVE}) OR (i.state <> 'succeeded' AND NOT COALESCE(d.deleted_generation >= i.generation, FALSE)))"
@@ -241,6 +250,14 @@ _POSITION = text(
     f"SELECT created_at FROM (SELECT created_at, 0 AS choice FROM attachments{_KEY} UNION ALL"
     f" SELECT created_at, 1 AS choice FROM documents{_KEY}) f ORDER BY choice LIMIT 1"
 )
+_TO_GO_ON_FROM = text(
+    "SELECT IF(j.job_id IS NOT NULL AND j.finished_at IS NULL, d.latest_generation, d.published_generation) AS generation"
+    " FROM documents d LEFT JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace"
+    " AND g.document_id = d.document_id AND g.generation = d.latest_generation"
+    " LEFT JOIN jobs j ON j.tenant_id = g.tenant_id AND j.job_id = g.job_id"
+    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id = :document"
+    " AND d.latest_generation > d.deleted_generation"
+)
 _DESCRIBE = text(f"UPDATE attachments SET attributes = :attributes{_KEY}")
 _DETACH = text(
     "UPDATE attachments SET detached_at = :now WHERE tenant_id = :tenant AND namespace = :namespace"
@@ -266,7 +283,8 @@ def _paged(
     backwards = place is not None and place.backwards
     descending = newest_first != backwards
     sign, order = ("<", "DESC") if descending else (">", "ASC")
-    clauses, values = ["TRUE"], {}
+    clauses = ["TRUE"]
+    values: dict[str, Any] = {}
     if place is not None:
         clauses.append(f"(created_at {sign} :at OR (created_at = :at AND document_id {sign} :name))")
         values |= {"at": to_naive(place.at), "name": place.name}

@@ -51,7 +51,7 @@ def postgres_where(condition: Condition, column: str, values: dict[str, Any]) ->
         elif kind == "number":
             test = f"CAST({column} ->> {key} AS numeric) {sign} CAST(:{_named(values, str(value))} AS numeric)"
         else:
-            test = f"({column} ->> {key}) COLLATE \"C\" {sign} CAST(:{_named(values, value)} AS text)"
+            test = f'({column} ->> {key}) COLLATE "C" {sign} CAST(:{_named(values, value)} AS text)'
         return f"CASE WHEN jsonb_typeof({column} -> {key}) = '{kind}' THEN {test} ELSE FALSE END"
 
     return _written(condition, compared)

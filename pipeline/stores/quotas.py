@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, text
@@ -69,6 +70,16 @@ class Quotas:
                 f"{there} documents wait already, and {limits.queued} may; {arriving} more have no room.",
                 retry_after_s=_COME_BACK_S,
                 quota={"name": "queued", "limit": limits.queued, "used": there},
+            )
+
+    def check_files(self, count: Callable[[], int]) -> None:
+        """Raises QuotaExceeded if more files are kept than documents may be; ``count`` is asked only where these are
+        limited."""
+        limit = self._limits().documents
+        if limit and (there := count()) > limit:
+            raise QuotaExceeded(
+                f"The tenant would keep {there} files and may keep {limit}.",
+                quota={"name": "documents", "limit": limit, "used": there},
             )
 
     def use(self) -> dict[str, tuple[int, int]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, text
 
-from pipeline.records import Generation, JobId, TenantId
+from pipeline.records import JobId, Namespace, TenantId
 from pipeline.stores.rows import as_utc, now, placeholders, slices, to_naive
 
 _ID_DIGITS = 12  # of the time in an id: milliseconds since the epoch, hexadecimal
@@ -113,19 +113,17 @@ class StoredFiles:
         self._connection.execute(_FORGET_BODY, values)
         return bool(self._connection.execute(_FORGET, values).rowcount)
 
-    def hand_over(self, job_id: JobId, generations: Sequence[Generation]) -> None:
-        """Copy the bytes of files to the generations of documents that are called like them, inside the database: the
-        files of one job may be larger together than this process. Their items in the ledger learn their size."""
-        for some in slices(list(generations), _FILES_PER_STATEMENT):
-            namespace = some[0].scope.namespace
-            keys = [each.document_id for each in some]
-            for statement in (_COPY_BODIES, _COPY_FACTS):
-                many = placeholders(keys)
-                values = (self._tenant_id, namespace, job_id, *keys)
-                self._connection.exec_driver_sql(statement.format(many=many), values)
-            self._connection.exec_driver_sql(
-                _COPY_SIZES.format(many=placeholders(keys)), (self._tenant_id, job_id, *keys)
-            )
+    def hand_over(self, namespace: Namespace, job_id: JobId, file_ids: Sequence[str]) -> int:
+        """Copy the bytes of files to the documents of a job that are called like them, inside the database: the files
+        of one job may be larger together than this process. Gives for how many; fewer if one is gone meanwhile."""
+        copied = 0
+        for some in slices(list(file_ids), _FILES_PER_STATEMENT):
+            many = placeholders(some)
+            values = (self._tenant_id, namespace, job_id, *some)
+            copied += self._connection.exec_driver_sql(_COPY_BODIES.format(many=many), values).rowcount
+            self._connection.exec_driver_sql(_COPY_FACTS.format(many=many), values)
+            self._connection.exec_driver_sql(_COPY_SIZES.format(many=many), (self._tenant_id, job_id, *some))
+        return copied
 
 
 def expired_files(connection: Connection, *, limit: int) -> list[tuple[TenantId, str]]:

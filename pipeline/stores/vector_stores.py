@@ -126,9 +126,7 @@ _TOUCH = text(
     " WHERE tenant_id = :tenant AND namespace = :namespace AND last_active_at < :before"
     " AND (expires_at IS NULL OR expires_at > :now)"
 )
-_EMPTIED = text(
-    "UPDATE vector_stores SET emptied_at = :now WHERE tenant_id = :tenant AND namespace = :namespace"
-)
+_EMPTIED = text("UPDATE vector_stores SET emptied_at = :now WHERE tenant_id = :tenant AND namespace = :namespace")
 _EXPIRED = text(
     "SELECT tenant_id, namespace FROM vector_stores WHERE expires_at <= :now AND emptied_at IS NULL"
     " ORDER BY expires_at LIMIT :limit"

@@ -6,7 +6,7 @@ import threading
 
 from celery import shared_task
 
-from pipeline.flows import auditing, backfill, upkeep, vector_indexes, webhooks
+from pipeline.flows import auditing, backfill, expiring, upkeep, vector_indexes, webhooks
 from pipeline.flows import reconcile as reconciling
 from workers.base import LoggedTask
 from workers.dispatch import ring_for
@@ -16,8 +16,9 @@ from workers.resources import for_ingestion
 
 @shared_task(name=TaskName.SWEEP.value, base=LoggedTask)
 def sweep() -> None:
-    """Bring back what nobody holds."""
+    """Bring back what nobody holds, and let go of what was to be kept until now."""
     upkeep.sweep(for_ingestion(), ring=ring_for)
+    expiring.expire(for_ingestion())
 
 
 @shared_task(name=TaskName.MIGRATE.value, base=LoggedTask)

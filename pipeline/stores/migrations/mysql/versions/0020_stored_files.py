@@ -10,7 +10,9 @@ _ASCII = "CHARACTER SET ascii COLLATE ascii_bin"
 _OPTIONS = "ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
 _TENANT = f"tenant_id VARCHAR(64) {_ASCII} NOT NULL"
 _NAMESPACE = "namespace VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL"
-_FILE = "file_id VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL"  # as ids of documents, which it becomes
+_FILE = (
+    "file_id VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL"  # as ids of documents, which it becomes
+)
 _DOCUMENT = "document_id VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL"
 
 TABLES: dict[str, str] = {

@@ -1,0 +1,73 @@
+"""What several routes look up, or answer 404 for."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from api_gateway.facades.openai.errors import no_file, no_store
+from api_gateway.gateway import Gateway
+from api_gateway.problems import Problem
+from api_gateway.wire.fields import tidy_namespace
+from pipeline.flows.intake import Ticket
+from pipeline.flows.vector_stores import NoSuchFile, Put, put_files
+from pipeline.records import Namespace
+from pipeline.stores.attachments import Attached, Attachments
+from pipeline.stores.tenants import Principal
+from pipeline.stores.vector_stores import VectorStore, VectorStores
+from pipeline.stores.work import unit_of_work
+from workers import dispatch
+
+
+def namespace_of(store_id: str) -> Namespace:
+    """The namespace a vector store is. Raises Problem 404 for what can be none."""
+    try:
+        return Namespace(tidy_namespace(store_id))
+    except ValueError:
+        raise no_store(store_id) from None
+
+
+def store_of(principal: Principal, store_id: str, gateway: Gateway, *, in_use: bool = False) -> VectorStore:
+    """A vector store; one that is ``in_use`` must not have expired. Blocking. Raises Problem 404 or 400."""
+    with unit_of_work(gateway.resources.mysql) as work:
+        found = VectorStores(work.connection, principal.tenant_id).one(namespace_of(store_id))
+    if found is None:
+        raise no_store(store_id)
+    if in_use and found.has_expired(datetime.now(UTC)):
+        detail = f"The vector store {found.namespace} has expired, and what was in it is gone."
+        raise Problem(400, "vector_store_expired", detail)
+    return found
+
+
+def file_of(principal: Principal, store_id: str, file_id: str, gateway: Gateway) -> Attached:
+    """A file in a vector store. Blocking. Raises Problem 404."""
+    namespace = namespace_of(store_id)
+    with unit_of_work(gateway.resources.mysql) as work:
+        found = Attachments(work.connection, principal.tenant_id).named(namespace, [file_id])
+    if file_id not in found:
+        store_of(principal, store_id, gateway)
+        raise no_file(file_id)
+    return found[file_id]
+
+
+def put(
+    principal: Principal,
+    namespace: Namespace,
+    puts: list[Put],
+    gateway: Gateway,
+    *,
+    request_id: str,
+    opening: VectorStore | None = None,
+) -> Ticket:
+    """Put files into a vector store. Blocking. Raises Problem 404 for a file that there is not."""
+    try:
+        return put_files(
+            principal.tenant_id,
+            namespace,
+            puts,
+            gateway.resources,
+            ring=dispatch.ring,
+            request_id=request_id,
+            opening=opening,
+        )
+    except NoSuchFile as error:
+        raise no_file(str(error)) from None

@@ -1,0 +1,237 @@
+"""Search in a vector store: a query like every other, asked and answered in this dialect."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final
+
+import orjson
+from fastapi import APIRouter, Depends, Request
+from pydantic import ValidationError
+from starlette.responses import Response
+
+from api_gateway.auth import Requires
+from api_gateway.bodies import Decoded
+from api_gateway.facades.openai import shapes
+from api_gateway.facades.openai.asked import SearchRequest, to_condition
+from api_gateway.facades.openai.errors import answered
+from api_gateway.facades.openai.found import namespace_of, store_of
+from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.problems import Problem, invalid, places
+from api_gateway.routes.documenting import json_body
+from api_gateway.routes.queries import current_state, send
+from api_gateway.routes.reading import read_shape
+from api_gateway.wire.answers import json_response
+from api_gateway.wire.queries import to_query
+from pipeline.core.query import Query
+from pipeline.flows.vector_stores import shown_attributes
+from pipeline.records import Condition, Filters, Namespace, TenantId
+from pipeline.stores.attachments import Attached, Attachments
+from pipeline.stores.queries import QueryState, wake_name
+from pipeline.stores.tenants import Principal
+from pipeline.stores.vector_stores import VectorStores
+from pipeline.stores.work import unit_of_work
+
+router = APIRouter()
+
+Reader = Annotated[Principal, Depends(Requires("read"))]
+
+_MAX_BODY_BYTES: Final = 1024 * 1024
+_GRACE_S: Final = 1.0  # after its deadline a query still has to be put together from what arrived
+_EXAMPLE = {
+    "query": "How do I reset the controller?",
+    "max_num_results": 5,
+    "filters": {"type": "and", "filters": [{"type": "gte", "key": "year", "value": 2025}]},
+    "ranking_options": {"ranker": "auto", "score_threshold": 0.2},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """A passage with its score, in [0, 1]."""
+
+    chunk_id: str
+    document_id: str
+    text: str
+    score: float
+
+
+@router.post(
+    "/vector_stores/{vector_store_id}/search",
+    responses=answered(shapes.SearchResultPage, "The results, best first.", 400, 404, 413, 429),
+    openapi_extra=json_body(SearchRequest, _EXAMPLE),
+    summary="Search a vector store",
+)
+async def search(request: Request, principal: Reader, vector_store_id: str) -> Response:
+    """`score` is how sure the answer is of a passage, or of the surest that stands below it; `score_threshold` is of the
+    same kind. `hybrid_search` fuses by ranks. `rewrite_query` needs a language model; without one nothing is rewritten."""
+    gateway = gateway_of(request)
+    asked = await read_shape(request, principal, SearchRequest, limit=_MAX_BODY_BYTES)
+    condition = None if asked.filters is None else _condition(asked.filters)
+    namespace = namespace_of(vector_store_id)
+    await gateway.run(_in_use, principal, vector_store_id, gateway)
+    texts = [asked.query] if isinstance(asked.query, str) else list(dict.fromkeys(asked.query))
+    queries = [await _query(request, principal, namespace, text, asked, condition) for text in texts]
+    answers = await _all_answered(request, queries, gateway)
+    limit = asked.max_num_results
+    best = _together([_scored(answer, namespace) for answer in answers])[:limit]
+    threshold = (asked.ranking_options and asked.ranking_options.score_threshold) or 0.0
+    kept = [result for result in best if result.score >= threshold]
+    files = await gateway.run(_files, principal.tenant_id, namespace, [each.document_id for each in kept], gateway)
+    page = {
+        "object": "vector_store.search_results.page",
+        "search_query": [answer["query"].get("rewritten") or answer["query"]["query_text"] for answer in answers],
+        "data": [_shown(result, files[result.document_id]) for result in kept if result.document_id in files],
+        "has_more": False,
+        "next_page": None,
+    }
+    return json_response(page, headers=_told(answers))
+
+
+def _condition(filters: dict[str, Any]) -> Condition:
+    try:
+        return to_condition(filters)
+    except ValidationError as error:
+        raise invalid(places(error, under=["filters"])) from None
+    except ValueError as error:
+        raise invalid([{"pointer": "/filters", "detail": str(error)}]) from None
+
+
+def _in_use(principal: Principal, store_id: str, gateway: Gateway) -> None:
+    found = store_of(principal, store_id, gateway, in_use=True)
+    if found.expires_after_days is not None:
+        with unit_of_work(gateway.resources.mysql) as work:
+            VectorStores(work.connection, principal.tenant_id).touch(Namespace(found.namespace))
+
+
+async def _query(
+    request: Request,
+    principal: Principal,
+    namespace: Namespace,
+    text: str,
+    asked: SearchRequest,
+    condition: Condition | None,
+) -> Query:
+    """The query as /v1/queries would make it, by the tenant's own profile, with what this dialect can say over it."""
+    gateway = gateway_of(request)
+    configuration = await gateway.configurations.of(principal.tenant_id)
+    query = to_query(
+        Decoded(_body(namespace, text, asked)),
+        tenant_id=principal.tenant_id,
+        request_id=request.state.request_id,
+        use=gateway.settings,
+        configuration=configuration,
+        assign=gateway.assigner(principal.tenant_id, configuration),
+        asked_by=principal.actor,
+    )
+    return query if condition is None else replace(query, filters=Filters(where=condition))
+
+
+def _body(namespace: Namespace, text: str, asked: SearchRequest) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "query_text": text,
+        "namespaces": [namespace],
+        "top_k": asked.max_num_results,
+        "fallback": {"enabled": False},
+    }
+    ranking = asked.ranking_options
+    if ranking is not None and ranking.ranker is not None:
+        body["enable_rerank"] = ranking.ranker != "none"
+    if asked.rewrite_query is not None:
+        body["understand"] = {"rewrite": asked.rewrite_query}
+    if ranking is not None and ranking.hybrid_search is not None:
+        weights = ranking.hybrid_search
+        body["retrieve"] = {
+            "method": "hybrid",
+            "fusion": {"strategy": "rrf"},
+            "channels": {
+                "semantic": {"weight": float(weights.embedding_weight)},
+                "keyword": {"weight": float(weights.text_weight)},
+            },
+        }
+    return body
+
+
+async def _all_answered(request: Request, queries: Sequence[Query], gateway: Gateway) -> list[dict[str, Any]]:
+    """The answers, in the order of the queries. Raises Problem 503 if nothing answered one of them."""
+    cache_control = request.headers.get("cache-control", "")
+    tasks = [asyncio.ensure_future(_answered(request, query, gateway, cache_control)) for query in queries]
+    try:
+        found = await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+    answers: list[dict[str, Any]] = [orjson.loads(each) for each in found]
+    if any(answer["status"] == "failed" for answer in answers):
+        raise Problem(503, "search_failed", "No part of the search answered.", headers={"Retry-After": "2"})
+    return answers
+
+
+async def _answered(request: Request, query: Query, gateway: Gateway, cache_control: str) -> bytes:
+    async def look_now() -> QueryState | None:
+        state = await gateway.run(current_state, query.tenant_id, query.query_id, gateway)
+        return state if state.answer is not None else None
+
+    with gateway.wakes.watch(wake_name("query", query.tenant_id, query.query_id)) as waiter:
+        at_once = await gateway.run(send, query, gateway, cache_control=cache_control)
+        if at_once is not None:
+            return at_once
+        state = await gateway.wakes.until(
+            waiter,
+            look_now,
+            seconds=query.deadline_at - query.created_at + _GRACE_S,
+            receive=request.receive,
+            look_first=False,
+            alarm_in_s=query.deadline_at - time.time(),
+        )
+    if state is None or state.answer is None:
+        raise Problem(503, "search_failed", "The search did not end in time.", headers={"Retry-After": "2"})
+    return state.answer
+
+
+def _scored(answer: dict[str, Any], namespace: Namespace) -> list[_Result]:
+    """The passages of this vector store, each with the confidence of it or of the surest below it: what was placed
+    higher is at least as good, so scores never rise on the way down."""
+    results: list[_Result] = []
+    surest = 0.0
+    for chunk in reversed(answer["chunks"]):
+        if chunk["namespace"] == namespace:
+            surest = max(surest, chunk["confidence"])
+            results.append(_Result(chunk["chunk_id"], chunk["document_id"], chunk["text"], surest))
+    return results[::-1]
+
+
+def _together(rankings: Sequence[Sequence[_Result]]) -> list[_Result]:
+    """One ranking out of several: each passage once, with its best score; equals as they stood."""
+    best: dict[str, _Result] = {}
+    for result in (each for ranking in rankings for each in ranking):
+        if result.chunk_id not in best or best[result.chunk_id].score < result.score:
+            best[result.chunk_id] = result
+    return sorted(best.values(), key=lambda result: -result.score)
+
+
+def _files(tenant_id: TenantId, namespace: Namespace, ids: Sequence[str], gateway: Gateway) -> dict[str, Attached]:
+    with unit_of_work(gateway.resources.mysql) as work:
+        return Attachments(work.connection, tenant_id).named(namespace, list(dict.fromkeys(ids)))
+
+
+def _shown(result: _Result, file: Attached) -> dict[str, Any]:
+    return {
+        "file_id": result.document_id,
+        "filename": file.filename,
+        "score": result.score,
+        "attributes": shown_attributes(file.attributes),
+        "content": [{"type": "text", "text": result.text}],
+    }
+
+
+def _told(answers: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """What this dialect has no field for: the queries, to be looked at under /v1, and what was lost on the way."""
+    lost = dict.fromkeys(
+        f"{each['part']}:{each['code']}" for answer in answers for each in answer["stats"]["degradations"]
+    )
+    headers = {"X-Chordwise-Query-Id": ", ".join(answer["query_id"] for answer in answers)}
+    return {**headers, "X-Chordwise-Degraded": ", ".join(lost)} if lost else headers

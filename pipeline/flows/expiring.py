@@ -1,0 +1,60 @@
+"""What was to be kept only for a while, and is let go of when its time is up."""
+
+from __future__ import annotations
+
+import structlog
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from pipeline.flows.edit import delete_within
+from pipeline.flows.resources import Resources
+from pipeline.flows.stored_files import forget_file
+from pipeline.records import DocumentId, Namespace, TenantId
+from pipeline.stores.attachments import Attachments, drop_marks
+from pipeline.stores.engines import Conflict
+from pipeline.stores.namespaces import Namespaces
+from pipeline.stores.stored_files import expired_files
+from pipeline.stores.vector_stores import VectorStores, expired_stores
+from pipeline.stores.work import unit_of_work
+
+log = structlog.get_logger(__name__)
+
+_AT_ONCE = 100
+_MARKS_AT_ONCE = 1000
+
+
+def expire(use: Resources) -> int:
+    """Delete files and empty vector stores whose time is up. Gives how many; what is left is taken the next time."""
+    with unit_of_work(use.mysql) as work:
+        files = expired_files(work.connection, limit=_AT_ONCE)
+        stores = expired_stores(work.connection, limit=_AT_ONCE)
+        drop_marks(work.connection, limit=_MARKS_AT_ONCE)
+    for tenant_id, file_id in files:
+        forget_file(tenant_id, file_id, use)
+    for tenant_id, namespace in stores:
+        _empty(tenant_id, namespace, use)
+    if files or stores:
+        log.info("expired", files=len(files), vector_stores=len(stores))
+    return len(files) + len(stores)
+
+
+def _empty(tenant_id: TenantId, namespace: Namespace, use: Resources) -> None:
+    """Delete every document of a vector store and keep what it is called; dying in between leaves the rest to the next
+    time."""
+    while _delete_some(tenant_id, namespace, use):
+        pass
+    with unit_of_work(use.mysql) as work:
+        Attachments(work.connection, tenant_id).detach_all(namespace)
+        VectorStores(work.connection, tenant_id).note_emptied(namespace)
+
+
+@retry(
+    retry=retry_if_exception_type(Conflict),
+    stop=stop_after_attempt(5),
+    wait=wait_random_exponential(multiplier=0.05, max=1),
+    reraise=True,
+)
+def _delete_some(tenant_id: TenantId, namespace: Namespace, use: Resources) -> int:
+    with unit_of_work(use.mysql) as work:
+        ids = Namespaces(work.connection, tenant_id).living_documents(namespace, limit=_AT_ONCE)
+        delete_within(work, tenant_id, namespace, [DocumentId(document_id) for document_id in ids])
+    return len(ids)

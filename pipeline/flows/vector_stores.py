@@ -1,0 +1,220 @@
+"""A namespace as a vector store: files are put into it, described anew and taken out, by the way all documents go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from sqlalchemy import Connection
+
+from pipeline.core.conditions import kind_of
+from pipeline.core.parsing import JSONL, PLAIN, media_type_of
+from pipeline.errors import DocumentTooLarge, UnsupportedMediaType
+from pipeline.flows.edit import delete_within
+from pipeline.flows.intake import Batch, Refusal, Ticket, accept
+from pipeline.flows.resources import Resources
+from pipeline.records import Chunking, DocumentFields, DocumentId, Generation, Namespace, Scope, TenantId, Upload
+from pipeline.stores.attachments import Attached, Attachments, NewAttachment
+from pipeline.stores.audit import Audit
+from pipeline.stores.documents import Documents
+from pipeline.stores.stored_files import StoredFile, StoredFiles
+from pipeline.stores.vector_stores import VectorStore, VectorStores
+from pipeline.stores.work import unit_of_work
+
+MOST_BYTES_AT_ONCE: Final = 1024 * 1024 * 1024  # of all files of one job: they travel in one transaction
+_LONGEST_MEDIA_TYPE = 127  # characters, of the column
+
+# Programs, whose media types senders give in many ways or not at all.
+_TEXT_SUFFIXES = frozenset(
+    f".{name}"
+    for name in (  # noqa: SIM905 - a list of forty is easier to read in a row
+        "c cc cpp cs css go h hpp ini java js kt log lua php pl py r rb rs rst scala sh sql swift tex toml ts xml yaml yml"
+    ).split()
+)
+
+
+class NoSuchFile(LookupError):
+    """The tenant has no file of this id; ``str(error)`` is the id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Put:
+    """A file to be put into a namespace, cut like this, and found by these attributes."""
+
+    file_id: str
+    chunking: Chunking
+    attributes: Mapping[str, Any]
+
+
+def open_store(tenant_id: TenantId, store: VectorStore, use: Resources) -> None:
+    """Make an empty vector store."""
+    with unit_of_work(use.mysql) as work:
+        _open(work.connection, tenant_id, store)
+
+
+def change_store(
+    tenant_id: TenantId, namespace: Namespace, change: Callable[[VectorStore], VectorStore], use: Resources
+) -> VectorStore | None:
+    """What ``change`` makes of a vector store is noted; None if there is none."""
+    with unit_of_work(use.mysql) as work:
+        stores = VectorStores(work.connection, tenant_id)
+        found = stores.one(namespace, lock=True)
+        if found is None:
+            return None
+        stores.put(change(found))
+        Audit(work.connection, tenant_id).wrote("vector_store_change", namespaces=[namespace])
+        return stores.one(namespace)
+
+
+def put_files(
+    tenant_id: TenantId,
+    namespace: Namespace,
+    puts: Sequence[Put],
+    use: Resources,
+    *,
+    ring: Callable[[Ticket], None],
+    request_id: str,
+    opening: VectorStore | None = None,
+) -> Ticket:
+    """Make one job of putting these files into a namespace, and that namespace with it if it is ``opening``.
+
+    A file put there before is ingested anew. One that no parser reads becomes a failed item. Raises NoSuchFile,
+    DocumentTooLarge for too many bytes at once, and what `accept` raises; then nothing was accepted.
+    """
+    wanted = {put.file_id: put for put in puts}
+    with unit_of_work(use.mysql) as work:
+        files = StoredFiles(work.connection, tenant_id).named(list(wanted))
+    for file_id in wanted:
+        if file_id not in files:
+            raise NoSuchFile(file_id)
+    size = sum(file.body_bytes for file in files.values())
+    if size > MOST_BYTES_AT_ONCE:
+        raise DocumentTooLarge(f"the files have {size} bytes; at most {MOST_BYTES_AT_ONCE} are taken at once")
+    entries = [_entry(files[put.file_id], put) for put in wanted.values()]
+    noted = [
+        NewAttachment(
+            document_id=DocumentId(put.file_id),
+            ordinal=ordinal,
+            filename=files[put.file_id].filename,
+            attributes=put.attributes,
+            chunking=put.chunking,
+            body_bytes=files[put.file_id].body_bytes,
+        )
+        for ordinal, put in enumerate(wanted.values())
+    ]
+    uploads = [entry.document_id for entry in entries if isinstance(entry, Upload)]
+
+    def with_the_job(connection: Connection, ticket: Ticket) -> None:
+        if StoredFiles(connection, tenant_id).hand_over(namespace, ticket.job_id, uploads) != len(uploads):
+            raise NoSuchFile(", ".join(uploads[:1]))
+        if opening is not None:
+            _open(connection, tenant_id, opening)
+        Attachments(connection, tenant_id).note(namespace, ticket.job_id, noted)
+        VectorStores(connection, tenant_id).touch(namespace)
+
+    batch = Batch(tenant_id=tenant_id, namespace=namespace, request_id=request_id, entries=entries)
+    return accept(batch, use, ring=ring, together_with=with_the_job)
+
+
+def describe_file(
+    tenant_id: TenantId,
+    file: Attached,
+    attributes: Mapping[str, Any],
+    use: Resources,
+    *,
+    ring: Callable[[Ticket], None],
+    request_id: str,
+) -> Ticket | None:
+    """Give a file other attributes: its document is ingested anew with them, from the bytes that are there, which
+    embeds nothing. None if there is no document that could be; then only what is noted of the file changes."""
+    namespace, document_id = Namespace(file.namespace), DocumentId(file.document_id)
+    with unit_of_work(use.mysql) as work:
+        attachments = Attachments(work.connection, tenant_id)
+        number = attachments.to_go_on_from(namespace, document_id)
+        scope = Scope(tenant_id=tenant_id, namespace=namespace)
+        there = [] if number is None else [Generation(scope=scope, document_id=document_id, number=number)]
+        source = next(iter(Documents(work.connection, tenant_id).sources(there).values()), None)
+        if source is None:
+            attachments.describe(namespace, document_id, attributes)
+            return None
+    upload = Upload(
+        document_id=document_id,
+        fields=replace(source.fields, metadata={**_unshown(source.fields.metadata), **attributes}),
+        body=source.body,
+        media_type=source.media_type,
+        source_uri=source.source_uri,
+        chunking=source.chunking,
+    )
+    noted = NewAttachment(
+        document_id=document_id,
+        ordinal=0,
+        filename=file.filename,
+        attributes=attributes,
+        chunking=source.chunking,
+        body_bytes=len(source.body),
+    )
+
+    def with_the_job(connection: Connection, ticket: Ticket) -> None:
+        Attachments(connection, tenant_id).note(namespace, ticket.job_id, [noted])
+
+    batch = Batch(tenant_id=tenant_id, namespace=namespace, request_id=request_id, entries=[upload])
+    return accept(batch, use, ring=ring, together_with=with_the_job)
+
+
+def take_out(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, use: Resources) -> bool:
+    """Take a file out of a namespace; searches lose it with the commit, and the file itself stays. False if it is not
+    there."""
+    with unit_of_work(use.mysql) as work:
+        attachments = Attachments(work.connection, tenant_id)
+        if document_id not in attachments.named(namespace, [document_id]):
+            return False
+        delete_within(work, tenant_id, namespace, [document_id])
+        attachments.detach(namespace, [document_id])
+    return True
+
+
+def shown_attributes(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a document's metadata that attributes can show: texts, numbers and truth values."""
+    return {key: value for key, value in metadata.items() if kind_of(value) is not None}
+
+
+def _unshown(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in metadata.items() if kind_of(value) is None}
+
+
+def _open(connection: Connection, tenant_id: TenantId, store: VectorStore) -> None:
+    VectorStores(connection, tenant_id).open(store)
+    Audit(connection, tenant_id).wrote("vector_store_open", namespaces=[store.namespace])
+
+
+def _entry(file: StoredFile, put: Put) -> Upload | Refusal:
+    """The document a file becomes, without its bytes, which never leave the database."""
+    try:
+        media_type = _media_type_of(file)
+    except UnsupportedMediaType as error:
+        return Refusal(document_id=file.file_id, code=error.code, detail=str(error))
+    return Upload(
+        document_id=DocumentId(file.file_id),
+        fields=DocumentFields(metadata=dict(put.attributes)),
+        body=b"",
+        media_type=media_type if len(media_type) <= _LONGEST_MEDIA_TYPE else media_type.partition(";")[0],
+        source_uri=file.filename,
+        chunking=put.chunking,
+    )
+
+
+def _media_type_of(file: StoredFile) -> str:
+    """As for every document, except that lines of JSON are one document, as they are one file, and that programs are
+    text. Raises UnsupportedMediaType."""
+    suffix = PurePosixPath(file.filename).suffix.lower()
+    if suffix in _TEXT_SUFFIXES:
+        return PLAIN
+    try:
+        found = media_type_of(file.filename, file.declared_type)
+    except UnsupportedMediaType:
+        if (file.declared_type or "").lower().startswith("text/"):
+            return PLAIN
+        raise
+    return PLAIN if found.partition(";")[0] == JSONL else found
