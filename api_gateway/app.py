@@ -10,17 +10,20 @@ from contextlib import asynccontextmanager, suppress
 import redis.asyncio
 import structlog
 from anyio import to_thread
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from api_gateway import openapi, problems
+from api_gateway.conditional import ConditionalRequests, check_preconditions
 from api_gateway.context import RequestContext
 from api_gateway.facades import dify, mcp_door, mcp_server
 from api_gateway.facades import openai as openai_facade
 from api_gateway.gateway import Gateway
+from api_gateway.idempotency import IdempotentPosts, Replay, claim_key
 from api_gateway.problems import Problem
+from api_gateway.rate_limits import RateLimits
 from api_gateway.routes import (
     api_sources,
     audit,
@@ -97,7 +100,14 @@ _ROUTERS = (
 
 def create_app(settings: Settings, resources: Resources | None = None) -> FastAPI:
     """The gateway as an ASGI application. Nothing is connected before it starts or is asked something."""
-    app = FastAPI(lifespan=_lifespan, openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app = FastAPI(
+        lifespan=_lifespan,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        dependencies=[Depends(claim_key), Depends(check_preconditions)],  # of every route, in front of its own
+    )
     register_installed_parsers()  # what is accepted depends on it
     installed_channels()  # and what may be asked on this
     app.state.gateway = Gateway(settings, resources or Resources(settings))
@@ -105,9 +115,11 @@ def create_app(settings: Settings, resources: Resources | None = None) -> FastAP
         app.include_router(module.router)
     for router in openai_facade.routers():
         app.include_router(router)
-    app.add_middleware(RequestContext)
+    for middleware in (ConditionalRequests, IdempotentPosts, RateLimits, RequestContext):  # the last is the outermost
+        app.add_middleware(middleware)
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(PipelineError, _pipeline_error)
+    app.add_exception_handler(Replay, _replay)
     app.add_exception_handler(RequestValidationError, _invalid_parameters)
     app.add_exception_handler(HTTPException, _http_exception)
     app.openapi = functools.partial(openapi.describe, app)  # type: ignore[method-assign]
@@ -139,6 +151,11 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 async def _problem(request: Request, error: Exception) -> Response:
     assert isinstance(error, Problem)
     return error.response(request.scope)
+
+
+async def _replay(_: Request, error: Exception) -> Response:
+    assert isinstance(error, Replay)
+    return error.response()
 
 
 async def _pipeline_error(request: Request, error: Exception) -> Response:

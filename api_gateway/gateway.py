@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar
 
 import redis
+import redis.asyncio
 import structlog
 from anyio import CapacityLimiter, to_thread
 from fastapi import Request
@@ -17,6 +18,7 @@ from api_gateway.auth import Keys, look_up
 from api_gateway.configurations import Configurations
 from api_gateway.following import Following
 from api_gateway.job_source import JobSource
+from api_gateway.own_rates import OwnRates
 from api_gateway.problems import Problem
 from api_gateway.readiness import Probes
 from api_gateway.waiting import Wakes
@@ -29,6 +31,7 @@ from pipeline.flows.resources import Resources
 from pipeline.records import Namespace, TenantId
 from pipeline.settings import Settings
 from pipeline.stores.namespaces import Namespaces
+from pipeline.stores.request_rates import RequestRates
 from pipeline.stores.tenants import Principal
 from pipeline.stores.work import unit_of_work
 
@@ -41,6 +44,7 @@ THREADS = 40
 HEAVY_THREADS = 4  # large bodies, verification: they may fill their own threads and nobody else's
 PARSER_THREADS = 1  # there is one parser process; a second book waits here, and not in a thread
 QUICK_TIMEOUT_S = 2.0  # for the small look-ups that stand in front of a request
+_LIMIT_S = 0.5  # what stands in front of every request asks Redis for no longer
 KEPT_TIMEOUT_S = 0.3  # for the one that may spare a query: longer would cost more than it saves
 _NAMESPACE_FRESH_S = 5.0
 _NAMESPACE_STALE_S = 300.0
@@ -63,6 +67,11 @@ class Gateway:
         self.probes = Probes(settings, self.quick)
         self.following = Following(JobSource(self.run, self.quick), self.wakes)
         self.broker_redis = _broker_redis(settings)
+        self.async_redis = redis.asyncio.Redis.from_url(
+            settings.redis_url.get_secret_value(), socket_timeout=_LIMIT_S, socket_connect_timeout=_LIMIT_S
+        )
+        self.request_rates = RequestRates(self.async_redis)
+        self.own_rates = OwnRates(self.run, self.quick)
         self._background: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads: CapacityLimiter | None = None
@@ -115,6 +124,7 @@ class Gateway:
         for task in tuple(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
+        await self.async_redis.aclose()
         for resources in (self.resources, self.quick, self.kept_answers.use):
             await to_thread.run_sync(resources.close)
         if self.broker_redis is not None:

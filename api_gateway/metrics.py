@@ -18,6 +18,7 @@ LATENCY = Histogram(
     buckets=(0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.3, 2.6, 5.2, 10, 30, 60),
 )
 WAITERS = Gauge("chordwise_gateway_waiters", "Requests that wait for a job or a query.")
+LIMITED = Counter("chordwise_gateway_requests_limited", "Requests beyond what their tenant may send.")
 STREAMS = Gauge("chordwise_gateway_streams", "Clients that follow a job.")
 
 

@@ -44,6 +44,8 @@ class Settings(BaseSettings):
     max_documents_per_batch: Annotated[int, Field(ge=1, le=100_000)] = 10_000
     max_examples_per_book: Annotated[int, Field(ge=1, le=100_000)] = 50_000
     mcp_allowed_origins: Annotated[tuple[str, ...], NoDecode] = ()
+    idempotency_ttl_s: Annotated[int, Field(ge=60, le=30 * 24 * 3600)] = 24 * 3600
+    idempotency_lease_s: Annotated[float, Field(ge=1, le=3600)] = 30.0
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
 
     # Ingestion
@@ -69,6 +71,8 @@ class Settings(BaseSettings):
     quota_chunks: Annotated[int, Field(ge=0)] = 0
     quota_queued: Annotated[int, Field(ge=0)] = 0
     quota_tokens: Annotated[int, Field(ge=0)] = 0
+    quota_requests_per_minute: Annotated[int, Field(ge=0, le=10_000_000)] = 30_000
+    quota_requests_burst: Annotated[int, Field(ge=1, le=10_000_000)] = 5_000
 
     # Privacy and audit
     mask_kinds: Annotated[tuple[Kind, ...], NoDecode] = tuple(Kind)

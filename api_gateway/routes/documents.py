@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Request
@@ -14,6 +15,7 @@ from api_gateway.auth import Requires
 from api_gateway.bodies import read_json_body
 from api_gateway.context import SLASH
 from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.idempotency import work_id
 from api_gateway.problems import Problem
 from api_gateway.routes.documenting import Cursor, Limit, answers, json_body
 from api_gateway.submitting import batch_of
@@ -25,7 +27,7 @@ from api_gateway.wire.shapes import ChunkPage, Document, DocumentPage, JobAccept
 from pipeline.flows import listing
 from pipeline.flows.edit import delete_document
 from pipeline.flows.intake import Ticket, accept
-from pipeline.records import DocumentId, Namespace, TenantId
+from pipeline.records import DocumentId, JobId, Namespace, TenantId
 from pipeline.stores.chunk_edits import OwnedChunk
 from pipeline.stores.document_views import DocumentView, DocumentViews
 from pipeline.stores.tenants import Principal
@@ -72,13 +74,17 @@ async def submit(request: Request, principal: Writer) -> Response:
     """Takes what is valid of the batch. If nothing is, the answer is an error and nothing was stored."""
     gateway = gateway_of(request)
     body = await read_json_body(request, gateway.settings.max_body_bytes)
-    ticket = await gateway.run_heavy(accept_body, body, principal, request.state.request_id, gateway)
+    job_id = work_id(request)
+    ticket = await gateway.run_heavy(accept_body, body, principal, request.state.request_id, gateway, job_id)
     return wire.accepted_response(ticket)
 
 
-def accept_body(body: bytes, principal: Principal, request_id: str, gateway: Gateway) -> Ticket:
-    """Take in the documents of a body. Heavy. Raises Problem, or what intake raises."""
-    batch = batch_of(body, principal, request_id, gateway.settings)
+def accept_body(
+    body: bytes, principal: Principal, request_id: str, gateway: Gateway, job_id: JobId | None = None
+) -> Ticket:
+    """Take in the documents of a body, as a job of this id if it has one already. Heavy. Raises Problem, or what intake
+    raises."""
+    batch = replace(batch_of(body, principal, request_id, gateway.settings), job_id=job_id)
     return accept(batch, gateway.resources, ring=dispatch.ring)
 
 

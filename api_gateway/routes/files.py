@@ -13,6 +13,7 @@ from starlette.responses import Response
 from api_gateway.auth import Requires, require_same_tenant
 from api_gateway.bodies import limited, require_identity
 from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.idempotency import work_id
 from api_gateway.problems import Problem, invalid, pointer
 from api_gateway.routes.documenting import answers
 from api_gateway.submitting import require_few_enough, require_one
@@ -69,7 +70,7 @@ async def submit(request: Request, principal: Writer) -> Response:
     gateway = gateway_of(request)
     sent = await read_form(request, gateway, gateway.settings.max_body_bytes)
     try:
-        ticket = await gateway.run_heavy(_accept, sent, principal, request.state.request_id, gateway)
+        ticket = await gateway.run_heavy(_accept, sent, principal, request, gateway)
     finally:
         await sent.close()
     return wire.accepted_response(ticket)
@@ -95,7 +96,7 @@ async def read_form(request: Request, gateway: Gateway, limit: int) -> FormData:
         raise Problem(400, "invalid_multipart", f"The multipart body cannot be read: {message}.") from None
 
 
-def _accept(sent: FormData, principal: Principal, request_id: str, gateway: Gateway) -> Ticket:
+def _accept(sent: FormData, principal: Principal, request: Request, gateway: Gateway) -> Ticket:
     fields: list[tuple[str, str]] = []
     uploads: list[UploadFile] = []
     for name, value in sent.multi_items():
@@ -110,11 +111,11 @@ def _accept(sent: FormData, principal: Principal, request_id: str, gateway: Gate
     if not uploads:
         raise invalid([{"pointer": "/file", "detail": "is required: there is no part called file with a file name"}])
     require_few_enough(len(uploads), gateway.settings)
-    return accept(_batch_of(form, uploads, principal, request_id, gateway), gateway.resources, ring=dispatch.ring)
+    return accept(_batch_of(form, uploads, principal, request, gateway), gateway.resources, ring=dispatch.ring)
 
 
 def _batch_of(
-    form: FilesForm, uploads: list[UploadFile], principal: Principal, request_id: str, gateway: Gateway
+    form: FilesForm, uploads: list[UploadFile], principal: Principal, request: Request, gateway: Gateway
 ) -> Batch:
     settings = gateway.settings
     files = [
@@ -128,7 +129,8 @@ def _batch_of(
     return Batch(
         tenant_id=principal.tenant_id,
         namespace=Namespace(form.namespace),
-        request_id=request_id,
+        request_id=request.state.request_id,
+        job_id=work_id(request),
         entries=entries,
         on_conflict=form.on_conflict,
         priority=Priority(form.priority) if form.priority else None,

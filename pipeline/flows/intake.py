@@ -34,7 +34,8 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What one request submits, in its own order. Without a ``priority``, its size decides."""
+    """What one request submits, in its own order. Without a ``priority``, its size decides. ``job_id``: the id of the job
+    it becomes, the same if the same request is accepted again, which then finds the job it made; else a new one."""
 
     tenant_id: TenantId
     namespace: Namespace
@@ -42,6 +43,7 @@ class Batch:
     entries: Sequence[Upload | Refusal]
     on_conflict: OnConflict = "replace"
     priority: Priority | None = None
+    job_id: JobId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +76,10 @@ def accept(
     when MySQL does not answer, QuotaExceeded or QueueFull; then nothing was accepted. ``together_with`` writes what
     has to stand with the job or not at all; what it raises leaves this, and nothing was accepted.
     """
-    job_id = JobId(str(uuid.uuid4()))
+    job_id = batch.job_id or JobId(str(uuid.uuid4()))
     with unit_of_work(use.mysql) as work:
+        if batch.job_id and (total := Ledger(work.connection, batch.tenant_id).total(job_id)) is not None:
+            return Ticket(tenant_id=batch.tenant_id, job_id=job_id, request_id=batch.request_id, total=total, due=0)
         documents = Documents(work.connection, batch.tenant_id)
         uploads = [entry for entry in batch.entries if isinstance(entry, Upload)]
         ids = [upload.document_id for upload in uploads]

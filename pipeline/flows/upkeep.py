@@ -14,6 +14,7 @@ from pipeline.records import JobId, TenantId
 from pipeline.stores.documents import Documents
 from pipeline.stores.dropping import Dropping
 from pipeline.stores.engines import Conflict, redis_errors
+from pipeline.stores.idempotency import IdempotencyKeys, tenants_with_expired_keys
 from pipeline.stores.jobs import Ledger, tenants_with_open_jobs
 from pipeline.stores.kept import Kept, tenants_with_expired
 from pipeline.stores.retired import Retired, tenants_with_retired
@@ -24,6 +25,7 @@ log = structlog.get_logger(__name__)
 
 _RING_AGAIN_AFTER_S = 10
 _DROPPED_AT_ONCE = 200
+_FORGOTTEN_AT_ONCE = 1000
 
 
 def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
@@ -39,7 +41,9 @@ def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
     _for_each(keepers, lambda tenant_id: release_kept(tenant_id, use))
     with unit_of_work(use.mysql) as work:
         untidy = tenants_with_retired(work.connection)
+        answered = tenants_with_expired_keys(work.connection)
     _for_each(untidy, lambda tenant_id: drop_retired(tenant_id, use))
+    _for_each(answered, lambda tenant_id: forget_answers(tenant_id, use))
     _for_each(uncounted, lambda tenant_id: _add_up(tenant_id, use))
     return rung
 
@@ -54,6 +58,12 @@ def _for_each(tenants: Iterable[TenantId], step: Callable[[TenantId], int]) -> i
         except Conflict as error:
             log.info("sweep_postponed", tenant_id=tenant_id, code=error.code)
     return done
+
+
+def forget_answers(tenant_id: TenantId, use: Resources) -> int:
+    """Forget what was answered to requests whose idempotency keys have expired. Gives how many."""
+    with unit_of_work(use.mysql) as work:
+        return IdempotencyKeys(work.connection, tenant_id).forget_expired(limit=_FORGOTTEN_AT_ONCE)
 
 
 def drop_retired(tenant_id: TenantId, use: Resources) -> int:

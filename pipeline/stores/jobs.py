@@ -44,6 +44,12 @@ class Ledger:
         self._tenant_id = tenant_id
         self.deliveries = 0  # to webhooks, that stand in the outbox once the transaction does
 
+    def total(self, job_id: JobId) -> int | None:
+        """How many items a job has; None if there is no such job."""
+        statement = text("SELECT total FROM jobs WHERE tenant_id = :tenant AND job_id = :job")
+        found = self._connection.execute(statement, {"tenant": self._tenant_id, "job": job_id}).scalar_one_or_none()
+        return None if found is None else int(found)
+
     def open(
         self,
         job_id: JobId,

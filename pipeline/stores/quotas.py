@@ -110,6 +110,13 @@ class Quotas:
         return int(self._connection.execute(text(statement), {"tenant": self._tenant_id}).scalar_one() or 0)
 
 
+def own_requests_per_minute(connection: Connection, tenant_id: TenantId) -> int | None:
+    """How often the tenant may ask, 0 for no limit; None if the setting holds for it."""
+    statement = text("SELECT quota_requests_per_minute FROM tenants WHERE tenant_id = :tenant")
+    found = connection.execute(statement, {"tenant": tenant_id}).scalar_one_or_none()
+    return None if found is None else int(found)
+
+
 _OWN = text("SELECT quota_documents, quota_chunks, quota_queued, quota_tokens FROM tenants WHERE tenant_id = :tenant")
 
 _LOCK = text("SELECT tenant_id FROM tenants WHERE tenant_id = :tenant FOR UPDATE")

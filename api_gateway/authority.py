@@ -1,0 +1,35 @@
+"""Who stands behind a request and whether he may make it, asked before its route is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fastapi import Request
+from fastapi.dependencies.models import Dependant
+
+from api_gateway.auth import Requires, require_admin, require_operator
+from pipeline.records import TenantId
+from pipeline.stores.tenants import Principal
+
+# No tenant can be called so; what the operator does with the installation's own key belongs to it.
+INSTALLATION = TenantId("*")
+
+
+def authorities(dependant: Dependant) -> Iterator[Any]:
+    """The dependencies of a route that say who may use it."""
+    for each in dependant.dependencies:
+        if isinstance(each.call, Requires) or each.call in (require_admin, require_operator):
+            yield each.call
+        yield from authorities(each)
+
+
+async def owner_of(request: Request) -> TenantId | None:
+    """Whose request it is, None for a route that anyone may use. Raises the route's own Problem for one who may not use
+    it, and Unavailable."""
+    dependant = getattr(request.scope.get("route"), "dependant", None)
+    owner: TenantId | None = None
+    for authority in [] if dependant is None else authorities(dependant):
+        found = await (authority(request, None) if isinstance(authority, Requires) else authority(request))
+        owner = found.tenant_id if isinstance(found, Principal) else INSTALLATION
+    return owner

@@ -1,0 +1,75 @@
+"""An answer held back until it is whole, so that somebody can look at it before it leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from starlette.types import Message, Send
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured:
+    """A whole answer. ``headers`` as ASGI has them."""
+
+    status: int
+    headers: tuple[tuple[bytes, bytes], ...]
+    body: bytes
+
+    async def send(self, send: Send, *, more_headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
+        """Send it."""
+        headers = [*self.headers, *more_headers]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await send({"type": "http.response.body", "body": self.body})
+
+    def header(self, name: bytes) -> bytes | None:
+        """The first header of this lower-case name."""
+        return next((value for found, value in self.headers if found.lower() == name), None)
+
+
+class Capture:
+    """A ``send`` that keeps an answer of up to ``limit`` bytes. A larger one goes through as it comes, and so does one
+    that is no plain answer: a stream of events is not held back."""
+
+    def __init__(self, send: Send, *, limit: int) -> None:
+        self._send = send
+        self._limit = limit
+        self._start: Message | None = None
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._whole = False
+        self.passed_on = False  # too large to be kept, and on its way already
+
+    async def __call__(self, message: Message) -> None:
+        if self.passed_on:
+            await self._send(message)
+        elif message["type"] == "http.response.start":
+            self._start = message
+            if any(name == b"content-type" and b"event-stream" in value for name, value in message["headers"]):
+                await self.let_go()
+        elif message["type"] == "http.response.body":
+            self._parts.append(message.get("body", b""))
+            self._size += len(self._parts[-1])
+            self._whole = not message.get("more_body", False)
+            if self._size > self._limit:
+                await self.let_go()
+        else:
+            await self.let_go()
+            await self._send(message)
+
+    async def let_go(self) -> None:
+        """Send what was kept, and from now on everything at once."""
+        if self.passed_on:
+            return
+        self.passed_on = True
+        if self._start is not None:
+            await self._send(self._start)
+            if self._parts:
+                body = b"".join(self._parts)
+                await self._send({"type": "http.response.body", "body": body, "more_body": not self._whole})
+
+    @property
+    def answer(self) -> Captured | None:
+        """The whole answer, if there is one and nothing of it has left."""
+        if self._start is None or self.passed_on or not self._whole:
+            return None
+        return Captured(status=self._start["status"], headers=tuple(self._start["headers"]), body=b"".join(self._parts))

@@ -1,0 +1,100 @@
+"""How many requests a tenant may send, whatever the door: 429 beyond it, and headers that say how much is left.
+
+The headers are those of the IETF draft on rate limit fields: `RateLimit-Policy` says what holds, `RateLimit` what is
+left of it. A tenant is limited, not an address: requests without a valid key are refused by their routes.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+
+import structlog
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api_gateway.auth import api_key_of
+from api_gateway.gateway import Gateway
+from api_gateway.metrics import LIMITED
+from api_gateway.problems import Problem
+from pipeline.core.buckets import Allowance, Rate
+from pipeline.errors import Unavailable
+from pipeline.records import TenantId
+
+log = structlog.get_logger(__name__)
+
+POLICY = "requests"
+_WITHOUT_REDIS_S = 2.0  # Redis is not asked again for so long after it did not answer
+_FREE = ("/healthz", "/readyz", "/openapi.json", "/docs", "/console", "/v1/metrics")
+
+
+class RateLimits:
+    """Around every request of a tenant. Plain ASGI. While Redis is away nobody is limited, and the log says so."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._ask_redis_at = 0.0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"].startswith(_FREE):
+            await self._app(scope, receive, send)
+            return
+        gateway: Gateway = scope["app"].state.gateway
+        tenant_id = await _tenant_of(Headers(scope=scope), gateway)
+        rate = None if tenant_id is None else await gateway.own_rates.of(tenant_id)
+        allowance = None if tenant_id is None or rate is None else await self._take(tenant_id, rate, gateway)
+        if rate is None or allowance is None:
+            await self._app(scope, receive, send)
+            return
+        told = headers_of(rate, allowance)
+
+        async def send_with_limits(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in told.items():  # a full queue has told of itself already
+                    headers[name] = f"{headers[name]}, {value}" if name in headers else value
+            await send(message)
+
+        if allowance.admitted:
+            await self._app(scope, receive, send_with_limits)
+            return
+        LIMITED.inc()
+        log.info("request_limited", tenant_id=tenant_id)
+        await _refusal(rate, allowance).response(scope)(scope, receive, send_with_limits)
+
+    async def _take(self, tenant_id: TenantId, rate: Rate, gateway: Gateway) -> Allowance | None:
+        if time.monotonic() < self._ask_redis_at:
+            return None
+        try:
+            return await gateway.request_rates.take(tenant_id, rate)
+        except Unavailable as error:
+            self._ask_redis_at = time.monotonic() + _WITHOUT_REDIS_S
+            log.warning("requests_not_limited", code=error.code)
+            return None
+
+
+async def _tenant_of(headers: Mapping[str, str], gateway: Gateway) -> TenantId | None:
+    """Whose key it is. None for whatever the route will refuse by itself."""
+    try:
+        principal = await gateway.keys.principal(api_key_of(headers))
+    except (Problem, Unavailable):
+        return None
+    return None if principal is None else principal.tenant_id
+
+
+def headers_of(rate: Rate, allowance: Allowance) -> dict[str, str]:
+    """What is allowed, and what is left of it."""
+    to_fill = rate.burst - allowance.left
+    reset_s = math.ceil(60 * to_fill / rate.per_minute) if allowance.left else math.ceil(allowance.wait_s)
+    return {
+        "RateLimit-Policy": f'"{POLICY}";q={rate.burst};w={rate.window_s}',
+        "RateLimit": f'"{POLICY}";r={allowance.left};t={reset_s}',
+    }
+
+
+def _refusal(rate: Rate, allowance: Allowance) -> Problem:
+    wait_s = max(1, math.ceil(allowance.wait_s))
+    detail = f"The tenant may send {rate.per_minute} requests a minute, and {rate.burst} at once; come back later."
+    quota: dict[str, str | int] = {"name": "requests_per_minute", "limit": rate.per_minute, "used": rate.per_minute}
+    return Problem(429, "too_many_requests", detail, headers={"Retry-After": str(wait_s)}, quota=quota)

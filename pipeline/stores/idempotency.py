@@ -1,0 +1,158 @@
+"""Who is doing the request that a key stands for, and what was answered to it.
+
+A row is claimed by one request at a time, for the length of a lease that it renews; who dies lets go by dying. Moments
+are the database's own, so that gateways whose clocks differ agree on who holds what.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Row, text
+
+from pipeline.records import TenantId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """The caller is to do the request. ``work_id`` is that of an attempt which died before it could answer, if there was
+    one, so that what it made can be found; ``token`` shows later that the row is still ours."""
+
+    work_id: str
+    token: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """Another one is doing it; within ``lease_left_s`` seconds it says so again, or is dead."""
+
+    lease_left_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """It was done, for a request with this ``fingerprint``. ``answer`` as it was given to ``keep``."""
+
+    fingerprint: bytes
+    status: int
+    answer: bytes
+
+
+class IdempotencyKeys:
+    """One tenant's keys, each by its digest of 32 bytes."""
+
+    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
+        self._connection = connection
+        self._tenant_id = tenant_id
+
+    def insert(self, digest: bytes, *, lease_s: float, ttl_s: float) -> Claimed | None:
+        """Claim a key that nobody has used; None if somebody has. A transaction of its own, because who waits here for
+        another one's row would hold a lock that the other one's next step needs."""
+        claimed = Claimed(work_id=str(uuid.uuid4()), token=str(uuid.uuid4()))
+        written = self._connection.execute(
+            _INSERT,
+            self._with(digest, work=claimed.work_id, token=claimed.token, lease=_micro(lease_s), ttl=_micro(ttl_s)),
+        ).rowcount
+        return claimed if written else None
+
+    def claim(self, digest: bytes, *, lease_s: float, ttl_s: float) -> Claimed | Running | Answered | None:
+        """How a used key stands; claimed if it has expired, or its holder has died. None if it is gone meanwhile."""
+        row = self._connection.execute(_LOOK, self._with(digest)).one_or_none()
+        if row is None:
+            return None
+        if row.expired or (row.status is None and row.lease_left <= 0):
+            return self._take_over(digest, row, lease_s=lease_s, ttl_s=ttl_s)
+        if row.status is None:
+            return Running(lease_left_s=row.lease_left / 1e6)
+        return Answered(fingerprint=row.fingerprint, status=row.status, answer=row.answer)
+
+    def _take_over(
+        self, digest: bytes, row: Row[tuple[object, ...]], *, lease_s: float, ttl_s: float
+    ) -> Claimed | Running:
+        died = row.status is None
+        claimed = Claimed(work_id=row.work_id if died else str(uuid.uuid4()), token=str(uuid.uuid4()))
+        values = self._with(
+            digest,
+            work=claimed.work_id,
+            token=claimed.token,
+            lease=_micro(lease_s),
+            ttl=_micro(ttl_s),
+            before=row.token,
+        )
+        return claimed if self._connection.execute(_TAKE_OVER, values).rowcount else Running(lease_left_s=lease_s)
+
+    def renew(self, digest: bytes, token: str, *, lease_s: float) -> bool:
+        """Hold the key for longer. False if it is not ours any more."""
+        return bool(self._connection.execute(_RENEW, self._with(digest, token=token, lease=_micro(lease_s))).rowcount)
+
+    def keep(self, digest: bytes, token: str, answered: Answered, *, ttl_s: float) -> bool:
+        """Keep the answer for ``ttl_s`` seconds. False if the key is not ours any more."""
+        values = self._with(
+            digest,
+            token=token,
+            ttl=_micro(ttl_s),
+            fingerprint=answered.fingerprint,
+            status=answered.status,
+            answer=answered.answer,
+        )
+        return bool(self._connection.execute(_KEEP, values).rowcount)
+
+    def free(self, digest: bytes, token: str) -> None:
+        """Let the next request with this key be done."""
+        self._connection.execute(_FREE, self._with(digest, token=token))
+
+    def forget_expired(self, *, limit: int) -> int:
+        """Delete keys whose time is over. Gives how many."""
+        return self._connection.execute(_FORGET, {"tenant": self._tenant_id, "limit": limit}).rowcount
+
+    def _with(self, digest: bytes, **values: object) -> dict[str, object]:
+        return {"tenant": self._tenant_id, "digest": digest, **values}
+
+
+def tenants_with_expired_keys(connection: Connection) -> list[TenantId]:
+    """Whom the sweeper has to visit; reads nothing but their ids."""
+    return [TenantId(tenant_id) for tenant_id in connection.execute(_UNTIDY).scalars()]
+
+
+def _micro(seconds: float) -> int:
+    return round(seconds * 1_000_000)
+
+
+_NOW = "UTC_TIMESTAMP(6)"
+
+_INSERT = text(
+    "INSERT IGNORE INTO idempotency_keys (tenant_id, digest, work_id, token, claimed_until, expires_at)"
+    f" VALUES (:tenant, :digest, :work, :token, {_NOW} + INTERVAL :lease MICROSECOND, {_NOW} + INTERVAL :ttl MICROSECOND)"
+)
+
+_LOOK = text(
+    f"SELECT work_id, token, fingerprint, status, answer, expires_at <= {_NOW} AS expired,"
+    f" TIMESTAMPDIFF(MICROSECOND, {_NOW}, claimed_until) AS lease_left"
+    " FROM idempotency_keys WHERE tenant_id = :tenant AND digest = :digest"
+)
+
+_TAKE_OVER = text(
+    "UPDATE idempotency_keys SET work_id = :work, token = :token, fingerprint = NULL, status = NULL, answer = NULL,"
+    f" claimed_until = {_NOW} + INTERVAL :lease MICROSECOND, expires_at = {_NOW} + INTERVAL :ttl MICROSECOND"
+    " WHERE tenant_id = :tenant AND digest = :digest AND token = :before"
+)
+
+_RENEW = text(
+    f"UPDATE idempotency_keys SET claimed_until = {_NOW} + INTERVAL :lease MICROSECOND"
+    " WHERE tenant_id = :tenant AND digest = :digest AND token = :token AND status IS NULL"
+)
+
+_KEEP = text(
+    "UPDATE idempotency_keys SET fingerprint = :fingerprint, status = :status, answer = :answer,"
+    f" expires_at = {_NOW} + INTERVAL :ttl MICROSECOND"
+    " WHERE tenant_id = :tenant AND digest = :digest AND token = :token AND status IS NULL"
+)
+
+_FREE = text(
+    "DELETE FROM idempotency_keys WHERE tenant_id = :tenant AND digest = :digest AND token = :token AND status IS NULL"
+)
+
+_FORGET = text(f"DELETE FROM idempotency_keys WHERE tenant_id = :tenant AND expires_at <= {_NOW} LIMIT :limit")
+
+_UNTIDY = text(f"SELECT DISTINCT tenant_id FROM idempotency_keys WHERE expires_at <= {_NOW}")
