@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
-from contextlib import ExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -162,7 +162,7 @@ class Following:
 
     @property
     def count(self) -> int:
-        """How many clients follow a job now."""
+        """How many clients follow a job or a query now."""
         return sum(self._clients.values())
 
     @asynccontextmanager
@@ -171,22 +171,33 @@ class Following:
 
         Raises Unavailable when it cannot be looked at, and Problem 429 or 503 when too many follow jobs already.
         """
+        key = (tenant_id, job_id)
+        with self.counted(tenant_id):
+            try:
+                while (followed := self._jobs.get(key)) is None:
+                    if not await self._open(key):
+                        break
+                if followed is not None:
+                    followed.clients += 1
+                try:
+                    yield followed
+                finally:
+                    if followed is not None:
+                        followed.clients -= 1
+            finally:
+                self._leave(key)
+
+    @contextmanager
+    def counted(self, tenant_id: TenantId) -> Iterator[None]:
+        """One stream more of this tenant, of whatever kind. Raises Problem 429 or 503 when there are too many."""
         self._admit(tenant_id)
         self._clients[tenant_id] = self._clients.get(tenant_id, 0) + 1
-        key = (tenant_id, job_id)
         try:
-            while (followed := self._jobs.get(key)) is None:
-                if not await self._open(key):
-                    break
-            if followed is not None:
-                followed.clients += 1
-            try:
-                yield followed
-            finally:
-                if followed is not None:
-                    followed.clients -= 1
+            yield
         finally:
-            self._leave(key)
+            self._clients[tenant_id] -= 1
+            if not self._clients[tenant_id]:
+                del self._clients[tenant_id]
 
     async def _open(self, key: tuple[TenantId, JobId]) -> bool:
         """Begin to look after a job; clients that come together share the first look. False if there is no such job."""
@@ -209,10 +220,6 @@ class Following:
         return True
 
     def _leave(self, key: tuple[TenantId, JobId]) -> None:
-        tenant_id, _ = key
-        self._clients[tenant_id] -= 1
-        if not self._clients[tenant_id]:
-            del self._clients[tenant_id]
         followed = self._jobs.get(key)
         if followed is not None and not followed.clients:
             self._keepers[key].cancel()

@@ -22,7 +22,7 @@ from api_gateway.wire.dictionaries import DictionaryIn
 from api_gateway.wire.documents import DocumentsRequest
 from api_gateway.wire.embedding_migrations import CompareRequest, StartRequest, SwitchRequest
 from api_gateway.wire.entities import EntitiesDeleteRequest, EntitiesRequest
-from api_gateway.wire.events import ItemFailed, JobProgress
+from api_gateway.wire.events import ChannelAnswered, ItemFailed, JobProgress, QueryStep
 from api_gateway.wire.examples import ExamplesForm, ExamplesRequest
 from api_gateway.wire.explaining import QueryReplayRequest, WhyNotRequest
 from api_gateway.wire.feedback import FeedbackRequest
@@ -90,7 +90,13 @@ def describe(app: FastAPI) -> dict[str, Any]:
             )
         ]
         _, found = models_json_schema(
-            [*requests, *((model, "serialization") for model in (ProblemBody, JobProgress, ItemFailed))],  # type: ignore[list-item]
+            [
+                *requests,
+                *(
+                    (model, "serialization")
+                    for model in (ProblemBody, JobProgress, ItemFailed, QueryStep, ChannelAnswered)
+                ),
+            ],  # type: ignore[list-item]
             ref_template=_REFERENCE,
         )
         schemas.update(found["$defs"])

@@ -9,31 +9,22 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any
 
-import orjson
-from starlette.requests import ClientDisconnect
-from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from api_gateway.event_streams import HEARTBEAT_S, PING, EventStream, Write, event
 from api_gateway.following import FAILURES_AT_ONCE, Followed, Following, View
-from api_gateway.waiting import disconnected
 from api_gateway.wire import events as wire
 from pipeline.errors import Unavailable
 from pipeline.records import ItemState, JobId, TenantId
 from pipeline.stores.job_signals import Position
 
-HEARTBEAT_S = 15.0
 LIFETIME_S = 900.0
 _KEY_CHECKED_S = 60.0
-_STUCK_S = 60.0  # a client that takes nothing for so long is let go
-_RETRY_MS = 2000
 _AGAIN_S = 1.0
 
 _EVENT_ID = re.compile(r"(\d{1,18})-(\d{1,10}|end)", re.ASCII)
 _EVERYTHING = 2**32
-
-HEADERS = {"Cache-Control": "no-cache, no-store", "X-Accel-Buffering": "no"}
 
 
 def position_of(event_id: str) -> tuple[Position, bool]:
@@ -50,7 +41,7 @@ def id_of(position: Position) -> str:
     return f"{position.revision}-{position.ordinal + 1}"
 
 
-class JobStream(Response):
+class JobStream(EventStream):
     """Events from ``last_event_id`` on, until the job has ended, the client is gone, or a quarter of an hour is over."""
 
     def __init__(
@@ -63,7 +54,7 @@ class JobStream(Response):
         missing: Callable[[], Exception],
         still_allowed: Callable[[], Awaitable[bool]],
     ) -> None:
-        super().__init__(media_type="text/event-stream", headers=HEADERS)
+        super().__init__()
         self._following, self._tenant_id, self._job_id = following, tenant_id, job_id
         self._position, self._saw_end = position_of(last_event_id)
         self._missing, self._still_allowed = missing, still_allowed
@@ -75,35 +66,18 @@ class JobStream(Response):
                 raise self._missing()
             job = followed.view.job
             if self._saw_end and job.finished_at is not None and job.revision <= self._position.revision:
-                # 204 is how a browser is told not to come back for more.
-                await Response(status_code=204, headers=HEADERS)(scope, receive, send)
+                await self.nothing_more(scope, receive, send)
                 return
-            headers = [(name, value) for name, value in self.raw_headers if name != b"content-length"]
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
-            gone = asyncio.ensure_future(disconnected(receive))
-            sending = asyncio.ensure_future(self._send_all(followed, send))
-            try:
-                await asyncio.wait({gone, sending}, return_when=asyncio.FIRST_COMPLETED)
-                if not sending.done():
-                    raise ClientDisconnect
-                sending.result()
-            finally:
-                gone.cancel()
-                sending.cancel()
-                await asyncio.gather(gone, sending, return_exceptions=True)
 
-    async def _send_all(self, followed: Followed, send: Send) -> None:
-        async def write(text: bytes, *, more: bool = True) -> None:
-            try:
-                async with asyncio.timeout(_STUCK_S):
-                    await send({"type": "http.response.body", "body": text, "more_body": more})
-            except TimeoutError:
-                raise ClientDisconnect from None
+            async def send_all(write: Write) -> None:
+                await self._send_all(followed, write)
 
+            await self.stream(receive, send, send_all)
+
+    async def _send_all(self, followed: Followed, write: Write) -> None:
         loop = asyncio.get_running_loop()
         began = checked = loop.time()
         number = 0
-        await write(b"retry: %d\n\n" % _RETRY_MS)
         while loop.time() - began < LIFETIME_S:
             view: View | None = followed.view
             if number:
@@ -119,14 +93,13 @@ class JobStream(Response):
             elif followed.gone:
                 break
             else:
-                await write(b": still here\n\n")
+                await write(PING)
             if loop.time() - checked > _KEY_CHECKED_S:
                 checked = loop.time()
                 if not await self._still_allowed():
                     break
-        await write(b"", more=False)
 
-    async def _send_view(self, followed: Followed, view: View, write: Callable[[bytes], Awaitable[None]]) -> bool:
+    async def _send_view(self, followed: Followed, view: View, write: Write) -> bool:
         """Progress, then the failures since, then the end if that is what it is. True after the end."""
         await write(event("progress", id_of(self._position), wire.progress(view)))
         more = view.job.items[ItemState.FAILED] > 0
@@ -140,9 +113,3 @@ class JobStream(Response):
             return False
         await write(event("finished", f"{view.job.revision}-end", wire.finished(view)))
         return True
-
-
-def event(name: str, event_id: str, data: dict[str, Any]) -> bytes:
-    """One event as it is sent; JSON holds no line break."""
-    body = orjson.dumps(data, option=orjson.OPT_UTC_Z)
-    return b"id: %s\nevent: %s\ndata: %s\n\n" % (event_id.encode(), name.encode(), body)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from api_gateway.following import View
 from api_gateway.wire.shapes import Shape
+from pipeline.core.query import Envelope
 from pipeline.records import ItemState
 from pipeline.stores.job_signals import Failure
 
@@ -42,6 +43,36 @@ class ItemFailed(Shape):
     code: str
     detail: str | None
     pointer: str | None
+
+
+class QueryStep(Shape):
+    """`data` of `queued`, `running` and `cancelled`; that of `finished` is the answer."""
+
+    query_id: str
+    status: Literal["queued", "running", "cancelled"]
+
+
+class ChannelAnswered(Shape):
+    """`data` of `channel`. `hits`: how many chunks it proposes. `code`: why it has none, where something went wrong."""
+
+    query_id: str
+    channel: str
+    status: Literal["ok", "failed", "timeout"]
+    hits: int
+    elapsed_ms: float | None
+    code: str | None
+
+
+def channel_answered(query_id: str, envelope: Envelope, elapsed_ms: float | None) -> dict[str, Any]:
+    """What a channel brought."""
+    return {
+        "query_id": query_id,
+        "channel": envelope.channel,
+        "status": envelope.status,
+        "hits": len(envelope.chunk_ids),
+        "elapsed_ms": elapsed_ms,
+        "code": envelope.code,
+    }
 
 
 def progress(view: View) -> dict[str, Any]:

@@ -44,6 +44,7 @@ _REPORT = """
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
 if ARGV[5] ~= 'ok' and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4])
+redis.call('PUBLISH', ARGV[6], ARGV[7])
 return 1
 """
 
@@ -122,6 +123,8 @@ class Queries:
                 f"elapsed:{envelope.channel}",
                 f"{elapsed_ms:.3f}",
                 envelope.status,
+                WAKE_CHANNEL,
+                step_name(self._tenant_id, query.query_id),
             )
 
     def report_understood(self, query_id: QueryId, understood: Understood, *, elapsed_ms: float) -> None:
@@ -261,6 +264,11 @@ class Queries:
 def wake_name(kind: str, tenant_id: TenantId, name: QueryId | JobId) -> str:
     """What is said on the wake channel when something that may be waited for has ended."""
     return f"{tenant_id}:{kind}:{name}"
+
+
+def step_name(tenant_id: TenantId, query_id: QueryId) -> str:
+    """What is said when a channel has come back: for those who follow a query, not for those who wait for its answer."""
+    return f"{tenant_id}:query-step:{query_id}"
 
 
 def announce_job(client: redis.Redis, tenant_id: TenantId, job_id: JobId) -> None:
