@@ -37,6 +37,7 @@ def main() -> int:
         configure_logging(use.log_level, service="gateway")
         # Only now: these read the settings while they are imported, and a wrong one must be told in a sentence.
         from api_gateway.app import create_app
+        from api_gateway.connections import PatientProtocol, allow_many_connections
         from pipeline.flows.resources import Resources
         from pipeline.stores import migrate
         from workers.dispatch import send_webhooks
@@ -46,13 +47,14 @@ def main() -> int:
     except PipelineError as error:
         print(f"gateway: {error}", file=sys.stderr)  # noqa: T201 - the one sentence an operator looks for
         return 1
+    allow_many_connections()
     app = create_app(use, resources)
     config = uvicorn.Config(
         app,
         host=use.gateway_host,
         port=use.gateway_port,
         loop="uvloop",
-        http="httptools",
+        http=PatientProtocol,
         ws="none",
         lifespan="on",
         log_config=None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from starlette.requests import Request
 from starlette.types import Message, Receive
 
 from api_gateway.problems import MOST_ERRORS, Problem, invalid, pointer
+
+_SILENCE_S = 30.0  # a sender that says nothing for so long is let go
 
 Path = tuple[str | int, ...]
 
@@ -40,7 +43,8 @@ def too_large(limit: int) -> Problem:
 
 
 def limited(receive: Receive, headers: Headers, limit: int) -> Receive:
-    """``receive``, but raising Problem 413 as soon as the body is known to be larger than ``limit`` bytes."""
+    """``receive``, but raising Problem 413 as soon as the body is known to be larger than ``limit`` bytes, and 408 when
+    nothing of it comes for long."""
     declared = headers.get("content-length", "")
     if declared.isascii() and declared.isdigit() and int(declared[:19]) > limit:
         raise too_large(limit)
@@ -48,7 +52,12 @@ def limited(receive: Receive, headers: Headers, limit: int) -> Receive:
 
     async def receive_within_limit() -> Message:
         nonlocal seen
-        message = await receive()
+        try:
+            async with asyncio.timeout(_SILENCE_S):
+                message = await receive()
+        except TimeoutError:
+            detail = f"Nothing of the body came for {_SILENCE_S:.0f} seconds."
+            raise Problem(408, "body_too_slow", detail, headers={"Connection": "close"}) from None
         if message["type"] == "http.request":
             seen += len(message.get("body", b""))
             if seen > limit:

@@ -12,6 +12,7 @@ from starlette.responses import HTMLResponse, Response
 
 from api_gateway.facades.dify_wire import DifyRequest
 from api_gateway.facades.openai import asked as openai_asked
+from api_gateway.openapi_details import complete
 from api_gateway.readiness import installed_version
 from api_gateway.routes.upkeep import VerifyRequest
 from api_gateway.wire.answers import json_response
@@ -40,6 +41,7 @@ _DESCRIPTION = (
     "Hand in documents, follow the job that ingests them, and ask questions over what was ingested. "
     "The API key decides the tenant. Every error is `application/problem+json` with a stable `code`."
 )
+_ANSWERS = (ProblemBody, JobProgress, ItemFailed, QueryStep, ChannelAnswered)
 _REFERENCE = "#/components/schemas/{model}"
 
 
@@ -90,16 +92,11 @@ def describe(app: FastAPI) -> dict[str, Any]:
             )
         ]
         _, found = models_json_schema(
-            [
-                *requests,
-                *(
-                    (model, "serialization")
-                    for model in (ProblemBody, JobProgress, ItemFailed, QueryStep, ChannelAnswered)
-                ),
-            ],  # type: ignore[list-item]
+            [*requests, *((model, "serialization") for model in _ANSWERS)],  # type: ignore[list-item]
             ref_template=_REFERENCE,
         )
         schemas.update(found["$defs"])
+        complete(document, ttl_s=app.state.gateway.settings.idempotency_ttl_s)
         app.openapi_schema = document
     return app.openapi_schema
 

@@ -54,12 +54,13 @@ _TABLE: dict[type[PipelineError], tuple[int, str]] = {
     Rejected: (422, "The document cannot be accepted"),
 }
 
-_TITLES = {
+TITLES = {
     400: "The request cannot be read",
     401: "A valid API key is needed",
     403: "The API key does not allow this",
     404: "There is no such thing",
     405: "This method is not offered here",
+    408: "The request did not come in time",
     409: "The request conflicts with the present state",
     412: "The thing is not what the request takes it for",
     413: "The request is too large",
@@ -110,7 +111,7 @@ class Problem(Exception):
         self.status = status
         self.code = code
         self.detail = detail
-        self.title = title or _TITLES.get(status) or http.HTTPStatus(status).phrase
+        self.title = title or TITLES.get(status) or http.HTTPStatus(status).phrase
         self.errors = tuple(errors)
         self.extensions = dict(extensions or {})
         self.headers = dict(headers or {})

@@ -103,10 +103,12 @@ class QueryStream(EventStream):
 
     def _news(self, state: QueryState) -> bytes:
         """What the client has not seen yet, as it is sent."""
-        said = []
-        for step in ("queued", "running") if state.status != "queued" else ("queued",):
-            if self._is_new(step):
-                said.append(event(step, self._id(), {"query_id": self._query_id, "status": step}))
+        begun = ("queued",) if state.status == "queued" else ("queued", "running")
+        said = [
+            event(step, self._id(), {"query_id": self._query_id, "status": step})
+            for step in begun
+            if self._is_new(step)
+        ]
         for envelope in state.envelopes:
             if self._is_new(f"{envelope.channel}:{envelope.status}"):
                 elapsed_ms = state.elapsed_ms.get(envelope.channel)

@@ -21,7 +21,8 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
-LOOK_AGAIN_S = 1.0  # what a lost message costs at most
+LOOK_AGAIN_S = 1.0  # while Redis is away, and at first
+TRUSTED_S = 5.0  # while Redis would tell: what a message that was never sent costs at most
 _AFTER_ALARM_S = 0.005  # until the next look, then twice as long each time
 MOST_WAITERS = 10_000
 _LISTEN_S = 15.0  # a silent connection is pinged this often
@@ -143,7 +144,7 @@ class Wakes:
     ) -> T | None:
         """What ``look`` finds, as soon as it finds something; None when the seconds are over.
 
-        It looks when woken, at least every second, and after ``alarm_in_s``: at once and often at first, because the
+        It looks when woken, every few seconds, and after ``alarm_in_s``: at once and often at first, because the
         clock of what is looked at may be a little behind this one. ``receive`` is the request's, whose body has been
         read: raises ClientDisconnect when nobody is there any more to be answered.
         """
@@ -158,7 +159,7 @@ class Wakes:
                 if now >= alarm_at:
                     alarm_at, pause_s = math.inf, _AFTER_ALARM_S
                 await waiter.sleep(min(now + pause_s, ends_at, alarm_at) - now, gone)
-                pause_s = min(2 * pause_s, LOOK_AGAIN_S)
+                pause_s = min(2 * pause_s, TRUSTED_S if self.listening else LOOK_AGAIN_S)
                 if gone.done():
                     raise ClientDisconnect
                 if (found := await look()) is not None:

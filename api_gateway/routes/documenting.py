@@ -17,17 +17,23 @@ _MEANINGS = {
     401: "The API key is missing, malformed, unknown or revoked.",
     403: "The API key lacks a scope, the body names another tenant, or a quota is used up.",
     404: "There is no such thing for this tenant.",
+    408: "The body did not come in time.",
     412: "The etag is not that of the present state.",
     413: "The body, or every document in it, is too large.",
     415: "The media type is not accepted.",
     422: "The request is understood and wrong; `errors` says where.",
     409: "The thing is in a state in which this cannot be done.",
-    429: "Too much of the tenant is waiting already; `Retry-After` says when to come back.",
+    429: "The tenant asks too often, or too much of it is waiting already; `Retry-After` says when to come back.",
     500: "A fault of ours; `request_id` helps to find it.",
     503: "A dependency does not answer; `Retry-After` says when to come back.",
 }
 
 _PROBLEM = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemBody"}}}
+
+
+def meaning_of(status: int) -> str:
+    """What a problem with this status means, whatever the route."""
+    return _MEANINGS[status]
 
 
 def answers(
