@@ -21,6 +21,7 @@ from api_gateway.job_source import JobSource
 from api_gateway.own_rates import OwnRates
 from api_gateway.problems import Problem
 from api_gateway.readiness import Probes
+from api_gateway.sharing import SharedLooks
 from api_gateway.waiting import Wakes
 from pipeline.core.configuration import Configuration
 from pipeline.errors import Unavailable
@@ -60,6 +61,7 @@ class Gateway:
         self.quick = replace(resources, timeout_s=QUICK_TIMEOUT_S)
         self.kept_answers = KeptAnswers(replace(resources, timeout_s=KEPT_TIMEOUT_S, reading=True))
         self.wakes = Wakes()
+        self.looks = SharedLooks()
         self.keys = Keys(self._look_up)
         self.namespaces = KnownNamespaces(self.quick)
         self.configurations = Configurations(self._configuration)

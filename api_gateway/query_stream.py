@@ -24,7 +24,7 @@ from pipeline.stores.queries import QueryState, step_name, wake_name
 _END = "finished"
 _STEP = re.compile(r"queued|running|[a-z]{1,16}:(?:ok|failed|timeout)|finished", re.ASCII)
 _TRUSTED_S, _ALONE_S = 5.0, 0.5  # a look at least so often, while Redis tells of steps and while it cannot
-_LATE_S = 0.05  # between looks once the deadline is over and the answer is about to be there
+_LATE_S = 0.05  # after the deadline, when the answer is about to be there; then twice as long each time
 
 
 def seen_of(event_id: str) -> set[str]:
@@ -52,6 +52,7 @@ class QueryStream(EventStream):
         self._look, self._missing = look, missing
         self._seen = seen_of(last_event_id)
         self._rung = asyncio.Event()
+        self._late_s = _LATE_S
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises what ``missing`` makes, Unavailable or Problem before anything is sent; ClientDisconnect later."""
@@ -97,8 +98,10 @@ class QueryStream(EventStream):
         left_s = state.query.deadline_at - time.time()
         seconds = min(left_s + 0.005, _TRUSTED_S if self._gateway.wakes.listening else _ALONE_S)
         with suppress(TimeoutError):
-            async with asyncio.timeout(max(seconds, _LATE_S)):
+            async with asyncio.timeout(max(seconds, self._late_s)):
                 await self._rung.wait()
+        if left_s <= 0:
+            self._late_s *= 2
         self._rung.clear()
 
     def _news(self, state: QueryState) -> bytes:

@@ -91,10 +91,12 @@ async def until_finished(
             finished = JobViews(work.connection, tenant_id).is_finished(job_id)
         return None if finished is False else True
 
-    async def look_now() -> bool | None:
-        return await gateway.run(is_finished)
+    name = wake_name("job", tenant_id, job_id)
 
-    with gateway.wakes.watch(wake_name("job", tenant_id, job_id)) as waiter:
+    async def look_now() -> bool | None:
+        return await gateway.looks.look(name, lambda: gateway.run(is_finished))
+
+    with gateway.wakes.watch(name) as waiter:
         await gateway.wakes.until(waiter, look_now, seconds=seconds, receive=receive)
 
 
