@@ -15,13 +15,14 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from api_gateway.problems import Problem
 from pipeline.errors import Unavailable
 from pipeline.flows.resources import Resources
+from pipeline.records import Actor
 from pipeline.stores.audit import act_as
-from pipeline.stores.tenants import Principal, Tenants, hashed, tenant_of
+from pipeline.stores.tenants import OPERATOR, Principal, Tenants, hashed, tenant_of
 from pipeline.stores.work import unit_of_work
 
 log = structlog.get_logger(__name__)
 
-FRESH_S = 10.0  # a revoked key works for at most this long
+FRESH_S = 2.0  # a revoked key, or one of a disabled tenant, works for at most this long
 FRESH_REFUSAL_S = 2.0  # a new key is refused for at most this long, if it was tried too early
 STALE_S = 300.0  # how long verified keys go on working while MySQL is away
 _MOST_KEYS = 10_000
@@ -114,21 +115,12 @@ class Requires:
         keys: Keys = request.app.state.gateway.keys
         principal = await keys.principal(api_key_of(request.headers))
         if principal is None:
-            raise unauthenticated("invalid_api_key", "The API key is not known, or it was revoked.")
+            detail = "The API key is not known, it has ended, or its tenant is disabled."
+            raise unauthenticated("invalid_api_key", detail)
         structlog.contextvars.bind_contextvars(tenant_id=principal.tenant_id)
         act_as(principal.actor, request_id=request.state.request_id)
         require_scope(principal, self._scope)
         return principal
-
-
-async def require_admin(request: Request, _: HTTPAuthorizationCredentials | None = Depends(_BEARER)) -> None:
-    """A dependency. Raises Problem 401 or 403 unless the request carries the installation's own key."""
-    given = api_key_of(request.headers)
-    admin_key = request.app.state.gateway.settings.admin_key
-    if admin_key is None or not admin_key.get_secret_value():
-        raise Problem(403, "admin_disabled", "This installation has no CHORDWISE_ADMIN_KEY, so nobody may do this.")
-    if not hmac.compare_digest(given.encode(), admin_key.get_secret_value().encode()):
-        raise unauthenticated("invalid_admin_key", "This takes the installation's own key.")
 
 
 async def require_operator(request: Request, _: HTTPAuthorizationCredentials | None = Depends(_BEARER)) -> None:
@@ -138,7 +130,9 @@ async def require_operator(request: Request, _: HTTPAuthorizationCredentials | N
     admin_key = request.app.state.gateway.settings.admin_key
     expected = "" if admin_key is None else admin_key.get_secret_value()
     if not expected or not hmac.compare_digest(given.encode(), expected.encode()):
-        await Requires("operator")(request)
+        await Requires(OPERATOR)(request)
+    else:
+        act_as(Actor(key_name="CHORDWISE_ADMIN_KEY", scopes=(OPERATOR,)), request_id=request.state.request_id)
 
 
 def require_scope(principal: Principal, scope: str) -> None:

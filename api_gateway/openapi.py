@@ -33,6 +33,7 @@ from api_gateway.wire.preview import PreviewForm, PreviewRequest
 from api_gateway.wire.profiles import ActivateRequest, ExperimentRequest, ProfileRequest
 from api_gateway.wire.queries import QueryRequest
 from api_gateway.wire.shapes import ProblemBody
+from api_gateway.wire.tenancy import KeyRequest, KeyRotateRequest, TenantRequest
 from api_gateway.wire.webhooks import RotateRequest, WebhookRequest
 
 router = APIRouter(include_in_schema=False)
@@ -89,6 +90,9 @@ def describe(app: FastAPI) -> dict[str, Any]:
                 openai_asked.StoreFileChange,
                 openai_asked.FileBatchRequest,
                 openai_asked.SearchRequest,
+                KeyRequest,
+                KeyRotateRequest,
+                TenantRequest,
             )
         ]
         _, found = models_json_schema(

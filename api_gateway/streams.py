@@ -20,7 +20,7 @@ from pipeline.records import ItemState, JobId, TenantId
 from pipeline.stores.job_signals import Position
 
 LIFETIME_S = 900.0
-_KEY_CHECKED_S = 60.0
+_KEY_CHECKED_S = 3.0  # a stream tells nothing more to a key that was revoked before that
 _AGAIN_S = 1.0
 
 _EVENT_ID = re.compile(r"(\d{1,18})-(\d{1,10}|end)", re.ASCII)
@@ -82,6 +82,10 @@ class JobStream(EventStream):
             view: View | None = followed.view
             if number:
                 view = await followed.changed(number, seconds=HEARTBEAT_S)
+            if loop.time() - checked > _KEY_CHECKED_S:
+                checked = loop.time()
+                if not await self._still_allowed():
+                    break
             if view is not None:
                 try:
                     if await self._send_view(followed, view, write):
@@ -94,10 +98,6 @@ class JobStream(EventStream):
                 break
             else:
                 await write(PING)
-            if loop.time() - checked > _KEY_CHECKED_S:
-                checked = loop.time()
-                if not await self._still_allowed():
-                    break
 
     async def _send_view(self, followed: Followed, view: View, write: Write) -> bool:
         """Progress, then the failures since, then the end if that is what it is. True after the end."""

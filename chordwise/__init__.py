@@ -31,7 +31,7 @@ from chordwise.extras import MissingExtra
 from chordwise.feedback import ArmResult, Feedback, JudgedText
 from chordwise.following import JobEvent
 from chordwise.generations import DocumentGenerations, GenerationInfo
-from chordwise.governing import AuditEntry, JobItem, NamespaceDeletion, TenantErasure
+from chordwise.governing import JobItem, NamespaceDeletion
 from chordwise.hooks import Delivery, NotGenuine, Webhook, verify_webhook
 from chordwise.letters import DeadLetter, PayloadReference
 from chordwise.portability import Imported
@@ -57,12 +57,14 @@ from chordwise.results import (
     Rerank,
     Stats,
 )
+from chordwise.tenancy import ApiKey, AuditEntry, CurrentKey, Tenant, TenantErasure
 from chordwise.transport import CLIENT_VERSION
 
 __version__ = CLIENT_VERSION
 
 __all__ = [
     "Alignment",
+    "ApiKey",
     "ApiSource",
     "ArmResult",
     "AsyncChordwise",
@@ -76,6 +78,7 @@ __all__ = [
     "Citation",
     "ConnectionFailed",
     "Context",
+    "CurrentKey",
     "DeadLetter",
     "Delivery",
     "Dependency",
@@ -126,6 +129,7 @@ __all__ = [
     "Rerank",
     "Stage",
     "Stats",
+    "Tenant",
     "TenantErasure",
     "Timeout",
     "Trace",

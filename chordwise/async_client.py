@@ -35,6 +35,7 @@ from chordwise.querying import AsyncQueryMethods
 from chordwise.quotas import Quotas
 from chordwise.results import Alignment, DocumentInfo, Health, Ingestion, Job, NamespaceInfo, QueryResult
 from chordwise.retries import PATIENT, RetryPolicy
+from chordwise.tenancy_methods import AsyncTenancyMethods
 from chordwise.transport import Call, Outcome, Pause, Steps, answer, client_arguments, no_answer, request_arguments
 from chordwise.usage import UsageReport
 
@@ -49,6 +50,7 @@ class AsyncChordwise(
     AsyncGovernMethods,
     AsyncProfileMethods,
     AsyncQueryMethods,
+    AsyncTenancyMethods,
 ):
     """``Chordwise`` for asyncio: the same methods, arguments, results and errors, to be awaited.
 

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from chordwise.commands import screen
+from chordwise.commands.audit import audit
 from chordwise.commands.chunks import chunks
 from chordwise.commands.dead_letters import dead_letters
 from chordwise.commands.doctor import doctor
@@ -23,10 +24,12 @@ from chordwise.commands.explain import trace, why_not
 from chordwise.commands.feedback import app as feedback
 from chordwise.commands.ingest import ingest
 from chordwise.commands.jobs import jobs
+from chordwise.commands.keys import keys
 from chordwise.commands.mcp import mcp
 from chordwise.commands.models import models
 from chordwise.commands.portability import export_namespace, import_archive
 from chordwise.commands.query import query
+from chordwise.commands.tenants import tenants
 from chordwise.commands.tune import tune_profile
 from chordwise.commands.usage import usage
 from chordwise.commands.verify import verify
@@ -54,6 +57,9 @@ app.command("import")(import_archive)
 app.command("eval")(evaluate_collection)
 app.command("tune")(tune_profile)
 app.add_typer(feedback, name="feedback")
+app.add_typer(tenants, name="tenants")
+app.add_typer(keys, name="keys")
+app.command()(audit)
 app.command()(usage)
 app.command()(doctor)
 app.add_typer(models, name="models")

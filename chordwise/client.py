@@ -35,6 +35,7 @@ from chordwise.querying import QueryMethods
 from chordwise.quotas import Quotas
 from chordwise.results import Alignment, DocumentInfo, Health, Ingestion, Job, NamespaceInfo, QueryResult
 from chordwise.retries import PATIENT, RetryPolicy
+from chordwise.tenancy_methods import TenancyMethods
 from chordwise.transport import Call, Outcome, Pause, Steps, answer, client_arguments, no_answer, request_arguments
 from chordwise.usage import UsageReport
 
@@ -42,7 +43,14 @@ T = TypeVar("T")
 
 
 class Chordwise(
-    ChunkMethods, ConfigureMethods, ExplainMethods, FeedbackMethods, GovernMethods, ProfileMethods, QueryMethods
+    ChunkMethods,
+    ConfigureMethods,
+    ExplainMethods,
+    FeedbackMethods,
+    GovernMethods,
+    ProfileMethods,
+    QueryMethods,
+    TenancyMethods,
 ):
     """A connection to one Chordwise server with one API key. Safe to share between threads; close it, or use ``with``.
 

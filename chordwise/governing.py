@@ -1,9 +1,9 @@
-"""Looking at single things, taking whole ones away, and seeing who did what."""
+"""Looking at single things, and taking whole ones away."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -42,35 +42,8 @@ class NamespaceDeletion(Result):
     generations: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TenantErasure(Result):
-    """Rows that went, by store and table; ``remaining`` is what a recount finds, empty once nothing is left."""
-
-    tenant_id: str
-    erased: Mapping[str, int] = field(default_factory=dict)
-    remaining: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditEntry(Result):
-    """One search or one write: who (``actor``), what (``action``), and the first hundred ``ids`` of ``count``."""
-
-    audit_id: str
-    at: datetime
-    action: str = ""
-    actor: Mapping[str, Any] = field(default_factory=dict)
-    request_id: str = ""
-    namespaces: tuple[str, ...] = ()
-    ids: tuple[str, ...] = ()
-    count: int = 0
-    status: str = ""
-    query_hash: str | None = None
-    query_text: str | None = None
-    detail: Mapping[str, Any] = field(default_factory=dict)
-
-
 class GovernOperations(Requesting):
-    """The part of ``Operations`` that looks, takes away and accounts."""
+    """The part of ``Operations`` that looks and takes away."""
 
     def document(self, document_id: str, *, namespace: str) -> Steps[DocumentInfo]:
         """One document."""
@@ -91,17 +64,9 @@ class GovernOperations(Requesting):
         answer = yield from self._request("DELETE", f"/v1/namespaces/{segment(namespace)}")
         return decode(NamespaceDeletion, answer.json())
 
-    def erase_tenant(self, tenant_id: str) -> Steps[TenantErasure]:
-        """Everything a tenant has. Asked again, it goes on."""
-        return decode(TenantErasure, (yield from self._request("DELETE", f"/v1/tenants/{segment(tenant_id)}")).json())
-
-    def audit(self, asked: Mapping[str, Any], *, limit: int | None) -> Steps[list[AuditEntry]]:
-        """Rows of the audit."""
-        return self._pages(AuditEntry, "/v1/audit", asked, limit=limit)
-
 
 class GovernMethods:
-    """The methods of ``Chordwise`` that look, take away and account."""
+    """The methods of ``Chordwise`` that look and take away."""
 
     _operations: GovernOperations
     _run: Callable[[Steps[Any]], Any]
@@ -126,28 +91,9 @@ class GovernMethods:
         found: NamespaceDeletion = self._run(self._operations.delete_namespace(namespace))
         return found
 
-    def erase_tenant(self, tenant_id: str) -> TenantErasure:
-        """Erase everything that a tenant has, in every store. Takes the operator's key."""
-        found: TenantErasure = self._run(self._operations.erase_tenant(tenant_id))
-        return found
-
-    def audit(
-        self,
-        *,
-        action: str | None = None,
-        since: datetime | str | None = None,
-        until: datetime | str | None = None,
-        limit: int | None = 100,
-    ) -> list[AuditEntry]:
-        """Who searched and who wrote, the newest first; ``limit`` None for all. Takes a key with the scope admin."""
-        found: list[AuditEntry] = self._run(
-            self._operations.audit({"action": action, "since": since, "until": until}, limit=limit)
-        )
-        return found
-
 
 class AsyncGovernMethods:
-    """The methods of ``AsyncChordwise`` that look, take away and account."""
+    """The methods of ``AsyncChordwise`` that look and take away."""
 
     _operations: GovernOperations
     _run: Callable[[Steps[Any]], Coroutine[Any, Any, Any]]
@@ -170,23 +116,4 @@ class AsyncGovernMethods:
     async def delete_namespace(self, namespace: str) -> NamespaceDeletion:
         """See ``Chordwise.delete_namespace``."""
         found: NamespaceDeletion = await self._run(self._operations.delete_namespace(namespace))
-        return found
-
-    async def erase_tenant(self, tenant_id: str) -> TenantErasure:
-        """See ``Chordwise.erase_tenant``."""
-        found: TenantErasure = await self._run(self._operations.erase_tenant(tenant_id))
-        return found
-
-    async def audit(
-        self,
-        *,
-        action: str | None = None,
-        since: datetime | str | None = None,
-        until: datetime | str | None = None,
-        limit: int | None = 100,
-    ) -> list[AuditEntry]:
-        """See ``Chordwise.audit``."""
-        found: list[AuditEntry] = await self._run(
-            self._operations.audit({"action": action, "since": since, "until": until}, limit=limit)
-        )
         return found

@@ -42,6 +42,7 @@ from chordwise.results import (
     together,
 )
 from chordwise.retries import PATIENT, RetryPolicy, exchange
+from chordwise.tenancy import TenancyOperations
 from chordwise.transport import Answer, Call, Steps
 from chordwise.usage import UsageOperations
 
@@ -76,6 +77,7 @@ class Operations(
     PortabilityOperations,
     ProfileOperations,
     QueryOperations,
+    TenancyOperations,
     UsageOperations,
     WebhookOperations,
 ):

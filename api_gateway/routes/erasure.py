@@ -1,4 +1,4 @@
-"""A whole tenant, erased: for whoever holds the installation's own key."""
+"""A whole tenant, erased: for the operator."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Request
 from starlette.responses import Response
 
-from api_gateway.auth import require_admin
+from api_gateway.auth import require_operator
 from api_gateway.gateway import gateway_of
 from api_gateway.problems import Problem
 from api_gateway.routes.documenting import answers
@@ -22,15 +22,15 @@ router = APIRouter(tags=["admin"])
 
 @router.delete(
     "/v1/tenants/{tenant_id}",
-    dependencies=[Depends(require_admin)],
+    dependencies=[Depends(require_operator)],
     responses=answers(200, TenantErased, "What went from where, and a recount.", 401, 403, 404, 422, 503),
     summary="Erase a tenant",
 )
 async def erase(
     request: Request, tenant_id: Annotated[str, Path(description="The tenant, as it stands in its keys.")]
 ) -> Response:
-    """Everything it has, in every store; `CHORDWISE_ADMIN_KEY` is the key that may. Asked again, it goes on and tells
-    the same sums. `remaining` is empty once nothing is left."""
+    """Everything it has, in every store; only an operator may. Asked again, it goes on and tells the same sums.
+    `remaining` is empty once nothing is left."""
     gateway = gateway_of(request)
     known = TENANT_ID.fullmatch(tenant_id) is not None
     gone = await gateway.run_heavy(erase_tenant, TenantId(tenant_id), gateway.resources) if known else None

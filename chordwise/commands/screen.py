@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import time
+from datetime import datetime
 from types import TracebackType
 from typing import Self
 
@@ -67,6 +68,11 @@ def _shown(char: str) -> str:
     if char.isprintable() or char.isspace() or char in _KEPT_INVISIBLES:
         return char
     return "\ufffd" if "\ud800" <= char <= "\udfff" else ""
+
+
+def moment(at: datetime | None, otherwise: str = "") -> str:
+    """A moment in local time to the minute, or what stands for none."""
+    return otherwise if at is None else f"{at.astimezone():%Y-%m-%d %H:%M}"
 
 
 def folded(text: str, width: int, *, lines: int) -> list[str]:

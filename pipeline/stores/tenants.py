@@ -6,19 +6,33 @@ import hashlib
 import re
 import secrets
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, text
 
 from pipeline.records import Actor, TenantId
 from pipeline.stores.audit import Audit
-from pipeline.stores.rows import now
+from pipeline.stores.rows import as_utc, now
 
 TENANT_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _KEY = re.compile(r"cw_(?P<tenant>[a-z0-9][a-z0-9-]{0,62})_(?P<secret>[A-Za-z0-9-]{32,64})")
 
 SCOPES = ("read", "write", "admin")
 OPERATOR = "operator"  # may do what concerns every tenant; no key has it unless it was asked for in a shell
+
+
+_USE_NOTED_AFTER = timedelta(minutes=1)  # a busy key costs one small write a minute, however many gateways there are
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """A tenant. ``disabled_at``: none of its keys works since then; what it has handed in is still worked on."""
+
+    tenant_id: TenantId
+    name: str
+    created_at: datetime
+    disabled_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +66,11 @@ def key_id_of(key_hash: bytes) -> str:
     return key_hash[:8].hex()
 
 
+def new_key(tenant_id: TenantId) -> str:
+    """A key nobody has."""
+    return f"cw_{tenant_id}_{secrets.token_hex(24)}"
+
+
 class Tenants:
     """The tenant's own row and its keys."""
 
@@ -59,17 +78,37 @@ class Tenants:
         self._connection = connection
         self._tenant_id = tenant_id
 
-    def create(self, name: str) -> None:
-        """Make the tenant if it is not there."""
-        self._connection.execute(
+    def create(self, name: str) -> bool:
+        """Make the tenant; False if it is there, and then it stays as it is."""
+        made = self._connection.execute(
             text("INSERT IGNORE INTO tenants (tenant_id, name, created_at) VALUES (:tenant, :name, :now)"),
             {"tenant": self._tenant_id, "name": name, "now": now()},
         )
+        return made.rowcount == 1
+
+    def find(self) -> Tenant | None:
+        """The tenant's row, None if there is none."""
+        statement = text(f"SELECT {_COLUMNS} FROM tenants WHERE tenant_id = :tenant")
+        row = self._connection.execute(statement, {"tenant": self._tenant_id}).first()
+        return None if row is None else _tenant(row)
+
+    def admit(self, admitted: bool) -> bool:
+        """Let the tenant's keys work, or none of them. False if it was so already, or there is no such tenant."""
+        changed = self._connection.execute(
+            text(
+                "UPDATE tenants SET disabled_at = :then WHERE tenant_id = :tenant"
+                f" AND disabled_at IS {'NOT ' if admitted else ''}NULL"
+            ),
+            {"tenant": self._tenant_id, "then": None if admitted else now()},
+        )
+        if changed.rowcount:
+            action = "tenant_enable" if admitted else "tenant_disable"
+            Audit(self._connection, self._tenant_id).wrote(action, ids=[self._tenant_id])
+        return changed.rowcount == 1
 
     def issue_key(self, name: str, scopes: tuple[str, ...] = SCOPES) -> str:
         """Make a key and give it back, once: only its hash is kept."""
-        secret = secrets.token_hex(24)
-        key = f"cw_{self._tenant_id}_{secret}"
+        key = new_key(self._tenant_id)
         self._connection.execute(
             text(
                 "INSERT INTO api_keys (tenant_id, key_hash, name, scopes, created_at)"
@@ -97,16 +136,38 @@ class Tenants:
         Audit(self._connection, self._tenant_id).wrote(action, ids=[key_id_of(hashed(api_key))], **detail)
 
     def principal(self, api_key: str) -> Principal | None:
-        """Who the key stands for, or None if it is unknown, revoked or expired."""
-        digest = hashed(api_key)
+        """Who the key stands for, or None if it is unknown, revoked or expired, or its tenant is disabled. Notes that the
+        key was used, unless that was noted within the last minute."""
+        digest, at = hashed(api_key), now()
         row = self._connection.execute(
             text(
-                "SELECT scopes, name FROM api_keys WHERE tenant_id = :tenant AND key_hash = :hash"
-                " AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now)"
+                "SELECT k.scopes, k.name, k.last_used_at FROM api_keys k JOIN tenants t ON t.tenant_id = k.tenant_id"
+                " WHERE k.tenant_id = :tenant AND k.key_hash = :hash AND t.disabled_at IS NULL"
+                " AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > :now)"
             ),
-            {"tenant": self._tenant_id, "hash": digest, "now": now()},
+            {"tenant": self._tenant_id, "hash": digest, "now": at},
         ).one_or_none()
         if row is None:
             return None
+        if row.last_used_at is None or at - row.last_used_at > _USE_NOTED_AFTER:
+            used = "UPDATE api_keys SET last_used_at = :now WHERE tenant_id = :tenant AND key_hash = :hash"
+            self._connection.execute(text(used), {"tenant": self._tenant_id, "hash": digest, "now": at})
         scopes = frozenset(row.scopes.split())
         return Principal(tenant_id=self._tenant_id, scopes=scopes, key_id=key_id_of(digest), key_name=row.name)
+
+
+def tenants_page(connection: Connection, *, after: str | None, limit: int) -> list[Tenant]:
+    """Tenants of the installation by id, those that come after one of them: for its operator, and for nobody else."""
+    statement = text(f"SELECT {_COLUMNS} FROM tenants WHERE tenant_id > :after ORDER BY tenant_id LIMIT :limit")
+    return [_tenant(row) for row in connection.execute(statement, {"after": after or "", "limit": limit})]
+
+
+_COLUMNS = "tenant_id, name, created_at, disabled_at"
+
+
+def _tenant(row: Any) -> Tenant:
+    created_at = as_utc(row.created_at)
+    assert created_at is not None
+    return Tenant(
+        tenant_id=TenantId(row.tenant_id), name=row.name, created_at=created_at, disabled_at=as_utc(row.disabled_at)
+    )

@@ -1,0 +1,114 @@
+"""``chordwise tenants``: who uses the installation. Takes an operator's key."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from chordwise.commands import screen
+from chordwise.errors import ChordwiseError
+from chordwise.tenancy import Tenant
+
+tenants = typer.Typer(
+    help="Tenants of the installation: list, create, show, disable, enable, erase. Takes an operator's key.",
+    no_args_is_help=True,
+)
+
+Id = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant's id, as it stands in its keys.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+@tenants.command("list")
+def list_tenants(as_json: Json = False) -> None:
+    """Show every tenant."""
+    with screen.connect() as client:
+        listed = client.tenants()
+    if as_json:
+        screen.print_json({"data": [dict(one.raw) for one in listed]})
+    elif not listed:
+        screen.say("No tenants.")
+    else:
+        table = screen.table("id", "name", "since", "state")
+        for one in listed:
+            cells = (one.tenant_id, one.name, screen.moment(one.created_at), _state(one))
+            table.add_row(*(Text(screen.clean(cell)) for cell in cells))
+        screen.stdout().print(table)
+
+
+@tenants.command()
+def create(
+    tenant_id: Id,
+    name: Annotated[str | None, typer.Option("--name", help="What people call it. Default: its id.")] = None,
+    key: Annotated[bool, typer.Option("--key/--no-key", help="Make a first key too, with every scope.")] = True,
+    as_json: Json = False,
+) -> None:
+    """Make a tenant, and print a first key for whoever administers it: it is shown this once."""
+    with screen.connect() as client:
+        made = client.create_tenant(tenant_id, name=name)
+        first = client.create_key("first", scopes=("read", "write", "admin"), tenant_id=tenant_id) if key else None
+    if as_json:
+        screen.print_json({**made.raw, "key": None if first is None else dict(first.raw)})
+        return
+    screen.say(f"tenant  {screen.clean(made.tenant_id)}")
+    if first is not None:
+        screen.say(f"key     {screen.clean(first.api_key or '')}")
+
+
+@tenants.command()
+def show(tenant_id: Id, as_json: Json = False) -> None:
+    """Show one tenant."""
+    with screen.connect() as client:
+        _tell(client.tenant(tenant_id), as_json=as_json)
+
+
+@tenants.command()
+def disable(tenant_id: Id, as_json: Json = False) -> None:
+    """Let none of its keys work, from within three seconds on. Nothing is deleted."""
+    with screen.connect() as client:
+        _tell(client.disable_tenant(tenant_id), as_json=as_json)
+
+
+@tenants.command()
+def enable(tenant_id: Id, as_json: Json = False) -> None:
+    """Let its keys work again."""
+    with screen.connect() as client:
+        _tell(client.enable_tenant(tenant_id), as_json=as_json)
+
+
+@tenants.command()
+def erase(
+    tenant_id: Id,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Delete everything it has in every store, and print what went; exits with 1 if anything is left."""
+    if not yes:
+        typer.confirm(f"Erase tenant {screen.clean(tenant_id)} and everything it has, for ever?", abort=True, err=True)
+    with screen.connect() as client:
+        gone = client.erase_tenant(tenant_id)
+    if as_json:
+        screen.print_json(dict(gone.raw))
+    else:
+        table = screen.table("store and table", "erased", numbers=("erased",))
+        for name, count in sorted(gone.erased.items()):
+            table.add_row(Text(screen.clean(name)), str(count))
+        screen.stdout().print(table)
+    if gone.remaining:
+        left = ", ".join(f"{count} in {name}" for name, count in sorted(gone.remaining.items()))
+        raise ChordwiseError(f"something is left ({left}); the server looks again within minutes, or run this again")
+
+
+def _tell(tenant: Tenant, *, as_json: bool) -> None:
+    if as_json:
+        screen.print_json(dict(tenant.raw))
+        return
+    screen.say(f"id     {screen.clean(tenant.tenant_id)}")
+    screen.say(f"name   {screen.clean(tenant.name)}")
+    screen.say(f"since  {screen.moment(tenant.created_at)}")
+    screen.say(f"state  {_state(tenant)}")
+
+
+def _state(tenant: Tenant) -> str:
+    return "active" if tenant.disabled_at is None else f"disabled since {screen.moment(tenant.disabled_at)}"
