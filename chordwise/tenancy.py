@@ -145,7 +145,8 @@ class TenancyOperations(Requesting):
         self, action: str | None, since: datetime | date | None, until: datetime | date | None, *, limit: int | None
     ) -> Steps[list[AuditEntry]]:
         """Rows of the audit."""
-        asked = {"action": action, "since": since and since.isoformat(), "until": until and until.isoformat()}
+        moments = (None if each is None else each.isoformat() for each in (since, until))
+        asked = {"action": action, **dict(zip(("since", "until"), moments, strict=True))}
         return self._pages(AuditEntry, "/v1/audit", asked, limit=limit)
 
 

@@ -160,6 +160,8 @@ async def roll_back(request: Request, principal: Writer, name: str) -> Response:
     gateway = gateway_of(request)
     version = await gateway.run(flow.roll_back, principal.tenant_id, name, gateway.resources)
     if version is None:
+        if name not in (await gateway.configurations.of(principal.tenant_id)).profiles:
+            raise _not_found(name)
         raise Problem(409, "nothing_to_roll_back", f"The profile {name} has no version from before.")
     return await _shown(request, principal, name)
 
