@@ -143,6 +143,7 @@ async def enable(request: Request, principal: Writer, webhook_id: str) -> Respon
     known = _known(webhook_id)
 
     def do() -> None:
+        _found(principal, known, gateway)
         with unit_of_work(gateway.resources.mysql) as work:
             Webhooks(work.connection, principal.tenant_id).enable(known)
             Audit(work.connection, principal.tenant_id).wrote("webhook_enable", ids=[known])

@@ -148,7 +148,7 @@ class DescribeAStranger:
         its_own = {stage.planted.ids[name] for name in own}
         for operation in operations():
             if str(operation) in OWN:
-                answer = attack(client, operation, stage.planted)
+                answer = attack(client, operation, dataclasses.replace(stage.planted, part=b"not what was exported"))
                 assert answer.status_code < 500, (operation, answer.text)
                 assert leaks(answer, stage.planted) == [], operation
         upload(client, stage.planted.namespace, [{"document_id": "mine", "text": "The pump needs oil: mine."}])
