@@ -12,6 +12,7 @@ from starlette.responses import HTMLResponse, Response
 
 from api_gateway.facades.dify_wire import DifyRequest
 from api_gateway.facades.openai import asked as openai_asked
+from api_gateway.forms import flatten_forms
 from api_gateway.openapi_details import complete
 from api_gateway.readiness import installed_version
 from api_gateway.routes.upkeep import VerifyRequest
@@ -100,6 +101,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
             ref_template=_REFERENCE,
         )
         schemas.update(found["$defs"])
+        flatten_forms(document)
         complete(document, ttl_s=app.state.gateway.settings.idempotency_ttl_s)
         app.openapi_schema = document
     return app.openapi_schema

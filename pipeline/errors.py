@@ -263,3 +263,9 @@ class QueryUnanswered(PipelineError):
     """The query has no answer yet, so there is nothing to rate."""
 
     code = "query_unanswered"
+
+
+class NoSuchName(PipelineError):
+    """A name or id has characters that none of its kind has, so no store can even compare it."""
+
+    code = "no_such_name"

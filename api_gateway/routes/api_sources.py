@@ -115,7 +115,7 @@ async def remove(request: Request, principal: Writer, name: str) -> Response:
         with unit_of_work(gateway.resources.mysql) as work:
             return ApiSources(work.connection, principal.tenant_id).remove(name)
 
-    if not await gateway.run(forget):
+    if not re.fullmatch(SOURCE_NAME, name) or not await gateway.run(forget):
         raise _not_found()
     return Response(status_code=204)
 
@@ -148,6 +148,8 @@ async def _body(request: Request, principal: Principal) -> Decoded:
 
 
 def _found(principal: Principal, name: str, gateway: Gateway) -> StoredSource:
+    if not re.fullmatch(SOURCE_NAME, name):
+        raise _not_found()
     with unit_of_work(gateway.resources.mysql) as work:
         found = ApiSources(work.connection, principal.tenant_id).one(name)
     if found is None:

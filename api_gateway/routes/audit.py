@@ -15,7 +15,7 @@ from api_gateway import cursors
 from api_gateway.auth import Requires
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.problems import invalid
-from api_gateway.routes.documenting import Cursor, Limit, answers
+from api_gateway.routes.documenting import PRINTABLE, Cursor, Limit, answers
 from api_gateway.wire.answers import page_response
 from api_gateway.wire.audit import AuditPage, audit_entry
 from pipeline.records import TenantId
@@ -26,7 +26,10 @@ from pipeline.stores.work import unit_of_work
 router = APIRouter(tags=["audit"])
 
 Admin = Annotated[Principal, Depends(Requires("admin"))]
-Action = Annotated[str | None, Parameter(max_length=32, description="Only this action, such as `search` or `ingest`.")]
+Action = Annotated[
+    str | None,
+    Parameter(max_length=32, pattern=PRINTABLE, description="Only this action, such as `search` or `ingest`."),
+]
 Since = Annotated[datetime | None, Parameter(description="Only from this moment on, RFC 3339.")]
 Until = Annotated[datetime | None, Parameter(description="Only before this moment, RFC 3339.")]
 

@@ -13,7 +13,7 @@ from api_gateway import cursors
 from api_gateway.auth import Requires
 from api_gateway.gateway import gateway_of
 from api_gateway.problems import Problem, invalid
-from api_gateway.routes.documenting import Cursor, Limit, answers, json_body
+from api_gateway.routes.documenting import PRINTABLE, Cursor, Limit, answers, json_body
 from api_gateway.routes.reading import read_shape
 from api_gateway.wire import chunks as wire
 from api_gateway.wire.answers import json_response, page_response
@@ -52,9 +52,15 @@ async def list_chunks(
     enabled: Annotated[bool | None, Parameter(description="Only those that searches see, or do not see.")] = None,
     chunk_type: Annotated[
         str | None,
-        Parameter(max_length=16, description="Only those of this type: parent, child, sentence, qa, segment."),
+        Parameter(
+            max_length=16,
+            pattern=PRINTABLE,
+            description="Only those of this type: parent, child, sentence, qa, segment.",
+        ),
     ] = None,
-    parent_id: Annotated[str | None, Parameter(max_length=36, description="Only the children of this parent.")] = None,
+    parent_id: Annotated[
+        str | None, Parameter(max_length=36, pattern=PRINTABLE, description="Only the children of this parent.")
+    ] = None,
     order_by: Annotated[
         ChunkOrder, Parameter(description="`document_id` is by document, parent_id and chunk_index.")
     ] = "document_id",

@@ -12,6 +12,8 @@ from api_gateway.problems import MEDIA_TYPE
 Limit = Annotated[int, Parameter(ge=1, le=200, description="Entries per page.")]
 Cursor = Annotated[str | None, Parameter(max_length=1024, description="`next_cursor` of the page before.")]
 
+PRINTABLE = r"^[\x20-\x7E]*$"  # what is compared with a column that holds ASCII; a store refuses anything else
+
 _MEANINGS = {
     400: "The body cannot be read: it is not JSON, or not UTF-8.",
     401: "The API key is missing, malformed, unknown or revoked.",

@@ -16,6 +16,7 @@ from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.problems import Problem, invalid, places, pointer, printable
 from api_gateway.routes.documenting import answers, json_body
 from api_gateway.routes.files import read_form
+from api_gateway.routes.jobs import known_id
 from api_gateway.wire import examples as wire
 from api_gateway.wire.answers import json_response
 from api_gateway.wire.example_shapes import ExamplesReport, ExampleStatistics, ExamplesVerification
@@ -25,7 +26,7 @@ from pipeline.core.examples.template import template
 from pipeline.core.parsing import JSON, XLSX, media_type_of
 from pipeline.errors import UnsupportedMediaType
 from pipeline.flows.examples import hand_in, read_json, read_workbook
-from pipeline.records import JobId, Namespace
+from pipeline.records import Namespace
 from pipeline.stores.examples import Examples
 from pipeline.stores.namespaces import Namespaces
 from pipeline.stores.tenants import Principal
@@ -216,9 +217,11 @@ async def verification(
     """Compares the job with what is shown now, document by document; the first 100 that are missing are named."""
     gateway = gateway_of(request)
 
+    known = known_id(job_id)
+
     def read() -> dict[str, Any]:
         with unit_of_work(gateway.resources.mysql) as work:
-            found = Examples(work.connection, principal.tenant_id).verified(JobId(job_id), sample=sample)
+            found = Examples(work.connection, principal.tenant_id).verified(known, sample=sample)
         if found is None:
             raise Problem(404, "job_not_found", "There is no such job.")
         return wire.verification(found)

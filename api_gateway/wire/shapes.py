@@ -215,7 +215,9 @@ class UsedUp(Shape):
 
 
 class ProblemBody(Shape):
-    """An error (RFC 9457). `code` is stable and meant for programs."""
+    """An error (RFC 9457). `code` is stable and meant for programs. Some have further members, as the RFC provides."""
+
+    model_config = ConfigDict(extra="allow")
 
     type: str
     title: str

@@ -14,7 +14,7 @@ from redis.retry import Retry
 from sqlalchemy import Engine, exc
 
 from pipeline.core.nearest import LONGEST_SCAN
-from pipeline.errors import Misconfigured, PipelineError, StoreUnavailable
+from pipeline.errors import Misconfigured, NoSuchName, PipelineError, StoreUnavailable
 from pipeline.settings import Settings
 
 # A query's few statements would otherwise travel with as many BEGINs, ROLLBACKs and pings. A connection that was closed
@@ -149,7 +149,13 @@ def _translated(server: str) -> Iterator[None]:
         raise Misconfigured(f"{server} refused a statement ({_number(error)}): is the schema migrated?") from error
 
 
-def _from_driver(server: str, error: exc.DBAPIError) -> StoreUnavailable:
+# "Illegal mix of collations": MySQL cannot write a literal in the characters of the column it is compared with.
+_INCOMPARABLE = 1267
+
+
+def _from_driver(server: str, error: exc.DBAPIError) -> PipelineError:
+    if server == "MySQL" and _number(error) == _INCOMPARABLE:
+        return NoSuchName("A name or id in the request has characters that no name or id of its kind has.")
     if _number(error) in _TRY_AGAIN or getattr(error.orig, "sqlstate", None) in {"40001", "40P01"}:
         return Conflict(f"{server}: two transactions stood in each other's way")
     return StoreUnavailable(f"{server}: {type(error.orig).__name__} {_number(error) or ''}".rstrip())
