@@ -13,6 +13,7 @@ from chordwise.async_client import AsyncChordwise
 from chordwise.chunk_results import Chunk, ChunkResult, Preview, PreviewedChunk
 from chordwise.client import Chordwise
 from chordwise.configuring import ApiSource, Dictionary, Experiment, TriedSource
+from chordwise.diagnosis import Diagnosis, Finding
 from chordwise.documents import Document
 from chordwise.entities import EntityState
 from chordwise.errors import (
@@ -82,6 +83,7 @@ __all__ = [
     "DeadLetter",
     "Delivery",
     "Dependency",
+    "Diagnosis",
     "Dictionary",
     "Difference",
     "Document",
@@ -95,6 +97,7 @@ __all__ = [
     "ExamplesVerification",
     "Experiment",
     "Feedback",
+    "Finding",
     "GenerationInfo",
     "Health",
     "Hit",

@@ -14,6 +14,7 @@ from chordwise.archive import Manifest
 from chordwise.chunks import AsyncChunkMethods
 from chordwise.config import from_environment
 from chordwise.configuring import AsyncConfigureMethods
+from chordwise.diagnosis import Diagnosis
 from chordwise.documents import IngestOptions
 from chordwise.entities import EntityState
 from chordwise.examples import ExamplesImport, ExampleStatistics, ExamplesVerification
@@ -346,6 +347,10 @@ class AsyncChordwise(
     async def steer_migration(self, number: int, what: str, **options: Any) -> EmbeddingMigration:
         """See ``Chordwise.steer_migration``."""
         return await self._run(self._operations.steer_migration(number, what, options))
+
+    async def doctor(self) -> Diagnosis:
+        """See ``Chordwise.doctor``."""
+        return await self._run(self._operations.doctor())
 
     async def health(self) -> Health:
         """See ``Chordwise.health``."""

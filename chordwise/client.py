@@ -14,6 +14,7 @@ from chordwise.archive import Manifest
 from chordwise.chunks import ChunkMethods
 from chordwise.config import from_environment
 from chordwise.configuring import ConfigureMethods
+from chordwise.diagnosis import Diagnosis
 from chordwise.documents import IngestOptions
 from chordwise.entities import EntityState
 from chordwise.examples import ExamplesImport, ExampleStatistics, ExamplesVerification
@@ -385,6 +386,10 @@ class Chordwise(
     def steer_migration(self, number: int, what: str, **options: Any) -> EmbeddingMigration:
         """Compare, switch, rollback, finish or abort; ``options`` are the fields of that request."""
         return self._run(self._operations.steer_migration(number, what, options))
+
+    def doctor(self) -> Diagnosis:
+        """What is wrong with the installation, and what to do about it. Takes the operator's key, and some seconds."""
+        return self._run(self._operations.doctor())
 
     def health(self) -> Health:
         """Whether the server can work, dependency by dependency."""

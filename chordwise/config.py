@@ -9,7 +9,9 @@ from pathlib import Path
 
 URL = "CHORDWISE_URL"
 API_KEY = "CHORDWISE_API_KEY"
+ADMIN_KEY = "CHORDWISE_ADMIN_KEY"
 LOCAL_ENV = Path(".local/env")
+LOCAL_STACK_ENV = Path(".local/up/env")  # the same stack's file for its operator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,17 @@ def discover(environment: Mapping[str, str] = os.environ, local_env: Path = LOCA
     url = named.url or local.get(URL)
     key = named.api_key or (local.get(API_KEY) if url == local.get(URL) else None)
     return Connection(url=url, api_key=key, origin="the environment" if named.url else str(local_env))
+
+
+def operator_key(
+    known: Connection, environment: Mapping[str, str] = os.environ, stack_env: Path = LOCAL_STACK_ENV
+) -> str | None:
+    """The installation's own key: CHORDWISE_ADMIN_KEY, or the one that ``make up`` made, for its own address only."""
+    named = environment.get(ADMIN_KEY, "").strip()
+    if named:
+        return named
+    local = read_assignments(stack_env)
+    return local.get(ADMIN_KEY) or None if known.url and known.url == local.get(URL) else None
 
 
 def read_assignments(path: Path) -> dict[str, str]:

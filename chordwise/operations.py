@@ -15,6 +15,7 @@ from chordwise.chunks import ChunkOperations
 from chordwise.configuring import ConfigureOperations
 from chordwise.control import ControlOperations
 from chordwise.decoding import decode
+from chordwise.diagnosis import DoctorOperations
 from chordwise.documents import Document, IngestOptions, document_at, document_batches, is_url
 from chordwise.entities import EntityOperations
 from chordwise.errors import ChordwiseError, InvalidInput, ProblemError, UnexpectedAnswer
@@ -67,6 +68,7 @@ class Operations(
     ChunkOperations,
     ConfigureOperations,
     ControlOperations,
+    DoctorOperations,
     EntityOperations,
     ExampleOperations,
     ExplainOperations,

@@ -27,7 +27,7 @@ DOCKERFILE = (ROOT / "compose/Dockerfile").read_text(encoding="utf-8")
 
 # What compose.yaml decides itself; every other setting passes through from .env.
 FIXED_EVERYWHERE = {"mysql_url", "postgres_url", "redis_url"}
-FIXED_IN_GATEWAY = {"gateway_host", "gateway_port", "admin_key"}
+FIXED_IN_GATEWAY = {"gateway_host", "gateway_port", "admin_key", "flower_url"}
 
 
 class DescribeCommands:

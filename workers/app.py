@@ -31,7 +31,9 @@ from workers.subscriptions import subscribe_to_nothing
 
 log = structlog.get_logger(__name__)
 
-app = Celery("chordwise", include=["workers.tasks.ingest", "workers.tasks.recall", "workers.tasks.upkeep"])
+app = Celery(
+    "chordwise", include=["workers.inspection", "workers.tasks.ingest", "workers.tasks.recall", "workers.tasks.upkeep"]
+)
 app.config_from_object("celery_config")
 subscribe_to_nothing(app)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from typing import Annotated
 
 import typer
@@ -12,7 +11,8 @@ from rich.text import Text
 
 from chordwise.client import Chordwise
 from chordwise.commands import screen
-from chordwise.config import Connection
+from chordwise.config import Connection, operator_key
+from chordwise.diagnosis import Finding
 from chordwise.errors import ChordwiseError, NotConfigured, ProblemError
 from chordwise.transport import CLIENT_VERSION
 
@@ -26,35 +26,27 @@ _ADVICE = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One thing looked at. ``status`` is ok, warning or failed; ``advice`` is what to do unless it is ok."""
-
-    check: str
-    status: str
-    detail: str
-    advice: str = ""
-
-
 def doctor(
     drift: Annotated[bool, typer.Option("--drift", help="Also compare the two stores; may take a while.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Check the connection, the key, everything the server depends on, and the versions.
+    """Check the connection, the key, everything the server depends on, how it is set up, and the versions.
 
-    One line for each, with what to do where something is wrong. Exits with 1 if anything failed.
+    How the installation is set up takes the operator's key: CHORDWISE_ADMIN_KEY, which make up keeps in .local/up/env, or
+    a CHORDWISE_API_KEY with the scope operator. One line for each check, with what to do where something is wrong. Exits
+    with 1 if anything failed.
     """
     findings = list(_findings(screen.connection(), drift=drift))
-    failed = [finding.check for finding in findings if finding.status == "failed"]
+    failed = [finding.check for finding in findings if finding.severity == "failed"]
     if as_json:
-        screen.print_json({"ok": not failed, "findings": [asdict(finding) for finding in findings]})
+        screen.print_json({"ok": not failed, "findings": [_as_json(finding) for finding in findings]})
     else:
         console = screen.stdout()
         width = max(len(finding.check) for finding in findings)
         for finding in findings:
             detail = finding.detail + (f" - {finding.advice}" if finding.advice else "")
-            state = (f"{finding.status:<7}  ", _STYLES[finding.status])
-            line = Text.assemble(state, f"{finding.check:<{width}}  ", screen.clean(detail))
+            state = (f"{finding.severity:<7}  ", _STYLES.get(finding.severity, ""))
+            line = Text.assemble(state, f"{screen.clean(finding.check):<{width}}  ", screen.clean(detail))
             console.print(line, soft_wrap=True)
     if failed:
         raise ChordwiseError(f"{screen.plural(len(failed), 'check')} failed: {', '.join(failed)}")
@@ -65,32 +57,52 @@ def _findings(known: Connection, *, drift: bool) -> Iterator[Finding]:
         client = Chordwise(known.url, known.api_key, timeout=10.0, retries=1)
     except NotConfigured as error:
         advice = "make up writes both for the local stack"
-        yield Finding(check="configuration", status="failed", detail=str(error), advice=advice)
+        yield Finding(check="configuration", severity="failed", detail=str(error), advice=advice)
         return
     with client:
-        yield Finding(check="configuration", status="ok", detail=f"{known.url}, from {known.origin}")
+        yield Finding(check="configuration", severity="ok", detail=f"{known.url}, from {known.origin}")
         began = time.perf_counter()
         try:
             health = client.health()
         except ChordwiseError as error:
             advice = "is the server running, and is CHORDWISE_URL right?"
-            yield Finding(check="server", status="failed", detail=str(error), advice=advice)
+            yield Finding(check="server", severity="failed", detail=str(error), advice=advice)
             return
         elapsed_ms = (time.perf_counter() - began) * 1000
-        yield Finding(check="server", status="ok", detail=f"answers in {elapsed_ms:.0f} ms")
+        yield Finding(check="server", severity="ok", detail=f"answers in {elapsed_ms:.0f} ms")
         yield _key(client)
         for name, dependency in health.dependencies.items():
             took = f" in {dependency.latency_ms:.1f} ms" if dependency.latency_ms is not None else ""
             state = "answers" if dependency.ok else dependency.status
             said = f"{state}{took}" + (f": {dependency.detail}" if dependency.detail else "")
             advice = "" if dependency.ok else _ADVICE.get(name, "see the server's logs")
-            yield Finding(check=name, status="ok" if dependency.ok else "failed", detail=said, advice=advice)
+            yield Finding(check=name, severity="ok" if dependency.ok else "failed", detail=said, advice=advice)
         if not health.ready and all(dependency.ok for dependency in health.dependencies.values()):
             advice = "wait a moment, then see the server's logs"
-            yield Finding(check="readiness", status="failed", detail=health.status, advice=advice)
+            yield Finding(check="readiness", severity="failed", detail=health.status, advice=advice)
         yield _versions(client, health.version)
+        yield from _installation(known)
         if drift:
             yield _drift(client)
+
+
+def _as_json(finding: Finding) -> dict[str, str]:
+    names = ("check", "severity", "detail", "advice")
+    return {name: getattr(finding, name) for name in names}
+
+
+def _installation(known: Connection) -> Iterator[Finding]:
+    """What the server finds wrong with how it is set up; a warning if this key may not know."""
+    try:
+        with Chordwise(known.url, operator_key(known) or known.api_key, timeout=30.0, retries=1) as client:
+            yield from client.doctor().findings
+    except ProblemError as error:
+        advice = "set CHORDWISE_ADMIN_KEY, or use a key with the scope operator"
+        detail = "not examined: this takes the operator's key" if error.status in (401, 403) else str(error)
+        severity = "warning" if error.status in (401, 403, 404) else "failed"
+        yield Finding(check="installation", severity=severity, detail=detail, advice=advice)
+    except ChordwiseError as error:
+        yield Finding(check="installation", severity="failed", detail=str(error), advice="see the server's logs")
 
 
 def _key(client: Chordwise) -> Finding:
@@ -99,28 +111,28 @@ def _key(client: Chordwise) -> Finding:
     except ProblemError as error:
         refused = error.status in (401, 403)
         advice = "CHORDWISE_API_KEY is not a valid key of this server" if refused else "see the server's logs"
-        return Finding(check="key", status="failed", detail=str(error), advice=advice)
+        return Finding(check="key", severity="failed", detail=str(error), advice=advice)
     except ChordwiseError as error:
-        return Finding(check="key", status="failed", detail=str(error), advice="see the server's logs")
-    return Finding(check="key", status="ok", detail=f"accepted; {screen.plural(len(namespaces), 'namespace')}")
+        return Finding(check="key", severity="failed", detail=str(error), advice="see the server's logs")
+    return Finding(check="key", severity="ok", detail=f"accepted; {screen.plural(len(namespaces), 'namespace')}")
 
 
 def _versions(client: Chordwise, told: str | None) -> Finding:
     try:
         server = told or client.server_version()
     except ChordwiseError as error:
-        return Finding(check="version", status="warning", detail=str(error), advice="the server's version is unknown")
+        return Finding(check="version", severity="warning", detail=str(error), advice="the server's version is unknown")
     detail = f"client {CLIENT_VERSION}, server {server or 'unknown'}"
     same = server is None or server.split(".")[:2] == CLIENT_VERSION.split(".")[:2]
     advice = "" if same else "install the client that belongs to the server"
-    return Finding(check="version", status="ok" if same else "warning", detail=detail, advice=advice)
+    return Finding(check="version", severity="ok" if same else "warning", detail=detail, advice=advice)
 
 
 def _drift(client: Chordwise) -> Finding:
     try:
         found = client.verify()
     except ChordwiseError as error:
-        return Finding(check="drift", status="failed", detail=str(error), advice="see the server's logs")
+        return Finding(check="drift", severity="failed", detail=str(error), advice="see the server's logs")
     detail = f"{found.missing} missing, {found.orphaned} orphaned, {found.stale} stale"
     advice = "" if found.aligned else "chordwise verify --repair"
-    return Finding(check="drift", status="ok" if found.aligned else "failed", detail=detail, advice=advice)
+    return Finding(check="drift", severity="ok" if found.aligned else "failed", detail=detail, advice=advice)

@@ -84,6 +84,9 @@ class GatewayStub:
         self.dependencies: dict[str, dict[str, Any]] = {
             name: {"status": "ok", "latency_ms": 1.2} for name in ("mysql", "postgres", "redis", "broker", "workers")
         }
+        self.findings: list[dict[str, str]] | None = [
+            {"check": "queues", "severity": "ok", "detail": "5", "advice": ""}
+        ]
         self._queries: dict[str, dict[str, Any]] = {}
         self._looks: dict[str, int] = {}
         self._lock = threading.Lock()
@@ -97,6 +100,9 @@ class GatewayStub:
             self.received.append(request)
             if self.next:
                 return self.next.popleft()
+            if request.path == "/v1/doctor":
+                refused = problem(403, "insufficient_scope", "The API key does not have the scope operator.")
+                return refused if self.findings is None else Reply(body={"ok": True, "findings": self.findings})
             public = request.path in ("/readyz", "/healthz", "/openapi.json")
             if not public and request.headers.get("authorization") != f"Bearer {KEY}":
                 return problem(401, "unauthorized", "the API key is not valid", request_id="r-1")

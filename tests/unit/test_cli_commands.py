@@ -169,7 +169,30 @@ class DescribeDoctor:
         assert [line.split()[:2] for line in out.splitlines()] == [
             ["ok", name]
             for name in ["configuration", "server", "key", "mysql", "postgres", "redis", "broker", "workers", "version"]
-        ]
+        ] + [["ok", "queues"]]
+
+    def it_tells_what_the_server_finds_wrong_with_its_set_up(self, call, stub):
+        found = {"check": "redis_eviction", "severity": "failed", "detail": "allkeys-lru", "advice": "set noeviction"}
+        stub.findings = [found, {**found, "check": "flower", "severity": "warning"}]
+        status, out, err = call("doctor")
+        assert (status, err) == (1, "chordwise: 1 check failed: redis_eviction\n")
+        assert "failed   redis_eviction  allkeys-lru - set noeviction" in out
+        assert json.loads(call("doctor", "--json")[1])["findings"][-2] == found
+
+    def it_shows_the_operators_key_and_says_when_it_has_none(self, call, stub, monkeypatch, tmp_path):
+        stub.findings = None
+        assert "warning  installation   not examined: this takes the operator's key" in call("doctor")[1]
+        monkeypatch.setenv("CHORDWISE_ADMIN_KEY", "root")
+        call("doctor")
+        assert stub.received[-1].headers["authorization"] == "Bearer root"
+        monkeypatch.delenv("CHORDWISE_ADMIN_KEY")
+        (tmp_path / ".local/up").mkdir(parents=True)
+        (tmp_path / ".local/up/env").write_text(f"CHORDWISE_URL={stub.url}\nCHORDWISE_ADMIN_KEY=made\n")
+        call("doctor")
+        assert stub.received[-1].headers["authorization"] == "Bearer made"
+        (tmp_path / ".local/up/env").write_text("CHORDWISE_URL=http://elsewhere\nCHORDWISE_ADMIN_KEY=made\n")
+        call("doctor")
+        assert stub.received[-1].headers["authorization"] == f"Bearer {KEY}"
 
     def it_says_what_to_do_about_a_dependency(self, call, stub):
         stub.dependencies["redis"] = {"status": "failed", "detail": "connection refused"}

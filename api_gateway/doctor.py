@@ -1,0 +1,181 @@
+"""Gather what `core.diagnosis` judges: ask the stores, the broker, every worker and Flower. Blocking, a few seconds."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import redis
+import structlog
+from celery import Celery
+from kombu.exceptions import KombuError
+
+from api_gateway.readiness import installed_version
+from pipeline.core import diagnosis
+from pipeline.core.diagnosis import Finding, FlowerFacts, Severity, WorkerFacts
+from pipeline.errors import PipelineError
+from pipeline.flows.resources import Resources
+from pipeline.settings import Settings
+from pipeline.stores import diagnosing
+from workers.names import Queue
+from workers.producer import producer
+
+log = structlog.get_logger(__name__)
+
+_WORKERS_ASKED_S = 2.0  # a busy worker answers late
+_FLOWER_ASKED_S = 2.0
+_DEFAULT_VISIBILITY_S = 3600.0  # kombu's own
+_COMMAND = "chordwise_facts"  # workers.inspection, which loads the worker's part of Celery
+
+_BROKER_ERRORS = (KombuError, redis.RedisError, OSError)
+
+Ask = Callable[[], list[Finding]]
+
+
+def examine(use: Resources, broker: redis.Redis | None, settings: Settings, *, app: Celery = producer) -> list[Finding]:
+    """Every check, in the order of the documentation. What cannot be asked is a finding of its own. ``app`` is how
+    workers are reached."""
+    return [finding for name, ask in _checks(use, broker, settings, app) for finding in _asked(name, ask)]
+
+
+def _checks(use: Resources, broker: redis.Redis | None, settings: Settings, app: Celery) -> Iterator[tuple[str, Ask]]:
+    told: list[WorkerFacts] = []
+
+    def ask_workers() -> list[Finding]:
+        told.extend(ask_every_worker(app))
+        return list(diagnosis.workers(told, queues=[queue.value for queue in Queue], version=installed_version()))
+
+    def ask_broker() -> list[Finding]:
+        own = app.conf
+        return [
+            diagnosis.visibility(
+                told,
+                own_timeout_s=float(own.broker_transport_options.get("visibility_timeout", _DEFAULT_VISIBILITY_S)),
+                own_limit_s=float(own.task_time_limit or 0),
+                seen_s=diagnosing.longest_task_s(use.quick_redis),
+            )
+        ]
+
+    yield "workers", ask_workers
+    if broker is not None:
+        yield "broker_visibility_timeout", ask_broker
+        yield "broker_eviction", lambda: [diagnosis.eviction("broker_eviction", diagnosing.redis_facts(broker))]
+    yield "redis_eviction", lambda: [diagnosis.eviction("redis_eviction", diagnosing.redis_facts(use.quick_redis))]
+    yield "result_expiry", lambda: [result_expiry(settings, app)]
+    yield "vectors", lambda: [*map(diagnosis.vectors, diagnosing.vector_facts(use.mysql, use.postgres, settings))]
+    yield "fulltext", lambda: [diagnosis.fulltext(*diagnosing.token_sizes(use.mysql))]
+    yield "clock:mysql", lambda: [diagnosis.clock("mysql", diagnosing.mysql_skew(use.mysql))]
+    yield "clock:postgres", lambda: [diagnosis.clock("postgres", diagnosing.postgres_skew(use.postgres))]
+    yield "clock:redis", lambda: [diagnosis.clock("redis", diagnosing.redis_skew(use.quick_redis))]
+    yield "clock:workers", lambda: worker_clocks(told)
+    yield "flower", lambda: [diagnosis.flower(flower_facts(settings.flower_url))]
+
+
+def _asked(name: str, ask: Ask) -> list[Finding]:
+    try:
+        return ask()
+    except (PipelineError, *_BROKER_ERRORS) as error:
+        said = str(error) if isinstance(error, PipelineError) else type(error).__name__
+        log.warning("not_examined", check=name, error=type(error).__name__)
+        advice = "see GET /readyz: what does not answer cannot be examined"
+        return [Finding(check=name, severity=Severity.FAILED, detail=f"could not be asked: {said}", advice=advice)]
+
+
+def result_expiry(settings: Settings, app: Celery = producer) -> Finding:
+    """How long Celery keeps the parts of a chord."""
+    expires = app.conf.result_expires
+    seconds = expires.total_seconds() if hasattr(expires, "total_seconds") else expires
+    return diagnosis.expiry(seconds, deadline_s=settings.query_deadline_ms / 1000)
+
+
+def worker_clocks(told: Sequence[WorkerFacts]) -> list[Finding]:
+    """The worker whose clock is furthest from ours; one line for all, as they may be many."""
+    known = [(abs(each.skew_s), each) for each in told if each.skew_s is not None]
+    if not known:
+        return []
+    _, furthest = max(known, key=lambda pair: pair[0])
+    assert furthest.skew_s is not None
+    far = abs(furthest.skew_s) >= diagnosis.SKEW_WARNING_S
+    return [diagnosis.clock(furthest.name if far else "workers", furthest.skew_s)]
+
+
+def ask_every_worker(app: Celery = producer, *, clock: Callable[[], float] = time.time) -> list[WorkerFacts]:
+    """What each worker says of itself within two seconds; one that is too old to know the question says less.
+
+    Raises OSError and the broker's own errors.
+    """
+    heard: dict[str, tuple[Any, float]] = {}
+    asked_at = clock()
+
+    def hear(reply: dict[str, Any]) -> None:
+        heard.update({name: (said, clock()) for name, said in reply.items()})
+
+    app.control.broadcast(_COMMAND, reply=True, timeout=_WORKERS_ASKED_S, callback=hear)
+    silent = [name for name, (said, _) in heard.items() if "now" not in said]
+    queues = (app.control.inspect(destination=silent, timeout=1.0).active_queues() or {}) if silent else {}
+    return [
+        _facts(name, said, asked_at, heard_at, queues.get(name, [])) for name, (said, heard_at) in sorted(heard.items())
+    ]
+
+
+def _facts(
+    name: str, said: dict[str, Any], asked_at: float, heard_at: float, queues: Sequence[dict[str, Any]]
+) -> WorkerFacts:
+    if "now" not in said:
+        return WorkerFacts(name=name, queues=tuple(queue["name"] for queue in queues))
+    return WorkerFacts(
+        name=name,
+        queues=tuple(said["queues"]),
+        version=said["version"],
+        skew_s=diagnosing.distance(said["now"], asked_at, heard_at),
+        visibility_timeout_s=said["visibility_timeout_s"],
+        task_time_limit_s=said["task_time_limit_s"],
+    )
+
+
+def flower_facts(url: str, *, own_addresses: Callable[[], Sequence[str]] | None = None) -> FlowerFacts | None:
+    """What Flower says to somebody without a password, and whether others than this machine reach it; None for no URL."""
+    if not url:
+        return None
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    status = _status(url)
+    if status is None:
+        return FlowerFacts(url=url, status=None)
+    resolved = [address for address in _resolved(host) if ipaddress.ip_address(address).is_global]
+    elsewhere: list[str] = []
+    if all(ipaddress.ip_address(address).is_loopback for address in _resolved(host)):
+        others = (own_addresses or _own_addresses)()
+        elsewhere = [address for address in others if _status(_at(address, port), path="/healthcheck") == 200]
+    public = [*resolved, *(each for each in elsewhere if ipaddress.ip_address(each).is_global)]
+    return FlowerFacts(
+        url=url, status=status, public=tuple(public), elsewhere=tuple(each for each in elsewhere if each not in public)
+    )
+
+
+def _status(url: str, *, path: str = "/") -> int | None:
+    try:
+        return httpx.get(url.rstrip("/") + path, timeout=_FLOWER_ASKED_S, trust_env=False).status_code
+    except httpx.HTTPError:
+        return None
+
+
+def _at(address: str, port: int) -> str:
+    return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
+
+
+def _resolved(host: str) -> list[str]:
+    try:
+        return sorted({str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)})
+    except OSError:
+        return []
+
+
+def _own_addresses() -> list[str]:
+    """This machine's addresses by its own name, without loopback."""
+    return [each for each in _resolved(socket.gethostname()) if not ipaddress.ip_address(each).is_loopback]

@@ -1,0 +1,29 @@
+"""What is wrong with the installation, for whoever operates it."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import Response
+
+from api_gateway.auth import require_operator
+from api_gateway.doctor import examine
+from api_gateway.gateway import gateway_of
+from api_gateway.routes.documenting import answers
+from api_gateway.wire.answers import json_response
+from api_gateway.wire.doctor import Diagnosis, diagnosis
+
+router = APIRouter(tags=["operation"], dependencies=[Depends(require_operator)])
+
+
+@router.get(
+    "/v1/doctor",
+    responses=answers(200, Diagnosis, "What was looked at, and what to do about it.", 401, 403, 503),
+    summary="Examine the installation",
+)
+async def doctor(request: Request) -> Response:
+    """Broker timeouts, eviction, result expiry, vectors against the settings, clocks, worker versions, queues without a
+    worker, Flower. Takes about three seconds, as every worker is given two to answer. Says nothing of any tenant; takes
+    the installation's own key or one with the scope `operator`. `docs/operations.md` explains each check."""
+    gateway = gateway_of(request)
+    findings = await gateway.run_heavy(examine, gateway.quick, gateway.broker_redis, gateway.settings)
+    return json_response(diagnosis(findings))

@@ -1,0 +1,222 @@
+"""What is wrong with an installation, from facts that somebody has gathered, and what to do about it.
+
+Nothing here asks anybody anything: every rule is a function of facts, so that each fault can be planted in a test.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+SKEW_WARNING_S = 0.5  # a query lives for seconds by the clock of whoever accepted it
+SKEW_FAILURE_S = 2.0  # leases of seconds are given and taken by different clocks
+LONGEST_RESULT_EXPIRY_S = 86_400.0
+TERM_CHARACTERS = 13  # every keyword term is hashed to so many (pipeline.stores.keyword)
+
+
+class Severity(enum.StrEnum):
+    """How bad it is: nothing to do, to be looked at, something does not work or is in danger."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that was looked at. ``advice``: a sentence saying what to do; empty where all is well."""
+
+    check: str
+    severity: Severity
+    detail: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerFacts:
+    """What one worker said of itself. ``None``: it is too old to say it. ``skew_s``: how far its clock is from ours at
+    least, whatever the message's way took. ``task_time_limit_s`` None: its tasks may run for ever."""
+
+    name: str
+    queues: tuple[str, ...]
+    version: str | None = None
+    skew_s: float | None = None
+    visibility_timeout_s: float | None = None
+    task_time_limit_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedisFacts:
+    """``maxmemory`` in bytes, 0 for no limit."""
+
+    policy: str
+    maxmemory: int
+    used_memory: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorFacts:
+    """One table of vectors: what it should be, and what it is. ``dimension`` None: there is no such table."""
+
+    table: str
+    dimension: int | None
+    operator_class: str | None
+    indexes: tuple[tuple[str, str], ...]
+    wanted_dimension: int
+    wanted_operator_class: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowerFacts:
+    """What Flower's address says to somebody without a password. ``status`` None: nothing answered there.
+    ``public``: addresses at which it answers and which anybody may reach. ``elsewhere``: other addresses of this machine
+    at which it answers, though it is said to be on loopback."""
+
+    url: str
+    status: int | None
+    public: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()
+
+
+def _ok(check: str, detail: str) -> Finding:
+    return Finding(check=check, severity=Severity.OK, detail=detail)
+
+
+def visibility(workers: Sequence[WorkerFacts], *, own_timeout_s: float, own_limit_s: float, seen_s: float) -> Finding:
+    """Whether the broker waits for a message longer than any task may take.
+
+    A Redis hands a message that was not acknowledged within the visibility timeout to a second worker. ``own_…``: what
+    the asking process is configured with; ``seen_s``: the longest that any task has taken, as the metrics know it.
+    """
+    check = "broker_visibility_timeout"
+    timeouts = [
+        own_timeout_s,
+        *(each.visibility_timeout_s for each in workers if each.visibility_timeout_s is not None),
+    ]
+    limits = [own_limit_s, *(each.task_time_limit_s for each in workers if each.task_time_limit_s is not None)]
+    timeout_s, longest_s = min(timeouts), max([*limits, seen_s])
+    detail = f"{timeout_s:g} s; the longest task takes up to {longest_s:g} s"
+    if timeout_s <= longest_s:
+        advice = "raise visibility_timeout in celery_config.py above the longest task, or work is done twice"
+        return Finding(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
+    if len(set(timeouts)) > 1:
+        advice = "restart the workers, so that all have the same celery_config.py: the shortest counts for everybody"
+        detail = f"processes disagree: {', '.join(f'{each:g} s' for each in sorted(set(timeouts)))}"
+        return Finding(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
+    return _ok(check, detail)
+
+
+def eviction(check: str, found: RedisFacts) -> Finding:
+    """Whether a Redis may throw away messages or running queries when its memory is full."""
+    limit = f"{found.maxmemory // 2**20} MiB" if found.maxmemory else "no limit"
+    detail = f"maxmemory-policy {found.policy}, {limit}, {found.used_memory // 2**20} MiB used"
+    if found.policy != "noeviction":
+        advice = (
+            "set maxmemory-policy noeviction in redis.conf, or Redis drops messages and running queries when it is full"
+        )
+        return Finding(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
+    if found.maxmemory and found.used_memory > 0.9 * found.maxmemory:
+        advice = "raise maxmemory or shorten CHORDWISE_QUERY_TTL_S: a full Redis refuses every write"
+        return Finding(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
+    return _ok(check, detail)
+
+
+def expiry(expires_s: float | None, *, deadline_s: float) -> Finding:
+    """Whether the parts of a chord live as long as its query, and not for ever."""
+    check = "result_expiry"
+    if not expires_s:
+        advice = "set result_expires in celery_config.py to minutes: results that never expire fill Redis"
+        return Finding(check=check, severity=Severity.FAILED, detail="results never expire", advice=advice)
+    detail = f"{expires_s:g} s; a query lives for {deadline_s:g} s"
+    if expires_s <= deadline_s:
+        advice = "set result_expires in celery_config.py above CHORDWISE_QUERY_DEADLINE_MS, or chords lose their parts"
+        return Finding(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
+    if expires_s > LONGEST_RESULT_EXPIRY_S:
+        advice = "set result_expires in celery_config.py to minutes: nobody reads results after the query"
+        return Finding(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
+    return _ok(check, detail)
+
+
+def vectors(found: VectorFacts) -> Finding:
+    """Whether a table of vectors is what the settings say."""
+    check = "vectors" if found.table == "chunk_embeddings" else f"vectors:{found.table}"
+    if found.dimension is None:
+        advice = "run python -m pipeline.stores.migrate upgrade, then chordwise verify --repair for each tenant"
+        return Finding(check=check, severity=Severity.FAILED, detail=f"there is no table {found.table}", advice=advice)
+    if found.dimension != found.wanted_dimension:
+        detail = f"{found.dimension} dimensions are stored, the settings say {found.wanted_dimension}"
+        advice = "put CHORDWISE_EMBEDDING_DIM back, or move to the other model as docs/model-migration.md says"
+        return Finding(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
+    wrong = [f"{name} ({made})" for name, made in found.indexes if made != found.wanted_operator_class]
+    if found.operator_class != found.wanted_operator_class or wrong:
+        detail = f"made with {', '.join(wrong) or found.operator_class}, the settings say {found.wanted_operator_class}"
+        advice = "put CHORDWISE_PGVECTOR_DISTANCE back, or drop the indexes: with another class they are never used"
+        return Finding(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
+    return _ok(check, f"{found.dimension} dimensions, {found.operator_class}, {len(found.indexes)} graph indexes")
+
+
+def fulltext(shortest: int, longest: int) -> Finding:
+    """Whether the server's FULLTEXT takes terms of the length that ours have."""
+    detail = f"terms of {shortest} to {longest} characters are indexed, ours have {TERM_CHARACTERS}"
+    if shortest <= TERM_CHARACTERS <= longest:
+        return _ok("fulltext", detail)
+    advice = (
+        "set innodb_ft_min_token_size and innodb_ft_max_token_size back to 3 and 84, restart MySQL, rebuild the index"
+    )
+    return Finding(check="fulltext", severity=Severity.FAILED, detail=detail, advice=advice)
+
+
+def clock(whose: str, skew_s: float) -> Finding:
+    """Whether somebody's clock goes as the gateway's does."""
+    check = f"clock:{whose}"
+    if abs(skew_s) < SKEW_WARNING_S:
+        return _ok(check, f"within {SKEW_WARNING_S:g} s of the gateway's")
+    way = "ahead of" if skew_s > 0 else "behind"
+    severity = Severity.FAILED if abs(skew_s) >= SKEW_FAILURE_S else Severity.WARNING
+    advice = "have NTP or chrony keep the time on both machines: deadlines and leases are compared between clocks"
+    return Finding(
+        check=check, severity=severity, detail=f"at least {abs(skew_s):.1f} s {way} the gateway's", advice=advice
+    )
+
+
+def workers(found: Sequence[WorkerFacts], *, queues: Sequence[str], version: str) -> Iterator[Finding]:
+    """Whether somebody listens to each queue, and each of them runs this version."""
+    served = {queue for worker in found for queue in worker.queues}
+    unserved = [queue for queue in queues if queue not in served]
+    for queue in unserved:
+        advice = f"start a worker for it: celery -A workers.app worker -Q {queue}; what is sent there waits until then"
+        detail = "no worker listens to it"
+        yield Finding(check=f"queue:{queue}", severity=Severity.FAILED, detail=detail, advice=advice)
+    if not unserved:
+        yield _ok("queues", f"{len(queues)} queues, {len(found)} workers")
+    other = [f"{each.name} has {each.version or 'an older one'}" for each in found if each.version != version]
+    if other:
+        advice = "restart these workers with the gateway's version: messages of one version need not suit another"
+        detail = f"the gateway has {version}, {', '.join(other)}"
+        yield Finding(check="worker_versions", severity=Severity.WARNING, detail=detail, advice=advice)
+    elif found:
+        yield _ok("worker_versions", f"{version} everywhere")
+
+
+def flower(found: FlowerFacts | None) -> Finding:
+    """Whether anybody may look at the tasks, or end them."""
+    check = "flower"
+    if found is None:
+        return _ok(check, "CHORDWISE_FLOWER_URL is not set, so it was not looked at")
+    if found.status is None:
+        advice = "start Flower, or clear CHORDWISE_FLOWER_URL"
+        return Finding(check=check, severity=Severity.WARNING, detail=f"nothing answers at {found.url}", advice=advice)
+    if found.status not in (401, 403):
+        detail = f"{found.url} answers {found.status} to somebody without a password"
+        advice = "set FLOWER_BASIC_AUTH to user:password and restart Flower: who reaches it can end tasks"
+        return Finding(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
+    exposed = (*found.public, *found.elsewhere)
+    if exposed:
+        advice = (
+            "start Flower with --address=127.0.0.1 and reach it through a tunnel; its /metrics asks for no password"
+        )
+        detail = f"it answers at {', '.join(exposed)}"
+        severity = Severity.FAILED if found.public else Severity.WARNING
+        return Finding(check=check, severity=severity, detail=detail, advice=advice)
+    return _ok(check, f"{found.url} asks for a password")

@@ -1,0 +1,34 @@
+"""What a worker says of itself when the doctor asks all of them at once."""
+
+from __future__ import annotations
+
+import functools
+import time
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from celery.worker.control import inspect_command
+
+COMMAND = "chordwise_facts"
+
+
+@functools.cache
+def installed_version() -> str:
+    """The version of this installation."""
+    try:
+        return version("chordwise")
+    except PackageNotFoundError:
+        return "0"
+
+
+@inspect_command(name=COMMAND)  # type: ignore[untyped-decorator]
+def chordwise_facts(state: Any) -> dict[str, Any]:
+    """Version, clock (seconds since the epoch), queues, and the times that must fit together."""
+    configured = state.app.conf
+    return {
+        "version": installed_version(),
+        "now": time.time(),
+        "queues": sorted(queue.name for queue in state.consumer.task_consumer.queues),
+        "visibility_timeout_s": configured.broker_transport_options.get("visibility_timeout"),
+        "task_time_limit_s": configured.task_time_limit,
+    }
