@@ -9,6 +9,7 @@ from types import FrameType
 
 import uvicorn
 
+from pipeline import tracing
 from pipeline.errors import PipelineError
 from pipeline.settings import settings
 from pipeline.telemetry import configure_logging
@@ -43,6 +44,7 @@ def main() -> int:
         from workers.dispatch import send_webhooks
 
         resources = Resources(use, outbox_filled=send_webhooks)
+        tracing.check(use)
         migrate.check(resources.mysql, resources.postgres, use)
     except PipelineError as error:
         print(f"gateway: {error}", file=sys.stderr)  # noqa: T201 - the one sentence an operator looks for

@@ -57,6 +57,7 @@ from api_gateway.routes import (
     usage,
     webhooks,
 )
+from pipeline import tracing
 from pipeline.channels.plugins import installed_channels
 from pipeline.errors import PipelineError, Unavailable
 from pipeline.flows.resources import Resources
@@ -138,6 +139,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     gateway: Gateway = app.state.gateway
     use = gateway.resources
     await to_thread.run_sync(migrate.check, use.mysql, use.postgres, gateway.settings)
+    tracing.warm_up()
     client = redis.asyncio.Redis.from_url(gateway.settings.redis_url.get_secret_value(), socket_connect_timeout=2.0)
     gateway.started()
     gateway.spawn(gateway.warm_up())
@@ -152,6 +154,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             await listener
         await client.aclose()
         await gateway.close()
+        await to_thread.run_sync(tracing.close)
 
 
 async def _problem(request: Request, error: Exception) -> Response:

@@ -13,6 +13,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api_gateway.metrics import LATENCY, REQUESTS
 from api_gateway.problems import internal
+from pipeline import tracing
+from pipeline.core.traceparent import TRACEPARENT, TRACESTATE
 
 log = structlog.get_logger("api_gateway")
 
@@ -52,11 +54,18 @@ class RequestContext:
                 status = message["status"]
                 headers = MutableHeaders(scope=message)
                 headers["X-Request-ID"] = request_id
+                for name, value in tracing.outgoing().items():
+                    headers[name] = value
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 
-        with structlog.contextvars.bound_contextvars(request_id=request_id, tenant_id=None):
+        with (
+            structlog.contextvars.bound_contextvars(request_id=request_id, tenant_id=None),
+            tracing.entered(
+                "request", _text_headers(scope), kind="server", **{"chordwise.request_id": request_id}
+            ) as span,
+        ):
             try:
                 await self._app(scope, receive, send_with_headers)
             except ClientDisconnect:
@@ -66,14 +75,19 @@ class RequestContext:
                 if not status:
                     await internal().response(scope)(scope, receive, send_with_headers)
             finally:
-                _observe(scope, status or _CLIENT_WENT, time.perf_counter() - started)
+                _observe(scope, status or _CLIENT_WENT, time.perf_counter() - started, span)
 
 
-def _observe(scope: Scope, status: int, seconds: float) -> None:
+def _observe(scope: Scope, status: int, seconds: float, span: tracing.Span) -> None:
     route = getattr(scope.get("route"), "path", None) or "unknown"
     method = scope["method"] if scope["method"] in _METHODS else "other"
     REQUESTS.labels(method, route, status).inc()
     LATENCY.labels(method, route, status).observe(seconds)
+    span.set("http.request.method", method)
+    span.set("http.route", route)
+    span.set("http.response.status_code", status)
+    if status >= 500:
+        span.failed(str(status))
     log.info(
         "request",
         method=method,
@@ -81,6 +95,16 @@ def _observe(scope: Scope, status: int, seconds: float) -> None:
         status=status,
         latency_ms=round(seconds * 1000, 2),
     )
+
+
+def _text_headers(scope: Scope) -> dict[str, str]:
+    """The caller's place in a trace. A header that is there twice is none: nobody knows which of them is meant."""
+    wanted = (TRACEPARENT.encode(), TRACESTATE.encode())
+    found = [
+        (bytes(name).decode(), bytes(value).decode("latin-1")) for name, value in scope["headers"] if name in wanted
+    ]
+    twice = sum(name == TRACEPARENT for name, _ in found) > 1
+    return {} if twice else dict(found)
 
 
 def request_id_of(scope: Scope) -> str:

@@ -46,6 +46,8 @@ class Settings(BaseSettings):
     mcp_allowed_origins: Annotated[tuple[str, ...], NoDecode] = ()
     idempotency_ttl_s: Annotated[int, Field(ge=60, le=30 * 24 * 3600)] = 24 * 3600
     idempotency_lease_s: Annotated[float, Field(ge=1, le=3600)] = 30.0
+    otlp_endpoint: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
+    otlp_sample_ratio: Annotated[float, Field(ge=0, le=1)] = 1.0
     flower_url: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
 

@@ -20,6 +20,7 @@ from celery.signals import (
     worker_shutdown,
 )
 
+from pipeline import tracing
 from pipeline.errors import Misconfigured, Unavailable
 from pipeline.models.factory import check_embedder, make_embedder
 from pipeline.settings import settings
@@ -49,6 +50,7 @@ def _check_schema(**_: Any) -> None:
     reason: the work waits for it."""
     mysql, postgres = mysql_engine(settings()), postgres_engine(settings())
     try:
+        tracing.check(settings())
         check(mysql, postgres, settings())
         _check_model()
     except Unavailable as error:
@@ -82,12 +84,14 @@ def _warm_up_threads(instance: Any, **_: Any) -> None:
         # with the default of 5 ms, a query's dozen small waits added up to twice its own time.
         sys.setswitchinterval(0.0005)
         resources.warm_up(resources.for_queries())
+        tracing.warm_up()
 
 
 @worker_process_init.connect(weak=False)
 def _warm_up_child(**_: Any) -> None:
     """A forked child of the ingest worker loads the model before its first batch, whose lease is running by then."""
     resources.warm_up(resources.for_ingestion())
+    tracing.warm_up()
 
 
 @worker_process_shutdown.connect(weak=False)
@@ -95,3 +99,4 @@ def _warm_up_child(**_: Any) -> None:
 def _hand_over(**_: Any) -> None:
     """What was counted in the last second is not lost with an orderly end."""
     resources.hand_over()
+    tracing.close()

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from typing import Any
 
 import structlog
 from celery import Task
 from celery.signals import task_postrun, task_prerun
 
+from pipeline import tracing
+from pipeline.core.traceparent import TRACEPARENT, TRACESTATE
 from pipeline.errors import Unavailable
 from workers.names import TaskName
 from workers.resources import meter
 
 log = structlog.get_logger(__name__)
 
-_STARTED = "chordwise_started"
+_STARTED, _SPAN = "chordwise_started", "chordwise_span"
 _OF_QUERIES = {TaskName.UNDERSTAND, TaskName.ANSWER}
 
 
@@ -39,9 +42,14 @@ class LoggedTask(Task):  # type: ignore[misc]  # Celery has no types
 def bind(task: Task, kwargs: dict[str, Any] | None = None, **_: Any) -> None:
     """Put the ids of the work into every log line of the task."""
     ids = {name: value for name, value in (kwargs or {}).items() if name.endswith("_id") or name == "channel"}
-    request_id = (task.request.headers or {}).get("request_id") or getattr(task.request, "request_id", None)
+    sent = {name: _header(task, name) for name in ("request_id", TRACEPARENT, TRACESTATE)}
+    request_id = sent["request_id"]
     structlog.contextvars.clear_contextvars()
     structlog.contextvars.bind_contextvars(task=task.name, **ids, **({"request_id": request_id} if request_id else {}))
+    lasting = ExitStack()
+    named = {f"chordwise.{name}": str(value) for name, value in ids.items()}
+    span = lasting.enter_context(tracing.entered(task.name, sent, kind="consumer", **named))
+    setattr(task.request, _SPAN, (lasting, span))
     setattr(task.request, _STARTED, time.perf_counter())
 
 
@@ -55,4 +63,13 @@ def unbind(task: Task, state: str | None = None, **_: Any) -> None:
         meter().observe("chordwise_task_seconds", elapsed_ms / 1000, task=task.name)
     of_query = "channel" in structlog.contextvars.get_contextvars() or task.name in _OF_QUERIES
     (log.debug if of_query else log.info)("task_done", state=state, latency_ms=elapsed_ms)
+    lasting, span = getattr(task.request, _SPAN, (ExitStack(), tracing.UNRECORDED))
+    if state == "FAILURE":
+        span.failed(state)
+    lasting.close()
     structlog.contextvars.clear_contextvars()
+
+
+def _header(task: Task, name: str) -> Any:
+    """What a message's own header says, wherever this way of delivery has put it."""
+    return (task.request.headers or {}).get(name) or getattr(task.request, name, None)

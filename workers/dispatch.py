@@ -11,6 +11,7 @@ from celery import Signature, chord
 from kombu.exceptions import KombuError, OperationalError
 from redis.exceptions import RedisError
 
+from pipeline import tracing
 from pipeline.core.query import Query
 from pipeline.errors import StoreUnavailable
 from pipeline.flows.intake import Ticket
@@ -106,7 +107,7 @@ def _signature(
         # Flower shows these instead of the arguments; ids are safe to show, and nothing else is ever in a message.
         "argsrepr": "()",
         "kwargsrepr": repr(dict(arguments)),
-        "headers": {"request_id": request_id, SENT_AT: time.time()},
+        "headers": {"request_id": request_id, SENT_AT: time.time(), **tracing.outgoing()},
     }
     if queue is not None:
         options["queue"] = queue.value

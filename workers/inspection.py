@@ -21,7 +21,7 @@ def installed_version() -> str:
         return "0"
 
 
-@inspect_command(name=COMMAND)  # type: ignore[untyped-decorator]
+@inspect_command(name=COMMAND)
 def chordwise_facts(state: Any) -> dict[str, Any]:
     """Version, clock (seconds since the epoch), queues, and the times that must fit together."""
     configured = state.app.conf

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Engine
 
+from pipeline import tracing
 from pipeline.channels.header_secrets import HeaderSecrets
 from pipeline.channels.port import Recalled
 from pipeline.core.api_answer import Passages, passages_of
@@ -82,6 +83,7 @@ class ApiChannel:
             request_of(source, values_of(query)),
             headers={
                 "X-Request-ID": query.request_id,
+                **tracing.outgoing(),
                 **self.secrets.headers(query.tenant_id, stored),
             },
             timeout_s=min(source.timeout_ms, query.timeout_ms_of(self.name) * _LEFT_TO_READ) / 1000,

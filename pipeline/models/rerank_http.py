@@ -16,6 +16,7 @@ from pipeline.models.rerank_dialects import DIALECTS
 from pipeline.models.retries import Deadline, keep_trying, retry_after_s
 from pipeline.models.texts import sendable
 from pipeline.records import Candidate
+from pipeline.tracing import edge
 
 _TEXT_BUDGET: Final = 200_000  # characters of candidate text for one query: what is billed and what is sent
 _LONGEST_TEXT: Final = 6_000  # of one candidate
@@ -123,7 +124,10 @@ class HttpReranker:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         read = bytearray()
         try:
-            with self._client.stream("POST", self._url, content=body, headers=headers, timeout=timeout) as response:
+            with (
+                edge("rerank_service", model=self._model),
+                self._client.stream("POST", self._url, content=body, headers=headers, timeout=timeout) as response,
+            ):
                 _raise_for(response)
                 for piece in response.iter_bytes():
                     read += piece

@@ -15,6 +15,7 @@ import orjson
 
 from pipeline.errors import Misconfigured, Rejected, Unavailable
 from pipeline.models.retries import Deadline, retry_after_s
+from pipeline.tracing import edge
 
 _CONNECT_TIMEOUT_S: Final = 5.0
 _MAX_BODY_BYTES: Final = 256 * 1024 * 1024
@@ -137,7 +138,7 @@ class OpenAIService:
             raise ServiceUnavailable("no time was left to ask the model service")
         timeout = openai.Timeout(seconds, connect=min(seconds, _CONNECT_TIMEOUT_S))
         body = bytearray()
-        with create(**request, timeout=timeout) as response:
+        with edge("model_service", model=str(request.get("model", ""))), create(**request, timeout=timeout) as response:
             heard(response.headers)
             for piece in response.iter_bytes():
                 body += piece

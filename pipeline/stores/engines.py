@@ -16,6 +16,8 @@ from sqlalchemy import Engine, exc
 from pipeline.core.nearest import LONGEST_SCAN
 from pipeline.errors import Misconfigured, NoSuchName, PipelineError, StoreUnavailable
 from pipeline.settings import Settings
+from pipeline.stores.spans import traced
+from pipeline.tracing import edge
 
 # A query's few statements would otherwise travel with as many BEGINs, ROLLBACKs and pings. A connection that was closed
 # meanwhile fails its first statement, and the channel is tried again on a new one.
@@ -45,7 +47,7 @@ def mysql_engine(settings: Settings, *, timeout_s: float | None = None, reading:
     """A pool on the MySQL-protocol server. ``timeout_s`` bounds each read and write on the socket, because neither
     statement timeouts nor KILL stop a FULLTEXT query. ``reading``: for single statements without transactions."""
     seconds = timeout_s or settings.store_timeout_s
-    return sqlalchemy.create_engine(
+    engine = sqlalchemy.create_engine(
         settings.mysql_url.get_secret_value(),
         pool_size=settings.mysql_pool_size,
         max_overflow=settings.mysql_pool_size,
@@ -62,6 +64,7 @@ def mysql_engine(settings: Settings, *, timeout_s: float | None = None, reading:
             "init_command": "SET time_zone = '+00:00'",
         },
     )
+    return traced(engine, "mysql") if settings.otlp_endpoint else engine
 
 
 def postgres_engine(
@@ -73,7 +76,7 @@ def postgres_engine(
     milliseconds = int(seconds * 1000)
     if reading:
         options = f"{PINNED} {options}"
-    return sqlalchemy.create_engine(
+    engine = sqlalchemy.create_engine(
         settings.postgres_url.get_secret_value(),
         pool_size=settings.postgres_pool_size,
         max_overflow=settings.postgres_pool_size,
@@ -87,6 +90,7 @@ def postgres_engine(
             "tcp_user_timeout": milliseconds,
         },
     )
+    return traced(engine, "postgresql") if settings.otlp_endpoint else engine
 
 
 def graph_engine(settings: Settings, *, timeout_s: float | None = None) -> Engine:
@@ -129,7 +133,8 @@ def postgres_errors() -> Iterator[None]:
 def redis_errors() -> Iterator[None]:
     """Let no redis-py exception past the Redis stores."""
     try:
-        yield
+        with edge("redis", **{"db.system.name": "redis"}):
+            yield
     except redis.RedisError as error:
         raise StoreUnavailable(f"Redis: {type(error).__name__}") from error
 
