@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from chordwise.commands import screen
+from chordwise.commands import completion, screen
 from chordwise.commands.audit import audit
 from chordwise.commands.chunks import chunks
 from chordwise.commands.dead_letters import dead_letters
@@ -62,6 +62,7 @@ app.add_typer(keys, name="keys")
 app.command()(audit)
 app.command()(usage)
 app.command()(doctor)
+app.command()(completion.completion)
 app.add_typer(models, name="models")
 app.command()(mcp)
 
@@ -85,6 +86,7 @@ def chordwise(
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit status."""
+    completion.prepare()
     try:
         code = app(args=list(arguments), prog_name="chordwise", standalone_mode=False)
     except typer.TyperException as error:

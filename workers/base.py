@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 from celery import Task
 from celery.signals import task_postrun, task_prerun
+from celery.worker.request import Request
 
 from pipeline import tracing
 from pipeline.core.traceparent import TRACEPARENT, TRACESTATE
@@ -22,10 +23,23 @@ _STARTED, _SPAN = "chordwise_started", "chordwise_span"
 _OF_QUERIES = {TaskName.UNDERSTAND, TaskName.ANSWER}
 
 
+class QuietRequest(Request):  # type: ignore[misc]  # Celery has no types
+    """A message at a worker. What it tells Flower of a failure is the kind of error: its words and its traceback may
+    hold somebody's text, and stand in our log alone."""
+
+    def send_event(self, type: str, **fields: Any) -> None:
+        """Tell whoever listens to this worker's events."""
+        if "exception" in fields:
+            fields["exception"] = str(fields["exception"]).partition("(")[0][:80]
+            fields["traceback"] = ""
+        super().send_event(type, **fields)
+
+
 class LoggedTask(Task):  # type: ignore[misc]  # Celery has no types
     """Base of every task. Tasks return nothing that anyone stores and never retry by themselves: the ledger decides
     about documents, the deadline about queries."""
 
+    Request = QuietRequest
     ignore_result = True
     throws = (Unavailable,)  # Celery does not tell of it, on_failure does
     max_retries = 0

@@ -90,6 +90,7 @@ def import_examples(
 def template(
     file: Annotated[Path, typer.Argument(metavar="FILE", dir_okay=False, help="Where to write the workbook.")],
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Write an empty book: the four sheets with one row each, and a filling guide."""
     if file.suffix.lower() != ".xlsx":
@@ -102,7 +103,10 @@ def template(
         file.write_bytes(content)
     except OSError as error:
         raise ChordwiseError(f"{file} cannot be written: {error.strerror}") from error
-    screen.say(f"wrote {file}")
+    if as_json:
+        screen.print_json({"file": str(file), "bytes": len(content)})
+    else:
+        screen.say(f"wrote {file}")
 
 
 @examples.command("statistics")

@@ -53,11 +53,11 @@ def add(
 
 
 @webhooks.command()
-def remove(webhook_id: Id) -> None:
+def remove(webhook_id: Id, as_json: Json = False) -> None:
     """Forget an endpoint and its deliveries."""
     with screen.connect() as client:
         client.remove_webhook(webhook_id)
-    screen.say("removed")
+    _tell("removed", webhook_id, as_json=as_json)
 
 
 @webhooks.command()
@@ -74,21 +74,24 @@ def rotate(
 
 
 @webhooks.command()
-def enable(webhook_id: Id) -> None:
+def enable(webhook_id: Id, as_json: Json = False) -> None:
     """Call an endpoint again that was given up."""
     with screen.connect() as client:
         client.enable_webhook(webhook_id)
-    screen.say("enabled")
+    _tell("enabled", webhook_id, as_json=as_json)
 
 
 @webhooks.command()
-def test(webhook_id: Id) -> None:
+def test(webhook_id: Id, as_json: Json = False) -> None:
     """Send a test message and say how it went; exits with 1 if it did not arrive."""
     with screen.connect() as client:
         delivery = _settled(client, webhook_id, client.test_webhook(webhook_id))
+    if as_json:
+        screen.print_json(dict(delivery.raw))
     if delivery.state != "delivered":
         raise ChordwiseError(f"the test message did not arrive: {delivery.last_error or delivery.state}")
-    screen.say(f"delivered: the endpoint answered {delivery.last_status}")
+    if not as_json:
+        screen.say(f"delivered: the endpoint answered {delivery.last_status}")
 
 
 @webhooks.command()
@@ -113,11 +116,23 @@ def deliveries(
 
 
 @webhooks.command()
-def redeliver(webhook_id: Id, delivery_id: Annotated[str, typer.Argument(metavar="DELIVERY")]) -> None:
+def redeliver(
+    webhook_id: Id,
+    delivery_id: Annotated[str, typer.Argument(metavar="DELIVERY", help="The message's ID, from deliveries.")],
+    as_json: Json = False,
+) -> None:
     """Send a message again under its old id."""
     with screen.connect() as client:
         client.redeliver(webhook_id, delivery_id)
-    screen.say("queued again")
+    _tell("queued again", webhook_id, as_json=as_json, delivery_id=delivery_id)
+
+
+def _tell(what: str, webhook_id: str, *, as_json: bool, **more: str) -> None:
+    """Say that it is done; as JSON with the ids it was done to."""
+    if as_json:
+        screen.print_json({"done": what, "webhook_id": webhook_id, **more})
+    else:
+        screen.say(what)
 
 
 def _settled(client: Chordwise, webhook_id: str, delivery_id: str) -> Delivery:

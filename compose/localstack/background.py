@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from . import processes, state, stopping, variables
-from .endpoints import external
+from .endpoints import external, flower_login
 from .install import install
 from .places import ENVIRONMENT, ROOT, StackFolder, stack_names
 from .progress import Failure, say, step
@@ -99,19 +99,28 @@ def _repeat(log: Path, seen: int) -> int:
     return seen + len(complete)
 
 
+def first_told(note: Path, password: str, *, where: str) -> str:
+    """Words for Flower's password: itself the first time that one was made here, afterwards where it stands. What
+    FLOWER_BASIC_AUTH gave is known to whoever set it and never repeated."""
+    if flower_login() is None and not note.exists():
+        note.touch(mode=0o600)
+        return f"password {password}, shown this once and kept as CHORDWISE_FLOWER_PASSWORD in {where}"
+    return f"password CHORDWISE_FLOWER_PASSWORD in {where}"
+
+
 def _print_addresses() -> None:
     known = variables.read(_UP.environment)
     url = known.get("CHORDWISE_URL")
     if not url:
         raise Failure("the stack 'up' does not say where it is", log=_LOG)
     here = _UP.path.relative_to(ROOT)
+    password = first_told(_UP.path / "flower-told", known["CHORDWISE_FLOWER_PASSWORD"], where=f"{here / 'env'}")
     say(
         f"Chordwise is up; `make down` ends it.\n"
         f"  gateway   {url}\n"
         f"  API docs  {url}/docs\n"
         f"  metrics   {url}/v1/metrics\n"
-        f"  Flower    {known['CHORDWISE_FLOWER_URL']}  (user {known['CHORDWISE_FLOWER_USER']},"
-        f" password CHORDWISE_FLOWER_PASSWORD in {here / 'env'})\n"
+        f"  Flower    {known['CHORDWISE_FLOWER_URL']}  (user {known['CHORDWISE_FLOWER_USER']}, {password})\n"
         f"  key       CHORDWISE_API_KEY in {ENVIRONMENT.relative_to(ROOT)}, tenant demo\n"
         f"  logs      {here / 'logs'}"
     )

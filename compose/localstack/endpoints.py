@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from .places import StackFolder
+from .progress import Failure
 
 _URLS = {"mysql": "CHORDWISE_MYSQL_URL", "postgres": "CHORDWISE_POSTGRES_URL", "redis": "CHORDWISE_REDIS_URL"}
 
@@ -14,6 +15,20 @@ _URLS = {"mysql": "CHORDWISE_MYSQL_URL", "postgres": "CHORDWISE_POSTGRES_URL", "
 def external(server: str, environment: Mapping[str, str] = os.environ) -> str:
     """The URL of an existing server that is to be used instead of one of ours; empty when ours is to be started."""
     return environment.get(_URLS[server], "").strip()
+
+
+def flower_login(environment: Mapping[str, str] = os.environ) -> tuple[str, str, str] | None:
+    """Who may look at Flower, as FLOWER_BASIC_AUTH says (user:password); None if it does not, so that one is made.
+
+    Raises Failure when it is not of that form: Flower would let nobody in, or everybody.
+    """
+    given = environment.get("FLOWER_BASIC_AUTH", "").strip()
+    if not given:
+        return None
+    user, colon, password = given.partition(":")
+    if not user or not password or "," in given:
+        raise Failure("FLOWER_BASIC_AUTH must be user:password, without a comma")
+    return user, colon, password
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +59,9 @@ class Endpoints:
         mysql = f"mysql+pymysql://chordwise:{passwords['mysql']}@127.0.0.1:{ports['mysql']}/chordwise?charset=utf8mb4"
         postgres = f"postgresql+psycopg://chordwise:{passwords['postgres']}@127.0.0.1:{ports['postgres']}/chordwise"
         redis = f"redis://:{passwords['redis']}@127.0.0.1:{ports['redis']}/0"
+        user, _, password = flower_login(environment) or ("chordwise", "", passwords["flower"])
         return cls(
+            flower_user=user,
             mysql_url=external("mysql", environment) or mysql,
             postgres_url=external("postgres", environment) or postgres,
             redis_url=external("redis", environment) or redis,
@@ -52,7 +69,7 @@ class Endpoints:
             gateway_port=ports["gateway"],
             flower_port=ports["flower"],
             admin_key=passwords["admin_key"],
-            flower_password=passwords["flower"],
+            flower_password=password,
             folder=str(folder.path),
         )
 

@@ -47,7 +47,11 @@ SERVICES = (
     Service(name="beat", arguments=_words("celery -A workers.app beat -s {run}/beat-schedule --pidfile= -l INFO")),
     Service(
         name="flower",
-        arguments=_words("celery -A workers.app flower --address=127.0.0.1 --port={flower_port} --enable-events=False"),
+        # kwargs are the ids of tenant and job or query, and nothing else: workers/dispatch.py.
+        arguments=_words(
+            "celery -A workers.app flower --address=127.0.0.1 --port={flower_port} --enable-events=False"
+            " --tasks-columns=name,kwargs,uuid,state,received,runtime,worker"
+        ),
     ),
 )
 

@@ -105,7 +105,10 @@ def it_is_one_trace_from_the_caller_to_the_stores(use: Resources, tmp_path, coll
             wanted = {"request", "recall.channel", "recall.answer", "redis", "mysql SELECT", "postgresql SELECT"}
             return names if wanted <= names else None
 
-        eventually(named, within_s=20)
+        try:
+            eventually(named, within_s=20)
+        except AssertionError:
+            raise AssertionError(sorted({span.name for span in collected.of(TRACE)})) from None
         eventually(lambda: [span for span in collected.spans if span.name == "ingest.batch"], within_s=20)
         spans = {span.span_id: span for span in collected.of(TRACE)}
         [request] = [span for span in spans.values() if span.name == "request"]

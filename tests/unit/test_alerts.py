@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -26,6 +27,7 @@ RULES = [
     for group in yaml.safe_load((ROOT / "compose/prometheus/alerts.yaml").read_text(encoding="utf-8"))["groups"]
     for rule in group["rules"]
 ]
+_GATEWAY_LABELS = ("method", "route", "status")
 _NAME = re.compile(r"\b(?:chordwise|recall)_[a-z_]+\b")
 
 
@@ -91,6 +93,60 @@ class DescribeAlerts:
             "chordwise_dead_letters",
         ):
             assert name in expressions
+
+
+BOARD = json.loads((ROOT / "compose/grafana/chordwise.json").read_text(encoding="utf-8"))
+PANELS = [panel for panel in BOARD["panels"] if panel["type"] != "row"]
+SELECTED = re.compile(r"((?:chordwise|recall)_[a-z_]+)\{([^}]*)\}")
+GROUPED = re.compile(r"(?:by|without) \(([a-z_, ]+)\)")
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=[panel["title"] for panel in PANELS])
+class DescribeTheDashboard:
+    def it_draws_only_what_is_shown(self, panel: dict[str, Any], page: dict[str, set[str]]):
+        for target in panel["targets"]:
+            drawn = _NAME.findall(target["expr"])
+            assert drawn
+            assert [name for name in drawn if name not in page] == []
+
+    def it_uses_labels_that_there_are(self, panel: dict[str, Any], page: dict[str, set[str]]):
+        for target in panel["targets"]:
+            names = _NAME.findall(target["expr"])
+            there = set().union(*(page[name] for name in names)) | {"instance", "le", *_GATEWAY_LABELS}
+            grouped = {label.strip() for found in GROUPED.findall(target["expr"]) for label in found.split(",")}
+            selected = {label for _, said in SELECTED.findall(target["expr"]) for label in re.findall(r"(\w+)=", said)}
+            legend = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
+            assert grouped | selected | legend <= there
+            assert legend <= grouped | there
+            assert target["expr"].count("(") == target["expr"].count(")")
+
+    def it_counts_the_fleet_once(self, panel: dict[str, Any]):
+        """Every gateway shows the same sums; only its own figures are added up."""
+        for target in panel["targets"]:
+            assert "chordwise_gateway_" in target["expr"] or "max without (instance)" in target["expr"]
+
+
+class DescribeTheDashboardAsAWhole:
+    def it_can_be_imported(self):
+        ids = [panel["id"] for panel in BOARD["panels"]]
+        assert len(set(ids)) == len(ids)
+        assert BOARD["uid"] == "chordwise"
+        assert {panel["datasource"]["uid"] for panel in PANELS} == {"${datasource}"}
+
+    def it_puts_no_panel_over_another(self):
+        taken = [
+            (place["x"] + across, place["y"] + down)
+            for place in (panel["gridPos"] for panel in BOARD["panels"])
+            for across in range(place["w"])
+            for down in range(place["h"])
+        ]
+        assert len(set(taken)) == len(taken)
+        assert max(across for across, _ in taken) < 24
+
+    def it_shows_queues_and_their_age(self):
+        drawn = " ".join(target["expr"] for panel in PANELS for target in panel["targets"])
+        assert "chordwise_queue_messages" in drawn
+        assert "chordwise_queue_oldest_seconds" in drawn
 
 
 class DescribeTheDocument:

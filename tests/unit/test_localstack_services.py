@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from compose.localstack import mariadb, redis, services
+from compose.localstack.background import first_told
 from compose.localstack.endpoints import Endpoints
 from compose.localstack.places import ROOT, StackFolder
 from compose.localstack.programs import MariaDb, Redis
+from compose.localstack.progress import Failure
 from workers.names import Queue
 
 PASSWORDS = {name: f"secret-{name}" for name in ("mysql_root", "mysql", "postgres", "redis", "admin_key", "flower")}
@@ -89,3 +91,24 @@ class DescribeTheEndpoints:
 def test_old_pythons_can_read_the_entry_point_and_say_what_is_missing() -> None:
     text = (ROOT / "compose" / "local.py").read_text(encoding="utf-8")
     ast.parse(text, feature_version=(3, 6))
+
+
+class DescribeFlowersPassword:
+    def it_is_made_unless_one_is_set(self, folder: StackFolder) -> None:
+        made = Endpoints.of(folder, PASSWORDS, PORTS, environment={})
+        assert (made.flower_user, made.flower_password) == ("chordwise", "secret-flower")
+        given = Endpoints.of(folder, PASSWORDS, PORTS, environment={"FLOWER_BASIC_AUTH": "ann:pass:word"})
+        assert (given.flower_user, given.flower_password) == ("ann", "pass:word")
+
+    @pytest.mark.parametrize("wrong", ["ann", ":", "ann:", ":secret", "a:b,c:d"])
+    def it_refuses_what_would_let_nobody_in_or_everybody(self, folder: StackFolder, wrong: str) -> None:
+        with pytest.raises(Failure, match="FLOWER_BASIC_AUTH"):
+            Endpoints.of(folder, PASSWORDS, PORTS, environment={"FLOWER_BASIC_AUTH": wrong})
+
+    def it_is_shown_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("FLOWER_BASIC_AUTH", raising=False)
+        said = [first_told(tmp_path / "told", "cw-made", where=".local/up/env") for _ in range(2)]
+        assert ["cw-made" in each for each in said] == [True, False]
+        assert ".local/up/env" in said[1]
+        monkeypatch.setenv("FLOWER_BASIC_AUTH", "ann:secret")
+        assert "secret" not in first_told(tmp_path / "other", "secret", where=".local/up/env")
