@@ -116,6 +116,9 @@ def ask_every_worker(app: Celery = producer, *, clock: Callable[[], float] = tim
         heard.update({name: (said, clock()) for name, said in reply.items()})
 
     app.control.broadcast(_COMMAND, reply=True, timeout=_WORKERS_ASKED_S, callback=hear)
+    if {queue for said, _ in heard.values() for queue in said.get("queues", ())} < {queue.value for queue in Queue}:
+        asked_at = clock()  # somebody is away or slow: before that is said, all are asked once more, with more patience
+        app.control.broadcast(_COMMAND, reply=True, timeout=2 * _WORKERS_ASKED_S, callback=hear)
     silent = [name for name, (said, _) in heard.items() if "now" not in said]
     queues = (app.control.inspect(destination=silent, timeout=1.0).active_queues() or {}) if silent else {}
     return [

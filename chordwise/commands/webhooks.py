@@ -81,8 +81,8 @@ def enable(webhook_id: Id, as_json: Json = False) -> None:
     _tell("enabled", webhook_id, as_json=as_json)
 
 
-@webhooks.command()
-def test(webhook_id: Id, as_json: Json = False) -> None:
+@webhooks.command("test")
+def send_test(webhook_id: Id, as_json: Json = False) -> None:
     """Send a test message and say how it went; exits with 1 if it did not arrive."""
     with screen.connect() as client:
         delivery = _settled(client, webhook_id, client.test_webhook(webhook_id))
