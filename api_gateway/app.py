@@ -28,6 +28,7 @@ from api_gateway.routes import (
     api_sources,
     audit,
     chunks,
+    console,
     control,
     dead_letters,
     dictionaries,
@@ -56,6 +57,7 @@ from api_gateway.routes import (
     upkeep,
     usage,
     webhooks,
+    whoami,
 )
 from pipeline import tracing
 from pipeline.channels.plugins import installed_channels
@@ -99,6 +101,8 @@ _ROUTERS = (
     embedding_migrations,
     doctor,
     health,
+    whoami,
+    console,
     openapi,
     dify,
     mcp_door,

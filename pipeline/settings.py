@@ -223,6 +223,8 @@ class Settings(BaseSettings):
             raise ValueError("CHORDWISE_RETIRED_GRACE_S must not be below the deadline of a query")
         if self.rerank_url and not self.rerank_url.startswith(("http://", "https://")):
             raise ValueError("CHORDWISE_RERANK_URL must begin with http:// or https://")
+        if self.flower_url and not self.flower_url.startswith(("http://", "https://")):
+            raise ValueError("CHORDWISE_FLOWER_URL must begin with http:// or https://")
         if self.rerank_url and self.rerank_dialect != "tei" and not self.rerank_model:
             raise ValueError(
                 "CHORDWISE_RERANK_MODEL must name the service's model, unless CHORDWISE_RERANK_DIALECT is tei"

@@ -33,7 +33,19 @@ def flower(settings, tmp_path_factory) -> Iterator[str]:
     [row] = [service for service in SERVICES if service.name == "flower"]
     arguments = [part.format(flower_port=port, run="") for part in row.arguments]
     arguments[arguments.index("workers.app")] = "tests.support.failing_worker"
-    flags = ["-n", "failing@%h", "-Q", "ingest", "--pool", "solo", "--without-gossip", "--without-mingle", "-l", "INFO", "-E"]
+    flags = [
+        "-n",
+        "failing@%h",
+        "-Q",
+        "ingest",
+        "--pool",
+        "solo",
+        "--without-gossip",
+        "--without-mingle",
+        "-l",
+        "INFO",
+        "-E",
+    ]
     with (
         process(*arguments, log=logs / "flower.log", **environment),
         process(

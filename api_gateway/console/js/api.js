@@ -1,0 +1,75 @@
+// Requests to /v1 with the user's key. What goes wrong becomes an ApiError that a view can show whole.
+import { session, signOut } from "./session.js";
+import { t } from "./words.js";
+
+/** Problem details (RFC 9457) of an answer, or the like for an answer that never came. */
+export class ApiError extends Error {
+  constructor({ status = 0, code = "", title = "", detail = "", request_id: requestId = "", errors = [], retryAfter = null }) {
+    super(detail || title || code);
+    Object.assign(this, { status, code, title, detail, requestId, errors, retryAfter });
+  }
+}
+
+const ROOT = new URL("../", document.baseURI);
+
+/** Relative to the page, so that a proxy's prefix does no harm. */
+export const address = (path) => new URL(path.replace(/^\//, ""), ROOT);
+
+export function query(parameters) {
+  const given = Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return given.length ? `?${new URLSearchParams(given)}` : "";
+}
+
+export const segment = (id) => encodeURIComponent(id);
+
+/** One request. Gives `{body, headers, status}`; raises ApiError, or AbortError when `signal` was used. */
+export async function send(method, path, { json, form, headers = {}, signal, key = session.get()?.key, accept = [] } = {}) {
+  const init = { method, signal, headers: { Accept: "application/json", ...headers }, cache: "no-store" };
+  if (key) init.headers.Authorization = `Bearer ${key}`;
+  if (json !== undefined) {
+    init.headers["Content-Type"] = "application/json";
+    init.body = JSON.stringify(json);
+  } else if (form) {
+    init.body = form;
+  }
+  let response;
+  try {
+    response = await fetch(address(path), init);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError({ code: "no_connection", title: t("error.no_connection"), detail: t("error.no_connection_detail") });
+  }
+  const body = await bodyOf(response);
+  if (response.ok || accept.includes(response.status)) {
+    return { body, headers: response.headers, status: response.status };
+  }
+  throw problemOf(response, body);
+}
+
+async function bodyOf(response) {
+  const text = await response.text();
+  if (!(response.headers.get("Content-Type") ?? "").includes("json")) return text;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+export function problemOf(response, body) {
+  const problem = typeof body === "object" && body !== null ? body : {};
+  const requestId = problem.request_id ?? response.headers.get("X-Request-ID") ?? "";
+  if (response.status === 401 && session.get()) signOut("signin.expired");
+  return new ApiError({
+    title: t("error.status", { status: response.status }),
+    ...problem,
+    status: response.status,
+    request_id: requestId,
+    retryAfter: response.headers.get("Retry-After"),
+  });
+}
+
+export const get = async (path, options) => (await send("GET", path, options)).body;
+export const post = async (path, json, options) => (await send("POST", path, { json, ...options })).body;
+export const put = async (path, json, options) => (await send("PUT", path, { json, ...options })).body;
+export const remove = async (path, options) => (await send("DELETE", path, options)).body;

@@ -1,0 +1,62 @@
+// Numbers, sizes, durations and moments as people read them, in the language of the page.
+import { locale, t } from "./words.js";
+
+const NONE = "–";
+
+export function count(value) {
+  return value == null ? NONE : new Intl.NumberFormat(locale()).format(value);
+}
+
+/** A score: enough digits to tell neighbours apart, no more. */
+export function score(value, digits = 3) {
+  if (value == null || Number.isNaN(value)) return NONE;
+  const shown = Math.abs(value) >= 100 ? 1 : digits;
+  return new Intl.NumberFormat(locale(), { minimumFractionDigits: shown, maximumFractionDigits: shown }).format(value);
+}
+
+export function percent(share) {
+  return new Intl.NumberFormat(locale(), { style: "percent", maximumFractionDigits: 0 }).format(share);
+}
+
+export function milliseconds(value) {
+  if (value == null) return NONE;
+  return `${new Intl.NumberFormat(locale(), { maximumFractionDigits: value < 10 ? 1 : 0 }).format(value)} ms`;
+}
+
+/** Seconds in the two largest units that matter: 8 s, 3 min 20 s, 2 h 5 min, 4 d 3 h. */
+export function duration(seconds) {
+  if (seconds == null) return NONE;
+  if (seconds < 10) return `${new Intl.NumberFormat(locale(), { maximumFractionDigits: 1 }).format(seconds)} s`;
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  if (whole < 86400) return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
+  return `${Math.floor(whole / 86400)} d ${Math.floor((whole % 86400) / 3600)} h`;
+}
+
+export function bytes(value) {
+  if (value == null) return NONE;
+  for (const [unit, size] of [["MB", 1e6], ["kB", 1e3]]) {
+    if (value >= size) return `${score(value / size, 1)} ${unit}`;
+  }
+  return `${value} B`;
+}
+
+export function moment(text) {
+  if (!text) return NONE;
+  return new Intl.DateTimeFormat(locale(), { dateStyle: "medium", timeStyle: "medium" }).format(new Date(text));
+}
+
+/** How long ago, in words; the exact moment goes into the title. */
+export function ago(text) {
+  if (!text) return NONE;
+  const seconds = (Date.now() - new Date(text).getTime()) / 1000;
+  if (seconds < 45) return t("time.now");
+  const relative = new Intl.RelativeTimeFormat(locale(), { numeric: "auto", style: "short" });
+  for (const [unit, size] of [["day", 86400], ["hour", 3600], ["minute", 60]]) {
+    if (seconds >= size) return relative.format(-Math.round(seconds / size), unit);
+  }
+  return relative.format(-1, "minute");
+}
+
+export const short = (id) => (id && id.length > 8 ? id.slice(0, 8) : id);

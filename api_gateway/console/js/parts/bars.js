@@ -1,0 +1,27 @@
+// What each channel added to a score, drawn to one scale for the whole list.
+import { html } from "../html.js";
+import { score } from "../format.js";
+import { t, word } from "../words.js";
+
+/** `parts`: `{channel, contribution, rank, score}`; `most`: the greatest sum in the list. */
+export function Contributions({ parts, most }) {
+  const text = parts.map((part) => `${word("channel", part.channel)} ${score(part.contribution, 4)}`).join(", ");
+  return html`
+    <div class="bar" role="img" aria-label=${`${t("play.contributions")}: ${text}`}>
+      ${parts.map((part) => html`
+        <span key=${part.channel} class=${`part ${part.channel}`} style=${{ width: `${most > 0 ? (100 * part.contribution) / most : 0}%` }}
+          title=${`${word("channel", part.channel)}: ${score(part.contribution, 4)}`}></span>`)}
+    </div>`;
+}
+
+export const sumOf = (parts) => parts.reduce((sum, part) => sum + Math.max(0, part.contribution), 0);
+
+/** The same in figures: rank and raw score in each channel. */
+export function Figures({ parts }) {
+  return html`<span class="figures">${parts.map((part) => html`
+    <span key=${part.channel}><i class=${`dot ${part.channel}`}></i>${word("channel", part.channel)}
+      ${part.rank != null && html` <span class="number">#${part.rank}</span>`}
+      <span class="number muted">${score(part.score)}</span>
+      <span class="number">+${score(part.contribution, 4)}</span></span>`)}
+  </span>`;
+}

@@ -1,0 +1,29 @@
+// A question before something that cannot be taken back. The browser's own dialog keeps the focus inside and gives it back.
+import { html, useEffect, useId, useRef } from "../html.js";
+import { t } from "../words.js";
+import { Problem } from "./states.js";
+
+/** `action` is a `useAction`; the dialog closes when it went well. */
+export function Confirm({ title, children, confirm, action, close, danger = true, args = [] }) {
+  const dialog = useRef(null);
+  const heading = useId();
+  useEffect(() => {
+    dialog.current.showModal();
+    return () => dialog.current?.close();
+  }, []);
+  async function yes() {
+    if (await action.run(...args)) close();
+  }
+  return html`
+    <dialog ref=${dialog} aria-labelledby=${heading} onClose=${close} onCancel=${close}>
+      <h2 id=${heading}>${title}</h2>
+      <div>${children}</div>
+      ${action.error && html`<${Problem} error=${action.error} />`}
+      <div class="buttons end">
+        <button type="button" onClick=${close}>${t("action.cancel")}</button>
+        <button type="button" class=${danger ? "danger" : "primary"} disabled=${action.busy} aria-busy=${action.busy} onClick=${yes}>
+          ${confirm}
+        </button>
+      </div>
+    </dialog>`;
+}

@@ -1,0 +1,77 @@
+// The states a view has beside its data: waiting, waiting long, nothing there, gone wrong.
+import { html, useEffect, useState } from "../html.js";
+import { t } from "../words.js";
+import { announce } from "./notices.js";
+
+/** Renders `children(data)` once there is something; `empty` says what to show when `isEmpty(data)`. */
+export function Loaded({ of, children, empty, isEmpty = (data) => data.rows?.length === 0, lines = 5 }) {
+  if (of.data === undefined) {
+    if (of.error) return html`<${Problem} error=${of.error} retry=${of.reload} />`;
+    return html`<${Waiting} slow=${of.slow} retry=${of.reload} lines=${lines} />`;
+  }
+  return html`
+    ${of.error && html`<${Problem} error=${of.error} retry=${of.reload} stale />`}
+    ${of.slow && html`<p class="note" role="status">${t("state.slow")}</p>`}
+    ${isEmpty(of.data) && empty ? empty : children(of.data)}
+  `;
+}
+
+export function Waiting({ slow, retry, lines = 5 }) {
+  return html`
+    <div class="waiting" aria-busy="true">
+      <p class="visually-hidden" role="status">${t("state.loading")}</p>
+      ${slow && html`
+        <p class="note" role="status">
+          ${t("state.slow")} ${retry && html`<button class="link" onClick=${retry}>${t("action.again")}</button>`}
+        </p>`}
+      ${Array.from({ length: lines }, (_, place) => html`<div class="skeleton" key=${place}></div>`)}
+    </div>`;
+}
+
+export function Empty({ title, children }) {
+  return html`<div class="empty"><p class="empty-title">${title}</p>${children && html`<div>${children}</div>`}</div>`;
+}
+
+/** A problem as the server described it: what, where, and the id under which its log has the rest. */
+export function Problem({ error, retry, stale = false }) {
+  return html`
+    <div class="problem" role="alert">
+      <p class="problem-title">
+        ${error.title || t("error.unknown")}
+        ${error.code && html` <code>${error.code}</code>`}
+      </p>
+      ${error.message && error.message !== error.title && html`<p>${error.message}</p>`}
+      ${error.errors?.length > 0 && html`
+        <ul class="plain">${error.errors.map((each) => html`
+          <li><code>${each.pointer || "/"}</code> ${each.detail}</li>`)}
+        </ul>`}
+      ${stale && html`<p class="muted">${t("state.stale")}</p>`}
+      <p class="problem-foot">
+        ${retry && html`<button onClick=${retry}>${t("action.again")}</button>`}
+        ${error.requestId && html`<span class="muted">${t("error.request_id")} <${Copyable} text=${error.requestId} /></span>`}
+      </p>
+    </div>`;
+}
+
+/** A code that a click copies. */
+export function Copyable({ text, shown = text, label = t("action.copy") }) {
+  const [copied, setCopied] = useState(false);
+  useEffect(() => {
+    if (!copied) return undefined;
+    const timer = setTimeout(() => setCopied(false), 1500);
+    return () => clearTimeout(timer);
+  }, [copied]);
+  async function copy() {
+    try {
+      await navigator.clipboard.writeText(text);
+      setCopied(true);
+      announce(t("state.copied"));
+    } catch {
+      announce(t("state.not_copied"));
+    }
+  }
+  return html`<button class="copyable" type="button" title=${`${label}: ${text}`} onClick=${copy}>
+    <code>${shown}</code><span aria-hidden="true" class="copy-mark">${copied ? "✓" : "⧉"}</span>
+    <span class="visually-hidden">${label}</span>
+  </button>`;
+}

@@ -1,0 +1,44 @@
+// Theme and language: kept in this browser, never sent anywhere.
+import { createStore } from "./store.js";
+
+export const THEMES = ["system", "light", "dark"];
+export const LANGUAGES = ["en", "zh"];
+
+const read = (name, allowed, otherwise) => {
+  try {
+    const kept = localStorage.getItem(name);
+    return allowed.includes(kept) ? kept : otherwise;
+  } catch {
+    return otherwise; // storage may be forbidden; the page works without it
+  }
+};
+
+const keep = (name, value) => {
+  try {
+    localStorage.setItem(name, value);
+  } catch {
+    // As above: the choice then lasts as long as the page.
+  }
+};
+
+const browserLanguage = navigator.language?.toLowerCase().startsWith("zh") ? "zh" : "en";
+
+export const theme = createStore(read("chordwise.theme", THEMES, "system"));
+export const language = createStore(read("chordwise.language", LANGUAGES, browserLanguage));
+
+export function setTheme(value) {
+  keep("chordwise.theme", value);
+  applyTheme(value);
+  theme.set(value);
+}
+
+export function setLanguage(value) {
+  keep("chordwise.language", value);
+  language.set(value);
+}
+
+/** `data-theme` is absent for the system's own choice, which the style sheet then takes from the media query. */
+export function applyTheme(value) {
+  if (value === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = value;
+}

@@ -1,0 +1,25 @@
+// Where the user is: `#/documents/kb/d1?x=y`. The part behind # never leaves the browser.
+import { createStore } from "./store.js";
+
+function read() {
+  const [path, search = ""] = location.hash.replace(/^#\/?/, "").split("?");
+  return { parts: path.split("/").filter(Boolean).map(decode), query: new URLSearchParams(search) };
+}
+
+function decode(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+export const route = createStore(read());
+
+addEventListener("hashchange", () => route.set(read()));
+
+export const link = (...parts) => `#/${parts.map(encodeURIComponent).join("/")}`;
+
+export function go(...parts) {
+  location.hash = link(...parts);
+}

@@ -1,0 +1,34 @@
+// Who is signed in. The key lives in this tab's session storage and in request headers, and nowhere else.
+import { createStore } from "./store.js";
+
+const PLACE = "chordwise.key";
+
+/** `null`, or `{key, tenant_id, key_name, scopes}`. */
+export const session = createStore(null);
+
+/** Why the last session ended, as a message key; shown on the sign-in page. */
+export const ended = createStore(null);
+
+/** Questions asked in this tab, newest first: `{query_id, text, namespaces, at}`. In memory only. */
+export const asked = createStore([]);
+
+export const keptKey = () => sessionStorage.getItem(PLACE);
+
+export function signIn(key, whose) {
+  sessionStorage.setItem(PLACE, key);
+  ended.set(null);
+  session.set({ key, ...whose });
+}
+
+export function signOut(why = null) {
+  sessionStorage.removeItem(PLACE);
+  asked.set([]);
+  ended.set(why);
+  session.set(null);
+}
+
+export const may = (scope) => session.get()?.scopes.includes(scope) ?? false;
+
+export function noteAsked(entry) {
+  asked.set([entry, ...asked.get().filter((each) => each.query_id !== entry.query_id)].slice(0, 50));
+}

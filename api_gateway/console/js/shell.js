@@ -1,0 +1,90 @@
+// What stands around every view: where one can go, who one is, how the page looks.
+import { html, useEffect, useRef, useState } from "./html.js";
+import { LANGUAGES, language, setLanguage, setTheme, theme, THEMES } from "./preferences.js";
+import { link, route } from "./router.js";
+import { session, signOut } from "./session.js";
+import { useStore } from "./store.js";
+import { t } from "./words.js";
+
+const GROUPS = [
+  ["nav.ingest", ["jobs", "dead-letters", "upload"]],
+  ["nav.knowledge", ["documents", "preview"]],
+  ["nav.retrieval", ["playground", "traces"]],
+  ["nav.operation", ["alignment", "health"]],
+];
+
+export function Shell({ children }) {
+  const { parts } = useStore(route);
+  const who = useStore(session);
+  const [open, setOpen] = useState(false);
+  const main = useRef(null);
+  const here = parts[0] ?? "playground";
+  const first = useRef(true);
+  useEffect(() => {
+    setOpen(false);
+    if (!first.current) main.current.focus({ preventScroll: true });
+    if (!first.current) scrollTo(0, 0);
+    first.current = false;
+  }, [parts.join("/")]);
+
+  function skip(event) {
+    event.preventDefault();
+    main.current.focus();
+  }
+
+  return html`
+    <a class="skip" href="#main" onClick=${skip}>${t("nav.skip")}</a>
+    <header class="topbar">
+      <button class="menu icon" aria-expanded=${open} aria-controls="nav" onClick=${() => setOpen(!open)}>
+        <span aria-hidden="true">☰</span><span class="visually-hidden">${t("nav.menu")}</span>
+      </button>
+      <a class="brand" href=${link("playground")}><img src="favicon.svg" alt="" width="22" height="22" />Chordwise</a>
+      <span class="tenant" title=${t("nav.tenant")}><span class="visually-hidden">${t("nav.tenant")} </span>${who.tenant_id}</span>
+      <span class="spacer"></span>
+      <${Looks} />
+      <button class="quiet" onClick=${() => signOut()} title=${`${t("nav.key")}: ${who.key_name}`}>${t("nav.sign_out")}</button>
+    </header>
+    <div class="columns">
+      <nav id="nav" class=${open ? "side open" : "side"} aria-label=${t("nav.label")}>
+        ${GROUPS.map(([group, views]) => html`
+          <p class="nav-group" key=${group} id=${group}>${t(group)}</p>
+          <ul aria-labelledby=${group}>
+            ${views.map((view) => html`<li key=${view}>
+              <a href=${link(view)} aria-current=${view === here ? "page" : undefined}>${t(`nav.${view}`)}</a>
+            </li>`)}
+          </ul>`)}
+        <p class="nav-foot"><a href="../docs" rel="noreferrer">${t("nav.api_docs")}</a></p>
+      </nav>
+      <main id="main" tabindex="-1" ref=${main}>${children}</main>
+    </div>`;
+}
+
+/** Theme and language; on the sign-in page too. */
+export function Looks() {
+  const shownTheme = useStore(theme);
+  const shownLanguage = useStore(language);
+  const nextTheme = THEMES[(THEMES.indexOf(shownTheme) + 1) % THEMES.length];
+  const other = LANGUAGES.find((code) => code !== shownLanguage);
+  return html`
+    <button class="quiet icon" onClick=${() => setTheme(nextTheme)}
+      title=${t(`theme.${shownTheme}`)} aria-label=${`${t("theme.label")}: ${t(`theme.${shownTheme}`)}`}>
+      <span aria-hidden="true">${{ system: "◐", light: "☀", dark: "☾" }[shownTheme]}</span>
+    </button>
+    <button class="quiet" lang=${other === "zh" ? "zh-CN" : "en"} onClick=${() => setLanguage(other)}>
+      ${other === "zh" ? "中文" : "English"}
+    </button>`;
+}
+
+/** The head of a view: its title, what it is for, and what can be done with the whole of it. */
+export function Heading({ title, about, children, back }) {
+  useEffect(() => { document.title = `${title} · Chordwise`; }, [title]);
+  return html`
+    <div class="heading">
+      <div>
+        ${back && html`<a class="back" href=${back[0]}>← ${back[1]}</a>`}
+        <h1>${title}</h1>
+        ${about && html`<p class="about">${about}</p>`}
+      </div>
+      ${children && html`<div class="buttons">${children}</div>`}
+    </div>`;
+}

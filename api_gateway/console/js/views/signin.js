@@ -1,0 +1,38 @@
+// Sign in with an API key. It is tried against /v1/whoami before it is kept.
+import { html, useState } from "../html.js";
+import { get } from "../api.js";
+import { useAction } from "../load.js";
+import { Text } from "../parts/fields.js";
+import { Problem } from "../parts/states.js";
+import { ended, signIn } from "../session.js";
+import { Looks } from "../shell.js";
+import { useStore } from "../store.js";
+import { t } from "../words.js";
+
+export function SignIn() {
+  const [key, setKey] = useState("");
+  const [shown, setShown] = useState(false);
+  const why = useStore(ended);
+  const enter = useAction(async () => signIn(key.trim(), await get("v1/whoami", { key: key.trim() })));
+
+  function submit(event) {
+    event.preventDefault();
+    if (key.trim()) enter.run();
+  }
+
+  return html`
+    <main class="sign-in" id="main">
+      <div class="sign-in-looks"><${Looks} /></div>
+      <form class="panel" onSubmit=${submit}>
+        <p class="brand big"><img src="favicon.svg" alt="" width="30" height="30" />Chordwise</p>
+        <h1>${t("signin.title")}</h1>
+        <p class="about">${t("signin.about")}</p>
+        ${why && html`<p class="note" role="status">${t(why)}</p>`}
+        <${Text} label=${t("signin.key")} type=${shown ? "text" : "password"} value=${key} onInput=${setKey}
+          placeholder="cw_…" required spellcheck=${false} autocapitalize="off" name="chordwise-key" hint=${t("signin.hint")} />
+        <label class="check"><input type="checkbox" checked=${shown} onChange=${() => setShown(!shown)} /><span>${t("signin.show")}</span></label>
+        ${enter.error && html`<${Problem} error=${enter.error} />`}
+        <button class="primary" disabled=${enter.busy} aria-busy=${enter.busy}>${t("signin.enter")}</button>
+      </form>
+    </main>`;
+}

@@ -1,0 +1,92 @@
+// One query as it ran: timing, stages, channels, and the same question with another plan beside it.
+import { html, useState } from "../html.js";
+import { ApiError, get, post, segment } from "../api.js";
+import { percent, score, short } from "../format.js";
+import { useAction, useLoad } from "../load.js";
+import { Area } from "../parts/fields.js";
+import { Copyable, Loaded, Problem } from "../parts/states.js";
+import { Facts } from "../parts/table.js";
+import { Tabs } from "../parts/tabs.js";
+import { Waterfall } from "../parts/waterfall.js";
+import { link } from "../router.js";
+import { Heading } from "../shell.js";
+import { t } from "../words.js";
+import { Channels, LeftOut, namesOf, Stages } from "./run.js";
+import { Degradations } from "./side.js";
+import { WhyNot } from "./why_not.js";
+
+export function Trace({ id }) {
+  const found = useLoad((signal) => get(`v1/queries/${segment(id)}/trace`, { signal }), [id]);
+  return html`
+    <${Heading} title=${t("trace.title", { id: short(id) })} back=${[link("traces"), t("nav.traces")]} />
+    <${Loaded} of=${found} lines=${6}>${(trace) => html`<${Run} trace=${trace} />`}<//>
+    ${found.error && html`<section class="panel"><h2>${t("play.why_not")}</h2><p class="about">${t("trace.untraced")}</p><${WhyNot} queryId=${id} /></section>`}`;
+}
+
+function Run({ trace }) {
+  const names = namesOf({ trace });
+  const channels = Object.keys(trace.channels);
+  return html`
+    <section class="panel">
+      <p class="question">${trace.query.text}</p>
+      <${Facts} of=${[
+        [t("play.namespaces"), trace.query.namespaces.join(", ")],
+        [t("play.profile"), `${trace.profile} · ${t("play.version", { version: trace.config_version })}`],
+        [t("trace.id"), html`<${Copyable} text=${trace.query_id} shown=${short(trace.query_id)} />`],
+        [t("error.request_id"), html`<${Copyable} text=${trace.request_id} shown=${short(trace.request_id)} />`],
+        trace.experiment_bucket && [t("trace.arm"), `${trace.experiment_id}: ${trace.experiment_bucket}`],
+        trace.query.understood?.rewritten && [t("trace.rewritten"), trace.query.understood.rewritten],
+        trace.query.understood?.keywords?.length > 0 && [t("trace.keywords"), trace.query.understood.keywords.join(", ")],
+      ]} />
+      <${Degradations} of=${trace.degradations} />
+      <h2>${t("play.timing")}</h2>
+      <${Waterfall} timings=${trace.timings_ms} channels=${channels} />
+    </section>
+    <${Tabs} label=${t("play.parts")} tabs=${[
+      { id: "stages", label: t("play.stages"), panel: () => html`<${Stages} trace=${trace} names=${names} />` },
+      { id: "channels", label: t("play.channels"), panel: () => html`<${Channels} trace=${trace} names=${names} />` },
+      { id: "explained", label: t("trace.explained"), panel: () => html`<ol class="plain lines">${trace.explained.map((each) => html`<li key=${each}>${each}</li>`)}</ol>` },
+      { id: "left-out", label: t("play.left_out"), note: trace.drops.length, panel: () => html`<${LeftOut} trace=${trace} names=${names} queryId=${trace.query_id} />` },
+      { id: "why-not", label: t("play.why_not"), panel: () => html`<${WhyNot} queryId=${trace.query_id} />` },
+      { id: "replay", label: t("trace.replay"), panel: () => html`<${Replay} trace=${trace} names=${names} />` },
+      { id: "plan", label: t("trace.plan"), panel: () => html`<pre class="context" tabindex="0">${JSON.stringify(trace.plan, null, 2)}</pre>` },
+    ]} />`;
+}
+
+const EXAMPLE = '{\n  "retrieve": { "fusion": { "strategy": "rrf" } }\n}';
+
+function Replay({ trace, names }) {
+  const [plan, setPlan] = useState(EXAMPLE);
+  const [found, setFound] = useState(null);
+  const run = useAction(async () => {
+    let wanted;
+    try {
+      wanted = JSON.parse(plan);
+    } catch (error) {
+      throw new ApiError({ title: t("trace.not_json"), detail: error.message });
+    }
+    setFound(await post(`v1/queries/${segment(trace.query_id)}/replay`, { plan: wanted }));
+  });
+  const name = (each) => names.get(each.chunk_id) || short(each.chunk_id);
+  return html`
+    <p class="about">${t("trace.replay_about")}</p>
+    <form onSubmit=${(event) => { event.preventDefault(); run.run(); }}>
+      <${Area} label=${t("trace.plan_part")} rows="5" value=${plan} onInput=${setPlan} spellcheck=${false} />
+      <div class="buttons"><button class="primary" disabled=${run.busy} aria-busy=${run.busy}>${t("trace.replay")}</button></div>
+    </form>
+    ${run.error && html`<${Problem} error=${run.error} />`}
+    ${found && html`<div role="status">
+      <p class="summary"><b>${found.difference.same_order ? t("trace.same_order") : t("trace.other_order")}</b>
+        <span>${t("trace.overlap", { share: percent(found.difference.overlap) })}</span>
+        <a href=${link("traces", found.query_id)}>${t("play.trace")} <code>${short(found.query_id)}</code></a></p>
+      <ul class="plain lines">
+        ${found.difference.plan.map((each) => html`<li key=${JSON.stringify(each)}><code>${each.pointer}</code>
+          ${show(each.before)} → ${show(each.after)}</li>`)}
+        ${found.difference.moved.map((each) => html`<li key=${each.chunk_id}>${t("trace.moved", { name: name(each), from: each.from, to: each.to })}</li>`)}
+        ${found.difference.added.map((each) => html`<li key=${each.chunk_id}>+ ${name(each)} <span class="number muted">${score(each.score)}</span></li>`)}
+        ${found.difference.removed.map((each) => html`<li key=${each.chunk_id}>− ${name(each)} <span class="number muted">${score(each.score)}</span></li>`)}
+      </ul>
+    </div>`}`;
+}
+
+const show = (value) => (typeof value === "object" ? JSON.stringify(value) : String(value));

@@ -1,0 +1,34 @@
+// The words of the page, from one table per language. `t("jobs.title")`, with `{name}` filled in from the second argument.
+import { language } from "./preferences.js";
+
+const tables = new Map();
+let table = {};
+
+export async function loadWords(code = language.get()) {
+  if (!tables.has(code)) {
+    const response = await fetch(`messages/${code}.json`);
+    if (!response.ok) throw new Error(`messages/${code}.json: ${response.status}`);
+    tables.set(code, flat(await response.json()));
+  }
+  table = tables.get(code);
+  document.documentElement.lang = code === "zh" ? "zh-CN" : "en";
+}
+
+/** `{jobs: {title}}` as `{"jobs.title"}`. */
+function flat(groups) {
+  const pairs = Object.entries(groups).flatMap(([group, words]) =>
+    Object.entries(words).map(([name, text]) => [`${group}.${name}`, text]));
+  return Object.fromEntries(pairs);
+}
+
+export function t(key, values = {}) {
+  const text = table[key] ?? key;
+  return text.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
+}
+
+/** The word for a code the server sent, or the code itself where the page has no word for it yet. */
+export function word(prefix, code) {
+  return table[`${prefix}.${code}`] ?? String(code ?? "");
+}
+
+export const locale = () => (language.get() === "zh" ? "zh-CN" : "en-GB");
