@@ -49,6 +49,7 @@ class Settings(BaseSettings):
     otlp_endpoint: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
     otlp_sample_ratio: Annotated[float, Field(ge=0, le=1)] = 1.0
     flower_url: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
+    flower_link: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
 
     # Ingestion
@@ -223,8 +224,6 @@ class Settings(BaseSettings):
             raise ValueError("CHORDWISE_RETIRED_GRACE_S must not be below the deadline of a query")
         if self.rerank_url and not self.rerank_url.startswith(("http://", "https://")):
             raise ValueError("CHORDWISE_RERANK_URL must begin with http:// or https://")
-        if self.flower_url and not self.flower_url.startswith(("http://", "https://")):
-            raise ValueError("CHORDWISE_FLOWER_URL must begin with http:// or https://")
         if self.rerank_url and self.rerank_dialect != "tei" and not self.rerank_model:
             raise ValueError(
                 "CHORDWISE_RERANK_MODEL must name the service's model, unless CHORDWISE_RERANK_DIALECT is tei"

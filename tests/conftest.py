@@ -34,8 +34,8 @@ structlog.configure(
     ]
 )
 
-STACK_FOLDERS = ("integration", "acceptance", "faults", "quality")
 ALONE_FOLDERS = ("faults", "quality")  # they kill what others use, or measure what others' work would change
+STACK_FOLDERS = ("integration", "acceptance", "faults", "quality", "browser")
 
 
 @pytest.hookimpl(tryfirst=True)

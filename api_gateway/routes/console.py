@@ -83,7 +83,7 @@ async def console() -> Response:
 async def config(request: Request) -> Response:
     """What the page cannot know by itself. Nothing in it is secret."""
     settings = gateway_of(request).settings
-    return json_response({"flower_url": settings.flower_url or None}, headers=_HEADERS)
+    return json_response({"flower_url": settings.flower_link or settings.flower_url or None}, headers=_HEADERS)
 
 
 @router.head("/console/{path:path}")

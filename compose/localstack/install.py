@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from . import apt, lockfile, programs, shell, stopping
+from . import apt, browser, lockfile, programs, shell, stopping
 from .lockfile import DEV_LOCK, RUNTIME_LOCKS
 from .places import LOCAL, ROOT, VENV
 from .progress import Failure, say, step
@@ -27,12 +27,15 @@ _SIDE_BY_SIDE = 3
 
 def install(*, dev: bool, need_mariadb: bool, need_redis: bool) -> None:
     """Bring the virtual environment and the servers up to date, side by side. Raises Failure."""
-    with _one_at_a_time(), ThreadPoolExecutor(max_workers=1) as beside:
+    with _one_at_a_time(), ThreadPoolExecutor(max_workers=2) as beside:
         servers = beside.submit(
             programs.fetch_missing, need_mariadb=need_mariadb, need_redis=need_redis, log=LOCAL / "logs" / "servers.log"
         )
+        tools = beside.submit(browser.fetch_missing, log=LOCAL / "logs" / "browser.log") if dev else None
         _virtual_environment(dev=dev)
         servers.result()
+        if tools is not None:
+            tools.result()
 
 
 def up_to_date(stamp: str, wanted: str, *, dev: bool) -> bool:

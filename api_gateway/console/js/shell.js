@@ -1,5 +1,6 @@
 // What stands around every view: where one can go, who one is, how the page looks.
 import { html, useEffect, useRef, useState } from "./html.js";
+import { Icon } from "./parts/icons.js";
 import { LANGUAGES, language, setLanguage, setTheme, theme, THEMES } from "./preferences.js";
 import { link, route } from "./router.js";
 import { session, signOut } from "./session.js";
@@ -36,7 +37,7 @@ export function Shell({ children }) {
     <a class="skip" href="#main" onClick=${skip}>${t("nav.skip")}</a>
     <header class="topbar">
       <button class="menu icon" aria-expanded=${open} aria-controls="nav" onClick=${() => setOpen(!open)}>
-        <span aria-hidden="true">☰</span><span class="visually-hidden">${t("nav.menu")}</span>
+        <${Icon} name="menu" /><span class="visually-hidden">${t("nav.menu")}</span>
       </button>
       <a class="brand" href=${link("playground")}><img src="favicon.svg" alt="" width="22" height="22" />Chordwise</a>
       <span class="tenant" title=${t("nav.tenant")}><span class="visually-hidden">${t("nav.tenant")} </span>${who.tenant_id}</span>
@@ -68,7 +69,7 @@ export function Looks() {
   return html`
     <button class="quiet icon" onClick=${() => setTheme(nextTheme)}
       title=${t(`theme.${shownTheme}`)} aria-label=${`${t("theme.label")}: ${t(`theme.${shownTheme}`)}`}>
-      <span aria-hidden="true">${{ system: "◐", light: "☀", dark: "☾" }[shownTheme]}</span>
+      <${Icon} name=${shownTheme} />
     </button>
     <button class="quiet" lang=${other === "zh" ? "zh-CN" : "en"} onClick=${() => setLanguage(other)}>
       ${other === "zh" ? "中文" : "English"}

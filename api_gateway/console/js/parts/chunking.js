@@ -24,12 +24,12 @@ export function chunkingOf({ strategy, options }) {
 export function Chunking({ value, onInput }) {
   const strategies = [["", t("chunking.installation")], ...Object.keys(OPTIONS).map((name) => [name, t(`chunking.${name}`)])];
   const set = (name) => (text) => onInput({ ...value, options: { ...value.options, [name]: text } });
-  return html`
+  return html`<div class="fields">
     <${Choice} label=${t("chunking.strategy")} value=${value.strategy} options=${strategies}
       onInput=${(strategy) => onInput({ ...value, strategy })} />
-    ${value.strategy && html`<div class="fields">
+    ${value.strategy && html`
       ${Object.entries(OPTIONS[value.strategy]).map(([name, [least, greatest]]) => html`
         <${Text} key=${name} label=${t(`chunking.${name}`)} type="number" min=${least} max=${greatest} step=${name === "overlap" ? 0.05 : 1}
-          placeholder=${t("chunking.default")} value=${value.options[name] ?? ""} onInput=${set(name)} />`)}
-    </div>`}`;
+          placeholder=${t("chunking.default")} value=${value.options[name] ?? ""} onInput=${set(name)} />`)}`}
+  </div>`;
 }

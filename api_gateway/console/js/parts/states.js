@@ -1,6 +1,7 @@
 // The states a view has beside its data: waiting, waiting long, nothing there, gone wrong.
 import { html, useEffect, useState } from "../html.js";
 import { t } from "../words.js";
+import { Icon } from "./icons.js";
 import { announce } from "./notices.js";
 
 /** Renders `children(data)` once there is something; `empty` says what to show when `isEmpty(data)`. */
@@ -71,7 +72,7 @@ export function Copyable({ text, shown = text, label = t("action.copy") }) {
     }
   }
   return html`<button class="copyable" type="button" title=${`${label}: ${text}`} onClick=${copy}>
-    <code>${shown}</code><span aria-hidden="true" class="copy-mark">${copied ? "✓" : "⧉"}</span>
+    <code>${shown}</code><span class="copy-mark"><${Icon} name=${copied ? "done" : "copy"} /></span>
     <span class="visually-hidden">${label}</span>
   </button>`;
 }

@@ -44,7 +44,7 @@ function Moved({ here, there }) {
     <span class="visually-hidden">${text}</span></span>`;
 }
 
-const LONGEST = 420;
+const LONGEST = 300; // code points of a passage before the rest is folded away
 
 /** The text with what the question matched marked; offsets count Unicode code points, as the API's do. */
 export function Passage({ text, marks }) {

@@ -50,7 +50,7 @@ export function DeadLetters() {
     may("write") && { key: "do", label: t("field.actions"), actions: true, render: (letter) => html`
       <button disabled=${replay.busy || !letter.payload?.available} onClick=${() => replay.run(letter)}
         aria-label=${`${t("dead.replay")}: ${letter.document_id}`}>${t("dead.replay")}</button>
-      <button class="danger-text" onClick=${() => setDropping(letter)} aria-label=${`${t("dead.drop")}: ${letter.document_id}`}>${t("dead.drop")}</button>` },
+      <button class="quiet danger-text" onClick=${() => setDropping(letter)} aria-label=${`${t("dead.drop")}: ${letter.document_id}`}>${t("dead.drop")}</button>` },
   ].filter(Boolean);
 
   return html`

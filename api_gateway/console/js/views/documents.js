@@ -31,14 +31,14 @@ export function Documents({ namespace = "" }) {
       ${each.title && each.title !== each.document_id && html`<code class="under">${each.document_id}</code>`}` },
     !namespace && { key: "namespace", label: t("field.namespace"), render: (each) => each.namespace },
     { key: "state", label: t("field.status"), render: (each) => each.generation === null
-      ? html`<${Badge} of="pending" label=${t("documents.not_shown")} />`
+      ? html`<${Badge} of="none" label=${t("documents.not_shown")} />`
       : html`<${Badge} of="shown" label=${t("documents.shown")} />` },
     { key: "generation", label: t("field.generation"), numeric: true, render: (each) => each.generation ?? "–" },
     { key: "chunks", label: t("field.chunks"), numeric: true, render: (each) => count(each.chunks) },
     { key: "tags", label: t("field.tags"), render: (each) => each.tags.length ? each.tags.join(", ") : "–" },
     { key: "updated", label: t("field.updated"), render: (each) => html`<time title=${moment(each.updated_at)}>${ago(each.updated_at)}</time>` },
     may("write") && { key: "do", label: t("field.actions"), actions: true, render: (each) => html`
-      <button class="danger-text" onClick=${() => setRemoving(each)}
+      <button class="quiet danger-text" onClick=${() => setRemoving(each)}
         aria-label=${`${t("documents.remove")}: ${each.document_id}`}>${t("documents.remove")}</button>` },
   ].filter(Boolean);
 

@@ -4,6 +4,7 @@ import { get, send } from "../api.js";
 import { count, duration, milliseconds } from "../format.js";
 import { useLoad } from "../load.js";
 import { labelsOf, parseMetrics, sumOf, valueOf } from "../metrics.js";
+import { Icon } from "../parts/icons.js";
 import { Empty, Loaded } from "../parts/states.js";
 import { Badge, Table } from "../parts/table.js";
 import { link } from "../router.js";
@@ -20,7 +21,7 @@ export function Health() {
   const again = () => { ready.reload(); metrics.reload(); };
   return html`
     <${Heading} title=${t("nav.health")} about=${t("health.about")}>
-      ${config.data?.flower_url && html`<a class="button" href=${config.data.flower_url} target="_blank" rel="noreferrer noopener">${t("health.flower")} ↗</a>`}
+      ${config.data?.flower_url && html`<a class="button" href=${config.data.flower_url} target="_blank" rel="noreferrer noopener">${t("health.flower")} <${Icon} name="outside" /></a>`}
       <button onClick=${again}>${t("health.now")}</button>
     <//>
     <${Loaded} of=${ready} lines=${3}>${(found) => html`<${Dependencies} found=${found} />`}<//>

@@ -55,13 +55,14 @@ export function Playground() {
             <legend>${t("play.namespaces")}</legend>
             ${known.map((each) => html`<${Check} key=${each.namespace} label=${each.namespace} checked=${chosen.includes(each.namespace)}
               onInput=${(on) => set({ chosen: on ? [...chosen, each.namespace] : chosen.filter((name) => name !== each.namespace) })} />`)}
+            <span class="spacer"></span>
+            <${Check} label=${t("play.two")} checked=${state.two} onInput=${(two) => set({ two })} />
           </fieldset>
           ${profiles.error && html`<${Problem} error=${profiles.error} retry=${profiles.reload} />`}
           <div class="sides">
             <${Settings} name="A" value=${state.sides[0]} onInput=${setSide(0)} profiles=${names} />
             ${state.two && html`<${Settings} name="B" value=${state.sides[1]} onInput=${setSide(1)} profiles=${names} />`}
           </div>
-          <${Check} label=${t("play.two")} checked=${state.two} onInput=${(two) => set({ two })} />
         </form>
         ${state.asked
           ? html`<div class=${state.asked.bodies.length > 1 ? "sides results" : "results"}>

@@ -22,9 +22,20 @@ export function Side({ label, body, other, onAnswer }) {
     noteAsked({ query_id: found.data.query_id, text: body.query_text, namespaces: body.namespaces, at: new Date().toISOString() });
   }, [found.data]);
   return html`<section class="side-result" aria-label=${t("play.answer_of", { side: label })}>
-    <h2 class="side-title"><span class=${`letter ${label}`}>${label}</span> ${body.profile}</h2>
+    <h2 class="side-title"><span class=${`letter ${label}`}>${label}</span> ${described(body)}</h2>
     <${Loaded} of=${found} lines=${6}>${(answer) => html`<${Answered} answer=${answer} other=${other} />`}<//>
   </section>`;
+}
+
+/** The profile, and what was set beside it. */
+function described({ profile, enable_rerank: rerank, retrieve = {} }) {
+  return [
+    profile,
+    retrieve.method && t(`method.${retrieve.method}`),
+    retrieve.fusion && t(`fusion.${retrieve.fusion.strategy}`),
+    rerank !== undefined && `${t("play.rerank")}: ${rerank ? t("field.on") : t("field.off")}`,
+    retrieve.time_decay && `${t("play.decay")}: ${retrieve.time_decay.half_life_days}`,
+  ].filter(Boolean).join(" · ");
 }
 
 function Answered({ answer, other }) {

@@ -6,6 +6,7 @@ import { bytes, count, percent } from "../format.js";
 import { useAction } from "../load.js";
 import { Chunking, chunkingOf, NO_CHUNKING } from "../parts/chunking.js";
 import { Area, Choice, NamespaceInput, Segments, Text, useNamespaces } from "../parts/fields.js";
+import { Icon } from "../parts/icons.js";
 import { announce } from "../parts/notices.js";
 import { Pace, Progress, Stages } from "../parts/progress.js";
 import { Problem } from "../parts/states.js";
@@ -104,7 +105,7 @@ function Files({ files, setFiles }) {
       ${files.map((file) => html`<li key=${file.name} class="row between">
         <span class="title">${file.name} <span class="muted">${bytes(file.size)}</span></span>
         <button type="button" class="quiet" aria-label=${`${t("upload.leave_out")}: ${file.name}`}
-          onClick=${() => setFiles(files.filter((other) => other !== file))}>✕</button>
+          onClick=${() => setFiles(files.filter((other) => other !== file))}><${Icon} name="close" /></button>
       </li>`)}
     </ul>`}`;
 }

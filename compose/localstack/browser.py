@@ -1,0 +1,86 @@
+"""Chromium for the tests of the console: the machine's own, or Debian's packages unpacked below `.local/`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import apt, shell
+from .places import LOCAL
+from .progress import Failure, say, step
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+_UNPACKED = LOCAL / "browser"
+# A font with Chinese characters, and one for the rest: without the first, Chinese is boxes and tests see no difference.
+_PACKAGES = ("chromium", "chromium-common", "fonts-wqy-zenhei", "fonts-dejavu-core")
+_FONTS = """<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig>
+  <dir>{fonts}</dir>
+  <cachedir>{cache}</cachedir>
+</fontconfig>
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chromium:
+    """An executable, and what its environment needs."""
+
+    executable: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def chromium() -> Chromium | None:
+    """The browser, from PATH or unpacked; None when there is neither."""
+    for name in _NAMES:
+        if found := shutil.which(name):
+            return Chromium(executable=Path(found))
+    return unpacked(_UNPACKED)
+
+
+def unpacked(root: Path) -> Chromium | None:
+    """The browser below ``root``, if it is there and runs."""
+    executable = root / "usr/lib/chromium/chromium"
+    if not executable.is_file():
+        return None
+    environment = _environment(root)
+    said = shell.output([executable, "--version"], environment={**shell.plain_environment(), **environment})
+    return Chromium(executable=executable, environment=environment) if said.startswith("Chromium ") else None
+
+
+def fetch_missing(*, log: Path) -> None:
+    """Unpack the browser if there is none. What cannot be had is said and stops nothing: the tests that need it fail
+    with the same sentence."""
+    if chromium() is not None:
+        return
+    if not apt.available():
+        say("  Chromium: not found, and there is no apt-get to fetch it with; tests of the console will fail")
+        return
+    try:
+        with step("Chromium for tests: fetching the distribution's packages into .local/browser", slow=True):
+            fetch(_UNPACKED, log=log)
+    except Failure as failure:
+        say(f"  Chromium: {failure}; tests of the console will fail")
+
+
+def fetch(root: Path, *, log: Path) -> None:
+    """Download and unpack below ``root``. Raises Failure."""
+    apt.unpack(_PACKAGES, root, libraries=True, work=root.with_name(f"apt-{root.name}"), log=log)
+    (root / "fonts.conf").write_text(
+        _FONTS.format(fonts=root / "usr/share/fonts", cache=root / "font-cache"), encoding="utf-8"
+    )
+    if unpacked(root) is None:
+        raise Failure("was unpacked but does not run here", log=log)
+
+
+def _environment(root: Path) -> dict[str, str]:
+    """Where its libraries and fonts are; the security library opens its own parts by name, from a folder beside."""
+    parents = {path.parent for folder in ("lib", "usr/lib") for path in root.glob(f"{folder}/*/**/*.so*")}
+    libraries = sorted(str(path) for path in parents if "chromium" not in path.parts)
+    return {
+        "LD_LIBRARY_PATH": os.pathsep.join(libraries),
+        "FONTCONFIG_FILE": str(root / "fonts.conf"),
+    }
