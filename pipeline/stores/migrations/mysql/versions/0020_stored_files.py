@@ -4,7 +4,7 @@ about itself, and the files that were put into it."""
 from alembic import op
 
 revision = "0020"
-down_revision = "0018"
+down_revision = "0019"
 
 _ASCII = "CHARACTER SET ascii COLLATE ascii_bin"
 _OPTIONS = "ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
