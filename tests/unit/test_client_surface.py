@@ -119,6 +119,10 @@ WITHOUT_A_METHOD = {
     "GET /v1/audit/export": "audit(limit=None) gives the same",
     "GET /v1/documents/{document_id}/chunks": "chunks(document_id=…) gives the same",
     "GET /v1/admin/embedding-migrations/{number}": "migrations() gives all of them",
+    "POST /v1/admin/embedding-migrations/{number}/abort": "steer_migration sends it as it sends switch",
+    "POST /v1/admin/embedding-migrations/{number}/compare": "steer_migration, likewise",
+    "POST /v1/admin/embedding-migrations/{number}/finish": "steer_migration, likewise",
+    "POST /v1/admin/embedding-migrations/{number}/rollback": "steer_migration, likewise",
     "POST /v1/rag/query": "query() is the same",
     "POST /v1/rag/debug": "query(trace=True) is the same",
 }
