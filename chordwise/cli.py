@@ -5,10 +5,11 @@ Exit status: 0 success, 1 the operation failed, 2 the command was called wrongly
 
 from __future__ import annotations
 
+import functools
 import io
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -84,11 +85,17 @@ def chordwise(
         raise typer.Exit(USAGE)
 
 
+@functools.cache
+def _command() -> Any:
+    """The commands, put together once: that takes a tenth of a second, and programs that call `run` call it often."""
+    return typer.main.get_command(app)
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit status."""
     completion.prepare()
     try:
-        code = app(args=list(arguments), prog_name="chordwise", standalone_mode=False)
+        code = _command()(args=list(arguments), prog_name="chordwise", standalone_mode=False)
     except typer.TyperException as error:
         command = getattr(getattr(error, "ctx", None), "command_path", "chordwise")
         _complain(f"{error.format_message()} (see {command} --help)")

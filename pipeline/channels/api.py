@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 
 from sqlalchemy import Engine
@@ -46,7 +47,7 @@ class ApiChannel:
         """
         started = time.monotonic()
         sources = self._sources(query)
-        running = [(each.name, _ASIDE.submit(self.ask, each, query)) for each in sources]
+        running = [(each.name, _ASIDE.submit(copy_context().run, self.ask, each, query)) for each in sources]
         ends = started + query.timeout_ms_of(self.name) / 1000 * _LEFT_TO_READ
         found: list[tuple[Brought, float]] = []
         errors: list[tuple[str, PipelineError]] = []

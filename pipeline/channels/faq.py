@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -116,7 +117,7 @@ class FaqChannel:
         )
 
     def _proposed(self, asked: Query) -> tuple[list[ChunkId], Mapping[str, Any] | None]:
-        meaning = _ASIDE.submit(self.semantic.recall, asked)
+        meaning = _ASIDE.submit(copy_context().run, self.semantic.recall, asked)
         found = list(self.keyword.recall(asked).chunk_ids)
         lost: Mapping[str, Any] | None = None
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 
 import structlog
 
@@ -78,7 +79,8 @@ def ask_side_by_side(
 
     # Threads of its own: those that wait must not take the places of those that are waited for.
     with ThreadPoolExecutor(len(channels), thread_name_prefix="ask") as pool:
-        answered = dict(zip(channels, pool.map(timed, channels.values()), strict=True))
+        asked = {name: pool.submit(copy_context().run, timed, channel) for name, channel in channels.items()}
+        answered = {name: said.result() for name, said in asked.items()}
     return {name: said[0] for name, said in answered.items()}, {name: said[1] for name, said in answered.items()}
 
 

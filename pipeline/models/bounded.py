@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextvars import copy_context
 from typing import Final, TypeVar
 
 from pipeline.errors import RerankerUnavailable
@@ -18,7 +19,7 @@ def bounded(call: Callable[[], Result], *, seconds: float, late: str) -> Result:
     then left to end alone. Looking up a name and headers that trickle in have no time limit of their own."""
     pool = ThreadPoolExecutor(1, thread_name_prefix="rerank")
     try:
-        reply = pool.submit(call)
+        reply = pool.submit(copy_context().run, call)
         if wait([reply], timeout=seconds + _GRACE_S).not_done:
             raise RerankerUnavailable(late)
         return reply.result()

@@ -68,7 +68,7 @@ def collector() -> Iterator[tuple[Collector, str]]:
         yield collected, url
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def it_is_one_trace_from_the_caller_to_the_stores(use: Resources, tmp_path, collector):
     collected, url = collector
     redis_url = make_url(use.settings.redis_url.get_secret_value()).set(database="13").render_as_string(False)
@@ -89,9 +89,9 @@ def it_is_one_trace_from_the_caller_to_the_stores(use: Resources, tmp_path, coll
         worker("t-queries", "recall,answer", log=tmp_path / "queries.log", **environment),
         httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=bearer, timeout=60) as client,
     ):
-        wait_for_http(f"http://127.0.0.1:{port}/readyz")
+        wait_for_http(f"http://127.0.0.1:{port}/readyz", seconds=90)
         for name in ("ingest", "queries"):
-            wait_for_log(tmp_path / f"{name}.log", " ready.")
+            wait_for_log(tmp_path / f"{name}.log", " ready.", seconds=90)
         job = upload(client, "kb", [document("d1", f"The kettle boils, {SECRET}.")])
         assert job["status"] == "succeeded"
         body = {"query_text": f"kettle {SECRET}", "namespaces": ["kb"]}
