@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
+from functools import partial
 from typing import ParamSpec, TypeVar
 
 import numpy as np
@@ -81,4 +82,4 @@ def _installed(use: Resources) -> dict[ChannelName, Channel]:
 
 def aside(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
     """Start ``call`` in a thread of its own. Who waits for it sets the bound; a call that hangs is left to end alone."""
-    return _ASIDE.submit(copy_context().run, call, *args, **kwargs)
+    return _ASIDE.submit(copy_context().run, partial(call, *args, **kwargs))
