@@ -26,10 +26,13 @@ def available() -> bool:
     return all(shutil.which(tool) for tool in ("apt-get", "apt-cache", "dpkg-deb"))
 
 
-def unpack(packages: tuple[str, ...], into: Path, *, libraries: bool, work: Path, log: Path) -> None:
+def unpack(
+    packages: tuple[str, ...], into: Path, *, libraries: bool, work: Path, log: Path, without: re.Pattern[str] | None = None
+) -> None:
     """Download ``packages``, with ``libraries`` also the libraries they depend on, and unpack them all below ``into``.
 
-    ``into`` appears only when complete. ``work`` is scratch space, emptied in the end. Raises Failure.
+    ``without``: libraries that are left out, and with them what only they depend on; then dependencies are followed
+    through libraries alone, which takes a few more seconds. ``into`` appears only when complete. ``work`` is scratch space, emptied in the end. Raises Failure.
     """
     environment = _prepare(work)
     shell.run(
@@ -39,7 +42,7 @@ def unpack(packages: tuple[str, ...], into: Path, *, libraries: bool, work: Path
     if missing := [wanted for wanted, name in zip(packages, names, strict=True) if not name]:
         raise Failure(f"the distribution's package sources do not offer {', '.join(missing)}", log=log)
     if libraries:
-        names += _libraries_of(names, environment)
+        names += _libraries_of(names, environment) if without is None else _needed_of(names, without, environment)
     debs = work / "debs"
     debs.mkdir()
     shell.run(
@@ -115,3 +118,16 @@ def _libraries_of(names: list[str], environment: dict[str, str]) -> list[str]:
     left_out = [f"--no-{kind}" for kind in ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")]
     listing = shell.output(["apt-cache", "depends", "--recurse", *left_out, *names], environment=environment)
     return sorted({line for line in listing.splitlines() if _LIBRARY.fullmatch(line)} - set(names))
+
+
+def _needed_of(names: list[str], without: re.Pattern[str], environment: dict[str, str]) -> list[str]:
+    """The library packages that ``names`` need themselves, and those that these need, save for ``without``."""
+    found: set[str] = set()
+    looking = names
+    while looking:
+        command = ["apt-cache", "depends", "--important", *looking]
+        listing = shell.output(command, environment=environment)
+        needed = re.findall(r"^ [ |](?:Pre)?Depends: ([a-z0-9][a-z0-9+.-]*)$", listing, re.MULTILINE)
+        looking = sorted({name for name in needed if _LIBRARY.fullmatch(name) and not without.match(name)} - found)
+        found.update(looking)
+    return sorted(found - set(names))

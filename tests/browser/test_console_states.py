@@ -1,0 +1,139 @@
+"""What the console shows when there is nothing, when it takes long, and when it goes wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import Route, expect
+
+from tests.support.console import MANUAL, hand_in
+
+VIEWS = {
+    "jobs": "v1/jobs",
+    "dead-letters": "v1/dead-letters",
+    "documents": "v1/documents",
+    "playground": "v1/namespaces",
+    "alignment": "v1/namespaces",
+    "health": "v1/metrics",
+}
+PROBLEM = {
+    "type": "urn:chordwise:problem:store_unavailable",
+    "title": "A dependency does not answer",
+    "status": 503,
+    "detail": "MySQL does not answer.",
+    "code": "store_unavailable",
+    "request_id": "b7a1c5d2-0000-4000-8000-000000000000",
+}
+
+
+def refuse(route: Route) -> None:
+    route.fulfill(status=503, content_type="application/problem+json", body=json.dumps(PROBLEM))
+
+
+class DescribeFailures:
+    @pytest.mark.refused
+    def it_shows_a_problem_whole_in_every_view_and_tries_again(self, console):
+        made = console()
+        page = made.open("upload")
+        for view, path in VIEWS.items():
+            page.route(re.compile(rf"/{path}(\?|$)"), refuse)
+            page.goto(f"{made.url}#/{view}")
+            alert = page.get_by_role("alert").filter(has_text="store_unavailable").first
+            expect(alert).to_contain_text("MySQL does not answer.")
+            expect(alert).to_contain_text(PROBLEM["request_id"])
+            page.unroute_all()
+            alert.get_by_role("button", name="Try again").click()
+            expect(page.get_by_role("alert")).to_have_count(0)
+
+    @pytest.mark.refused
+    def it_says_when_nobody_answers(self, console):
+        made = console()
+        page = made.open("jobs")
+        page.route("**/v1/jobs*", lambda route: route.abort())
+        expect(page.get_by_role("alert")).to_contain_text("cannot be reached")  # at the next look, by itself
+        expect(page.get_by_role("alert")).to_contain_text("what was read before")
+        page.unroute_all()
+        expect(page.get_by_role("alert")).to_have_count(0)
+
+    @pytest.mark.refused
+    def it_keeps_a_draft_that_somebody_else_overtook(self, console):
+        made = console()
+        hand_in(made.client, MANUAL)
+        page = made.open("documents/kb/reset")
+        page.get_by_role("button", name="Edit: 1").click()
+        page.get_by_label("Text of the chunk").fill("My words.")
+        chunk = made.client.get("/v1/chunks", params={"namespace": "kb"}).json()["data"][0]
+        made.client.put("/v1/chunks", json={"chunks": [{"chunk_id": chunk["chunk_id"], "text": "Theirs."}]})
+        page.get_by_role("button", name="Save").click()
+        page.get_by_role("button", name="Load the present version").click()
+        expect(page.get_by_label("Text of the chunk")).to_have_value("My words.")
+        page.get_by_role("button", name="Save").click()
+        expect(page.get_by_text("The chunk is saved.")).to_be_visible()
+
+    @pytest.mark.refused
+    def it_leaves_when_the_key_is_revoked(self, console):
+        made = console()
+        page = made.open("jobs")
+        page.route("**/v1/jobs*", lambda route: route.fulfill(status=401, body="{}"))
+        expect(page.get_by_text("The key is no longer accepted.")).to_be_visible()
+        assert page.evaluate("sessionStorage.length") == 0
+
+    def it_names_what_an_answer_lost(self, console):
+        made = console()
+        hand_in(made.client, MANUAL)
+        page = made.open("playground")
+
+        def lose(route: Route) -> None:
+            answer = route.fetch()
+            body = answer.json()
+            lost = [{"part": "semantic", "code": "circuit_open", "detail": "was left alone"}]
+            body["stats"] |= {"degraded": True, "degradations": lost}
+            route.fulfill(response=answer, json=body)
+
+        page.route("**/v1/rag/debug", lose)
+        page.get_by_label("Question").fill("reset")
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("circuit_open").first).to_be_visible()
+        expect(page.locator(".summary .badge").first).to_have_text("Degraded")
+
+
+class DescribeNothing:
+    def it_says_what_to_do_in_every_empty_view(self, console):
+        made = console()
+        page = made.open("jobs")
+        said = {
+            "jobs": "No jobs yet",
+            "dead-letters": "No dead letters",
+            "documents": "No documents here",
+            "playground": "There is nothing to search yet",
+            "traces": "Nothing has been asked yet",
+            "alignment": "There is no namespace to compare yet",
+        }
+        for view, sentence in said.items():
+            page.goto(f"{made.url}#/{view}")
+            expect(page.get_by_text(sentence).first).to_be_visible()
+
+    def it_says_that_nothing_was_found(self, console):
+        made = console()
+        hand_in(made.client, MANUAL)
+        page = made.open("playground")
+        page.get_by_label("Method").first.select_option("full_text")
+        page.get_by_label("Question").fill("zzyzx quux")
+        page.keyboard.press("Enter")
+        expect(page.locator(".side-result").first.get_by_text("Nothing was found")).to_be_visible()
+
+
+class DescribeSlowAnswers:
+    def it_shows_that_it_waits_and_then_that_it_takes_long(self, console):
+        made = console()
+        page = made.open("upload")
+        held: list[Route] = []
+        page.route(re.compile(r"/v1/jobs\?"), lambda route: held.append(route))  # noqa: PLW0108 - playwright looks at what it is given
+        page.goto(f"{made.url}#/jobs")
+        expect(page.locator("[aria-busy=true] .skeleton").first).to_be_visible()
+        expect(page.get_by_text("This takes longer than usual")).to_be_visible()
+        for route in held:
+            route.continue_()
+        expect(page.get_by_text("No jobs yet")).to_be_visible()

@@ -1,0 +1,185 @@
+"""What people do in the console, on the real stack, from signing in to looking at why an answer is as it is."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.support.console import MANUAL, OTHERS, fail_one, hand_in
+
+
+def tab(page: Page, name: str, *, side: int = 0) -> None:
+    page.locator(".side-result").nth(side).get_by_role("tab", name=name).click()
+
+
+class DescribeTheMainJob:
+    def it_signs_in_uploads_and_answers(self, console):
+        made = console()
+        page = made.page
+        page.goto(made.url)
+        page.get_by_label("API key").fill("cw_nobody_" + "0" * 48)
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("alert")).to_contain_text("invalid_api_key")
+        page.get_by_label("API key").fill(made.key)
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_text("There is nothing to search yet")).to_be_visible()
+        made.errors.clear()  # the refused key is logged by the browser itself
+
+        page.get_by_role("link", name="Upload", exact=True).click()
+        page.get_by_label("Files", exact=True).last.set_input_files(
+            [
+                {"name": "reset.md", "mimeType": "text/markdown", "buffer": f"# Reset\n\n{MANUAL['text']}".encode()},
+                {"name": "broken.pdf", "mimeType": "application/pdf", "buffer": b"%PDF-1.4 no"},
+            ]
+        )
+        page.get_by_label("Namespace").fill("handbook")
+        page.get_by_role("button", name="Hand in").click()
+        expect(page.get_by_text("Partly failed")).to_be_visible()
+        expect(page.get_by_text("cut off or damaged")).to_be_visible()
+
+        page.get_by_role("link", name="Playground").click()
+        page.get_by_label("Question").fill("how do I reset the router?")
+        page.keyboard.press("Enter")
+        expect(page.locator(".side-result")).to_have_count(2)
+        expect(page.locator(".side-result").nth(0).locator(".hit").first).to_contain_text("reset button")
+        expect(page.locator(".side-result").nth(1).locator(".hit").first).to_contain_text("reset button")
+        assert made.key not in page.evaluate("JSON.stringify({...localStorage}) + document.cookie + location.href")
+
+        page.get_by_role("button", name="Sign out").click()
+        expect(page.get_by_label("API key")).to_be_visible()
+        assert page.evaluate("sessionStorage.length") == 0
+
+
+class DescribeJobs:
+    def it_shows_failures_and_replays_a_dead_letter(self, console):
+        made = console()
+        hand_in(made.client, MANUAL)
+        job = fail_one(made.client)
+        page = made.open("jobs")
+        expect(page.get_by_role("row")).to_have_count(3)
+        page.get_by_role("link", name=job["job_id"][:8]).click()
+        expect(page.get_by_role("heading", name="Failures (1)")).to_be_visible()
+        expect(page.locator(".panel").filter(has_text="malformed_document")).to_contain_text("damaged")
+
+        page.get_by_role("link", name="Dead letters").first.click()
+        page.get_by_role("button", name="Try again: broken.pdf").click()
+        expect(page.get_by_text("1 queued again.")).to_be_visible()
+        expect(page.get_by_text("No dead letters")).to_be_visible()
+        made.client.get(f"/v1/jobs/{job['job_id']}", params={"wait": 30})
+        page.reload()
+        page.get_by_role("button", name="Drop: broken.pdf").click()
+        page.get_by_role("dialog").get_by_role("button", name="Drop").click()
+        expect(page.get_by_text("The dead letter is dropped.")).to_be_visible()
+        assert made.client.get("/v1/dead-letters").json()["data"] == []
+
+    def it_follows_pauses_and_cancels_a_job(self, console):
+        made = console()
+        documents = [{"document_id": f"d{n}", "text": f"Note {n}. " + "Words of a longer text. " * 400} for n in range(60)]
+        started = made.client.post("/v1/documents", json={"namespace": "kb", "priority": "bulk", "documents": documents})
+        job_id = started.json()["job_id"]
+        made.client.post(f"/v1/jobs/{job_id}/pause")
+        page = made.open(f"jobs/{job_id}")
+        if made.client.get(f"/v1/jobs/{job_id}").json()["finished_at"] is None:
+            expect(page.get_by_text("Paused").first).to_be_visible()
+            page.get_by_role("button", name="Resume").click()
+        # Nothing is pressed from here on: the rest arrives by itself.
+        expect(page.get_by_role("progressbar").first).to_have_attribute("aria-valuenow", "60", timeout=60_000)
+        expect(page.locator(".badge").first).to_have_text("Succeeded")
+
+
+class DescribeDocuments:
+    def it_edits_a_chunk_under_its_etag(self, console):
+        made = console()
+        hand_in(made.client, MANUAL)
+        page = made.open("documents")
+        page.get_by_role("link", name="Resetting the router").click()
+        page.get_by_role("button", name="Edit: 1").click()
+        page.get_by_label("Text of the chunk").fill("Hold the reset button for ten seconds.")
+        page.get_by_role("button", name="Save").click()
+        expect(page.get_by_text("The chunk is saved.")).to_be_visible()
+        chunk = made.client.get("/v1/chunks", params={"namespace": "kb"}).json()["data"][0]
+        assert chunk["text"] == "Hold the reset button for ten seconds."
+
+        page.get_by_role("button", name="Hide: 1").click()
+        expect(page.get_by_text("Hidden from searches")).to_be_visible()
+        assert made.client.get("/v1/chunks", params={"namespace": "kb"}).json()["data"][0]["enabled"] is False
+
+    def it_goes_back_to_the_generation_before(self, console):
+        made = console()
+        hand_in(made.client, MANUAL)
+        hand_in(made.client, {**MANUAL, "text": "Pull the plug."})
+        page = made.open("documents/kb/reset")
+        expect(page.get_by_text("Pull the plug.")).to_be_visible()
+        page.get_by_role("tab", name="Generations").click()
+        page.get_by_role("button", name="Go back to it: 1").click()
+        page.get_by_role("dialog").get_by_role("button", name="Go back to it").click()
+        expect(page.locator(".badge").first).to_have_text("Succeeded")
+        chunk = made.client.get("/v1/chunks", params={"namespace": "kb"}).json()["data"][0]
+        assert chunk["text"] == MANUAL["text"]
+
+    def it_previews_chunks_without_storing_any(self, console):
+        made = console()
+        page = made.open("preview")
+        page.get_by_role("textbox", name="Text").fill("First sentence here. Second sentence there. Third one.")
+        page.get_by_label("Chunking").select_option("window")
+        page.get_by_role("button", name="Preview").click()
+        expect(page.locator(".piece")).to_have_count(3)
+        assert made.client.get("/v1/documents").json()["data"] == []
+
+
+class DescribeRetrieval:
+    def it_shows_where_an_answer_comes_from(self, console):
+        made = console()
+        hand_in(made.client, MANUAL, *OTHERS)
+        page = made.open("playground")
+        page.get_by_label("Question").fill("reset button")
+        page.get_by_label("Half-life (days)").first.fill("30")
+        page.get_by_role("button", name="Ask", exact=True).click()
+        first = page.locator(".side-result").first
+        expect(first.locator(".hit").first).to_contain_text("Resetting the router")
+        expect(first.locator(".bar .part.keyword").first).to_be_visible()
+        tab(page, "Channels")
+        expect(first.get_by_role("region", name="Keyword").locator(".raw li").first).to_contain_text(re.compile(r"\d\.\d{3}"))
+        tab(page, "Stages")
+        first.get_by_role("radio", name="Time decay").check()
+        expect(first.get_by_role("table", name="Time decay").get_by_role("row").nth(1)).to_contain_text("Resetting")
+        tab(page, "Context")
+        expect(first.locator("pre.context")).to_contain_text("Hold the reset button")
+        tab(page, "Timing")
+        expect(first.get_by_role("table", name="Timing")).to_contain_text("Total")
+
+        other = made.client.get("/v1/documents/power/chunks", params={"namespace": "kb"}).json()["data"][0]
+        tab(page, "Why not?")
+        first.get_by_label("Chunk id").fill(other["chunk_id"])
+        first.get_by_role("button", name="Explain").click()
+        expect(first.get_by_role("status").filter(has_text="power")).to_be_visible()
+
+        first.get_by_role("link", name=re.compile("Trace")).click()
+        expect(page.locator(".question")).to_have_text("reset button")
+        page.get_by_role("tab", name="Replay").click()
+        page.get_by_role("button", name="Replay").click()
+        expect(page.get_by_text(re.compile("of the chunks in both"))).to_be_visible()
+
+    def it_shows_nothing_of_another_tenant(self, console):
+        theirs, mine = console(), console()
+        job = hand_in(theirs.client, {**MANUAL, "title": "A secret of theirs"})
+        page = mine.open(f"jobs/{job['job_id']}")
+        expect(page.get_by_role("alert")).to_contain_text("job_not_found")
+        page.goto(f"{mine.url}#/documents/kb/reset")
+        expect(page.get_by_role("alert").first).to_contain_text("document_not_found")
+        assert "secret" not in page.content()
+        mine.errors.clear()  # both answers are 404, as they have to be
+
+
+class DescribeOperation:
+    def it_compares_the_stores_and_shows_health(self, console):
+        made = console()
+        hand_in(made.client, MANUAL)
+        page = made.open("alignment")
+        page.get_by_role("button", name="Verify").click()
+        expect(page.get_by_text("Both stores agree")).to_be_visible()
+        page.get_by_role("link", name="Health").click()
+        expect(page.get_by_text("Everything answers")).to_be_visible()
+        expect(page.get_by_role("table", name="Queues")).to_contain_text("Ingestion")
+        expect(page.get_by_role("link", name=re.compile("Flower"))).to_have_attribute("href", re.compile("^http"))
