@@ -26,6 +26,7 @@ from pipeline.stores.tenants import Principal
 KEYS = {f"cw_acme_{scope:0>48}": frozenset({scope}) for scope in ("read", "write")}
 READ, WRITE = KEYS
 _ONE_THING = (
+    "/v1/tenants/{tenant_id}/",
     "/v1/profiles/{name}/",
     "/v1/jobs/{job_id}/",
     "/v1/dead-letters/{letter_id}/",
