@@ -121,7 +121,7 @@ class Problem(Exception):
     def response(self, scope: Scope) -> Response:
         """The problem as it is sent: as RFC 9457 has it, or in the dialect that is spoken at the path."""
         for prefix, told in DIALECTS.items():
-            if scope["path"].startswith(prefix):
+            if scope.get("path", "").startswith(prefix):
                 return told(self, scope)
         body: dict[str, Any] = {
             "type": f"urn:chordwise:problem:{self.code}",

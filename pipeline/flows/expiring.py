@@ -9,7 +9,7 @@ from pipeline.flows.edit import delete_within
 from pipeline.flows.resources import Resources
 from pipeline.flows.stored_files import forget_file
 from pipeline.records import DocumentId, Namespace, TenantId
-from pipeline.stores.attachments import Attachments, drop_marks
+from pipeline.stores.attachments import Attachments, tenants_with_old_marks
 from pipeline.stores.engines import Conflict
 from pipeline.stores.namespaces import Namespaces
 from pipeline.stores.stored_files import expired_files
@@ -27,7 +27,8 @@ def expire(use: Resources) -> int:
     with unit_of_work(use.mysql) as work:
         files = expired_files(work.connection, limit=_AT_ONCE)
         stores = expired_stores(work.connection, limit=_AT_ONCE)
-        drop_marks(work.connection, limit=_MARKS_AT_ONCE)
+        for tenant_id in tenants_with_old_marks(work.connection):
+            Attachments(work.connection, tenant_id).drop_old_marks(limit=_MARKS_AT_ONCE)
     for tenant_id, file_id in files:
         forget_file(tenant_id, file_id, use)
     for tenant_id, namespace in stores:

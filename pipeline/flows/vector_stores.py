@@ -128,7 +128,10 @@ def describe_file(
     request_id: str,
 ) -> Ticket | None:
     """Give a file other attributes: its document is ingested anew with them, from the bytes that are there, which
-    embeds nothing. None if there is no document that could be; then only what is noted of the file changes."""
+    embeds nothing. None if there is no document that could be; then only what is noted of the file changes.
+
+    Raises NoSuchFile if the document is deleted meanwhile, and what `accept` raises.
+    """
     namespace, document_id = Namespace(file.namespace), DocumentId(file.document_id)
     with unit_of_work(use.mysql) as work:
         attachments = Attachments(work.connection, tenant_id)
@@ -136,7 +139,7 @@ def describe_file(
         scope = Scope(tenant_id=tenant_id, namespace=namespace)
         there = [] if number is None else [Generation(scope=scope, document_id=document_id, number=number)]
         source = next(iter(Documents(work.connection, tenant_id).sources(there).values()), None)
-        if source is None:
+        if source is None or not source.body:  # no document, or one whose bytes are still to be fetched
             attachments.describe(namespace, document_id, attributes)
             return None
     upload = Upload(
@@ -157,7 +160,10 @@ def describe_file(
     )
 
     def with_the_job(connection: Connection, ticket: Ticket) -> None:
-        Attachments(connection, tenant_id).note(namespace, ticket.job_id, [noted])
+        attachments = Attachments(connection, tenant_id)
+        if attachments.was_deleted_since(namespace, document_id, source.generation.number):
+            raise NoSuchFile(document_id)
+        attachments.note(namespace, ticket.job_id, [noted])
 
     batch = Batch(tenant_id=tenant_id, namespace=namespace, request_id=request_id, entries=[upload])
     return accept(batch, use, ring=ring, together_with=with_the_job)

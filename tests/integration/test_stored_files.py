@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 from sqlalchemy import text
@@ -13,7 +13,15 @@ from pipeline.flows.erase import delete_namespace
 from pipeline.flows.expiring import expire
 from pipeline.flows.ingest import ingest_batch
 from pipeline.flows.stored_files import forget_file, keep_file
-from pipeline.flows.vector_stores import MOST_BYTES_AT_ONCE, NoSuchFile, Put, describe_file, open_store, put_files
+from pipeline.flows.vector_stores import (
+    MOST_BYTES_AT_ONCE,
+    NoSuchFile,
+    Put,
+    describe_file,
+    open_store,
+    put_files,
+    take_out,
+)
 from pipeline.records import Chunking, DocumentId, Namespace
 from pipeline.stores.attachments import Attachments
 from pipeline.stores.documents import Documents
@@ -124,6 +132,26 @@ class DescribePutting:
             source = Documents(work.connection, owner).sources([generation])[generation]
         assert (source.fields.metadata, source.body) == ({"n": 3}, b"The heron fishes.")
 
+    def it_does_not_bring_back_what_is_deleted_while_it_is_described(self, owner, use_alone, namespace):
+        file_id = kept(owner, use_alone)
+        ingest(put(owner, use_alone, namespace, file_id), use_alone)
+        with unit_of_work(use_alone.mysql) as work:
+            before = Attachments(work.connection, owner).named(namespace, [file_id])[file_id]
+        outcomes = []
+        for _ in range(6):
+            deleter = threading.Thread(target=take_out, args=(owner, namespace, DocumentId(file_id), use_alone))
+            deleter.start()
+            try:
+                ticket = describe_file(owner, before, {"n": 1}, use_alone, ring=lambda _: None, request_id="r")
+                outcomes.append(None if ticket is None else "accepted")
+                if ticket is not None:
+                    ingest(ticket, use_alone)
+            except NoSuchFile:
+                outcomes.append("refused")
+            deleter.join()
+            assert files_in(owner, use_alone, namespace) == {}, outcomes
+            ingest(put(owner, use_alone, namespace, file_id), use_alone)
+
 
 class DescribeKeeping:
     def it_counts_files_against_the_quota_of_documents(self, owner, use_alone):
@@ -179,10 +207,4 @@ class DescribeKeeping:
 def _let_pass(use, table: str, *, hours: int) -> None:
     """As if what expires had been made so much earlier."""
     with unit_of_work(use.mysql) as work:
-        earlier = datetime.now(UTC).replace(tzinfo=None) + timedelta(hours=0)
-        work.connection.execute(
-            text(
-                f"UPDATE {table} SET expires_at = DATE_SUB(expires_at, INTERVAL {hours} HOUR) WHERE expires_at > :now"
-            ),
-            {"now": earlier},
-        )
+        work.connection.execute(text(f"UPDATE {table} SET expires_at = DATE_SUB(expires_at, INTERVAL {hours} HOUR)"))

@@ -48,6 +48,7 @@ def told(problem: Problem, scope: Scope) -> Response:
 def answered(shape: type[BaseModel] | None, meaning: str, *problems: int) -> dict[int | str, dict[str, Any]]:
     """The ``responses`` of a route of this dialect; problems as they are numbered here, 401, 403, 500 and 503 always."""
     described = answers(200, shape, meaning, *sorted({401, 403, 503, *problems}))
+    described["default"] = {"description": "Every error has this form."}  # or the framework would add one of its own
     for status, found in described.items():
         if status != 200:
             found.pop("content", None)

@@ -20,7 +20,7 @@ from api_gateway.routes.jobs import until_finished
 from api_gateway.routes.reading import read_shape
 from api_gateway.wire.answers import json_response
 from pipeline.flows.listing import list_chunks
-from pipeline.flows.vector_stores import Put, describe_file, take_out
+from pipeline.flows.vector_stores import NoSuchFile, Put, describe_file, take_out
 from pipeline.records import DocumentId, JobId
 from pipeline.stores.attachments import Attached, Attachments, Place
 from pipeline.stores.tenants import Principal
@@ -123,14 +123,17 @@ async def describe(request: Request, principal: Writer, vector_store_id: str, fi
 
     def do() -> JobId | None:
         store_of(principal, vector_store_id, gateway, in_use=True)
-        ticket = describe_file(
-            principal.tenant_id,
-            file_of(principal, vector_store_id, file_id, gateway),
-            asked.attributes or {},
-            gateway.resources,
-            ring=dispatch.ring,
-            request_id=request.state.request_id,
-        )
+        try:
+            ticket = describe_file(
+                principal.tenant_id,
+                file_of(principal, vector_store_id, file_id, gateway),
+                asked.attributes or {},
+                gateway.resources,
+                ring=dispatch.ring,
+                request_id=request.state.request_id,
+            )
+        except NoSuchFile:
+            raise no_file(file_id) from None
         return None if ticket is None else ticket.job_id
 
     job_id = await gateway.run(do)

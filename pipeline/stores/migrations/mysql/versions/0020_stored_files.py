@@ -28,7 +28,7 @@ TABLES: dict[str, str] = {
         expires_at DATETIME(6) NULL,
         PRIMARY KEY (tenant_id, file_id),
         KEY stored_files_by_time (tenant_id, created_at, file_id),
-        KEY stored_files_expiring (expires_at)""",
+        KEY stored_files_expiring (expires_at, tenant_id)""",
     "stored_file_bodies": f"""
         {_TENANT},
         {_FILE},
@@ -45,7 +45,7 @@ TABLES: dict[str, str] = {
         expires_at DATETIME(6) NULL,
         emptied_at DATETIME(6) NULL,
         PRIMARY KEY (tenant_id, namespace),
-        KEY vector_stores_expiring (expires_at)""",
+        KEY vector_stores_expiring (expires_at, tenant_id)""",
     "attachments": f"""
         {_TENANT},
         {_NAMESPACE},
@@ -61,7 +61,7 @@ TABLES: dict[str, str] = {
         PRIMARY KEY (tenant_id, namespace, document_id),
         KEY attachments_by_time (tenant_id, namespace, created_at, document_id),
         KEY attachments_of_document (tenant_id, document_id),
-        KEY attachments_detached (detached_at)""",
+        KEY attachments_detached (detached_at, tenant_id)""",
 }
 
 
