@@ -107,23 +107,24 @@ DROP_MARKS = text("DELETE FROM attachments WHERE tenant_id = :tenant AND detache
 def paged(
     place: Place | None, *, newest_first: bool, status: Status | None, of_job: bool
 ) -> tuple[str, dict[str, Any]]:
-    """Ids of one page. Only keys, times and states are sorted; what else belongs to a row is read for one page."""
-    backwards = place is not None and place.backwards
-    descending = newest_first != backwards
+    """Ids of one page. Either kind brings as many as a page has: files in the order of their index, so that a page costs
+    the same in a large namespace."""
+    descending = newest_first != (place is not None and place.backwards)
     sign, order = ("<", "DESC") if descending else (">", "ASC")
-    clauses = ["TRUE"]
-    values: dict[str, Any] = {}
-    if place is not None:
-        clauses.append(f"(created_at {sign} :at OR (created_at = :at AND document_id {sign} :name))")
-        values |= {"at": to_naive(place.at), "name": place.name}
+    values: dict[str, Any] = {} if place is None else {"at": to_naive(place.at), "name": place.name}
     if status is not None:
-        clauses.append("status = :status")
         values["status"] = status
-    mine = "AND a.namespace = :namespace AND a.job_id = :job" if of_job else "AND a.namespace = :namespace"
-    rows = _THIN.format(of_put=mine, of_others="AND d.namespace = :namespace" + (" AND FALSE" if of_job else ""))
-    where = " AND ".join(clauses)
-    statement = (
-        f"SELECT document_id FROM ({rows}) f WHERE {where}"
-        f" ORDER BY created_at {order}, document_id {order} LIMIT :limit"
-    )
+
+    def some(row: str, kind: str, status_of: str, mine: str) -> str:
+        after = f" AND ({row}.created_at, {row}.document_id) {sign} (:at, :name)"
+        bounded = f" AND {row}.created_at {sign}= :at{after}" if place is not None else ""
+        wanted = f" AND {status_of} = :status" if status is not None else ""
+        return (
+            f"(SELECT {row}.document_id, {row}.created_at{kind} AND {row}.namespace = :namespace{mine}{bounded}{wanted}"
+            f" ORDER BY {row}.created_at {order}, {row}.document_id {order} LIMIT :limit)"
+        )
+
+    put = some("a", _PUT_THERE, _STATUS, " AND a.job_id = :job" if of_job else "")
+    rows = put if of_job else f"{put} UNION ALL {some('d', _OTHERS, _OTHER_STATUS, '')}"
+    statement = f"SELECT document_id FROM ({rows}) f ORDER BY created_at {order}, document_id {order} LIMIT :limit"
     return statement, values

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import httpx
 import openai
 import pytest
 from openai.types import VectorStore
@@ -145,8 +146,6 @@ class DescribeVectorStores:
 
 class DescribeNamespacesAsVectorStores:
     def it_searches_what_came_through_the_other_door(self, sdk, namespace):
-        import httpx
-
         headers = {"Authorization": f"Bearer {sdk.api_key}"}
         body = {
             "namespace": namespace,
