@@ -7,9 +7,14 @@ from typing import Annotated, Any
 from fastapi import Query as Parameter
 from pydantic import BaseModel
 
+from api_gateway.prefer import LONGEST_WAIT_S
 from api_gateway.problems import MEDIA_TYPE
 
 Limit = Annotated[int, Parameter(ge=1, le=200, description="Entries per page.")]
+Wait = Annotated[
+    float,
+    Parameter(ge=0, le=LONGEST_WAIT_S, description="Seconds to hold the answer for, unless it is settled sooner."),
+]
 Cursor = Annotated[str | None, Parameter(max_length=1024, description="`next_cursor` of the page before.")]
 
 PRINTABLE = r"^[\x20-\x7E]*$"  # what is compared with a column that holds ASCII; a store refuses anything else

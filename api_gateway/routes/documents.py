@@ -10,14 +10,14 @@ from fastapi import APIRouter, Depends, Path, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
-from api_gateway import cursors
+from api_gateway import cursors, polling
 from api_gateway.auth import Requires
 from api_gateway.bodies import read_json_body
 from api_gateway.context import SLASH
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.idempotency import work_id
 from api_gateway.problems import Problem
-from api_gateway.routes.documenting import Cursor, Limit, answers, json_body
+from api_gateway.routes.documenting import Cursor, Limit, Wait, answers, json_body
 from api_gateway.submitting import batch_of
 from api_gateway.wire import answers as wire
 from api_gateway.wire.chunks import of_document
@@ -121,11 +121,20 @@ async def list_documents(
     responses=answers(200, Document, "The document, without its text.", 401, 403, 404, 422, 503),
     summary="Look at a document",
 )
-async def look(request: Request, principal: Reader, document_id: Id, namespace: InNamespace) -> Response:
-    """`generation` is null while the first one is on its way."""
+async def look(
+    request: Request, principal: Reader, document_id: Id, namespace: InNamespace, wait: Wait = 0
+) -> Response:
+    """`generation` is null while the first one is on its way. With `wait`, the answer comes when it is searchable, or the
+    seconds have passed."""
     gateway = gateway_of(request)
     within, known = namespace_parameter(namespace), known_document_id(document_id)
-    return wire.json_response(wire.document(await gateway.run(_view, principal.tenant_id, within, known, gateway)))
+    name = f"{principal.tenant_id}:document:{within}:{known}"
+
+    def read() -> DocumentView:
+        return _view(principal.tenant_id, within, known, gateway)
+
+    found = await polling.until(request, gateway, name, read, lambda view: view.generation is not None, wait)
+    return wire.json_response(wire.document(found))
 
 
 @router.delete(

@@ -10,11 +10,11 @@ from fastapi import APIRouter, Depends, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
-from api_gateway import cursors
+from api_gateway import cursors, polling
 from api_gateway.auth import Requires
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.problems import Problem, invalid
-from api_gateway.routes.documenting import Cursor, Limit, answers, json_body
+from api_gateway.routes.documenting import Cursor, Limit, Wait, answers, json_body
 from api_gateway.routes.reading import read_shape
 from api_gateway.wire import answers as wire
 from api_gateway.wire import webhooks as shapes
@@ -210,8 +210,10 @@ async def list_deliveries(
     responses=answers(200, shapes.Delivery, "The delivery.", *_PROBLEMS),
     summary="Look at a delivery",
 )
-async def look_at_delivery(request: Request, principal: Writer, webhook_id: str, delivery_id: str) -> Response:
-    """What the last attempt led to, and when the next one is due."""
+async def look_at_delivery(
+    request: Request, principal: Writer, webhook_id: str, delivery_id: str, wait: Wait = 0
+) -> Response:
+    """What the last attempt led to, and when the next one is due. With `wait`, once there is nothing due any more."""
     gateway = gateway_of(request)
     known = _known(webhook_id)
 
@@ -219,7 +221,8 @@ async def look_at_delivery(request: Request, principal: Writer, webhook_id: str,
         with unit_of_work(gateway.resources.mysql) as work:
             return Deliveries(work.connection, principal.tenant_id).one(known, delivery_id)
 
-    found = await gateway.run(read)
+    name = f"{principal.tenant_id}:delivery:{known}:{delivery_id}"
+    found = await polling.until(request, gateway, name, read, lambda one: one is None or one.ended_at is not None, wait)
     if found is None:
         raise _no_delivery()
     return wire.json_response(shapes.delivery(found))

@@ -9,7 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
+from sqlalchemy import text
 
+from pipeline.flows.resources import Resources
 from pipeline.stores.tenants import Tenants
 from pipeline.stores.work import unit_of_work
 from tests.conftest import gateway, make_tenant
@@ -156,3 +158,31 @@ class DescribeOtherPosts:
         first, again = (client.post(path, headers={"Idempotency-Key": key}) for _ in range(2))
         assert (first.status_code, first.content) == (200, again.content)
         assert again.headers["idempotency-replayed"] == "true"
+
+
+class DescribeAGatewayThatDied:
+    """Between what it did and its answer: the row is as it was when the process ended, and the lease is over."""
+
+    def die(self, use: Resources, client: httpx.Client) -> None:
+        statement = (
+            "UPDATE idempotency_keys SET status = NULL, answer = NULL, fingerprint = NULL,"
+            " claimed_until = UTC_TIMESTAMP(6) - INTERVAL 1 SECOND WHERE tenant_id = :tenant"
+        )
+        tenant = client.headers["authorization"].split("_")[1]
+        with unit_of_work(use.mysql) as work:
+            assert work.connection.execute(text(statement), {"tenant": tenant}).rowcount == 1
+
+    def it_has_made_the_job_that_the_next_attempt_finds(self, use, client, namespace, key):
+        body = {"namespace": namespace, "documents": [VALID]}
+        first = submit(client, key, body)
+        self.die(use, client)
+        again = submit(client, key, body)
+        assert (again.status_code, again.json()) == (202, first.json())
+        assert jobs(client) == [first.json()["job_id"]]
+
+    def it_frees_the_key_for_another_body_too(self, use, client, namespace, key):
+        submit(client, key, {"namespace": namespace, "documents": [VALID]})
+        self.die(use, client)
+        other = submit(client, key, {"namespace": namespace, "documents": [VALID | {"text": "Another."}]})
+        assert other.status_code == 202
+        assert len(jobs(client)) == 2

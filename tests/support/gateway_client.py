@@ -7,6 +7,8 @@ from typing import Any
 
 import httpx
 
+from tests.support.described_codes import described_codes
+
 VALID = {"document_id": "good", "text": "The pump starts when the valve is open."}
 
 
@@ -15,6 +17,8 @@ def problem(response: httpx.Response, status: int, code: str) -> dict[str, Any]:
     assert response.headers["content-type"] == "application/problem+json", response.text
     body = response.json()
     assert (response.status_code, body["code"]) == (status, code), body
+    codes = described_codes(response)
+    assert codes is None or code in codes, f"{response.request.method} {response.request.url.path}: {status} {code}"
     assert body["status"] == status
     assert all(body[name] for name in ("type", "title", "detail"))
     assert body["instance"] == response.request.url.path
