@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from starlette.types import Message, Send
 
+_WITHOUT_BODY = frozenset({204, 304})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Captured:
@@ -28,7 +30,7 @@ class Captured:
 
 class Capture:
     """A ``send`` that keeps an answer of up to ``limit`` bytes. A larger one goes through as it comes, and so does one
-    that is no plain answer: a stream of events is not held back."""
+    whose length is not told: events and exports are not held back."""
 
     def __init__(self, send: Send, *, limit: int) -> None:
         self._send = send
@@ -44,7 +46,8 @@ class Capture:
             await self._send(message)
         elif message["type"] == "http.response.start":
             self._start = message
-            if any(name == b"content-type" and b"event-stream" in value for name, value in message["headers"]):
+            length = next((value for name, value in message["headers"] if name == b"content-length"), None)
+            if (length is None and message["status"] not in _WITHOUT_BODY) or int(length or 0) > self._limit:
                 await self.let_go()
         elif message["type"] == "http.response.body":
             self._parts.append(message.get("body", b""))
