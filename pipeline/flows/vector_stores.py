@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from sqlalchemy import Connection
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from pipeline.core.conditions import kind_of
 from pipeline.core.parsing import JSONL, PLAIN, media_type_of
@@ -19,6 +20,7 @@ from pipeline.records import Chunking, DocumentFields, DocumentId, Generation, N
 from pipeline.stores.attachments import Attached, Attachments, NewAttachment
 from pipeline.stores.audit import Audit
 from pipeline.stores.documents import Documents
+from pipeline.stores.engines import Conflict
 from pipeline.stores.stored_files import StoredFile, StoredFiles
 from pipeline.stores.vector_stores import VectorStore, VectorStores
 from pipeline.stores.work import unit_of_work
@@ -169,6 +171,12 @@ def describe_file(
     return accept(batch, use, ring=ring, together_with=with_the_job)
 
 
+@retry(
+    retry=retry_if_exception_type(Conflict),
+    stop=stop_after_attempt(5),
+    wait=wait_random_exponential(multiplier=0.05, max=1),
+    reraise=True,
+)
 def take_out(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, use: Resources) -> bool:
     """Take a file out of a namespace; searches lose it with the commit, and the file itself stays. False if it is not
     there."""
