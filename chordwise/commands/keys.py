@@ -106,11 +106,14 @@ def rotate(
 
 
 @keys.command()
-def revoke(key_id: Id, tenant: OfTenant = None) -> None:
+def revoke(key_id: Id, tenant: OfTenant = None, as_json: Json = False) -> None:
     """End a key: every gateway refuses it within three seconds."""
     with screen.connect() as client:
         client.revoke_key(key_id, tenant_id=tenant)
-    screen.say("revoked")
+    if as_json:
+        screen.print_json({"key_id": key_id, "revoked": True})
+    else:
+        screen.say("revoked")
 
 
 def _span(text: str, option: str) -> int:

@@ -27,7 +27,13 @@ def available() -> bool:
 
 
 def unpack(
-    packages: tuple[str, ...], into: Path, *, libraries: bool, work: Path, log: Path, without: re.Pattern[str] | None = None
+    packages: tuple[str, ...],
+    into: Path,
+    *,
+    libraries: bool,
+    work: Path,
+    log: Path,
+    without: re.Pattern[str] | None = None,
 ) -> None:
     """Download ``packages``, with ``libraries`` also the libraries they depend on, and unpack them all below ``into``.
 

@@ -17,10 +17,17 @@ from compose.localstack.browser import chromium
 from pipeline.flows.resources import Resources
 from tests.conftest import gateway, make_tenant
 
-_FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-dev-shm-usage --disable-quic --no-first-run"
-    " --disable-background-networking --disable-component-update --disable-sync"
-).split()
+_FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 _PATIENCE_MS = 20_000  # for one thing to appear, on a busy machine
 expect.set_options(timeout=_PATIENCE_MS)
 _WATCH = """

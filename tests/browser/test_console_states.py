@@ -130,7 +130,7 @@ class DescribeSlowAnswers:
         made = console()
         page = made.open("upload")
         held: list[Route] = []
-        page.route(re.compile(r"/v1/jobs\?"), lambda route: held.append(route))  # noqa: PLW0108 - playwright looks at what it is given
+        page.route(re.compile(r"/v1/jobs\?"), lambda route: held.append(route))
         page.goto(f"{made.url}#/jobs")
         expect(page.locator("[aria-busy=true] .skeleton").first).to_be_visible()
         expect(page.get_by_text("This takes longer than usual")).to_be_visible()

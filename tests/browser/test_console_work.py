@@ -75,8 +75,12 @@ class DescribeJobs:
 
     def it_follows_pauses_and_cancels_a_job(self, console):
         made = console()
-        documents = [{"document_id": f"d{n}", "text": f"Note {n}. " + "Words of a longer text. " * 400} for n in range(60)]
-        started = made.client.post("/v1/documents", json={"namespace": "kb", "priority": "bulk", "documents": documents})
+        documents = [
+            {"document_id": f"d{n}", "text": f"Note {n}. " + "Words of a longer text. " * 400} for n in range(60)
+        ]
+        started = made.client.post(
+            "/v1/documents", json={"namespace": "kb", "priority": "bulk", "documents": documents}
+        )
         job_id = started.json()["job_id"]
         made.client.post(f"/v1/jobs/{job_id}/pause")
         page = made.open(f"jobs/{job_id}")
@@ -140,7 +144,9 @@ class DescribeRetrieval:
         expect(first.locator(".hit").first).to_contain_text("Resetting the router")
         expect(first.locator(".bar .part.keyword").first).to_be_visible()
         tab(page, "Channels")
-        expect(first.get_by_role("region", name="Keyword").locator(".raw li").first).to_contain_text(re.compile(r"\d\.\d{3}"))
+        expect(first.get_by_role("region", name="Keyword").locator(".raw li").first).to_contain_text(
+            re.compile(r"\d\.\d{3}")
+        )
         tab(page, "Stages")
         first.get_by_role("radio", name="Time decay").check()
         expect(first.get_by_role("table", name="Time decay").get_by_role("row").nth(1)).to_contain_text("Resetting")

@@ -53,7 +53,9 @@ class DescribeMessages:
     def it_fills_the_same_blanks_in_both_languages(self):
         english, chinese = table("en"), table("zh")
         blanks = re.compile(r"\{\w+\}")
-        assert [key for key in english if sorted(blanks.findall(english[key])) != sorted(blanks.findall(chinese[key]))] == []
+        assert [
+            key for key in english if sorted(blanks.findall(english[key])) != sorted(blanks.findall(chinese[key]))
+        ] == []
 
     def it_has_every_word_that_is_used(self):
         keys, _ = used()
@@ -65,7 +67,9 @@ class DescribeMessages:
 
     def it_says_nothing_that_is_not_in_the_tables(self):
         # Text between tags, or in an attribute that is read out: letters that no ${…} gave.
-        spoken = re.compile(r">\s*([A-Z][a-z]+(?: [a-z]+)*)\s*<|(?:aria-label|title|placeholder)=\"([^\"$]*[a-z]{3}[^\"$]*)\"")
+        spoken = re.compile(
+            r">\s*([A-Z][a-z]+(?: [a-z]+)*)\s*<|(?:aria-label|title|placeholder)=\"([^\"$]*[a-z]{3}[^\"$]*)\""
+        )
         found = {match[0] for text in SOURCES.values() for match in spoken.finditer(text)}
         assert {each for each in found if "Chordwise" not in each} - {'placeholder="manual, v2"'} == set()
 
@@ -90,10 +94,17 @@ class DescribeFiles:
 
     @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
     def it_makes_no_markup_from_strings(self, path: Path):
-        assert re.findall(r"innerHTML|outerHTML|dangerouslySet|insertAdjacentHTML|\beval\(|new Function", SOURCES[path]) == []
+        assert (
+            re.findall(r"innerHTML|outerHTML|dangerouslySet|insertAdjacentHTML|\beval\(|new Function", SOURCES[path])
+            == []
+        )
 
     def it_keeps_every_file_of_ours_short(self):
-        ours = [path for path in FOLDER.rglob("*") if path.suffix in {".js", ".css", ".json"} and path.parent.name != "vendor"]
+        ours = [
+            path
+            for path in FOLDER.rglob("*")
+            if path.suffix in {".js", ".css", ".json"} and path.parent.name != "vendor"
+        ]
         assert [path.name for path in ours if len(path.read_text(encoding="utf-8").splitlines()) >= 300] == []
 
     def it_has_no_script_or_style_in_the_page_itself(self):
@@ -123,7 +134,17 @@ class DescribeServing:
         assert (again.status_code, again.content) == (304, b"")
 
     @pytest.mark.parametrize(
-        "path", ["nothing.js", "../app.py", "%2e%2e/app.py", "..%2fapp.py", "vendor/", "js//main.js", "vendor/README.md", "\\app.py"]
+        "path",
+        [
+            "nothing.js",
+            "../app.py",
+            "%2e%2e/app.py",
+            "..%2fapp.py",
+            "vendor/",
+            "js//main.js",
+            "vendor/README.md",
+            "\\app.py",
+        ],
     )
     async def it_serves_nothing_else(self, client, path):
         answer = await client.get(f"/console/{path}")
