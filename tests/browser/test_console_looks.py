@@ -14,12 +14,11 @@ VIEWS = ("jobs", "dead-letters", "upload", "documents", "preview", "playground",
 
 def focused(page: Page) -> str:
     """What the focus is on, as a user would name it."""
-    return str(
-        page.evaluate(
-            "(() => { const e = document.activeElement;"
-            " return (e.getAttribute('aria-label') || e.labels?.[0]?.innerText || e.innerText || '').trim(); })()"
-        )
+    named = page.evaluate(
+        "(() => { const e = document.activeElement;"
+        " return e.getAttribute('aria-label') || e.labels?.[0]?.innerText || e.innerText || ''; })()"
     )
+    return " ".join(str(named).split())
 
 
 def press_until(page: Page, key: str, name: str, *, most: int = 60) -> None:
@@ -99,7 +98,7 @@ class DescribeTheKeyboard:
         page.keyboard.type("reset the router")
         page.keyboard.press("Enter")
         expect(page.locator(".hit").first).to_be_visible()
-        press_until(page, "Tab", "Answer1")
+        press_until(page, "Tab", "Answer 1")
         page.keyboard.press("ArrowRight")
         assert focused(page) == "Channels"
         expect(page.get_by_role("tab", name="Channels").first).to_have_attribute("aria-selected", "true")

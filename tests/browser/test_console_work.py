@@ -35,7 +35,7 @@ class DescribeTheMainJob:
         )
         page.get_by_label("Namespace").fill("handbook")
         page.get_by_role("button", name="Hand in").click()
-        expect(page.get_by_text("Partly failed")).to_be_visible()
+        expect(page.get_by_text("Partly failed", exact=True)).to_be_visible()
         expect(page.get_by_text("cut off or damaged")).to_be_visible()
 
         page.get_by_role("link", name="Playground").click()

@@ -1,4 +1,4 @@
-// A question before something that cannot be taken back. The browser's own dialog keeps the focus inside and gives it back.
+// A question before something that cannot be taken back. The browser's own dialog keeps the focus inside.
 import { html, useEffect, useId, useRef } from "../html.js";
 import { t } from "../words.js";
 import { Problem } from "./states.js";
@@ -8,8 +8,10 @@ export function Confirm({ title, children, confirm, action, close, danger = true
   const dialog = useRef(null);
   const heading = useId();
   useEffect(() => {
+    const before = document.activeElement;
     dialog.current.showModal();
-    return () => dialog.current?.close();
+    // A dialog that is taken away, rather than closed, gives the focus to nobody.
+    return () => (before?.isConnected ? before : document.getElementById("main"))?.focus();
   }, []);
   async function yes() {
     if (await action.run(...args)) close();

@@ -53,12 +53,12 @@ export function Chunk({ chunk: first }) {
           <${Area} label=${t("chunk.text")} rows=${Math.min(16, 3 + Math.ceil(draft.length / 90))} value=${draft} onInput=${setDraft} />
           <p class="hint">${t("chunk.edit_hint")}</p>
           <div class="buttons">
-            <button class="primary" disabled=${change.busy || !draft.trim() || draft === chunk.text} aria-busy=${change.busy}>${t("action.save")}</button>
+            <button class="primary" disabled=${change.busy || refresh.busy || !draft.trim() || draft === chunk.text} aria-busy=${change.busy}>${t("action.save")}</button>
             <button type="button" onClick=${() => { setDraft(null); change.clear(); }}>${t("action.cancel")}</button>
           </div>
         </form>`}
     ${change.error && html`<${Problem} error=${change.error} />`}
-    ${overtaken && html`<p class="buttons"><button onClick=${() => refresh.run()}>${t("chunk.take_current")}</button></p>`}
+    ${overtaken && html`<p class="buttons"><button disabled=${refresh.busy} onClick=${() => refresh.run()}>${t("chunk.take_current")}</button></p>`}
     ${may("write") && draft === null && html`<div class="buttons small">
       <button onClick=${() => setDraft(chunk.text)} aria-label=${`${t("action.edit")}: ${chunk.ordinal + 1}`}>${t("action.edit")}</button>
       <button disabled=${change.busy} onClick=${() => change.run({ enabled: !chunk.enabled })}
