@@ -38,7 +38,8 @@ def unpack(
     """Download ``packages``, with ``libraries`` also the libraries they depend on, and unpack them all below ``into``.
 
     ``without``: libraries that are left out, and with them what only they depend on; then dependencies are followed
-    through libraries alone, which takes a few more seconds. ``into`` appears only when complete. ``work`` is scratch space, emptied in the end. Raises Failure.
+    through libraries alone, which takes a few more seconds. ``into`` appears only when complete. ``work`` is scratch
+    space, emptied in the end. Raises Failure.
     """
     environment = _prepare(work)
     shell.run(

@@ -32,7 +32,8 @@ _PATIENCE_MS = 20_000  # for one thing to appear, on a busy machine
 expect.set_options(timeout=_PATIENCE_MS)
 _WATCH = """
 window.violations = [];
-addEventListener("securitypolicyviolation", (event) => window.violations.push(`${event.violatedDirective}: ${event.blockedURI}`));
+addEventListener("securitypolicyviolation", ({ violatedDirective: rule, blockedURI: what }) =>
+  window.violations.push(`${rule}: ${what}`));
 """
 
 

@@ -1,7 +1,7 @@
 // One answer with its whole trace, in tabs.
 import { html, useEffect } from "../html.js";
 import { post } from "../api.js";
-import { count, milliseconds, short } from "../format.js";
+import { count, milliseconds } from "../format.js";
 import { useLoad } from "../load.js";
 import { Loaded } from "../parts/states.js";
 import { Badge } from "../parts/table.js";
@@ -64,7 +64,7 @@ function Summary({ answer }) {
       <span key=${channel}><i class=${`dot ${channel}`}></i>${word("channel", channel)} <b class="number">${count(hits)}</b></span>`)}
     ${stats.cached && html`<span>${t("play.cached")}</span>`}
     <span>${t("play.version", { version: stats.config_version })}</span>
-    <a href=${link("traces", answer.query_id)} title=${answer.query_id}>${t("play.trace")} <code>${short(answer.query_id)}</code></a>
+    <a href=${link("traces", answer.query_id)} title=${answer.query_id}>${t("play.trace")}</a>
   </p>`;
 }
 
