@@ -55,6 +55,7 @@ class DescribeFailures:
         expect(page.get_by_role("alert")).to_contain_text("cannot be reached")  # at the next look, by itself
         expect(page.get_by_role("alert")).to_contain_text("what was read before")
         page.unroute_all()
+        page.get_by_role("button", name="Try again").click()
         expect(page.get_by_role("alert")).to_have_count(0)
 
     @pytest.mark.refused
@@ -75,8 +76,9 @@ class DescribeFailures:
     @pytest.mark.refused
     def it_leaves_when_the_key_is_revoked(self, console):
         made = console()
-        page = made.open("jobs")
+        page = made.open("upload")
         page.route("**/v1/jobs*", lambda route: route.fulfill(status=401, body="{}"))
+        page.goto(f"{made.url}#/jobs")
         expect(page.get_by_text("The key is no longer accepted.")).to_be_visible()
         assert page.evaluate("sessionStorage.length") == 0
 

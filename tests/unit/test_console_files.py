@@ -111,6 +111,11 @@ class DescribeFiles:
         page = (FOLDER / "index.html").read_text(encoding="utf-8")
         assert re.findall(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)|https?://", page) == []
 
+    def it_loads_every_module_at_once(self):
+        page = (FOLDER / "index.html").read_text(encoding="utf-8")
+        named = set(re.findall(r'(?:modulepreload" href|type="module" src)="([^"]+)"', page))
+        assert named == {name for name in files() if name.endswith(".js")}
+
     def it_is_part_of_the_package(self):
         patterns = PROJECT["tool"]["setuptools"]["package-data"]["api_gateway"]
         packaged = {path for pattern in patterns for path in FOLDER.parent.glob(pattern) if path.is_file()}
