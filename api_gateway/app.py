@@ -57,7 +57,6 @@ from api_gateway.routes import (
     upkeep,
     usage,
     webhooks,
-    whoami,
 )
 from pipeline import tracing
 from pipeline.channels.plugins import installed_channels
@@ -101,7 +100,6 @@ _ROUTERS = (
     embedding_migrations,
     doctor,
     health,
-    whoami,
     console,
     openapi,
     dify,

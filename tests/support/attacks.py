@@ -22,6 +22,7 @@ ID_PARAMETERS = {"namespace": "namespaces", "job_id": "jobs", "document_id": "do
 OTHER_PARAMETERS = {
     *("limit", "cursor", "wait", "status", "dry_run", "sample", "code", "reason", "state", "since", "until", "rating"),
     *("min_votes", "enabled", "chunk_type", "order_by", "as_of", "name", "on_conflict", "from", "to", "by", "action"),
+    *("order", "after", "before", "purpose", "filter"),
 }
 
 # What the operation makes or changes belongs to the asker, whatever others call theirs.
@@ -52,6 +53,8 @@ OWN: dict[str, Body] = {
     "POST /v1/chunks/preview": lambda its: {"document": {"document_id": its.ids["documents"], "text": "Mine."}},
     "POST /v1/keys": lambda its: {"name": "mine", "scopes": ["read"]},
     "PUT /v1/namespaces/{namespace}/imports/{import_id}/parts/{part}": lambda its: {},
+    "POST /openai/v1/files": lambda its: {"purpose": "assistants"},
+    "POST /openai/v1/vector_stores": lambda its: {"name": "mine"},
 }
 
 # Everything else that takes a body: another's things are not there.
@@ -80,13 +83,30 @@ BODIES: dict[str, Body] = {
     "POST /v1/admin/embedding-migrations/{number}/switch": lambda its: {},
 }
 
-FOR_OPERATORS = ("/v1/tenants", "/v1/admin/")
+_STORE = "/openai/v1/vector_stores/{vector_store_id}"
+BODIES |= {
+    f"POST {_STORE}": lambda its: {"name": "mine"},
+    f"POST {_STORE}/search": lambda its: {"query": QUESTION},
+    f"POST {_STORE}/files": lambda its: {"file_id": its.ids["files"]},
+    f"POST {_STORE}/files/{{file_id}}": lambda its: {"attributes": {"mine": "yes"}},
+    f"POST {_STORE}/file_batches": lambda its: {"file_ids": [its.ids["files"]]},
+    "POST /dify/retrieval": lambda its: {
+        "knowledge_id": its.namespace,
+        "query": QUESTION,
+        "retrieval_setting": {"top_k": 5, "score_threshold": 0.0},
+    },
+}
+
+# Many tools behind one address, each with its own test of strangers: test_mcp_api.
+MANY_IN_ONE = {"POST /mcp"}
+
+FOR_OPERATORS = ("/v1/tenants", "/v1/admin/", "/v1/doctor")
 
 # What a key with the scope read may do although it is no GET: it asks, or takes back what it asked or said.
 READING = {
     *("POST /v1/queries", "POST /v1/rag/query", "POST /v1/rag/debug", "DELETE /v1/queries/{query_id}"),
     *("POST /v1/queries/{query_id}/why-not", "POST /v1/queries/{query_id}/replay"),
-    "POST /v1/queries/{query_id}/feedback",
+    *("POST /v1/queries/{query_id}/feedback", f"POST {_STORE}/search", "POST /dify/retrieval"),
 }
 
 
@@ -110,6 +130,12 @@ def attack(client: httpx.Client, operation: Operation, its: Planted) -> httpx.Re
         return client.request(operation.method, path, params=named, data=body(its), files=files)
     headers = {"Prefer": "wait=10", "Content-Type": "application/json"}
     return client.request(operation.method, path, params=named, content=json.dumps(body(its)), headers=headers)
+
+
+def code_of(answer: httpx.Response) -> str:
+    """The code of a refusal, in whichever dialect it was said."""
+    said = answer.json()
+    return str(said.get("code") or said.get("error_code") or said["error"]["code"])
 
 
 def leaks(answer: httpx.Response, its: Planted) -> list[str]:

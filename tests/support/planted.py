@@ -56,7 +56,7 @@ def plant(client: httpx.Client, tenant: TenantId, use: Resources) -> Planted:
     made["tenants"] = tenant
     made["namespaces"] = f"ns-{uuid.uuid4().hex[:12]}"
     made["documents"] = f"doc-{uuid.uuid4().hex[:12]}"
-    for put in (_corpus, _words, _query, _routing, _dead_letter, _webhook, _archive, _key):
+    for put in (_corpus, _words, _query, _routing, _dead_letter, _webhook, _archive, _key, _stored_file):
         for name, value in put(client, planted, use).items():
             made[name] = value
     part = client.get(f"/v1/namespaces/{planted.namespace}/export", params={"limit": 1})
@@ -172,6 +172,16 @@ def _archive(client: httpx.Client, planted: Planted, use: Resources) -> dict[str
 def _key(client: httpx.Client, planted: Planted, use: Resources) -> dict[str, str]:
     made = sent(client.post("/v1/keys", json={"name": f"Key {planted.marker}", "scopes": ["read"]}))
     return {"keys": made["key_id"]}
+
+
+def _stored_file(client: httpx.Client, planted: Planted, use: Resources) -> dict[str, str]:
+    """A namespace is a vector store, called by its name."""
+    file = {"file": (f"{planted.marker}.txt", f"A file of {planted.marker}.".encode(), "text/plain")}
+    file_id = sent(client.post("/openai/v1/files", data={"purpose": "assistants"}, files=file))["id"]
+    store = f"/openai/v1/vector_stores/{planted.namespace}"
+    batch = sent(client.post(f"{store}/file_batches", json={"file_ids": [file_id]}))["id"]
+    eventually(lambda: sent(client.get(f"{store}/file_batches/{batch}"))["status"] == "completed", within_s=60)
+    return {"files": file_id, "vector_stores": planted.namespace, "file_batches": batch}
 
 
 def audit_rows(client: httpx.Client) -> list[str]:

@@ -158,7 +158,7 @@ class DescribeServing:
 
     async def it_needs_no_key_for_the_page_and_one_for_everything_in_it(self, client):
         assert (await client.get("/console/config.json")).json() == {"flower_url": "https://flower.example/"}
-        assert (await client.get("/v1/whoami")).status_code == 401
+        assert (await client.get("/v1/keys/current")).status_code == 401
 
     def it_refuses_a_link_that_is_none(self):
         with pytest.raises(Misconfigured, match="CHORDWISE_FLOWER_URL"):

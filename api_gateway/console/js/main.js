@@ -53,7 +53,7 @@ function App() {
     const key = keptKey();
     setFault(null);
     try {
-      signIn(key, await get("v1/whoami", { key }));
+      signIn(key, await get("v1/keys/current", { key }));
       setChecking(false);
     } catch (error) {
       if (error.status === 401 || error.status === 403) {

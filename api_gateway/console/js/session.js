@@ -3,7 +3,7 @@ import { createStore } from "./store.js";
 
 const PLACE = "chordwise.key";
 
-/** `null`, or `{key, tenant_id, key_name, scopes}`. */
+/** `null`, or `{key, tenant_id, name, scopes}`. */
 export const session = createStore(null);
 
 /** Why the last session ended, as a message key; shown on the sign-in page. */

@@ -43,7 +43,7 @@ export function Shell({ children }) {
       <span class="tenant" title=${t("nav.tenant")}><span class="visually-hidden">${t("nav.tenant")} </span>${who.tenant_id}</span>
       <span class="spacer"></span>
       <${Looks} />
-      <button class="quiet" onClick=${() => signOut()} title=${`${t("nav.key")}: ${who.key_name}`}>${t("nav.sign_out")}</button>
+      <button class="quiet" onClick=${() => signOut()} title=${`${t("nav.key")}: ${who.name}`}>${t("nav.sign_out")}</button>
     </header>
     <div class="columns">
       <nav id="nav" class=${open ? "side open" : "side"} aria-label=${t("nav.label")}>

@@ -1,4 +1,4 @@
-// Sign in with an API key. It is tried against /v1/whoami before it is kept.
+// Sign in with an API key. It is tried against /v1/keys/current before it is kept.
 import { html, useState } from "../html.js";
 import { get } from "../api.js";
 import { useAction } from "../load.js";
@@ -13,7 +13,7 @@ export function SignIn() {
   const [key, setKey] = useState("");
   const [shown, setShown] = useState(false);
   const why = useStore(ended);
-  const enter = useAction(async () => signIn(key.trim(), await get("v1/whoami", { key: key.trim() })));
+  const enter = useAction(async () => signIn(key.trim(), await get("v1/keys/current", { key: key.trim() })));
 
   function submit(event) {
     event.preventDefault();
