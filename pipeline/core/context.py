@@ -15,6 +15,7 @@ ContextHeader = Literal["title", "story", "none"]
 OverBudget = Literal["skip", "stop"]
 
 _RULE = "\n\n---\n\n"
+_SEAM = 4  # tokens that a joint may cost less than its sides, counted apart
 _SEPARATORS: dict[ContextStyle, str] = {"markdown": _RULE, "text": "\n\n"}
 _HEADERS: dict[ContextStyle, str] = {"markdown": "### ", "text": ""}
 
@@ -102,11 +103,13 @@ def build_context(
         for text in _readings(passage):
             above = _header(passage, header, style, len(taken) + 1)
             piece = above + text
-            cost = count(piece) + (separator_tokens if pieces else 0)
-            if total + cost <= max_tokens:
+            together = total + count(piece) + (separator_tokens if pieces else 0)
+            if max_tokens < together <= max_tokens + _SEAM * len(pieces):
+                together = count(separator.join([*pieces, piece]))
+            if together <= max_tokens:
                 taken.append((passage, text))
                 pieces.append(piece)
-                total += cost
+                total = together
                 break
         else:
             if over_budget == "stop" and passage.text.strip():

@@ -206,6 +206,12 @@ class DescribeLaws:
         assert [cited.marker for cited in context.citations] == [f"[{n + 1}]" for n in range(len(context.citations))]
         assert bool(context.text) == bool(context.citations)
 
+    @given(offered=_passages, header=st.sampled_from(["title", "story", "none"]), count=_counters)
+    def it_says_the_same_within_what_it_took(self, offered, header, count):
+        roomy = build_context(offered, max_tokens=100_000, header=header, count=count)
+        again = build_context(offered, max_tokens=roomy.token_count, header=header, count=count)
+        assert again == roomy
+
     @given(offered=_passages, header=st.sampled_from(["title", "story", "none"]))
     def it_says_everything_when_there_is_room(self, offered, header):
         context = build_context(offered, max_tokens=100_000, header=header)
