@@ -13,6 +13,8 @@ from pipeline.stores.work import unit_of_work
 from tests.conftest import gateway, make_tenant
 from tests.support.gateway_client import VALID, ended, pointers, problem, send
 
+NOTHING = "b7e23ec2-9af2-4f0e-8c5e-0d5b4a6f7c11"  # the id of a thing that is nowhere
+
 
 @pytest.fixture
 def other_client(use):
@@ -86,7 +88,7 @@ class DescribeABadKey:
             ("Bearer cw_no body_" + "é" * 4, "invalid_api_key"),
         ],
     )
-    @pytest.mark.parametrize("path", ["/v1/jobs", "/v1/documents", "/v1/namespaces", f"/v1/queries/{uuid.uuid4()}"])
+    @pytest.mark.parametrize("path", ["/v1/jobs", "/v1/documents", "/v1/namespaces", f"/v1/queries/{NOTHING}"])
     def it_is_401(self, client, path, header, code):
         headers = {} if header is None else {"Authorization": header.encode("latin-1")}
         response = httpx.get(f"{client.base_url}".rstrip("/") + path, headers=headers, trust_env=False)
@@ -145,12 +147,12 @@ class DescribeAnUnknownThing:
     @pytest.mark.parametrize(
         ("method", "path", "code"),
         [
-            ("GET", f"/v1/queries/{uuid.uuid4()}", "query_not_found"),
+            ("GET", f"/v1/queries/{NOTHING}", "query_not_found"),
             ("GET", "/v1/queries/nonsense", "query_not_found"),
-            ("DELETE", f"/v1/queries/{uuid.uuid4()}", "query_not_found"),
-            ("GET", f"/v1/jobs/{uuid.uuid4()}?wait=5", "job_not_found"),
+            ("DELETE", f"/v1/queries/{NOTHING}", "query_not_found"),
+            ("GET", f"/v1/jobs/{NOTHING}?wait=5", "job_not_found"),
             ("GET", "/v1/jobs/%C3%A9", "job_not_found"),
-            ("GET", f"/v1/jobs/{uuid.uuid4()}/items", "job_not_found"),
+            ("GET", f"/v1/jobs/{NOTHING}/items", "job_not_found"),
             ("GET", "/v1/documents/none?namespace=kb", "document_not_found"),
             ("GET", "/v1/documents/%00?namespace=kb", "document_not_found"),
             ("DELETE", "/v1/documents/none?namespace=kb", "document_not_found"),
@@ -187,10 +189,10 @@ class DescribeABadParameter:
             ("/v1/jobs?limit=0", "/limit"),
             ("/v1/jobs?limit=201", "/limit"),
             ("/v1/jobs?limit=many", "/limit"),
-            (f"/v1/jobs/{uuid.uuid4()}?wait=61", "/wait"),
-            (f"/v1/jobs/{uuid.uuid4()}?wait=nan", "/wait"),
-            (f"/v1/queries/{uuid.uuid4()}?wait=-1", "/wait"),
-            (f"/v1/jobs/{uuid.uuid4()}/items?status=broken", "/status"),
+            (f"/v1/jobs/{NOTHING}?wait=61", "/wait"),
+            (f"/v1/jobs/{NOTHING}?wait=nan", "/wait"),
+            (f"/v1/queries/{NOTHING}?wait=-1", "/wait"),
+            (f"/v1/jobs/{NOTHING}/items?status=broken", "/status"),
             ("/v1/documents/d1", "/namespace"),
             ("/v1/documents?namespace=not%20one", "/namespace"),
         ],

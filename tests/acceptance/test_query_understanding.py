@@ -58,7 +58,9 @@ class DescribeExpansion:
         answer = ask(client, "reset the router in the attic", understand={"expand": 1})
         assert answer["stats"]["expanded_queries"] == SUB_QUERIES[:1]
 
-    @pytest.mark.parametrize("failure", [refused(429), refused(500), says("Sorry."), hangs()], ids=str)
+    @pytest.mark.parametrize(
+        "failure", [refused(429), refused(500), says("Sorry."), hangs()], ids=["429", "500", "nonsense", "hangs"]
+    )
     def it_costs_its_budget_when_the_model_fails(self, client, served, failure):
         served.model.by_prompt = {EXPAND: failure}
         started = time.monotonic()
