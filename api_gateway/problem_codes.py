@@ -62,6 +62,7 @@ _NOT_FOUND: Final = {
     "experiment_id": "experiment_not_found",
     "import_id": "import_not_found",
     "tenant_id": "tenant_not_found",
+    "key_id": "key_not_found",
     "namespace": "namespace_not_found",
 }
 
@@ -108,6 +109,9 @@ _OWN: Final[tuple[tuple[str, Codes], ...]] = (
         {**_SENT, 409: ("import_part_differs", "part_known"), 422: ("digest_mismatch", "damaged_part")},
     ),
     (r".* /v1/admin/.*", {401: ("invalid_admin_key",), 403: ("admin_disabled",)}),
+    (r"POST /v1/tenants", {409: ("tenant_exists",)}),
+    (r"POST .*/keys", {409: ("too_many_keys",)}),
+    (r"POST .*/keys/\{key_id\}/rotate", {409: ("key_not_rotatable", "too_many_keys")}),
     (r"DELETE /v1/tenants/.*", {401: ("invalid_admin_key",), 403: ("admin_disabled",)}),
     (
         r"POST /v1/admin/embedding-migrations.*",

@@ -79,7 +79,8 @@ def view(client: httpx.Client, ids: dict[str, str] | None = None) -> dict[str, A
             continue
         params = {name: ids[key] for name, key in ID_PARAMETERS.items() if ids and name in operation.query}
         answer = client.get(operation.at(ids or {}), params=params)
-        found[str(operation)] = (answer.status_code, steady(answer.json()) if answer.is_success else None)
+        told = answer.json() if "json" in answer.headers.get("content-type", "") else answer.text
+        found[str(operation)] = (answer.status_code, steady(told) if answer.is_success else None)
     return found
 
 

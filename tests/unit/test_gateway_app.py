@@ -45,7 +45,7 @@ async def look_up(api_key):
 
 @pytest.fixture(scope="module")
 def app() -> FastAPI:
-    made = create_app(load({"max_body_bytes": 2048}))
+    made = create_app(load({"max_body_bytes": 2048, "redis_url": "redis://127.0.0.1:1/0"}))  # nobody there
     made.state.gateway.keys = Keys(look_up)
 
     @made.get("/broken")
@@ -209,7 +209,7 @@ class DescribeTheDescription:
             for operation in operations.values():
                 errors = {int(status) for status in operation["responses"] if int(status) >= 400} - {503}
                 told_as = {kind for status in errors for kind in operation["responses"][str(status)]["content"]}
-                assert told_as == OTHER_DIALECTS.get(path, {"application/problem+json"}), path
+                assert not errors or told_as == OTHER_DIALECTS.get(path, {"application/problem+json"}), path
 
     def it_is_shown_on_a_page_that_loads_nothing(self, document):
         page = docs_page(document)

@@ -88,6 +88,8 @@ class DescribeTheCodes:
     def it_knows_every_code_that_the_gateway_says(self):
         said = set()
         for path in (ROOT / "api_gateway").rglob("*.py"):
+            if "facades" in path.parts:  # other dialects describe their own
+                continue
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Problem", "unauthenticated"):
                     literals = [each.value for each in node.args[:2] if isinstance(each, ast.Constant)]
