@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import orjson
 import structlog
 from fastapi import APIRouter, Request
 from pydantic import ValidationError
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
+from api_gateway.asking import answer_of, asked_query
 from api_gateway.auth import Requires
-from api_gateway.bodies import decode_json, read_json_body, refuse_flaws
+from api_gateway.bodies import Decoded, decode_json, read_json_body, refuse_flaws
 from api_gateway.facades.dify_wire import DifyError, DifyRecords, DifyRequest, record, to_conditions
-from api_gateway.facades.questions import answered, question
 from api_gateway.gateway import gateway_of
 from api_gateway.problems import Problem, from_error, internal, invalid, places
 from api_gateway.routes.documenting import json_body
@@ -105,7 +106,7 @@ async def _retrieved(request: Request, principal: Principal) -> dict[str, Any]:
     if conditions is not None:
         query = conditioned(query, conditions)
     cache_control = request.headers.get("cache-control", "")
-    answer = await answered(query, gateway, receive=request.receive, cache_control=cache_control)
+    answer = orjson.loads(await answer_of(query, gateway, receive=request.receive, cache_control=cache_control))
     stats = answer["stats"]
     lost = {loss["part"] for loss in stats["degradations"]}
     if not answer["chunks"] and lost.issuperset(query.channels):
@@ -118,7 +119,8 @@ async def _retrieved(request: Request, principal: Principal) -> dict[str, Any]:
 
 async def _query(request: Request, body: dict[str, Any], principal: Principal) -> Query:
     try:
-        return await question(body, principal, gateway_of(request), request_id=request.state.request_id)
+        decoded = Decoded(body, suspicious=True)
+        return await asked_query(decoded, principal, gateway_of(request), request_id=request.state.request_id)
     except Problem as problem:
         if any(place["pointer"].startswith("/namespaces") for place in problem.errors):
             raise Problem(404, "namespace_not_found", "There is no such knowledge base.") from None

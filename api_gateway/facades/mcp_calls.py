@@ -10,15 +10,15 @@ from typing import Any
 import orjson
 from starlette.types import Message
 
+from api_gateway.asking import answer_of, asked_query, current_state
+from api_gateway.bodies import Decoded
 from api_gateway.facades import mcp_reading as reading
 from api_gateway.facades import mcp_shapes as shapes
-from api_gateway.facades.questions import answered, question
 from api_gateway.gateway import Gateway
 from api_gateway.problems import Problem
 from api_gateway.routes.documents import accept_body
 from api_gateway.routes.explaining import explanation, known_chunk_id
 from api_gateway.routes.jobs import known_id, until_finished
-from api_gateway.routes.queries import current_state
 from api_gateway.routes.queries import known_id as known_query_id
 from pipeline.records import Namespace
 from pipeline.stores.tenants import Principal
@@ -58,8 +58,10 @@ async def search(caller: Caller, asked: shapes.SearchIn) -> dict[str, Any]:
     body = {"query_text": asked.query, "namespaces": names, "top_k": asked.top_k}
     if asked.filters is not None:
         body["filters"] = asked.filters.model_dump(mode="json", exclude_none=True)
-    query = await question(body, caller.principal, caller.gateway, request_id=caller.request_id)
-    answer = await answered(query, caller.gateway, receive=nobody_leaves)
+    query = await asked_query(
+        Decoded(body, suspicious=True), caller.principal, caller.gateway, request_id=caller.request_id
+    )
+    answer = orjson.loads(await answer_of(query, caller.gateway, receive=nobody_leaves))
     stats = answer["stats"]
     remarks += [*stats["remarks"], *(f"{loss['part']}: {loss['detail']}" for loss in stats["degradations"])]
     return {
@@ -72,9 +74,8 @@ async def search(caller: Caller, asked: shapes.SearchIn) -> dict[str, Any]:
 
 async def fetch(caller: Caller, asked: shapes.FetchIn) -> dict[str, Any]:
     """Read a document; what the tenant's default profile masks in answers is masked here."""
-    usual = await question(
-        {"query_text": "?", "namespaces": ["any"]}, caller.principal, caller.gateway, request_id=caller.request_id
-    )
+    anything = Decoded({"query_text": "?", "namespaces": ["any"]})
+    usual = await asked_query(anything, caller.principal, caller.gateway, request_id=caller.request_id)
     privacy = usual.plan.privacy
     hide = privacy.kinds if privacy.mask_answers else ()
     return await caller.gateway.run(

@@ -8,15 +8,15 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Header, Request
 from starlette.responses import Response
 
+from api_gateway.asking import current_state
+from api_gateway.asking import not_found as query_not_found
 from api_gateway.auth import Requires, api_key_of
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.problems import Problem
 from api_gateway.query_stream import QueryStream
 from api_gateway.routes.documenting import answers
 from api_gateway.routes.jobs import known_id, not_found
-from api_gateway.routes.queries import current_state
 from api_gateway.routes.queries import known_id as known_query
-from api_gateway.routes.queries import not_found as query_not_found
 from api_gateway.streams import JobStream
 from pipeline.errors import Unavailable
 from pipeline.stores.queries import QueryState

@@ -12,11 +12,12 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 from starlette.types import Receive
 
+from api_gateway.asking import answer_of, current_state
 from api_gateway.auth import Requires
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.problems import Problem, invalid
 from api_gateway.routes.documenting import answers, json_body
-from api_gateway.routes.queries import EXAMPLE, current_state, known_id, query_of, send
+from api_gateway.routes.queries import EXAMPLE, known_id, query_of
 from api_gateway.routes.reading import read_shape
 from api_gateway.wire import explaining as shapes
 from api_gateway.wire.answers import json_response
@@ -28,7 +29,7 @@ from pipeline.flows.explaining import note_name
 from pipeline.flows.planning import replanned
 from pipeline.flows.tracing import trace_of_query
 from pipeline.records import ChunkId, QueryId
-from pipeline.stores.queries import QueryState, wake_name
+from pipeline.stores.queries import wake_name
 from pipeline.stores.tenants import Principal
 from workers import dispatch
 
@@ -38,7 +39,6 @@ Reader = Annotated[Principal, Depends(Requires("read"))]
 
 _MAX_BODY_BYTES = 64 * 1024
 _PATIENCE_S = 15.0  # for an explanation, which may run the query once more
-_GRACE_S = 1.0
 _PROBLEMS = (401, 403, 404, 409, 422, 503)
 _BODY_PROBLEMS = (400, 401, 403, 404, 409, 413, 415, 422, 503)
 
@@ -53,7 +53,8 @@ async def debug(request: Request, principal: Reader) -> Response:
     """The same body and the same pipeline as a query, with `trace: true`; the trace comes with the answer."""
     gateway = gateway_of(request)
     query = replace(await query_of(request, principal), trace=True)
-    answer: dict[str, Any] = orjson.loads(await _answered(request, gateway, query))
+    said = await answer_of(query, gateway, receive=request.receive, cache_control="no-cache")
+    answer: dict[str, Any] = orjson.loads(said)
     found = await gateway.run(trace_of_query, principal.tenant_id, query.query_id, gateway.resources)
     return json_response({**answer, "trace": found})
 
@@ -124,29 +125,11 @@ async def replay(request: Request, principal: Reader, query_id: str) -> Response
         trace=True,
         understanding=None,
     )
-    after = await _answered(request, gateway, query)
+    after = await answer_of(query, gateway, receive=request.receive, cache_control="no-cache")
     first, second = orjson.loads(before.answer), orjson.loads(after)
     told = difference(first, second)
     told["plan"] = plan_difference(plan_as_json(before.query.plan), plan_as_json(plan))
     return json_response({"query_id": query.query_id, "of": known, "difference": told, "answer": second})
-
-
-async def _answered(request: Request, gateway: Gateway, query: Query) -> bytes:
-    """The answer to a query that is sent now; there is one at its deadline at the latest."""
-
-    async def look() -> QueryState | None:
-        state = await gateway.run(current_state, query.tenant_id, query.query_id, gateway)
-        return state if state.answer is not None else None
-
-    left_s = query.deadline_at - time.time()
-    with gateway.wakes.watch(wake_name("query", query.tenant_id, query.query_id)) as waiter:
-        await gateway.run(send, query, gateway, cache_control="no-cache")
-        found = await gateway.wakes.until(
-            waiter, look, seconds=left_s + _GRACE_S, receive=request.receive, look_first=False, alarm_in_s=left_s
-        )
-    if found is None or found.answer is None:
-        raise Problem(503, "query_not_answered", "The query was not answered by its deadline.")
-    return found.answer
 
 
 async def explanation(gateway: Gateway, query: Query, chunk_id: ChunkId, *, receive: Receive) -> dict[str, Any]:

@@ -12,12 +12,12 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.responses import Response
 
 from api_gateway import cursors
+from api_gateway.asking import current_state
 from api_gateway.auth import Requires, require_same_tenant
 from api_gateway.bodies import decode_json, read_json_body, refuse_flaws
 from api_gateway.gateway import gateway_of
 from api_gateway.problems import Problem, invalid, places
 from api_gateway.routes.documenting import Cursor, Limit, answers, json_body
-from api_gateway.routes.queries import current_state
 from api_gateway.wire import answers as wire
 from api_gateway.wire import feedback as shapes
 from api_gateway.wire.fields import Moment, namespace_parameter

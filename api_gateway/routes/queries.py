@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import time
 import uuid
-from contextlib import suppress
-from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
+from api_gateway.asking import GRACE_S, asked_query, current_state, not_found, send
 from api_gateway.auth import Requires, require_same_tenant
 from api_gateway.bodies import decode_json, read_json_body
-from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.gateway import gateway_of
 from api_gateway.prefer import LONGEST_WAIT_S, Preference, parse_prefer
-from api_gateway.problems import Problem
 from api_gateway.routes.documenting import answers, json_body
 from api_gateway.wire.answers import json_response
-from api_gateway.wire.queries import QueryRequest, to_query
+from api_gateway.wire.queries import QueryRequest
 from api_gateway.wire.results import Answer
 from api_gateway.wire.shapes import QueryAccepted
 from pipeline.core.query import Query
-from pipeline.errors import Unavailable
-from pipeline.flows.recall import finish
-from pipeline.flows.understanding import understand_at_once
-from pipeline.records import QueryId, TenantId
+from pipeline.records import QueryId
 from pipeline.stores.queries import QueryState, wake_name
 from pipeline.stores.tenants import Principal
-from workers import dispatch
 
 router = APIRouter(tags=["retrieval"])
 
@@ -37,7 +31,6 @@ Reader = Annotated[Principal, Depends(Requires("read"))]
 Wait = Annotated[float, Parameter(ge=0, le=LONGEST_WAIT_S, description="Seconds to hold the answer for.")]
 
 _MAX_BODY_BYTES = 1024 * 1024  # ten times the largest valid query; it is parsed on the event loop
-_GRACE_S = 1.0  # after its deadline a query still has to be put together from what arrived
 EXAMPLE = {
     "query_text": "How do I reset the controller?",
     "namespaces": ["kb"],
@@ -99,7 +92,7 @@ async def ask_and_wait(request: Request, principal: Reader) -> Response:
     if preference.wait_s is not None or preference.respond_async:
         seconds = float(preference.wait_s or 0)
     else:
-        seconds = query.deadline_at - query.created_at + _GRACE_S
+        seconds = query.deadline_at - query.created_at + GRACE_S
     return await _answer(request, query, preference, seconds=seconds)
 
 
@@ -157,16 +150,7 @@ async def query_of(request: Request, principal: Principal) -> Query:
     limit = min(_MAX_BODY_BYTES, gateway.settings.max_body_bytes)
     decoded = decode_json(await read_json_body(request, limit))
     require_same_tenant(principal, decoded.value.get("tenant_id"))
-    configuration = await gateway.configurations.of(principal.tenant_id)
-    return to_query(
-        decoded,
-        tenant_id=principal.tenant_id,
-        request_id=request.state.request_id,
-        use=gateway.settings,
-        configuration=configuration,
-        assign=gateway.assigner(principal.tenant_id, configuration),
-        asked_by=principal.actor,
-    )
+    return await asked_query(decoded, principal, gateway, request_id=request.state.request_id)
 
 
 async def _answer(request: Request, query: Query, preference: Preference, *, seconds: float) -> Response:
@@ -199,62 +183,12 @@ async def _answer(request: Request, query: Query, preference: Preference, *, sec
     return json_response({"query_id": query.query_id, "status": "queued"}, status=202, headers=headers)
 
 
-def send(query: Query, gateway: Gateway, *, cache_control: str = "") -> bytes | None:
-    """Keep a query and hand it to the workers; or answer it at once, if the same was asked before and nothing has
-    changed since, unless ``cache_control`` says no-cache or no-store. Blocking.
-
-    Gives the answer if there is one already. Raises Problem 404 for a namespace, or Unavailable.
-    """
-    gateway.namespaces.require(query.tenant_id, query.namespaces)
-    queries = gateway.resources.queries(query.tenant_id)
-    with suppress(Unavailable):  # then each part takes the active space as it knows it
-        query = replace(query, embedding_space=gateway.quick.spaces.live().active.number)
-    wanted = {directive.strip().lower() for directive in cache_control.split(",")}
-    if "no-store" not in wanted:
-        query = gateway.kept_answers.keyed(query)
-        if "no-cache" not in wanted and (answer := gateway.kept_answers.answer(query)) is not None:
-            return answer
-    query = understand_at_once(query, gateway.resources)
-    queries.open(query)
-    if not query.channels:  # small talk: there is nothing to ask and nothing to wait for
-        finish(query.tenant_id, query.query_id, gateway.resources)
-        return None
-    try:
-        dispatch.ask(query)
-    except Unavailable:
-        with suppress(Unavailable):
-            queries.cancel(query.query_id)
-        raise
-    return None
-
-
-def current_state(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> QueryState:
-    """What is known of a query, with an answer once its deadline has passed. Blocking.
-
-    Whoever looks keeps the deadline: should no worker be alive, the answer is made here, of what arrived.
-    Raises Problem 404, or Unavailable.
-    """
-    queries = gateway.resources.queries(tenant_id)
-    state = queries.state(query_id)
-    if state is not None and state.overdue:
-        finish(tenant_id, query_id, gateway.resources)
-        state = queries.state(query_id)
-    if state is None:
-        raise not_found()
-    return state
-
-
 def known_id(query_id: str) -> QueryId:
     """The id of a query. Raises Problem 404 for what is none."""
     try:
         return QueryId(str(uuid.UUID(query_id)))
     except ValueError:
         raise not_found() from None
-
-
-def not_found() -> Problem:
-    """404."""
-    return Problem(404, "query_not_found", "There is no such query; it may have been cancelled, or have expired.")
 
 
 def _ready(answer: bytes, applied: str | None) -> Response:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
@@ -13,6 +12,7 @@ from fastapi import APIRouter, Depends, Request
 from pydantic import ValidationError
 from starlette.responses import Response
 
+from api_gateway.asking import answer_of, asked_query
 from api_gateway.auth import Requires
 from api_gateway.bodies import Decoded
 from api_gateway.facades.openai import shapes
@@ -22,15 +22,12 @@ from api_gateway.facades.openai.found import namespace_of, store_of
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.problems import Problem, invalid, places
 from api_gateway.routes.documenting import json_body
-from api_gateway.routes.queries import current_state, send
 from api_gateway.routes.reading import read_shape
 from api_gateway.wire.answers import json_response
-from api_gateway.wire.queries import to_query
 from pipeline.core.query import Query
 from pipeline.flows.vector_stores import shown_attributes
 from pipeline.records import Condition, Filters, Namespace, TenantId
 from pipeline.stores.attachments import Attached, Attachments
-from pipeline.stores.queries import QueryState, wake_name
 from pipeline.stores.tenants import Principal
 from pipeline.stores.vector_stores import VectorStores
 from pipeline.stores.work import unit_of_work
@@ -40,7 +37,6 @@ router = APIRouter()
 Reader = Annotated[Principal, Depends(Requires("read"))]
 
 _MAX_BODY_BYTES: Final = 1024 * 1024
-_GRACE_S: Final = 1.0  # after its deadline a query still has to be put together from what arrived
 _EXAMPLE = {
     "query": "How do I reset the controller?",
     "max_num_results": 5,
@@ -117,16 +113,8 @@ async def _query(
 ) -> Query:
     """The query as /v1/queries would make it, by the tenant's own profile, with what this dialect can say over it."""
     gateway = gateway_of(request)
-    configuration = await gateway.configurations.of(principal.tenant_id)
-    query = to_query(
-        Decoded(_body(namespace, text, asked)),
-        tenant_id=principal.tenant_id,
-        request_id=request.state.request_id,
-        use=gateway.settings,
-        configuration=configuration,
-        assign=gateway.assigner(principal.tenant_id, configuration),
-        asked_by=principal.actor,
-    )
+    body = Decoded(_body(namespace, text, asked))
+    query = await asked_query(body, principal, gateway, request_id=request.state.request_id)
     return query if condition is None else replace(query, filters=Filters(where=condition))
 
 
@@ -158,7 +146,10 @@ def _body(namespace: Namespace, text: str, asked: SearchRequest) -> dict[str, An
 async def _all_answered(request: Request, queries: Sequence[Query], gateway: Gateway) -> list[dict[str, Any]]:
     """The answers, in the order of the queries. Raises Problem 503 if nothing answered one of them."""
     cache_control = request.headers.get("cache-control", "")
-    tasks = [asyncio.ensure_future(_answered(request, query, gateway, cache_control)) for query in queries]
+    tasks = [
+        asyncio.ensure_future(answer_of(query, gateway, receive=request.receive, cache_control=cache_control))
+        for query in queries
+    ]
     try:
         found = await asyncio.gather(*tasks)
     finally:
@@ -168,28 +159,6 @@ async def _all_answered(request: Request, queries: Sequence[Query], gateway: Gat
     if any(answer["status"] == "failed" for answer in answers):
         raise Problem(503, "search_failed", "No part of the search answered.", headers={"Retry-After": "2"})
     return answers
-
-
-async def _answered(request: Request, query: Query, gateway: Gateway, cache_control: str) -> bytes:
-    async def look_now() -> QueryState | None:
-        state = await gateway.run(current_state, query.tenant_id, query.query_id, gateway)
-        return state if state.answer is not None else None
-
-    with gateway.wakes.watch(wake_name("query", query.tenant_id, query.query_id)) as waiter:
-        at_once = await gateway.run(send, query, gateway, cache_control=cache_control)
-        if at_once is not None:
-            return at_once
-        state = await gateway.wakes.until(
-            waiter,
-            look_now,
-            seconds=query.deadline_at - query.created_at + _GRACE_S,
-            receive=request.receive,
-            look_first=False,
-            alarm_in_s=query.deadline_at - time.time(),
-        )
-    if state is None or state.answer is None:
-        raise Problem(503, "search_failed", "The search did not end in time.", headers={"Retry-After": "2"})
-    return state.answer
 
 
 def _scored(answer: dict[str, Any], namespace: Namespace) -> list[_Result]:
