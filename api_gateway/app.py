@@ -18,8 +18,9 @@ from starlette.responses import Response
 from api_gateway import openapi, problems
 from api_gateway.conditional import ConditionalRequests, check_preconditions
 from api_gateway.context import RequestContext
-from api_gateway.facades import dify, mcp_door, mcp_server
+from api_gateway.facades import dify, mcp_door
 from api_gateway.facades import openai as openai_facade
+from api_gateway.facades.mcp_opening import McpOpening
 from api_gateway.gateway import Gateway
 from api_gateway.idempotency import IdempotentPosts, Replay, claim_key
 from api_gateway.problems import Problem
@@ -146,10 +147,11 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     gateway.started()
     gateway.spawn(gateway.warm_up())
     listener = asyncio.create_task(gateway.wakes.listen(client))
+    app.state.mcp = McpOpening(gateway)
     try:
-        async with mcp_server.serving(gateway) as app.state.mcp:
-            yield
+        yield
     finally:
+        await app.state.mcp.close()
         gateway.wakes.release()
         listener.cancel()
         with suppress(asyncio.CancelledError):

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Request
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.datastructures import MutableHeaders
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from api_gateway.auth import Requires
 from api_gateway.bodies import read_json_body
-from api_gateway.facades.mcp_server import MOST_BODY_BYTES
+from api_gateway.facades.mcp_opening import McpOpening
 from api_gateway.gateway import gateway_of
 from api_gateway.problems import Problem
 from api_gateway.routes.documenting import answers
 from pipeline.stores.tenants import Principal
 
+if TYPE_CHECKING:
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+MOST_BODY_BYTES: Final = 8 * 1024 * 1024  # documents larger than that go through /v1/documents
 _ANY_OBJECT: dict[str, Any] = {"schema": {"type": "object"}}
 _BODY = {
     "required": True,
@@ -72,13 +75,11 @@ Reader = Annotated[Principal, Depends(Requires("read"))]
 async def talk(request: Request, origin: Origin, principal: Reader) -> Response:
     """Streamable HTTP without sessions, for the protocol's versions from 2024-11-05 to 2026-07-28. Tools and resources are
     those that the key may use."""
-    manager: StreamableHTTPSessionManager | None = getattr(request.app.state, "mcp", None)
-    if manager is None:
-        raise Problem(503, "not_started", "The gateway is about to start or to end.", headers={"Retry-After": "1"})
+    opening: McpOpening = request.app.state.mcp
     limit = min(MOST_BODY_BYTES, gateway_of(request).settings.max_body_bytes)
     body = await read_json_body(request, limit)
     request.state.principal = principal
-    return _Handed(manager, body, origin)
+    return _Handed(await opening.manager(), body, origin)
 
 
 @router.options("/mcp", include_in_schema=False)

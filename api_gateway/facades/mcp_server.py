@@ -25,6 +25,7 @@ from api_gateway.auth import require_scope
 from api_gateway.bodies import Decoded, refuse_flaws
 from api_gateway.facades import mcp_reading as reading
 from api_gateway.facades.mcp_calls import Caller
+from api_gateway.facades.mcp_door import MOST_BODY_BYTES
 from api_gateway.facades.mcp_tools import BY_NAME, ToolEntry, listed
 from api_gateway.gateway import Gateway
 from api_gateway.problems import Problem, from_error, internal, places
@@ -34,7 +35,6 @@ from pipeline.errors import PipelineError
 log = structlog.get_logger(__name__)
 
 RESOURCE_NOT_FOUND = -32002
-MOST_BODY_BYTES = 8 * 1024 * 1024  # documents larger than that go through /v1/documents
 _FRESH_MS = 60_000
 _JSON = "application/json"
 _NAMESPACE: Final = "chordwise://namespaces/"

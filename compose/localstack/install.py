@@ -38,6 +38,22 @@ def install(*, dev: bool, need_mariadb: bool, need_redis: bool) -> None:
             tools.result()
 
 
+# Compiled here once: left to the processes of the stack, each compiles all of it, eight of them side by side.
+_LOADED = (
+    *("alembic.command", "celery.bin.celery", "celery.bin.worker", "celery.beat", "fastapi", "flower.command", "httpx"),
+    *(
+        "mcp.server.streamable_http_manager",
+        "numpy",
+        "psycopg",
+        "pydantic_settings",
+        "pymysql",
+        "redis.asyncio",
+        "rich",
+    ),
+    *("sqlalchemy", "structlog", "uvicorn", "wordllama"),
+)
+
+
 def up_to_date(stamp: str, wanted: str, *, dev: bool) -> bool:
     """Whether an environment stamped ``stamp`` serves ``wanted``: the same locks, and the tools if they are asked for."""
     made_from, _, extent = stamp.strip().partition(" ")
@@ -68,6 +84,8 @@ def _virtual_environment(*, dev: bool) -> None:
     with step("Chordwise into .venv"):
         _pip("install", "--no-deps", "--no-build-isolation", "--no-compile", "--editable", ".")
     _pip("check")
+    with step("Byte code of what every process loads"):
+        shell.run([PYTHON, "-c", f"import {', '.join(_LOADED)}"], what="loading the packages", log=_LOG, cwd=ROOT)
     _STAMP.write_text(f"{wanted} {'dev' if dev else 'runtime'}\n", encoding="ascii")
 
 
