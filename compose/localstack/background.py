@@ -118,6 +118,7 @@ def _print_addresses() -> None:
     say(
         f"Chordwise is up; `make down` ends it.\n"
         f"  gateway   {url}\n"
+        f"  console   {url}/console\n"
         f"  API docs  {url}/docs\n"
         f"  metrics   {url}/v1/metrics\n"
         f"  Flower    {known['CHORDWISE_FLOWER_URL']}  (user {known['CHORDWISE_FLOWER_USER']}, {password})\n"
