@@ -142,11 +142,15 @@ class TenancyOperations(Requesting):
         yield from self._request("DELETE", f"{_keys(tenant_id)}/{segment(key_id)}")
 
     def audit(
-        self, action: str | None, since: datetime | date | None, until: datetime | date | None, *, limit: int | None
+        self,
+        action: str | None,
+        since: datetime | date | str | None,
+        until: datetime | date | str | None,
+        *,
+        limit: int | None,
     ) -> Steps[list[AuditEntry]]:
         """Rows of the audit."""
-        moments = (None if each is None else each.isoformat() for each in (since, until))
-        asked = {"action": action, **dict(zip(("since", "until"), moments, strict=True))}
+        asked = {"action": action, "since": since, "until": until}
         return self._pages(AuditEntry, "/v1/audit", asked, limit=limit)
 
 

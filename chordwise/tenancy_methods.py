@@ -84,8 +84,8 @@ class TenancyMethods:
         self,
         *,
         action: str | None = None,
-        since: datetime | date | None = None,
-        until: datetime | date | None = None,
+        since: datetime | date | str | None = None,
+        until: datetime | date | str | None = None,
         limit: int | None = 100,
     ) -> list[AuditEntry]:
         """Who searched and who wrote, the newest first; ``limit`` None for all."""
@@ -168,8 +168,8 @@ class AsyncTenancyMethods:
         self,
         *,
         action: str | None = None,
-        since: datetime | date | None = None,
-        until: datetime | date | None = None,
+        since: datetime | date | str | None = None,
+        until: datetime | date | str | None = None,
         limit: int | None = 100,
     ) -> list[AuditEntry]:
         """See ``Chordwise.audit``."""
