@@ -41,6 +41,7 @@ _SENT: Final[Codes] = {
         "malformed_document",
         "encrypted_document",
         "document_rejected",
+        "fetch_refused",
         "parser_timeout",
         "parser_memory",
     ),

@@ -34,7 +34,8 @@ structlog.configure(
     ]
 )
 
-ALONE_FOLDERS = ("faults", "quality")  # they kill what others use, or measure what others' work would change
+# They kill what others use, or what others do would make them late.
+ALONE_FOLDERS = ("faults", "quality", "browser")
 STACK_FOLDERS = ("integration", "acceptance", "faults", "quality", "browser")
 
 
@@ -47,6 +48,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.stack)
         if any(folder in folders for folder in ALONE_FOLDERS):
             item.add_marker(pytest.mark.alone)
+
+
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs the tests may have a narrow terminal, in which tables break what is looked for."""
+    monkeypatch.delenv("COLUMNS", raising=False)
 
 
 @pytest.fixture(scope="session")

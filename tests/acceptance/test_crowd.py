@@ -14,7 +14,7 @@ from tests.support.gateway_client import VALID, ended, send
 from tests.support.raw_http import address, head
 
 STREAMS, POLLS, QUERIES = 450, 450, 100
-MOST_BYTES = 300 * 1024 * 1024
+MOST_BYTES = 150 * 1024 * 1024  # what they add: the gateway has served other tests before
 PROMPT_S = 1.0  # 0.1 where nothing else runs: see docs/http-api.md
 LOOKS = 20
 PATIENCE_S = 120.0
@@ -88,6 +88,7 @@ def held_job(client) -> str:
     return job_id
 
 
+@pytest.mark.alone
 class DescribeAThousandClients:
     async def it_serves_them_all_in_bounded_memory_and_stays_awake(self, namespace, client, held_job, record_property):
         key = client.headers["authorization"].split()[1]
@@ -95,6 +96,7 @@ class DescribeAThousandClients:
         crowd = Crowd(key)
         latencies = []
         async with httpx.AsyncClient(base_url=client.base_url, headers=client.headers, timeout=60) as other:
+            before = resident_bytes((await other.get("/v1/metrics")).text)
             tasks = [asyncio.create_task(crowd.follow_job(held_job)) for _ in range(STREAMS)]
             tasks += [asyncio.create_task(crowd.poll_job(held_job)) for _ in range(POLLS)]
             tasks += [asyncio.create_task(crowd.ask(namespace, place)) for place in range(QUERIES)]
@@ -114,8 +116,8 @@ class DescribeAThousandClients:
             await asyncio.gather(*tasks)
         crowd.hang_up()
         record_property("healthz_ms", [round(each * 1000, 1) for each in sorted(latencies)])
-        record_property("resident_mb", round(resident / 1e6, 1))
+        record_property("resident_mb", [round(each / 1e6, 1) for each in (before, resident)])
         assert (crowd.streams, crowd.polls, len(crowd.answers)) == (STREAMS, POLLS, QUERIES)
         assert set(crowd.answers) == {"succeeded"}
-        assert resident < MOST_BYTES
+        assert resident - before < MOST_BYTES
         assert sorted(latencies)[LOOKS // 2] < PROMPT_S

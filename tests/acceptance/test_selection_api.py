@@ -140,6 +140,7 @@ class DescribeASecondRetrievalOverHttp:
         assert words in error["detail"]
 
 
+@pytest.mark.alone
 class DescribeTheSamePipelineInOneProcess:
     @pytest.mark.parametrize(
         "asked",

@@ -39,6 +39,7 @@ class DescribeHttpReranker(RerankerContract):
         assert scores == pytest.approx(through if service.dialect == "tei" else shares)
 
 
+@pytest.mark.alone
 class DescribeWhatHttpRerankerSends:
     def it_asks_once_with_the_key_and_never_names_a_chunk(self, service: RerankServer, reranker: Reranker):
         reranker.rerank("router", candidates(*["a router"] * 30), timeout_s=2.0)
@@ -169,6 +170,7 @@ FAILING: dict[str, Answer] = {
 }
 
 
+@pytest.mark.alone
 class DescribeFailuresOfHttpReranker:
     @pytest.mark.timeout(20)
     @pytest.mark.parametrize("failure", FAILING.values(), ids=FAILING.keys())

@@ -59,6 +59,7 @@ def use(service: RerankServer) -> Iterator[Resources]:
     resources.close()
 
 
+@pytest.mark.alone
 class DescribeReranked:
     def it_asks_the_service_for_the_best_only(self, service: RerankServer, use: Resources):
         journal = Journal()

@@ -175,7 +175,13 @@ def _key(client: httpx.Client, planted: Planted, use: Resources) -> dict[str, st
 
 
 def _stored_file(client: httpx.Client, planted: Planted, use: Resources) -> dict[str, str]:
-    """A namespace is a vector store, called by its name."""
+    """A namespace is a vector store, called by its name; one made as a store has a name of its own beside it."""
+    made = client.post(
+        "/openai/v1/vector_stores",
+        json={"name": f"Store {planted.marker}"},
+        headers={"Idempotency-Key": planted.marker},
+    )
+    sent(made)
     file = {"file": (f"{planted.marker}.txt", f"A file of {planted.marker}.".encode(), "text/plain")}
     file_id = sent(client.post("/openai/v1/files", data={"purpose": "assistants"}, files=file))["id"]
     store = f"/openai/v1/vector_stores/{planted.namespace}"
