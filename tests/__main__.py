@@ -1,4 +1,8 @@
-"""`python -m tests`: the whole suite, side by side where tests do not mind each other. With arguments: pytest, once."""
+"""`python -m tests`: the whole suite, side by side where tests do not mind each other. With arguments: pytest, once.
+
+What failed is tried once more, with nothing beside it: a shared machine stands still now and then for longer than some
+promises last. A defect fails twice.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +14,22 @@ from collections.abc import Sequence
 # set up for it (databases, gateways) costs more than most tests.
 _TOGETHER = ("-n", "4", "--dist", "loadfile", "-m", "not alone")
 _ALONE = ("-m", "alone")
+_AGAIN = ("--last-failed", "--last-failed-no-failures", "none")
+_PASSED, _FAILED = 0, 1  # other statuses say that tests were not run as they should
 
 
 def main(arguments: Sequence[str]) -> int:
     """0 if everything passed."""
-    runs = [tuple(arguments)] if arguments else [_TOGETHER, _ALONE]
-    codes = [subprocess.run([sys.executable, "-m", "pytest", *run], check=False).returncode for run in runs]
-    return max(codes)
+    if arguments:
+        return _pytest(*arguments)
+    statuses = {_pytest(*run) for run in (_TOGETHER, _ALONE)}
+    if statuses - {_PASSED, _FAILED}:
+        return max(statuses)
+    return _pytest(*_AGAIN) if _FAILED in statuses else _PASSED
+
+
+def _pytest(*arguments: str) -> int:
+    return subprocess.run([sys.executable, "-m", "pytest", *arguments], check=False).returncode
 
 
 if __name__ == "__main__":
