@@ -17,6 +17,11 @@ def _lost(answer: dict) -> set[str]:
     return {lost["part"] for lost in answer["stats"]["degradations"]}
 
 
+def _took_s(answer: dict) -> float:
+    """From the moment the question was read, from which its deadline counts."""
+    return answer["stats"]["latency_ms"]["total"] / 1000
+
+
 def it_answers_by_the_raw_query_when_the_worker_is_killed_or_not_there(settings, use, tmp_path):
     with model_stack(settings, use, tmp_path, redis_database=10) as served:
         client = served.client
@@ -25,12 +30,11 @@ def it_answers_by_the_raw_query_when_the_worker_is_killed_or_not_there(settings,
         assert found_documents(slow)[0] == "button"
         assert "expand" in _lost(slow)
 
-        started = time.monotonic()
         accepted = client.post("/v1/queries", json=QUERY)
         time.sleep(0.3)
         end(served.asking, signal.SIGKILL)
         answer = client.get(accepted.headers["Location"], params={"wait": 10}).json()
-        assert time.monotonic() - started < DEADLINE_S + 0.25
+        assert _took_s(answer) < DEADLINE_S + 0.25
         assert answer["status"] == "succeeded"
         assert found_documents(answer)[0] == "button"
         assert "expand" in _lost(answer)
@@ -38,9 +42,8 @@ def it_answers_by_the_raw_query_when_the_worker_is_killed_or_not_there(settings,
             "what the raw query found was kept before the model answered"
         )
 
-        started = time.monotonic()
         alone = search(client, "kb", "reset the router later")
-        assert time.monotonic() - started < DEADLINE_S + 0.25
+        assert _took_s(alone) < DEADLINE_S + 0.25
         assert found_documents(alone)[0] == "button"
         assert "expand" in _lost(alone)
         assert not _lost(alone) & {"keyword", "semantic"}
