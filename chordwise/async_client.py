@@ -24,11 +24,9 @@ from chordwise.files import FoundFile
 from chordwise.following import Follower, JobEvent
 from chordwise.generations import DocumentGenerations
 from chordwise.governing import AsyncGovernMethods
-from chordwise.hooks import Delivery, Webhook
-from chordwise.letters import DeadLetter
 from chordwise.migrations import EmbeddingMigration
 from chordwise.operations import Ingestible, Operations, with_urls
-from chordwise.options import DeadLetterFilters, FileKeywords, IngestKeywords, QueryKeywords, Told
+from chordwise.options import FileKeywords, IngestKeywords, QueryKeywords, Told
 from chordwise.portability import Imported
 from chordwise.profiles import AsyncProfileMethods
 from chordwise.queries import query_body
@@ -36,6 +34,7 @@ from chordwise.querying import AsyncQueryMethods
 from chordwise.quotas import Quotas
 from chordwise.results import Alignment, DocumentInfo, Health, Ingestion, Job, NamespaceInfo, QueryResult
 from chordwise.retries import PATIENT, RetryPolicy
+from chordwise.signal_methods import AsyncSignalMethods
 from chordwise.tenancy_methods import AsyncTenancyMethods
 from chordwise.transport import Call, Outcome, Pause, Steps, answer, client_arguments, no_answer, request_arguments
 from chordwise.usage import UsageReport
@@ -51,6 +50,7 @@ class AsyncChordwise(
     AsyncGovernMethods,
     AsyncProfileMethods,
     AsyncQueryMethods,
+    AsyncSignalMethods,
     AsyncTenancyMethods,
 ):
     """``Chordwise`` for asyncio: the same methods, arguments, results and errors, to be awaited.
@@ -137,26 +137,6 @@ class AsyncChordwise(
         """See ``Chordwise.resume_job``."""
         return await self._run(self._operations.steer(job_id, "resume"))
 
-    async def dead_letters(self, *, limit: int | None = 100, **chosen: Unpack[DeadLetterFilters]) -> list[DeadLetter]:
-        """See ``Chordwise.dead_letters``."""
-        return await self._run(self._operations.dead_letters(limit=limit, **chosen))
-
-    async def dead_letter(self, letter_id: str) -> DeadLetter:
-        """See ``Chordwise.dead_letter``."""
-        return await self._run(self._operations.dead_letter(letter_id))
-
-    async def replay_dead_letter(self, letter_id: str) -> int:
-        """See ``Chordwise.replay_dead_letter``."""
-        return await self._run(self._operations.replay_dead_letter(letter_id))
-
-    async def replay_dead_letters(self, *, everything: bool = False, **chosen: Unpack[DeadLetterFilters]) -> int:
-        """See ``Chordwise.replay_dead_letters``."""
-        return await self._run(self._operations.replay_dead_letters(everything=everything, **chosen))
-
-    async def drop_dead_letter(self, letter_id: str) -> None:
-        """See ``Chordwise.drop_dead_letter``."""
-        await self._run(self._operations.drop_dead_letter(letter_id))
-
     async def import_examples(
         self,
         book: str | Path,
@@ -219,44 +199,6 @@ class AsyncChordwise(
     async def delete_entities(self, entity_ids: Iterable[str], *, namespace: str) -> int:
         """See ``Chordwise.delete_entities``."""
         return await self._run(self._operations.delete_entities(entity_ids, namespace))
-
-    async def webhooks(self) -> list[Webhook]:
-        """See ``Chordwise.webhooks``."""
-        return await self._run(self._operations.webhooks())
-
-    async def add_webhook(self, url: str, *, events: Iterable[str] | None = None) -> Webhook:
-        """See ``Chordwise.add_webhook``."""
-        return await self._run(self._operations.add_webhook(url, events))
-
-    async def remove_webhook(self, webhook_id: str) -> None:
-        """See ``Chordwise.remove_webhook``."""
-        await self._run(self._operations.remove_webhook(webhook_id))
-
-    async def rotate_webhook(self, webhook_id: str, *, overlap_seconds: int | None = None) -> Webhook:
-        """See ``Chordwise.rotate_webhook``."""
-        return await self._run(self._operations.rotate_webhook(webhook_id, overlap_seconds))
-
-    async def enable_webhook(self, webhook_id: str) -> Webhook:
-        """See ``Chordwise.enable_webhook``."""
-        return await self._run(self._operations.enable_webhook(webhook_id))
-
-    async def test_webhook(self, webhook_id: str) -> str:
-        """See ``Chordwise.test_webhook``."""
-        return await self._run(self._operations.test_webhook(webhook_id))
-
-    async def webhook_deliveries(
-        self, webhook_id: str, *, state: str | None = None, limit: int = 100
-    ) -> list[Delivery]:
-        """See ``Chordwise.webhook_deliveries``."""
-        return await self._run(self._operations.deliveries(webhook_id, state=state, limit=limit))
-
-    async def webhook_delivery(self, webhook_id: str, delivery_id: str) -> Delivery:
-        """See ``Chordwise.webhook_delivery``."""
-        return await self._run(self._operations.delivery(webhook_id, delivery_id))
-
-    async def redeliver(self, webhook_id: str, delivery_id: str) -> None:
-        """See ``Chordwise.redeliver``."""
-        await self._run(self._operations.redeliver(webhook_id, delivery_id))
 
     async def query(
         self,

@@ -24,11 +24,9 @@ from chordwise.files import FoundFile
 from chordwise.following import Follower, JobEvent
 from chordwise.generations import DocumentGenerations
 from chordwise.governing import GovernMethods
-from chordwise.hooks import Delivery, Webhook
-from chordwise.letters import DeadLetter
 from chordwise.migrations import EmbeddingMigration
 from chordwise.operations import Ingestible, Operations, with_urls
-from chordwise.options import DeadLetterFilters, FileKeywords, IngestKeywords, QueryKeywords, Told
+from chordwise.options import FileKeywords, IngestKeywords, QueryKeywords, Told
 from chordwise.portability import Imported
 from chordwise.profiles import ProfileMethods
 from chordwise.queries import query_body
@@ -36,6 +34,7 @@ from chordwise.querying import QueryMethods
 from chordwise.quotas import Quotas
 from chordwise.results import Alignment, DocumentInfo, Health, Ingestion, Job, NamespaceInfo, QueryResult
 from chordwise.retries import PATIENT, RetryPolicy
+from chordwise.signal_methods import SignalMethods
 from chordwise.tenancy_methods import TenancyMethods
 from chordwise.transport import Call, Outcome, Pause, Steps, answer, client_arguments, no_answer, request_arguments
 from chordwise.usage import UsageReport
@@ -51,6 +50,7 @@ class Chordwise(
     GovernMethods,
     ProfileMethods,
     QueryMethods,
+    SignalMethods,
     TenancyMethods,
 ):
     """A connection to one Chordwise server with one API key. Safe to share between threads; close it, or use ``with``.
@@ -152,26 +152,6 @@ class Chordwise(
         """Let workers go on with a paused job."""
         return self._run(self._operations.steer(job_id, "resume"))
 
-    def dead_letters(self, *, limit: int | None = 100, **chosen: Unpack[DeadLetterFilters]) -> list[DeadLetter]:
-        """Documents that failed for good, the latest first: those that fit every filter given."""
-        return self._run(self._operations.dead_letters(limit=limit, **chosen))
-
-    def dead_letter(self, letter_id: str) -> DeadLetter:
-        """One dead letter."""
-        return self._run(self._operations.dead_letter(letter_id))
-
-    def replay_dead_letter(self, letter_id: str) -> int:
-        """Try one again; gives 1."""
-        return self._run(self._operations.replay_dead_letter(letter_id))
-
-    def replay_dead_letters(self, *, everything: bool = False, **chosen: Unpack[DeadLetterFilters]) -> int:
-        """Try again those that fit every filter given, or, with no filter, ``everything``. Gives how many."""
-        return self._run(self._operations.replay_dead_letters(everything=everything, **chosen))
-
-    def drop_dead_letter(self, letter_id: str) -> None:
-        """Give one up: its bytes are deleted, in its job it stays failed."""
-        self._run(self._operations.drop_dead_letter(letter_id))
-
     def import_examples(
         self,
         book: str | Path,
@@ -244,42 +224,6 @@ class Chordwise(
     def delete_entities(self, entity_ids: Iterable[str], *, namespace: str) -> int:
         """Delete entities with all their states; gives how many states went."""
         return self._run(self._operations.delete_entities(entity_ids, namespace))
-
-    def webhooks(self) -> list[Webhook]:
-        """Every endpoint that is told how jobs end."""
-        return self._run(self._operations.webhooks())
-
-    def add_webhook(self, url: str, *, events: Iterable[str] | None = None) -> Webhook:
-        """Have an endpoint told, by default of every end of a job. Its ``secret``, for ``verify_webhook``, is shown once."""
-        return self._run(self._operations.add_webhook(url, events))
-
-    def remove_webhook(self, webhook_id: str) -> None:
-        """Tell an endpoint nothing more."""
-        self._run(self._operations.remove_webhook(webhook_id))
-
-    def rotate_webhook(self, webhook_id: str, *, overlap_seconds: int | None = None) -> Webhook:
-        """Give an endpoint a new ``secret``; for ``overlap_seconds``, a day by default, the old one signs too."""
-        return self._run(self._operations.rotate_webhook(webhook_id, overlap_seconds))
-
-    def enable_webhook(self, webhook_id: str) -> Webhook:
-        """Call an endpoint again that was given up."""
-        return self._run(self._operations.enable_webhook(webhook_id))
-
-    def test_webhook(self, webhook_id: str) -> str:
-        """Have a test message sent; gives the id of its delivery."""
-        return self._run(self._operations.test_webhook(webhook_id))
-
-    def webhook_deliveries(self, webhook_id: str, *, state: str | None = None, limit: int = 100) -> list[Delivery]:
-        """The latest messages to an endpoint; ``state``: pending, delivered or dead."""
-        return self._run(self._operations.deliveries(webhook_id, state=state, limit=limit))
-
-    def webhook_delivery(self, webhook_id: str, delivery_id: str) -> Delivery:
-        """One message to an endpoint."""
-        return self._run(self._operations.delivery(webhook_id, delivery_id))
-
-    def redeliver(self, webhook_id: str, delivery_id: str) -> None:
-        """Send a message again that has ended, under the same id."""
-        self._run(self._operations.redeliver(webhook_id, delivery_id))
 
     def query(
         self,
