@@ -13,8 +13,8 @@ from api_gateway.auth import Requires
 from api_gateway.facades.openai import shapes, shown
 from api_gateway.facades.openai.asked import FileBatchRequest, to_chunking
 from api_gateway.facades.openai.errors import answered, no_batch, wrong
-from api_gateway.facades.openai.found import namespace_of, put, store_of
-from api_gateway.facades.openai.listing import After, Before, Filter, Limit, Order, cut, place_of
+from api_gateway.facades.openai.found import files_page, namespace_of, put, store_of
+from api_gateway.facades.openai.listing import After, Before, Filter, Limit, Order
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.routes.documenting import json_body
 from api_gateway.routes.reading import read_shape
@@ -22,7 +22,7 @@ from pipeline.flows import control
 from pipeline.flows.vector_stores import Put
 from pipeline.records import JobId
 from pipeline.settings import Settings
-from pipeline.stores.attachments import Attached, Attachments, Place, Tally
+from pipeline.stores.attachments import Attachments, Tally
 from pipeline.stores.tenants import Principal
 from pipeline.stores.work import unit_of_work
 
@@ -105,21 +105,21 @@ async def list_files(
     gateway = gateway_of(request)
     job_id = _job(batch_id)
 
-    def read() -> tuple[list[Attached], Place | None]:
+    def read() -> Response:
         _batch(principal, vector_store_id, job_id, gateway)
-        namespace = namespace_of(vector_store_id)
-        with unit_of_work(gateway.resources.mysql) as work:
-            attachments = Attachments(work.connection, principal.tenant_id)
-            place = place_of(after, before, lambda file_id: attachments.position(namespace, file_id))
-            newest_first = order == "desc"
-            page = attachments.page(
-                namespace, place=place, newest_first=newest_first, status=filter, limit=limit + 1, job_id=job_id
-            )
-            return page, place
+        return files_page(
+            principal,
+            namespace_of(vector_store_id),
+            gateway,
+            limit=limit,
+            order=order,
+            after=after,
+            before=before,
+            status=filter,
+            job_id=job_id,
+        )
 
-    page, place = await gateway.run(read)
-    entries, has_more = cut(page, limit, place)
-    return shown.page_response([shown.store_file(each) for each in entries], has_more=has_more)
+    return await gateway.run(read)
 
 
 def _puts(asked: FileBatchRequest, use: Settings) -> list[Put]:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from starlette.responses import Response
+
+from api_gateway.facades.openai import shown
 from api_gateway.facades.openai.errors import no_file, no_store
+from api_gateway.facades.openai.listing import cut, place_of
 from api_gateway.gateway import Gateway
 from api_gateway.problems import Problem
 from api_gateway.wire.fields import tidy_namespace
 from pipeline.flows.intake import Ticket
 from pipeline.flows.vector_stores import NoSuchFile, Put, put_files
-from pipeline.records import Namespace
-from pipeline.stores.attachments import Attached, Attachments
+from pipeline.records import JobId, Namespace
+from pipeline.stores.attachments import Attached, Attachments, Status
 from pipeline.stores.tenants import Principal
 from pipeline.stores.vector_stores import VectorStore, VectorStores
 from pipeline.stores.work import unit_of_work
@@ -71,3 +75,32 @@ def put(
         )
     except NoSuchFile as error:
         raise no_file(str(error)) from None
+
+
+def files_page(
+    principal: Principal,
+    namespace: Namespace,
+    gateway: Gateway,
+    *,
+    limit: int,
+    order: str,
+    after: str | None,
+    before: str | None,
+    status: Status | None,
+    job_id: JobId | None = None,
+) -> Response:
+    """One page of a vector store's files; only of those that a job was the last to bring, if one is named. Blocking.
+    Raises Problem for a place that is none."""
+    with unit_of_work(gateway.resources.mysql) as work:
+        attachments = Attachments(work.connection, principal.tenant_id)
+
+        def position(file_id: str) -> datetime | None:
+            return attachments.position(namespace, file_id)
+
+        place = place_of(after, before, position)
+        newest_first = order == "desc"
+        page = attachments.page(
+            namespace, place=place, newest_first=newest_first, status=status, limit=limit + 1, job_id=job_id
+        )
+    entries, has_more = cut(page, limit, place)
+    return shown.page_response([shown.store_file(each) for each in entries], has_more=has_more)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
@@ -12,8 +11,8 @@ from api_gateway.auth import Requires
 from api_gateway.facades.openai import shapes, shown
 from api_gateway.facades.openai.asked import StoreFileChange, StoreFileRequest, to_chunking
 from api_gateway.facades.openai.errors import answered, no_file
-from api_gateway.facades.openai.found import file_of, namespace_of, put, store_of
-from api_gateway.facades.openai.listing import After, Before, Filter, Limit, Order, cut, place_of
+from api_gateway.facades.openai.found import file_of, files_page, namespace_of, put, store_of
+from api_gateway.facades.openai.listing import After, Before, Filter, Limit, Order
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.routes.documenting import json_body
 from api_gateway.routes.jobs import until_finished
@@ -22,9 +21,8 @@ from api_gateway.wire.answers import json_response
 from pipeline.flows.listing import list_chunks
 from pipeline.flows.vector_stores import NoSuchFile, Put, describe_file, take_out
 from pipeline.records import DocumentId, JobId
-from pipeline.stores.attachments import Attached, Attachments, Place
+from pipeline.stores.attachments import Attached
 from pipeline.stores.tenants import Principal
-from pipeline.stores.work import unit_of_work
 from workers import dispatch
 
 router = APIRouter()
@@ -80,23 +78,20 @@ async def list_files(
     """Documents that came another way are among them."""
     gateway = gateway_of(request)
 
-    def read() -> tuple[list[Attached], Place | None]:
+    def read() -> Response:
         store_of(principal, vector_store_id, gateway)
-        namespace = namespace_of(vector_store_id)
-        with unit_of_work(gateway.resources.mysql) as work:
-            attachments = Attachments(work.connection, principal.tenant_id)
+        return files_page(
+            principal,
+            namespace_of(vector_store_id),
+            gateway,
+            limit=limit,
+            order=order,
+            after=after,
+            before=before,
+            status=filter,
+        )
 
-            def position(file_id: str) -> datetime | None:
-                return attachments.position(namespace, file_id)
-
-            place = place_of(after, before, position)
-            newest_first = order == "desc"
-            page = attachments.page(namespace, place=place, newest_first=newest_first, status=filter, limit=limit + 1)
-            return page, place
-
-    page, place = await gateway.run(read)
-    entries, has_more = cut(page, limit, place)
-    return shown.page_response([shown.store_file(each) for each in entries], has_more=has_more)
+    return await gateway.run(read)
 
 
 @router.get(
