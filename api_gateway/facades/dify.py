@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
-import structlog
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from pydantic import ValidationError
-from starlette.requests import ClientDisconnect
 from starlette.responses import Response
+from starlette.types import Scope
 
 from api_gateway.asking import answer_of, asked_query
 from api_gateway.auth import Requires
 from api_gateway.bodies import Decoded, decode_json, read_json_body, refuse_flaws
 from api_gateway.facades.dify_wire import DifyError, DifyRecords, DifyRequest, record, to_conditions
 from api_gateway.gateway import gateway_of
-from api_gateway.problems import Problem, from_error, internal, invalid, places
+from api_gateway.problems import Problem, invalid, places
 from api_gateway.routes.documenting import json_body
 from api_gateway.wire.answers import json_response
 from pipeline.core.hit_conditions import LOOKED_AT, HitConditions, narrowing
 from pipeline.core.query import Query
-from pipeline.errors import PipelineError
 from pipeline.stores.tenants import Principal
 
-log = structlog.get_logger(__name__)
-
 router = APIRouter(tags=["dify"])
+
+Reader = Annotated[Principal, Depends(Requires("read"))]
 
 MALFORMED_AUTHORIZATION, NOT_AUTHORIZED, NO_SUCH_KNOWLEDGE = 1001, 1002, 2001
 _MAX_BODY_BYTES = 1024 * 1024
@@ -68,25 +66,13 @@ _MEANINGS = {
         200: {"description": "The records, best first; none is an answer too."},
         **{status: {"model": DifyError, "description": meaning} for status, meaning in _MEANINGS.items()},
     },
-    openapi_extra={**json_body(DifyRequest, _EXAMPLE), "security": [{"api_key": []}]},
+    openapi_extra=json_body(DifyRequest, _EXAMPLE),
     summary="Retrieve as Dify's external knowledge base",
 )
-async def retrieval(request: Request) -> Response:
+async def retrieval(request: Request, principal: Reader) -> Response:
     """Asks the namespace `knowledge_id`. `score_threshold` is compared with the confidence of the best `top_k` passages
     that meet the conditions."""
-    try:
-        principal = await Requires("read")(request)
-        return json_response(await _retrieved(request, principal))
-    except Problem as problem:
-        return _error(problem)
-    except PipelineError as error:
-        log.warning("dify_retrieval_failed", code=error.code)
-        return _error(from_error(error))
-    except ClientDisconnect:
-        raise
-    except Exception:
-        log.exception("request_failed")
-        return _error(internal())
+    return json_response(await _retrieved(request, principal))
 
 
 async def _retrieved(request: Request, principal: Principal) -> dict[str, Any]:
@@ -138,7 +124,8 @@ def conditioned(query: Query, conditions: HitConditions) -> Query:
     return replace(query, plan=replace(plan, retrieve=retrieve), filters=narrowing(conditions), conditions=conditions)
 
 
-def _error(problem: Problem) -> Response:
+def told(problem: Problem, _: Scope) -> Response:
+    """A problem in this dialect."""
     code = _CODES.get(problem.code, problem.status)
     status = _FORBIDDEN if code in (MALFORMED_AUTHORIZATION, NOT_AUTHORIZED) else problem.status
     headers = {name: value for name, value in problem.headers.items() if name == "Retry-After"}
