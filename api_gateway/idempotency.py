@@ -114,18 +114,18 @@ class IdempotentPosts:
         capture = Capture(send, limit=MOST_ANSWER_BYTES)
         gateway: Gateway = scope["app"].state.gateway
         renewing = asyncio.ensure_future(_renew(attempt, gateway))
+        whole = cancelled = False
         try:
             await self._app(scope, hashing, capture)
+            whole = True
         except asyncio.CancelledError:
-            raise  # whatever it did may go on in a thread: the lease has to run out
-        except BaseException:
-            await _settle(attempt, None, gateway)
+            cancelled = True  # whatever it did may go on in a thread: the lease has to run out
             raise
-        else:
-            await _settle(attempt, capture.answer, gateway)
-            await capture.let_go()
         finally:
             renewing.cancel()
+            if not cancelled:
+                await _settle(attempt, capture.answer if whole else None, gateway)
+        await capture.let_go()
 
 
 async def claim_key(request: Request) -> None:
