@@ -99,8 +99,8 @@ class _Handlers:
         except PipelineError as error:
             log.warning("tool_failed", tool=entry.name, code=error.code)
             return _failed(from_error(error))
-        except Exception:
-            log.exception("tool_failed", tool=entry.name)
+        except Exception as error:
+            log.exception("tool_failed", tool=entry.name, code="internal_error", error=type(error).__name__)
             return _failed(internal())
         text = orjson.dumps(given, option=orjson.OPT_UTC_Z).decode()
         return types.CallToolResult(
