@@ -36,7 +36,7 @@ async def retriever(library: Shelf) -> AsyncIterator[ChordwiseRetriever]:
 class DescribeTheSuiteOfLangChain(RetrieversIntegrationTests):
     @pytest.fixture(autouse=True)
     def _library(self, library: Shelf) -> None:
-        self.library = library
+        self._shelf = library
 
     @pytest.fixture
     async def retriever(self) -> AsyncIterator[ChordwiseRetriever]:
@@ -50,7 +50,7 @@ class DescribeTheSuiteOfLangChain(RetrieversIntegrationTests):
 
     @property
     def retriever_constructor_params(self) -> dict[str, object]:
-        return {"namespaces": [ENERGY], "url": self.library.url, "api_key": self.library.key}
+        return {"namespaces": [ENERGY], "url": self._shelf.url, "api_key": self._shelf.key}
 
     @property
     def retriever_query_example(self) -> str:

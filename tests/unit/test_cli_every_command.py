@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -129,12 +128,13 @@ class DescribeCompletion:
         assert "verify" in answer
         assert "jobs" not in answer
 
-    @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-    def it_is_a_script_that_the_shell_can_read(self, shell, tmp_path):
-        if shutil.which(shell) is None:
-            pytest.skip(f"there is no {shell} here")
-        (tmp_path / "script").write_text(ask("chordwise", "completion", shell))
-        assert subprocess.run([shell, "-n", str(tmp_path / "script")], check=False).returncode == 0
+    def it_is_a_script_that_bash_can_read(self, tmp_path):
+        (tmp_path / "script").write_text(ask("chordwise", "completion", "bash"))
+        assert subprocess.run(["bash", "-n", str(tmp_path / "script")], check=False).returncode == 0
+
+    @pytest.mark.parametrize("shell", ["zsh", "fish"])
+    def it_writes_a_script_for_shells_that_are_not_everywhere(self, shell):
+        assert "_CHORDWISE_COMPLETE" in ask("chordwise", "completion", shell)
 
     def it_knows_three_shells(self, capsys):
         assert run(["completion", "tcsh"]) == 2
