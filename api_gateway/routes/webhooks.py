@@ -246,6 +246,7 @@ async def redeliver(request: Request, principal: Writer, webhook_id: str, delive
                 raise _no_delivery()
             if not store.send_again(known, delivery_id):
                 raise Problem(409, "delivery_pending", "The delivery is still to be sent; it needs no help.")
+            Audit(work.connection, principal.tenant_id).wrote("webhook_redeliver", ids=[delivery_id])
             _send_soon(work, gateway)
 
     await gateway.run(again)

@@ -66,7 +66,7 @@ def roll_back(tenant_id: TenantId, name: str, use: Resources) -> int | None:
         if head is None:
             return None
         version = head.active.version if head.trial is not None else head.previous_version
-        if version is None or not profiles.point(name, version):
+        if version is None or not profiles.point(name, version, back=True):
             return None
     log.warning("profile_rolled_back", tenant_id=tenant_id, profile=name, config_version=version)
     return version

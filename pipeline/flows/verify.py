@@ -14,6 +14,7 @@ from pipeline.flows.mend import Found, look, mend
 from pipeline.flows.resources import Resources
 from pipeline.records import DocumentId, EmbeddingSpace, Namespace, TenantId
 from pipeline.stores import alignment
+from pipeline.stores.audit import Audit
 from pipeline.stores.namespaces import Namespaces
 from pipeline.stores.recount import recount
 from pipeline.stores.work import unit_of_work
@@ -125,6 +126,9 @@ def verify(
         total += counts
         shown = {each.name: getattr(counts, each.name) for each in fields(Counts) if each.name != "repaired"}
         reports.append(NamespaceReport(namespace=namespace, documents=known.get(namespace, 0), **shown))
+    if repair:
+        with unit_of_work(use.mysql) as work:
+            Audit(work.connection, tenant_id).wrote("repair", namespaces=wanted, count=total.repaired)
     told = {each.name: getattr(total, each.name) for each in fields(Counts) if each.name not in ("chunks", "vectors")}
     return Report(namespaces=tuple(reports), **told)
 

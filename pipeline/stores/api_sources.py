@@ -11,6 +11,7 @@ from sqlalchemy import Connection, bindparam, text
 
 from pipeline.core.api_source import ApiSource, read_source, source_as_json
 from pipeline.records import TenantId
+from pipeline.stores.audit import Audit
 from pipeline.stores.rows import as_utc, now
 
 
@@ -42,6 +43,7 @@ class ApiSources:
         """Keep a source under its name, in the place of an earlier one."""
         values = {"name": name, "source": source_as_json(source).decode(), "secrets": secrets, "now": now()}
         self._connection.execute(_PUT, {"tenant": self._tenant_id, **values})
+        Audit(self._connection, self._tenant_id).wrote("api_source_put", ids=[name])
 
     def all(self) -> list[StoredSource]:
         """Every source, by name."""
@@ -59,7 +61,10 @@ class ApiSources:
 
     def remove(self, name: str) -> bool:
         """Forget a source. False if there is none."""
-        return bool(self._connection.execute(_REMOVE, {"tenant": self._tenant_id, "name": name}).rowcount)
+        gone = bool(self._connection.execute(_REMOVE, {"tenant": self._tenant_id, "name": name}).rowcount)
+        if gone:
+            Audit(self._connection, self._tenant_id).wrote("api_source_remove", ids=[name])
+        return gone
 
 
 _SELECT = "SELECT name, source, secrets, created_at, updated_at FROM api_sources WHERE tenant_id = :tenant"

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, bindparam, text
 
 from pipeline.core.dictionary import Dictionary, Rule
 from pipeline.records import Namespace, TenantId
+from pipeline.stores.audit import Audit
 from pipeline.stores.rows import now, to_json
 
 EVERY_NAMESPACE = Namespace("")  # no namespace has this name
@@ -38,14 +39,23 @@ class Dictionaries:
         values = {"tenant": self._tenant_id, "namespace": namespace}
         self._connection.execute(_REPLACE, {**values, "said": to_json(asdict(dictionary)), "now": now()})
         self._connection.execute(_REVISED, {**values, "now": now()})
-        return self.versions([namespace])[namespace]
+        version = self.versions([namespace])[namespace]
+        self._note("dictionary_store", namespace, version=version)
+        return version
 
     def delete(self, namespace: Namespace) -> bool:
         """Forget it. False if there was none."""
         # Its version stays, so that another dictionary under the same name is never taken for this one.
         values = {"tenant": self._tenant_id, "namespace": namespace, "now": now()}
         self._connection.execute(_REVISED, values)
-        return self._connection.execute(_DELETE, values).rowcount > 0
+        gone = self._connection.execute(_DELETE, values).rowcount > 0
+        if gone:
+            self._note("dictionary_delete", namespace)
+        return gone
+
+    def _note(self, action: str, namespace: Namespace, **detail: Any) -> None:
+        namespaces = [] if namespace == EVERY_NAMESPACE else [namespace]
+        Audit(self._connection, self._tenant_id).wrote(action, namespaces=namespaces, count=1, **detail)
 
 
 # Answers that were kept do not know these words. A dictionary without a namespace is that of all.

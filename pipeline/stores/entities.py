@@ -11,6 +11,7 @@ from sqlalchemy import BindParameter, Connection, bindparam, text
 
 from pipeline.core.entities import EntityState, name_key
 from pipeline.records import Namespace, TenantId
+from pipeline.stores.audit import Audit
 from pipeline.stores.rows import as_utc, insert_many, now, slices, to_json
 
 _BEGINNING = -(2**63)  # the story time of a state that holds from the beginning
@@ -53,6 +54,7 @@ class Entities:
                 for state in ordered
             ],
         )
+        self._note("entities_put", sorted({state.namespace for state in states}), [each.entity_id for each in ordered])
 
     def named(self, pairs: Sequence[tuple[str, str]], *, as_of: int | None) -> dict[tuple[str, str], list[EntityState]]:
         """For each pair of namespace and name key, what the entities of that name are like at ``as_of``, or last of
@@ -93,7 +95,13 @@ class Entities:
         for ids in slices(sorted(set(entity_ids)), _IDS_AT_ONCE):
             values = {"tenant": self._tenant_id, "namespace": namespace, "ids": list(ids)}
             gone += self._connection.execute(_DELETE, values).rowcount
+        if gone:
+            self._note("entities_delete", [namespace], sorted(set(entity_ids)))
         return gone
+
+    def _note(self, action: str, namespaces: Sequence[str], entity_ids: Sequence[str]) -> None:
+        ids = list(dict.fromkeys(entity_ids))
+        Audit(self._connection, self._tenant_id).wrote(action, namespaces=namespaces, ids=ids)
 
     def _at(self, as_of: int | None) -> dict[str, Any]:
         return {"tenant": self._tenant_id, "as_of": _END if as_of is None else as_of}

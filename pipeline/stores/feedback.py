@@ -12,6 +12,7 @@ from sqlalchemy import Connection, text
 
 from pipeline.core.judgments import Feedback, Rating, text_key
 from pipeline.records import QueryId, TenantId
+from pipeline.stores.audit import Audit
 from pipeline.stores.rows import as_utc, now, to_json, to_naive
 
 
@@ -47,6 +48,7 @@ class FeedbackStore:
             "rated_at": to_naive(given.rated_at),
         }
         self._connection.execute(_ADD, values)
+        self._note("feedback", given.feedback_id, namespaces=[given.namespace], rating=given.rating)
         row = self._connection.execute(_ONE, values).mappings().one()
         return _feedback(row), row["created_at"] == values["created_at"]
 
@@ -102,7 +104,13 @@ class FeedbackStore:
     def remove(self, feedback_id: str) -> bool:
         """Take a rating back. False if there is none of that id."""
         values = {"tenant": self._tenant_id, "feedback_id": feedback_id}
-        return bool(self._connection.execute(_REMOVE, values).rowcount)
+        gone = bool(self._connection.execute(_REMOVE, values).rowcount)
+        if gone:
+            self._note("feedback_remove", feedback_id)
+        return gone
+
+    def _note(self, action: str, feedback_id: str, **detail: Any) -> None:
+        Audit(self._connection, self._tenant_id).wrote(action, ids=[feedback_id], **detail)
 
 
 _NAMES = tuple(field.name for field in fields(Feedback))

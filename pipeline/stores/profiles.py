@@ -10,6 +10,7 @@ from sqlalchemy import Connection, text
 
 from pipeline.core.profiles import BUILT_IN, BUILT_IN_VERSION, ProfileHead, ProfileVersion, built_in
 from pipeline.records import TenantId
+from pipeline.stores.audit import Audit
 from pipeline.stores.rows import as_utc, now, to_json
 
 
@@ -51,11 +52,12 @@ class Profiles:
         latest = self._connection.execute(_LATEST, values).scalar() or (BUILT_IN_VERSION if name in BUILT_IN else 0)
         given = {"version": latest + 1, "config": to_json(dict(config)), "note": note, "by": created_by, "now": now()}
         self._connection.execute(_ADD, {**values, **given})
+        self._note("profile_store", name, version=latest + 1)
         return int(latest) + 1
 
-    def point(self, name: str, version: int, *, share: float = 1.0) -> bool:
+    def point(self, name: str, version: int, *, share: float = 1.0, back: bool = False) -> bool:
         """Let queries have ``version``: all of them, or ``share`` of them beside the active one. False if there is no such
-        version; a trial needs an active version to stand beside."""
+        version; a trial needs an active version to stand beside. ``back``: the audit calls it going back."""
         if not any(each.version == version for each in self.versions(name)):
             return False
         values = {"tenant": self._tenant_id, "name": name, "version": version, "share": share, "now": now()}
@@ -64,6 +66,7 @@ class Profiles:
             first = BUILT_IN_VERSION if name in BUILT_IN else version
             self._connection.execute(_NEW_HEAD, {**values, "first": first})
         self._connection.execute(_ACTIVATE if share >= 1 else _TRY, values)
+        self._note("profile_rollback" if back else "profile_activate", name, version=version, share=share)
         return True
 
     def remove(self, name: str) -> bool:
@@ -73,7 +76,12 @@ class Profiles:
         gone = self._connection.execute(
             text("DELETE FROM profile_heads WHERE tenant_id = :tenant AND name = :name"), values
         )
+        if gone.rowcount:
+            self._note("profile_remove", name)
         return bool(gone.rowcount)
+
+    def _note(self, action: str, name: str, **detail: Any) -> None:
+        Audit(self._connection, self._tenant_id).wrote(action, ids=[name], **detail)
 
     def _version(self, name: str, version: int, row: Mapping[Any, Any], prefix: str) -> ProfileVersion | None:
         if row[f"{prefix}_config"] is None:
@@ -98,12 +106,16 @@ class Experiments:
         """Write an experiment, in the place of the one of that id."""
         values = {"tenant": self._tenant_id, "id": experiment_id, "config": to_json(dict(config)), "active": active}
         self._connection.execute(_PUT_EXPERIMENT, {**values, "now": now()})
+        Audit(self._connection, self._tenant_id).wrote("experiment_store", ids=[experiment_id], active=active)
 
     def remove(self, experiment_id: str) -> bool:
         """Forget an experiment. False if there is none."""
         values = {"tenant": self._tenant_id, "id": experiment_id}
         statement = text("DELETE FROM experiments WHERE tenant_id = :tenant AND experiment_id = :id")
-        return bool(self._connection.execute(statement, values).rowcount)
+        gone = bool(self._connection.execute(statement, values).rowcount)
+        if gone:
+            Audit(self._connection, self._tenant_id).wrote("experiment_remove", ids=[experiment_id])
+        return gone
 
 
 _HEADS = text(

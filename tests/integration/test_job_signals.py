@@ -8,12 +8,19 @@ import pytest
 
 from pipeline.flows import control
 from pipeline.flows.ingest import ingest_batch
+from pipeline.flows.resources import Resources
 from pipeline.records import ItemState
 from pipeline.stores.job_signals import JobSignals, Position, Snapshot
 from pipeline.stores.work import unit_of_work
 from tests.integration.test_ingest_flow import Corner, _upload
 
 BEGINNING = Position()
+
+
+@pytest.fixture(scope="module")
+def use(use_alone: Resources) -> Resources:
+    """Where no sweeper of the stack takes up a job whose bell nobody hears."""
+    return use_alone
 
 
 @pytest.fixture
