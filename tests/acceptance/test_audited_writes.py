@@ -17,8 +17,12 @@ _TRIES = {
     "POST /v1/webhooks/{webhook_id}/test",
 }
 _READING = READING - {"POST /v1/queries/{query_id}/feedback"}  # whoever reads may rate, and that is kept
-# What was planted is not in the state in which these do anything.
-_REFUSED = {
+# What was planted is not in the state in which these do anything: they are refused, or say that there was nothing to do.
+_IDLE = {
+    "POST /v1/dead-letters/replay",
+    "PUT /v1/namespaces/{namespace}/imports/{import_id}/parts/{part}",  # the part is there already
+    "DELETE /v1/namespaces/{namespace}",  # the store was the namespace
+    "POST /openai/v1/vector_stores/{vector_store_id}/file_batches/{batch_id}/cancel",
     "POST /v1/documents/{document_id}/rollback",
     "POST /v1/jobs/{job_id}/cancel",
     "POST /v1/jobs/{job_id}/pause",
@@ -31,6 +35,15 @@ _REFUSED = {
 }
 
 
+# Chunks have other ids once their document was replaced, and nothing is left after the namespace.
+_FIRST = ("PUT /v1/chunks", "DELETE /v1/chunks")
+_LAST = (
+    "DELETE /openai/v1/files/{file_id}",
+    "DELETE /openai/v1/vector_stores/{vector_store_id}",
+    "DELETE /v1/namespaces/{namespace}",
+)
+
+
 @pytest.fixture(scope="module")
 def answered(use: Resources) -> dict[str, tuple[int, str, list[str]]]:
     """By operation: the status and body of its answer, and the actions in the audit under its request id."""
@@ -38,7 +51,7 @@ def answered(use: Resources) -> dict[str, tuple[int, str, list[str]]]:
     answers = {}
     with gateway(key) as client:
         planted = plant(client, tenant, use)
-        for number, operation in enumerate(sorted(filter(writes, operations()), key=destructive)):
+        for number, operation in enumerate(sorted(filter(writes, operations()), key=_turn)):
             client.headers["X-Request-ID"] = f"write-{number}"
             answer = attack(client, operation, planted)
             answers[str(operation)] = (f"write-{number}", answer.status_code, answer.text[:300])
@@ -56,17 +69,17 @@ def writes(operation: Operation) -> bool:
     return str(operation) not in _READING | _TRIES | MANY_IN_ONE
 
 
-def destructive(operation: Operation) -> tuple[bool, int]:
-    """What deletes goes last, the widest of all at the end."""
-    return operation.method == "DELETE", -operation.path.count("/")
+def _turn(operation: Operation) -> tuple[int, bool, bool]:
+    name = str(operation)
+    return _LAST.index(name) if name in _LAST else -1, name not in _FIRST, operation.method == "DELETE"
 
 
 class DescribeTheAudit:
     def it_holds_every_write_that_was_done(self, answered):
-        done = {name: each for name, each in answered.items() if each[0] < 300}
-        assert {name: each for name, each in done.items() if not each[2]} == {}
+        missing = {name for name, (status, _, actions) in answered.items() if status < 300 and not actions}
+        assert missing <= _IDLE, {name: answered[name] for name in missing}
 
     def it_holds_no_write_that_was_refused(self, answered):
         refused = {name: each for name, each in answered.items() if each[0] >= 300}
         assert {name: each for name, each in refused.items() if each[2]} == {}
-        assert refused.keys() == _REFUSED, refused
+        assert refused.keys() <= _IDLE, refused
