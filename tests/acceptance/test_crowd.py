@@ -1,21 +1,27 @@
-"""A thousand clients that wait at once: for jobs, for queries, on streams and on long polls."""
+"""A thousand clients that wait at once: for jobs, for queries, on streams and on long polls. The gateway they wait at is
+one of the stack's fleet that serves nobody else."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import httpx
 import pytest
 
+from pipeline.flows.resources import Resources
+from tests.conftest import gateway, make_tenant
 from tests.support.gateway_client import VALID, ended, send
+from tests.support.processes import free_port, process, wait_for_http
 from tests.support.raw_http import address, head
 
 STREAMS, POLLS, QUERIES = 450, 450, 100
-MOST_BYTES = 150 * 1024 * 1024  # what they add: the gateway has served other tests before
-PROMPT_S = 1.0  # 0.1 where nothing else runs: see docs/http-api.md
+MOST_BYTES = 300_000_000
+PROMPT_S = 0.1  # of half of its answers: a shared machine stands still now and then
 LOOKS = 20
 PATIENCE_S = 120.0
 
@@ -80,6 +86,20 @@ def resident_bytes(text: str) -> float:
 
 
 @pytest.fixture
+def client(use: Resources, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[httpx.Client]:
+    """A client of a gateway of its own, which all clients of the test go to."""
+    port = free_port()
+    monkeypatch.setenv("CHORDWISE_URL", f"http://127.0.0.1:{port}")
+    _, key = make_tenant(use)
+    with (
+        process("api_gateway", log=tmp_path / "gateway.log", CHORDWISE_GATEWAY_PORT=str(port)),
+        gateway(key) as found,
+    ):
+        wait_for_http(f"http://127.0.0.1:{port}/readyz")
+        yield found
+
+
+@pytest.fixture
 def held_job(client) -> str:
     """A job that goes on until it is cancelled."""
     documents = [{"document_id": f"d{number}", "text": "A pump. " * 50} for number in range(300)]
@@ -90,13 +110,12 @@ def held_job(client) -> str:
 
 @pytest.mark.alone
 class DescribeAThousandClients:
-    async def it_serves_them_all_in_bounded_memory_and_stays_awake(self, namespace, client, held_job, record_property):
+    async def it_serves_them_all_in_bounded_memory_and_stays_awake(self, namespace, client, held_job):
         key = client.headers["authorization"].split()[1]
         ended(client, send(client, namespace, VALID))
         crowd = Crowd(key)
         latencies = []
         async with httpx.AsyncClient(base_url=client.base_url, headers=client.headers, timeout=60) as other:
-            before = resident_bytes((await other.get("/v1/metrics")).text)
             tasks = [asyncio.create_task(crowd.follow_job(held_job)) for _ in range(STREAMS)]
             tasks += [asyncio.create_task(crowd.poll_job(held_job)) for _ in range(POLLS)]
             tasks += [asyncio.create_task(crowd.ask(namespace, place)) for place in range(QUERIES)]
@@ -115,9 +134,7 @@ class DescribeAThousandClients:
             (await other.post(f"/v1/jobs/{held_job}/cancel")).raise_for_status()
             await asyncio.gather(*tasks)
         crowd.hang_up()
-        record_property("healthz_ms", [round(each * 1000, 1) for each in sorted(latencies)])
-        record_property("resident_mb", [round(each / 1e6, 1) for each in (before, resident)])
         assert (crowd.streams, crowd.polls, len(crowd.answers)) == (STREAMS, POLLS, QUERIES)
         assert set(crowd.answers) == {"succeeded"}
-        assert resident - before < MOST_BYTES
-        assert sorted(latencies)[LOOKS // 2] < PROMPT_S
+        assert resident < MOST_BYTES
+        assert sorted(latencies)[LOOKS // 2] < PROMPT_S, sorted(latencies)
