@@ -13,6 +13,7 @@ import structlog
 from celery import Celery
 from celery.signals import (
     celeryd_after_setup,
+    celeryd_init,
     setup_logging,
     worker_init,
     worker_process_init,
@@ -28,6 +29,7 @@ from pipeline.stores.engines import mysql_engine, postgres_engine
 from pipeline.stores.migrate import check
 from pipeline.telemetry import configure_logging
 from workers import resources
+from workers.names import Queue
 from workers.subscriptions import subscribe_to_nothing
 
 log = structlog.get_logger(__name__)
@@ -37,6 +39,15 @@ app = Celery(
 )
 app.config_from_object("celery_config")
 subscribe_to_nothing(app)
+
+
+@celeryd_init.connect(weak=False)
+def _note_no_message_of_a_query(conf: Any, options: dict[str, Any], **_: Any) -> None:
+    """A worker for queries alone does not write down in Redis which messages it has taken: two calls fewer for each, a
+    tenth of its processor time. They would come back after an hour, and no query waits so long; those that it has not
+    begun it still hands back when it ends."""
+    if {*(options.get("queues") or ())} and {*options["queues"]} <= {Queue.RECALL, Queue.ANSWER}:
+        conf.broker_transport_options = {**conf.broker_transport_options, "ack_emulation": False}
 
 
 @setup_logging.connect(weak=False)

@@ -25,10 +25,12 @@ def installed_version() -> str:
 def chordwise_facts(state: Any) -> dict[str, Any]:
     """Version, clock (seconds since the epoch), queues, and the times that must fit together."""
     configured = state.app.conf
+    transport = configured.broker_transport_options
     return {
         "version": installed_version(),
         "now": time.time(),
         "queues": sorted(queue.name for queue in state.consumer.task_consumer.queues),
-        "visibility_timeout_s": configured.broker_transport_options.get("visibility_timeout"),
+        # None: nothing is handed to somebody else, as nothing is written down of what was taken.
+        "visibility_timeout_s": transport.get("visibility_timeout") if transport.get("ack_emulation", True) else None,
         "task_time_limit_s": configured.task_time_limit,
     }

@@ -10,6 +10,8 @@ import redis
 from kombu import Connection
 from sqlalchemy import make_url
 
+from api_gateway.doctor import ask_every_worker
+from workers.producer import producer
 from workers.transport import Channel, use_for_redis
 
 
@@ -63,3 +65,22 @@ class DescribeTheTransport:
         assert channel._create_client() is first
         channel._disconnect_pools()
         assert channel._create_client() is not first
+
+
+class DescribeAWorkerForQueries:
+    def it_writes_nothing_down_of_what_it_took(self):
+        told = {worker.name.partition("@")[0]: worker.visibility_timeout_s for worker in ask_every_worker(producer)}
+        assert told["queries"] is told["queries-2"] is None
+        assert told["ingest"] == told["upkeep"] == 3600
+
+    def it_hands_back_what_it_had_not_begun_when_it_ends(self, url):
+        name = f"t-{uuid.uuid4().hex}"
+        use_for_redis()
+        with Connection(url, transport_options={"ack_emulation": False}) as ending, ending.SimpleQueue(name) as simple:
+            for number in range(2):
+                simple.put({"number": number})
+            assert simple.get(timeout=5).payload == {"number": 0}  # taken, and never begun
+            with redis.Redis.from_url(url) as client:
+                assert client.hlen("unacked") == 0
+        with Connection(url) as other:
+            assert _taken(other, name, 2) == [{"number": 1}, {"number": 0}]
