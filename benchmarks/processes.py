@@ -52,7 +52,7 @@ def _cpu(pid: int) -> float:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return 0.0
-    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+    return sum(map(int, fields[11:15])) / _TICKS_PER_S  # its own, and that of children which have ended
 
 
 def _peak(pid: int) -> float:
