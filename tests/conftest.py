@@ -102,11 +102,8 @@ def fresh(settings: Settings) -> Iterator[Settings]:
 @pytest.fixture(scope="module")
 def use_alone(settings: Settings) -> Iterator[Resources]:
     """Connections to databases of the module's own, where no worker of the stack interferes."""
-    with scratch_databases(settings) as moved:
-        resources = Resources(moved)
-        upgrade(resources.mysql, resources.postgres, moved)
+    with databases_of_its_own(settings) as resources:
         yield resources
-        resources.close()
 
 
 @contextmanager
@@ -134,6 +131,16 @@ def make_tenant(use: Resources) -> tuple[TenantId, str]:
         tenants = Tenants(work.connection, tenant_id)
         tenants.create("a test")
         return tenant_id, tenants.issue_key("test")
+
+
+@contextmanager
+def databases_of_its_own(settings: Settings) -> Iterator[Resources]:
+    """Connections to two new databases with our tables."""
+    with scratch_databases(settings) as moved:
+        resources = Resources(moved)
+        upgrade(resources.mysql, resources.postgres, moved)
+        yield resources
+        resources.close()
 
 
 def gateway(key: str) -> httpx.Client:

@@ -23,7 +23,7 @@ from pipeline.flows.spaces import Spaces
 from pipeline.flows.verify import verify
 from pipeline.records import DocumentId, Namespace
 from pipeline.stores.migrate import check, downgrade, upgrade
-from tests.conftest import make_tenant, scratch_databases
+from tests.conftest import databases_of_its_own, make_tenant
 from tests.integration.test_ingest_flow import Corner, _upload
 from tests.support.model_moves import (
     ANIMALS,
@@ -46,11 +46,8 @@ from tests.support.model_moves import (
 @pytest.fixture
 def use(settings) -> Iterator[Resources]:
     """Databases of the test's own: a migration is the whole installation's."""
-    with scratch_databases(settings) as moved:
-        resources = Resources(moved)
-        upgrade(resources.mysql, resources.postgres, moved)
+    with databases_of_its_own(settings) as resources:
         yield resources
-        resources.close()
 
 
 @pytest.fixture

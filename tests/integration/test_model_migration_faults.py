@@ -16,8 +16,7 @@ from pipeline.flows.chunk_edit import Edit, edit_chunks
 from pipeline.flows.resources import Resources
 from pipeline.records import Namespace
 from pipeline.stores import spaces as registry
-from pipeline.stores.migrate import upgrade
-from tests.conftest import make_tenant, scratch_databases
+from tests.conftest import databases_of_its_own, make_tenant
 from tests.integration.test_ingest_flow import Corner, _upload
 from tests.support.model_moves import (
     NO_GATE,
@@ -39,11 +38,8 @@ from tests.support.model_moves import (
 @pytest.fixture
 def use(settings) -> Iterator[Resources]:
     """Databases of the test's own: a migration is the whole installation's."""
-    with scratch_databases(settings) as moved:
-        resources = Resources(moved)
-        upgrade(resources.mysql, resources.postgres, moved)
+    with databases_of_its_own(settings) as resources:
         yield resources
-        resources.close()
 
 
 @pytest.fixture
