@@ -124,6 +124,8 @@ async def replay(request: Request, principal: Reader, query_id: str) -> Response
         deadline_at=now + plan.deadline_ms / 1000,
         trace=True,
         understanding=None,
+        model_steps=(),
+        cache_key="",
     )
     after = await answer_of(query, gateway, receive=request.receive, cache_control="no-cache")
     first, second = orjson.loads(before.answer), orjson.loads(after)

@@ -47,6 +47,7 @@ class KeptAnswers:
         """``query`` with the key under which its answer may be kept; without one, if it may not: caching is off, it
         asks for a trace, one of its namespaces changed a moment ago, or MySQL does not tell."""
         settings = self.use.settings
+        query = replace(query, cache_key="")  # that of a query it is a copy of says nothing about it
         if not settings.result_cache_ttl_s or query.trace or self._clock() < self._away_until:
             return query
         try:

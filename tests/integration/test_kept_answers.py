@@ -217,6 +217,12 @@ class DescribeAKeptAnswer:
         gateway.keep()
         assert not gateway.ask(trace=True)["stats"]["cached"]
 
+    def it_is_never_replaced_by_that_of_a_copy_which_may_not_be_kept(self, gateway):
+        gateway.settle()
+        query = gateway.kept.keyed(gateway.asker.query(QUESTION))
+        assert query.cache_key
+        assert gateway.kept.keyed(replace(query, trace=True)).cache_key == ""
+
     def it_is_not_kept_if_something_was_lost(self, gateway, corner, use):
         gateway.settle()
         query = gateway.kept.keyed(gateway.asker.query(QUESTION))
