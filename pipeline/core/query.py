@@ -95,6 +95,12 @@ class Query:
         named = (name for plan in self.plan.channels.values() for name in plan.options.get("namespaces", ()))
         return tuple(dict.fromkeys((*self.namespaces, *named)))
 
+    @property
+    def namespaces_depended_on(self) -> tuple[Namespace, ...]:
+        """Those that may have a part in the answer: its own, and all that its channels or its last resort may read."""
+        named = (name for plan in self.plan.retrieve.channels.values() for name in plan.options.get("namespaces", ()))
+        return tuple(dict.fromkeys((*self.namespaces, *named, *map(Namespace, self.plan.fallback.namespaces))))
+
     def pool_of(self, channel: ChannelName) -> int:
         """How many chunks a channel recalls, for each text it is asked."""
         top_k, allocation = self.plan.top_k, self.plan.retrieve.allocation

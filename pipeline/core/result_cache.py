@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from pipeline.core.query import Query
-from pipeline.records import Namespace
+from pipeline.records import ChannelName, Namespace
 
 # Who asks, when, and how it is filed: nothing in an answer depends on them but its own id and time.
 NOT_ASKED: Final = frozenset(
@@ -20,25 +20,35 @@ NOT_ASKED: Final = frozenset(
 # A query that begins sooner after a change may still be shown what was there before it; see `flows.answer`.
 SETTLES_AFTER_S: Final = 5.0
 
+# What these find changes with the revision of a namespace; what an API or a plugin finds changes unnoticed.
+_NOTED: Final = frozenset({ChannelName.KEYWORD, ChannelName.SEMANTIC, ChannelName.FAQ})
+
 _FORMAT: Final = 1  # to be raised when the same settings begin to give other answers
 
 
 def cache_key(query: Query, *, revisions: Mapping[Namespace, str], installation: str) -> str:
-    """A digest of all that an answer depends on: the tenant, every setting of the query, what each of its namespaces
-    shows (``revisions``), the installation's own settings, and the hour, as decay and a language model's idea of what
-    is recent depend on the present.
+    """A digest of all that an answer depends on: the tenant, every setting of the query, what each namespace that
+    may have a part in it shows (``revisions``), the installation's own settings, and the hour, as decay and a language
+    model's idea of what is recent depend on the present.
 
     A field that is added to queries is part of it unless it is named in ``NOT_ASKED``.
     """
     parts = {
         "format": _FORMAT,
         "query": {name: value for name, value in asdict(query).items() if name not in NOT_ASKED},
-        "revisions": {name: revisions[name] for name in query.namespaces},
+        "revisions": {name: revisions[name] for name in query.namespaces_depended_on},
         "installation": installation,
         "hour": int(query.created_at // 3600),
     }
     # Not orjson: what somebody filters by may be a number that it does not write.
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def can_tell(query: Query) -> bool:
+    """Whether revisions tell of every change that may change the answer: no channel is there, for the first retrieval
+    or for a second one, that finds things outside of namespaces."""
+    channels = query.plan.retrieve.channels.items()
+    return all(ChannelName(name) in _NOTED for name, channel in channels if channel.weight > 0)
 
 
 def has_settled(query: Query, revised_at: datetime | None) -> bool:

@@ -1,8 +1,9 @@
 """Answers that are given again: the same question of the same tenant, while nothing it depends on has changed.
 
-The gateway reads the revisions of a query's namespaces and puts the key into the query; whoever answers it keeps the
-answer under that key. A revision moves in the very transaction that changes what searches see, so an answer that was
-kept before it is never found again. An answer made while the revision moves stands under the old one.
+The gateway reads the revisions of the namespaces that may have a part in the answer, and puts the key into the query;
+whoever answers it keeps the answer under that key. A revision moves in the very transaction that changes what searches
+see, so an answer that was kept before it is never found again. An answer made while the revision moves stands under the
+old one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import structlog
 from pydantic import TypeAdapter, ValidationError
 
 from pipeline.core.query import Answer, Query
-from pipeline.core.result_cache import cache_key, has_settled
+from pipeline.core.result_cache import cache_key, can_tell, has_settled
 from pipeline.errors import Unavailable
 from pipeline.flows.answer import render
 from pipeline.flows.auditing import search_row
@@ -45,19 +46,21 @@ class KeptAnswers:
 
     def keyed(self, query: Query) -> Query:
         """``query`` with the key under which its answer may be kept; without one, if it may not: caching is off, it
-        asks for a trace, one of its namespaces changed a moment ago, or MySQL does not tell."""
+        asks for a trace or a channel whose finds change unnoticed, a namespace that may have a part in the answer changed
+        a moment ago, or MySQL does not tell."""
         settings = self.use.settings
         query = replace(query, cache_key="")  # that of a query it is a copy of says nothing about it
-        if not settings.result_cache_ttl_s or query.trace or self._clock() < self._away_until:
+        if not settings.result_cache_ttl_s or query.trace or not can_tell(query) or self._clock() < self._away_until:
             return query
+        names = query.namespaces_depended_on
         try:
             with reading(self.use.mysql) as connection:
-                found = Namespaces(connection, query.tenant_id).revisions(query.namespaces)
+                found = Namespaces(connection, query.tenant_id).revisions(names)
         except Unavailable as error:
             self._away_until = self._clock() + _LEFT_ALONE_S
             log.warning("revisions_not_read", code=error.code)
             return query
-        if not all(name in found and has_settled(query, found[name].revised_at) for name in query.namespaces):
+        if not all(name in found and has_settled(query, found[name].revised_at) for name in names):
             return query
         revisions = {name: f"{each.number}@{each.made_at.isoformat()}" for name, each in found.items()}
         key = cache_key(query, revisions=revisions, installation=self._installation)

@@ -12,6 +12,7 @@ from sqlalchemy import BindParameter, Connection, bindparam, text
 from pipeline.core.entities import EntityState, name_key
 from pipeline.records import Namespace, TenantId
 from pipeline.stores.audit import Audit
+from pipeline.stores.namespaces import Namespaces
 from pipeline.stores.rows import as_utc, insert_many, now, slices, to_json
 
 _BEGINNING = -(2**63)  # the story time of a state that holds from the beginning
@@ -32,6 +33,7 @@ class Entities:
         moment = now()
         for namespace in sorted({state.namespace for state in states}):
             self._connection.execute(_NAMESPACE, {"tenant": self._tenant_id, "namespace": namespace, "now": moment})
+            Namespaces(self._connection, self._tenant_id).revise(Namespace(namespace))
         ordered = sorted(states, key=lambda each: (each.namespace, each.entity_id, _time(each)))
         insert_many(
             self._connection,
@@ -92,6 +94,8 @@ class Entities:
     def delete(self, namespace: Namespace, entity_ids: Sequence[str]) -> int:
         """Delete these entities with all their states. Gives how many states went; of no ids, none."""
         gone = 0
+        if entity_ids:
+            Namespaces(self._connection, self._tenant_id).revise(namespace)  # first, as `put` locks its row first
         for ids in slices(sorted(set(entity_ids)), _IDS_AT_ONCE):
             values = {"tenant": self._tenant_id, "namespace": namespace, "ids": list(ids)}
             gone += self._connection.execute(_DELETE, values).rowcount

@@ -20,6 +20,8 @@ from pipeline.flows.journal import Journal
 from pipeline.flows.resources import Resources
 from pipeline.records import Filters, Namespace, QueryId, TenantId
 from pipeline.settings import Settings
+from pipeline.stores.namespaces import Namespaces
+from pipeline.stores.work import reading
 from tests.conftest import make_tenant
 
 
@@ -55,6 +57,20 @@ def story(use: Resources, tenant: TenantId, namespace: Namespace) -> Namespace:
     ]
     assert put_states(tenant, states, use) == 4
     return namespace
+
+
+def revision(use: Resources, tenant: TenantId, namespace: Namespace) -> int:
+    with reading(use.mysql) as connection:
+        return Namespaces(connection, tenant).revisions([namespace])[namespace].number
+
+
+class DescribeTheRevision:
+    def it_moves_when_states_are_written_or_deleted(self, use, tenant, story):
+        first = revision(use, tenant, story)
+        put_states(tenant, [state(story, "su", "Su Ying", None, eyes="green")], use)
+        second = revision(use, tenant, story)
+        delete_entities(tenant, story, ["su"], use)
+        assert first < second < revision(use, tenant, story)
 
 
 class DescribeAsOf:

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis.strategies import dictionaries, integers, text
 
 from pipeline.core.hit_conditions import HitCondition, HitConditions
-from pipeline.core.plan import Plan
+from pipeline.core.plan import ChannelPlan, FallbackPlan, Plan, RetrievePlan
 from pipeline.core.query import Query, Understanding
-from pipeline.core.result_cache import NOT_ASKED, SETTLES_AFTER_S, cache_key, has_settled
+from pipeline.core.result_cache import NOT_ASKED, SETTLES_AFTER_S, cache_key, can_tell, has_settled
 from pipeline.records import Actor, Filters, Namespace, QueryId, TenantId
 
 NOON = datetime(2026, 3, 1, 12, 30, tzinfo=UTC).timestamp()
@@ -77,6 +77,25 @@ class DescribeTheKey:
         assert key(asked(), revisions={**REVISIONS, KB: "4"}) != key(asked())
         assert key(asked(), revisions={**REVISIONS, OTHER: "10"}) == key(asked())
 
+    @pytest.mark.parametrize(
+        "plan",
+        [
+            Plan(retrieve=RetrievePlan(channels={"faq": ChannelPlan(options={"namespaces": ["other"]})})),
+            # Asked by the last resort whatever the method is.
+            Plan(
+                retrieve=RetrievePlan(
+                    method="full_text", channels={"faq": ChannelPlan(weight=0, options={"namespaces": ["other"]})}
+                )
+            ),
+            Plan(fallback=FallbackPlan(faq=True, namespaces=("other",))),
+        ],
+        ids=["faq", "faq as the last resort", "fallback"],
+    )
+    def it_moves_with_the_revision_of_a_namespace_the_plan_names(self, plan: Plan):
+        query = asked(plan=plan)
+        assert query.namespaces_depended_on == (KB, OTHER)
+        assert key(query, revisions={**REVISIONS, OTHER: "10"}) != key(query)
+
     def it_moves_with_the_installation_and_with_the_hour(self):
         assert key(asked(), installation="j") != key(asked())
         assert key(asked(created_at=NOON + 3600)) != key(asked())
@@ -86,6 +105,24 @@ class DescribeTheKey:
         backwards = dict(reversed(metadata.items()))
         one, other = asked(filters=Filters(metadata=metadata)), asked(filters=Filters(metadata=backwards))
         assert key(one) == key(other) != key(asked())
+
+
+class DescribeWhatRevisionsTell:
+    @pytest.mark.parametrize(
+        ("channels", "tells"),
+        [
+            ({"keyword": 1.0, "semantic": 1.0, "faq": 1.0}, True),
+            ({"keyword": 1.0, "api": 0.1}, False),
+            ({"keyword": 1.0, "api": 0.0}, True),
+        ],
+    )
+    def it_is_nothing_of_what_an_api_says(self, channels: dict[str, float], tells: bool):
+        plan = {name: ChannelPlan(weight=weight) for name, weight in channels.items()}
+        assert can_tell(asked(plan=Plan(retrieve=RetrievePlan(channels=plan)))) is tells
+
+    def it_counts_what_only_a_second_retrieval_would_ask(self):
+        channels = {"keyword": ChannelPlan(), "api": ChannelPlan()}
+        assert not can_tell(asked(plan=Plan(retrieve=RetrievePlan(method="full_text", channels=channels))))
 
 
 class DescribeSettling:
