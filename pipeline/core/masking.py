@@ -17,12 +17,13 @@ _IDS = frozenset({"parent_id", "chapter_id"})
 
 
 def masked(hit: Hydrated, *, kinds: Collection[Kind] = tuple(Kind)) -> Hydrated:
-    """``hit`` with its text, title, headings and the text in its metadata masked."""
+    """``hit`` with its text, title, headings, source and the text in its metadata masked."""
     return replace(
         hit,
         title=None if hit.title is None else redact(hit.title, kinds=kinds),
         text=redact(hit.text, kinds=kinds),
         heading_path=tuple(redact(heading, kinds=kinds) for heading in hit.heading_path),
+        source_uri=None if hit.source_uri is None else redact(hit.source_uri, kinds=kinds),
         metadata={name: value if name in _IDS else masked_value(value, kinds) for name, value in hit.metadata.items()},
     )
 

@@ -129,6 +129,23 @@ class DescribeVectorStores:
                 sdk.vector_stores.delete(store.id)
             assert sdk.vector_stores.list().data == []
 
+    def it_masks_what_the_profile_masks(self, use):
+        with client_of(use) as sdk:
+            profile = {"config": {"privacy": {"mask_answers": True}}}
+            path = f"{base_url().removesuffix('/openai/v1')}/v1/profiles/default"
+            headers = {"Authorization": f"Bearer {sdk.api_key}"}
+            assert httpx.put(path, json=profile, headers=headers).is_success
+            store = sdk.vector_stores.create(name="People")
+            text = "The kettle belongs to li@example.com."
+            file = sdk.files.create(file=named("li@example.com.txt", text), purpose="assistants")
+            sdk.vector_stores.files.create_and_poll(
+                file.id, vector_store_id=store.id, attributes={"owner": "li@example.com", "year": 2026}
+            )
+            [found] = sdk.vector_stores.search(store.id, query="whose is the kettle").data
+        assert "li@example.com" not in found.model_dump_json()
+        assert found.attributes == {"owner": "[email]", "year": 2026}
+        assert (found.file_id, found.content[0].text) == (file.id, "The kettle belongs to [email].")
+
     async def it_does_the_same_asynchronously(self, sdk, filled):
         async with openai.AsyncOpenAI(base_url=base_url(), api_key=sdk.api_key) as client:
             batch = await client.vector_stores.file_batches.upload_and_poll(

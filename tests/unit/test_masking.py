@@ -20,6 +20,7 @@ def hit(**fields: object) -> Hydrated:
         "text": f"{PHONE} or li@example.com",
         "heading_path": (f"§ {PHONE}",),
         "published_at": None,
+        "source_uri": f"crm://card/{PHONE}",
         "metadata": {
             "author": "li@example.com",
             "amount": 13812345678,
@@ -38,6 +39,7 @@ class DescribeMasked:
         assert found.text == "[phone] or [email]"
         assert found.title == "Call [phone]"
         assert found.heading_path == ("§ [phone]",)
+        assert found.source_uri == "crm://card/[phone]"
         assert found.metadata == {
             "author": "[email]",
             "amount": 13812345678,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 
@@ -24,7 +24,9 @@ from api_gateway.problems import Problem, invalid, places
 from api_gateway.routes.documenting import json_body
 from api_gateway.routes.reading import read_shape
 from api_gateway.wire.answers import json_response
+from pipeline.core.masking import masked_value
 from pipeline.core.query import Query
+from pipeline.core.redaction import Kind
 from pipeline.flows.vector_stores import shown_attributes
 from pipeline.records import Condition, Filters, Namespace, TenantId
 from pipeline.stores.attachments import Attached, Attachments
@@ -77,10 +79,12 @@ async def search(request: Request, principal: Reader, vector_store_id: str) -> R
     threshold = (asked.ranking_options and asked.ranking_options.score_threshold) or 0.0
     kept = [result for result in best if result.score >= threshold]
     files = await gateway.run(_files, principal.tenant_id, namespace, [each.document_id for each in kept], gateway)
+    private = [query.plan.privacy for query in queries if query.plan.privacy.mask_answers]
+    kinds = {kind for privacy in private for kind in privacy.kinds}
     page = {
         "object": "vector_store.search_results.page",
         "search_query": [answer["query"].get("rewritten") or answer["query"]["query_text"] for answer in answers],
-        "data": [_shown(result, files[result.document_id]) for result in kept if result.document_id in files],
+        "data": [_shown(result, files[result.document_id], kinds) for result in kept if result.document_id in files],
         "has_more": False,
         "next_page": None,
     }
@@ -187,12 +191,13 @@ def _files(tenant_id: TenantId, namespace: Namespace, ids: Sequence[str], gatewa
         return Attachments(work.connection, tenant_id).named(namespace, list(dict.fromkeys(ids)))
 
 
-def _shown(result: _Result, file: Attached) -> dict[str, Any]:
+def _shown(result: _Result, file: Attached, kinds: Collection[Kind]) -> dict[str, Any]:
+    """A result as it is sent. Its text came masked if need be; what the file says of itself is masked here."""
     return {
         "file_id": result.document_id,
-        "filename": file.filename,
+        "filename": masked_value(file.filename, kinds),
         "score": result.score,
-        "attributes": shown_attributes(file.attributes),
+        "attributes": masked_value(shown_attributes(file.attributes), kinds),
         "content": [{"type": "text", "text": result.text}],
     }
 
