@@ -22,6 +22,7 @@ from api_gateway.routes.reading import read_shape
 from api_gateway.wire import explaining as shapes
 from api_gateway.wire.answers import json_response
 from api_gateway.wire.queries import QueryRequest, flaws
+from pipeline.core.comparable import comparable
 from pipeline.core.differing import difference, plan_difference
 from pipeline.core.plan import PlanFlaw, plan_as_json
 from pipeline.core.query import Query
@@ -114,6 +115,7 @@ async def replay(request: Request, principal: Reader, query_id: str) -> Response
         plan = replanned(before.query.plan, asked.plan, gateway.settings)
     except PlanFlaw as flaw:
         raise invalid([{**each, "pointer": f"/plan{each['pointer']}"} for each in flaws(flaw)]) from None
+    plan, refused = comparable(plan, namespaces=len(before.query.namespaces))
     now = time.time()
     query = replace(
         before.query,
@@ -123,6 +125,7 @@ async def replay(request: Request, principal: Reader, query_id: str) -> Response
         created_at=now,
         deadline_at=now + plan.deadline_ms / 1000,
         trace=True,
+        remarks=tuple(dict.fromkeys((*before.query.remarks, *refused))),
         understanding=None,
         model_steps=(),
         cache_key="",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import uuid
-from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
@@ -23,6 +22,7 @@ from api_gateway.wire.fields import (
     TypeName,
     Wire,
 )
+from pipeline.core.comparable import comparable
 from pipeline.core.configuration import (
     Assign,
     Choice,
@@ -109,9 +109,7 @@ def to_query(
         plan = plan_of(use, choice.config, _asked(sent))
     except PlanFlaw as flaw:
         raise invalid(flaws(flaw)) from None
-    if len(namespaces) > 1 and not plan.rerank.enabled:
-        plan = replace(plan, rerank=replace(plan.rerank, enabled=True))
-        remarks.append("rerank stays on: hits of several namespaces are comparable only when they are read together")
+    plan, refused = comparable(plan, namespaces=len(namespaces))
     created_at = time.time()
     return Query(
         query_id=QueryId(str(uuid.uuid4())),
@@ -129,7 +127,7 @@ def to_query(
         profile=choice.profile,
         config_version=choice.version,
         trace=sent.trace is True,
-        remarks=tuple(remarks),
+        remarks=(*remarks, *refused),
         asked_by=asked_by or Actor(),
     )
 

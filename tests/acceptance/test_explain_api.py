@@ -138,6 +138,16 @@ class DescribeReplay:
         same = client.post(f"/v1/queries/{answer['query_id']}/replay", json={}).json()["difference"]
         assert (same["overlap"], same["same_order"], same["moved"], same["plan"]) == (1.0, True, [], [])
 
+    def it_reads_hits_of_two_namespaces_together(self, client, tea):
+        other = f"{tea}-other"
+        upload(client, other, TEA)
+        answer = ask(client, [tea, other], "green tea")
+        plan = {"rerank": {"enabled": False}, "retrieve": {"second": {"min_hits": 100, "rerank": False}}}
+        replayed = client.post(f"/v1/queries/{answer['query_id']}/replay", json={"plan": plan}).json()["answer"]
+        assert len(replayed["stats"]["remarks"]) == 2
+        assert replayed["chunks"]
+        assert all(chunk["rerank"] for chunk in replayed["chunks"])
+
     def it_refuses_what_is_no_plan_and_what_would_unmask(self, client, tea):
         answer = ask(client, tea, "green tea")
         path = f"/v1/queries/{answer['query_id']}/replay"
