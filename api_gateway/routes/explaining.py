@@ -103,7 +103,8 @@ async def explain(request: Request, principal: Reader, query_id: str) -> Respons
     summary="Ask the same again with other settings",
 )
 async def replay(request: Request, principal: Reader, query_id: str) -> Response:
-    """A query of its own, with a trace, on the documents as they are now. `difference` compares both answers."""
+    """A query of its own, with a trace, on the documents as they are now, from what was asked for: a router has its
+    say anew. `difference` compares both answers."""
     gateway, known = gateway_of(request), known_id(query_id)
     asked = await read_shape(request, principal, shapes.QueryReplayRequest, limit=_MAX_BODY_BYTES)
     before = await gateway.run(current_state, principal.tenant_id, known, gateway)
@@ -111,8 +112,9 @@ async def replay(request: Request, principal: Reader, query_id: str) -> Response
         raise Problem(409, "query_not_answered", "The query is not answered yet.")
     if "privacy" in asked.plan:
         raise invalid([{"pointer": "/plan/privacy", "detail": "is for the profile to say, as in a query"}])
+    asked_first = before.query.asked
     try:
-        plan = replanned(before.query.plan, asked.plan, gateway.settings)
+        plan = replanned(asked_first.plan, asked.plan, gateway.settings)
     except PlanFlaw as flaw:
         raise invalid([{**each, "pointer": f"/plan{each['pointer']}"} for each in flaws(flaw)]) from None
     plan, refused = comparable(plan, namespaces=len(before.query.namespaces))
@@ -125,7 +127,8 @@ async def replay(request: Request, principal: Reader, query_id: str) -> Response
         created_at=now,
         deadline_at=now + plan.deadline_ms / 1000,
         trace=True,
-        remarks=tuple(dict.fromkeys((*before.query.remarks, *refused))),
+        remarks=tuple(dict.fromkeys((*asked_first.remarks, *refused))),
+        before_routing=None,
         understanding=None,
         model_steps=(),
         cache_key="",
@@ -133,7 +136,7 @@ async def replay(request: Request, principal: Reader, query_id: str) -> Response
     after = await answer_of(query, gateway, receive=request.receive, cache_control="no-cache")
     first, second = orjson.loads(before.answer), orjson.loads(after)
     told = difference(first, second)
-    told["plan"] = plan_difference(plan_as_json(before.query.plan), plan_as_json(plan))
+    told["plan"] = plan_difference(plan_as_json(asked_first.plan), plan_as_json(plan))
     return json_response({"query_id": query.query_id, "of": known, "difference": told, "answer": second})
 
 

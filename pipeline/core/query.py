@@ -40,6 +40,14 @@ class Understanding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a query asked for, before a route changed it."""
+
+    plan: Plan
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
     """One retrieval with every setting resolved. ``created_at`` and ``deadline_at`` are seconds since the epoch.
 
@@ -63,6 +71,7 @@ class Query:
     experiment_bucket: str | None = None
     trace: bool = False
     remarks: tuple[str, ...] = ()  # what was asked for and refused, in words; shown in ``stats``
+    before_routing: Asked | None = None  # None: no route has changed it
     understanding: Understanding | None = None
     model_steps: tuple[Step, ...] = ()  # what a model is asked about it while the channels answer
     embedding_space: int | None = None  # every part of a query uses the same one, whatever is switched meanwhile
@@ -78,6 +87,11 @@ class Query:
     def present(self) -> Present:
         """The moment from which the age of hits is counted."""
         return Present(at=datetime.fromtimestamp(self.created_at, UTC), story_time=self.filters.story_time)
+
+    @property
+    def asked(self) -> Asked:
+        """The plan it came with, and the remarks on that."""
+        return self.before_routing or Asked(plan=self.plan, remarks=self.remarks)
 
     @property
     def top_k(self) -> int:

@@ -14,7 +14,17 @@ from pipeline.records import ChannelName, Namespace
 
 # Who asks, when, and how it is filed: nothing in an answer depends on them but its own id and time.
 NOT_ASKED: Final = frozenset(
-    {"query_id", "request_id", "created_at", "deadline_at", "session_id", "asked_by", "trace", "cache_key"}
+    {
+        "query_id",
+        "request_id",
+        "created_at",
+        "deadline_at",
+        "session_id",
+        "asked_by",
+        "trace",
+        "cache_key",
+        "before_routing",
+    }
 )
 
 # A query that begins sooner after a change may still be shown what was there before it; see `flows.answer`.

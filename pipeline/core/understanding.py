@@ -189,16 +189,22 @@ def _routed(query: Query, method: Method | None, *, rerank: bool, reason: str) -
     known = query.understanding or Understanding(route=plan.retrieve.method)
     if method is None:
         nowhere = replace(plan, retrieve=replace(plan.retrieve, channels={}))
-        remark = f"nothing was searched: {reason}"
-        return replace(query, plan=nowhere, understanding=replace(known, route=None), remarks=(*query.remarks, remark))
+        return replace(
+            query,
+            plan=nowhere,
+            before_routing=query.asked,
+            understanding=replace(known, route=None),
+            remarks=(*query.remarks, f"nothing was searched: {reason}"),
+        )
     if not rerank and len(query.namespaces) == 1:
         plan = replace(plan, rerank=replace(plan.rerank, enabled=False))
     narrowed = _narrowed(plan, method)
     if narrowed is None:
-        return replace(query, plan=plan)
+        return query if plan is query.plan else replace(query, plan=plan, before_routing=query.asked)
     return replace(
         query,
         plan=replace(plan, retrieve=narrowed),
+        before_routing=query.asked,
         understanding=replace(known, route=method),
         remarks=(*query.remarks, f"searched by {method} alone: {reason}"),
     )

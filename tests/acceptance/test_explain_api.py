@@ -148,6 +148,25 @@ class DescribeReplay:
         assert replayed["chunks"]
         assert all(chunk["rerank"] for chunk in replayed["chunks"])
 
+    def it_starts_from_what_was_asked_and_not_from_what_a_router_made_of_it(self, client, namespace):
+        upload(client, namespace, [document("valve", "The valve PPR-9087 opens late.")])
+        answer = ask(client, namespace, "PPR-9087", understand={"router": "rules"})
+        assert answer["stats"]["remarks"] == ["searched by full_text alone: an identifier"]
+        path = f"/v1/queries/{answer['query_id']}/replay"
+        replayed = client.post(path, json={"plan": {"understand": {"router": "off"}}}).json()
+        assert [each["pointer"] for each in replayed["difference"]["plan"]] == ["/understand/router"]
+        assert replayed["answer"]["stats"]["remarks"] == []
+        assert set(traced(client, replayed["answer"])["channels"]) == {"keyword", "semantic"}
+        again = client.post(path, json={"plan": {}}).json()
+        assert again["difference"]["plan"] == []
+        assert again["answer"]["stats"]["remarks"] == answer["stats"]["remarks"]
+
+    def it_replays_what_was_searched_nowhere(self, client, tea):
+        answer = ask(client, tea, "hello", understand={"router": "rules"})
+        path = f"/v1/queries/{answer['query_id']}/replay"
+        replayed = client.post(path, json={"plan": {"understand": {"router": "off"}}}).json()
+        assert replayed["answer"]["chunks"]
+
     def it_refuses_what_is_no_plan_and_what_would_unmask(self, client, tea):
         answer = ask(client, tea, "green tea")
         path = f"/v1/queries/{answer['query_id']}/replay"

@@ -12,7 +12,7 @@ from hypothesis.strategies import dictionaries, integers, text
 
 from pipeline.core.hit_conditions import HitCondition, HitConditions
 from pipeline.core.plan import ChannelPlan, FallbackPlan, Plan, RetrievePlan
-from pipeline.core.query import Query, Understanding
+from pipeline.core.query import Asked, Query, Understanding
 from pipeline.core.result_cache import NOT_ASKED, SETTLES_AFTER_S, cache_key, can_tell, has_settled
 from pipeline.records import Actor, Filters, Namespace, QueryId, TenantId
 
@@ -64,6 +64,7 @@ OTHERS: dict[str, Any] = {
     "asked_by": Actor(key_id="k"),
     "model_steps": ("expand",),
     "cache_key": "x",
+    "before_routing": Asked(plan=Plan()),
 }
 
 

@@ -98,6 +98,17 @@ class DescribeWhatRulesDo:
         assert query.understanding.keywords == ("红楼梦", "作者")
         assert query.understanding.entities == ("红楼梦",)
 
+    @pytest.mark.parametrize("text", ["PPR-9087", "谢谢！"])
+    def it_remembers_what_was_asked_for(self, text):
+        query = replace(asked(text, UnderstandPlan(router="rules")), remarks=("before",))
+        routed = understood_by_rules(query, model=False)
+        assert routed.plan != query.plan
+        assert (routed.asked.plan, routed.asked.remarks) == (query.plan, ("before",))
+        assert understood_by_rules(routed, model=False).asked == routed.asked
+
+    def it_remembers_nothing_where_no_route_changed_anything(self):
+        assert understood_by_rules(asked("a word", UnderstandPlan(router="rules")), model=False).before_routing is None
+
     def it_searches_small_talk_nowhere_and_says_so(self):
         query = understood_by_rules(asked("谢谢！", UnderstandPlan(router="rules")), model=False)
         assert (query.channels, query.understanding.route) == ((), None)
