@@ -336,9 +336,9 @@ class Filters:
     """What a hit's document must be like. Every channel applies the same ones.
 
     ``tags``: all of them must be present. ``start`` and ``end`` bound ``published_at``, both inclusive.
-    ``metadata``: every pair must be equal. ``story_time``: nothing later than it. ``pairs``: nothing but curated
-    question-answer pairs (`core.pairs`), which is for channels to ask and not for users. ``where``: a condition on
-    ``metadata``.
+    ``metadata``: every pair must be there; a single value is also there where a list holds it. ``story_time``: nothing
+    later than it. ``pairs``: nothing but curated question-answer pairs (`core.pairs`), which is for channels to ask and
+    not for users. ``where``: a condition on ``metadata``.
     """
 
     type: str | None = None

@@ -17,6 +17,7 @@ import orjson
 from pipeline.core.api_source import ApiMapping, ApiSource
 from pipeline.core.json_pointer import MISSING, resolve
 from pipeline.core.query import Brought
+from pipeline.core.validity import contains
 from pipeline.errors import ApiSourceFailed
 from pipeline.records import Filters, TenantId
 
@@ -85,9 +86,7 @@ def fits(filters: Filters, read: Mapping[str, Any]) -> bool:
         and set(filters.tags) <= set(read["tags"])
         and (filters.start is None or (published is not None and published >= filters.start))
         and (filters.end is None or (published is not None and published <= filters.end))
-        and all(
-            name in read["metadata"] and read["metadata"][name] == value for name, value in filters.metadata.items()
-        )
+        and contains(read["metadata"], filters.metadata)
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipeline.core.pairs import ANSWER_KEY, MARK, PAIR_TYPE, QUESTION_KEY
@@ -59,8 +60,7 @@ def postgres_condition(filters: Filters) -> tuple[str, dict[str, Any]]:
         parts.append("tags @> CAST(:f_tags AS text[])")
         values["f_tags"] = list(filters.tags)
     if filters.metadata:
-        parts.append("metadata @> CAST(:f_metadata AS jsonb)")
-        values["f_metadata"] = to_json(dict(filters.metadata))
+        parts += _postgres_metadata(filters.metadata, values)
     if filters.start is not None:
         parts.append("published_at >= :f_start")
         values["f_start"] = filters.start
@@ -77,3 +77,31 @@ def postgres_condition(filters: Filters) -> tuple[str, dict[str, Any]]:
     if filters.where is not None:
         parts.append(postgres_where(filters.where, "metadata", values))
     return " AND ".join(parts) or "TRUE", values
+
+
+def _postgres_metadata(asked: Mapping[str, Any], values: dict[str, Any]) -> Iterator[str]:
+    """One condition for each value that is asked for; all together they are JSON_CONTAINS of ``asked``.
+
+    A single value is also met by a list that holds it. PostgreSQL's ``@>`` grants that to a whole document but to nothing
+    inside of one, so the list is asked for as well.
+    """
+    for number, (path, value) in enumerate(_leaves(asked, ())):
+        wanted = [value] if isinstance(value, list | tuple | Mapping) else [value, [value]]
+        names = [f"f_metadata_{number}", f"f_metadata_{number}_listed"][: len(wanted)]
+        values.update({name: to_json(_nested(path, each)) for name, each in zip(names, wanted, strict=True)})
+        yield f"({' OR '.join(f'metadata @> CAST(:{name} AS jsonb)' for name in names)})"
+
+
+def _leaves(asked: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """What objects within objects hold in the end, each with the keys that lead to it."""
+    for key, value in asked.items():
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, (*path, key))
+        else:
+            yield (*path, key), value
+
+
+def _nested(path: tuple[str, ...], value: Any) -> Any:
+    for key in reversed(path):
+        value = {key: value}
+    return value

@@ -52,7 +52,13 @@ PAIRS = [
     ("twin-a", "kb", "How can the controller be reset?", "Pull the plug and wait."),
     ("other", "elsewhere", "How do I reset the controller password?", "Ask the concierge."),
 ]
-FILTERED = {"type": "manual", "author": "Li", "tags": ("a", "b"), "published_at": MAY, "metadata": {"k": "v"}}
+FILTERED = {
+    "type": "manual",
+    "author": "Li",
+    "tags": ("a", "b"),
+    "published_at": MAY,
+    "metadata": {"k": "v", "list": ["x", "y"]},
+}
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +126,7 @@ def fill(use: Resources, api: BusinessApi, path: str) -> TenantId:
                 author="/author",
                 tags="/tags",
                 published_at="/published_at",
-                metadata={"k": "/metadata/k"},
+                metadata={"k": "/metadata/k", "list": "/metadata/list"},
             ),
         )
         api_sources.put(tenant_id, namespace, source, use, values={}, kept=())
@@ -186,8 +192,9 @@ class ChannelContract:
             Filters(tags=("b",)),
             Filters(start=MAY, end=MAY),
             Filters(metadata={"k": "v"}),
+            Filters(metadata={"list": "y"}),
         ],
-        ids=["type", "author", "tags", "dates", "metadata"],
+        ids=["type", "author", "tags", "dates", "metadata", "metadata, in a list"],
     )
     def it_applies_the_filters(self, here, channel, tenant_with, filters):
         assert self.documents(here, asking(tenant_with, filters=filters), channel) == ["change"]

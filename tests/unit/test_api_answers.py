@@ -27,7 +27,7 @@ MAPPING = {
     "author": "/who",
     "type": "/type",
     "tags": "/tags",
-    "metadata": {"price": "/price", "deep": "/deep"},
+    "metadata": {"price": "/price", "deep": "/deep", "sizes": "/sizes"},
 }
 VALUES = {"query": "{top_k} tea", "top_k": 3, "namespaces": ["a", "b"], "filters": {"type": "x"}}
 
@@ -217,6 +217,9 @@ class DescribeAnAnswer:
             (Filters(start=datetime(2026, 5, 1, tzinfo=UTC)), True),
             (Filters(end=datetime(2026, 4, 1, tzinfo=UTC)), False),
             (Filters(metadata={"price": 9.5}), True),
+            (Filters(metadata={"price": [9.5]}), False),
+            (Filters(metadata={"sizes": "m"}), True),
+            (Filters(metadata={"sizes": "l"}), False),
             (Filters(metadata={"other": 1}), False),
             (Filters(story_time=5), True),
         ],
@@ -230,6 +233,7 @@ class DescribeAnAnswer:
             "who": "Li",
             "at": "2026-05-01",
             "price": 9.5,
+            "sizes": ["s", "m"],
         }
         assert bool(hits(item, filters=filters).found) is fits
         assert hits(item, filters=filters, applies_filters=True).found
