@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def langchain_tool(tool: KnowledgeTool) -> StructuredTool:
-    """LangChain checks a call against the schema; what is wrong with a search is told to the model as text."""
+    """LangChain hands on what a model sent; the tool checks it, and tells the model as text what is wrong with it."""
     try:
         from langchain_core.tools import StructuredTool
     except ModuleNotFoundError as error:

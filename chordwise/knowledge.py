@@ -9,6 +9,7 @@ from chordwise.asker import listed
 from chordwise.errors import InvalidInput
 from chordwise.options import AskKeywords
 
+_FOR_A_SEARCH: Final = ("top_k", "method", "score_threshold", "rerank")
 _METHODS: Final = ("hybrid", "full_text", "semantic")
 _MOST: Final = 50  # passages that a model may ask for: its context is not endless
 
@@ -17,7 +18,8 @@ class Knowledge:
     """Namespaces with the retrieval settings and filters that hold for every search in them.
 
     ``retrieve`` has ``top_k``, ``method``, ``score_threshold``, ``rerank`` and what else ``retrieve`` of a query may hold;
-    a search may ask for others. ``filters`` are those of a query; a search may add to them, and not change them.
+    a search may ask for another ``top_k``, ``method`` or ``score_threshold``, and have ``rerank`` or not; the rest stays,
+    for it could lead out of the namespaces. ``filters`` are those of a query; a search may add to them, and not change them.
     Raises InvalidInput without a namespace.
     """
 
@@ -42,7 +44,7 @@ class Knowledge:
         """What a search asks the client for. Raises InvalidInput for arguments that are none."""
         if not isinstance(query, str) or not query.strip():
             raise InvalidInput("query must say what is looked for")
-        settings = {**self.retrieve, **_mapping("retrieve", retrieve)}
+        settings = {**self.retrieve, **_for_a_search(_mapping("retrieve", retrieve))}
         top_k, rerank = settings.pop("top_k", None), settings.pop("rerank", None)
         wanted = AskKeywords(
             namespaces=self._chosen(namespaces),
@@ -117,6 +119,15 @@ def _mapping(name: str, value: object) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise InvalidInput(f"{name} must be an object")
     return {str(key): each for key, each in value.items() if each is not None}
+
+
+def _for_a_search(asked: dict[str, Any]) -> dict[str, Any]:
+    """What a search may ask for of ``retrieve``: the options of a channel can name other namespaces. Raises InvalidInput."""
+    if others := [name for name in asked if name not in _FOR_A_SEARCH]:
+        raise InvalidInput(f"retrieve takes no {', '.join(others)} here, only {', '.join(_FOR_A_SEARCH)}")
+    if not isinstance(asked.get("rerank", False), bool):
+        raise InvalidInput("rerank must be true or false")
+    return asked
 
 
 def _narrowed(bound: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:

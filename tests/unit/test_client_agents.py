@@ -112,6 +112,9 @@ class DescribeKnowledge:
             Knowledge(namespaces)
 
 
+_ELSEWHERE = {"faq": {"weight": 1, "options": {"namespaces": ["faq"]}}}
+
+
 class DescribeTheTool:
     def it_is_told_of_in_the_words_of_model_services(self, stub):
         tool = KnowledgeTool("kb", name="look", url=stub.url, api_key=KEY)
@@ -131,6 +134,9 @@ class DescribeTheTool:
             ({"query": "tea", "namespaces": ["faq"]}, "faq cannot be searched here, only kb"),
             ({"query": "tea", "namespaces": 5}, "namespaces must be"),
             ({"query": "tea", "retrieve": [1]}, "retrieve must be an object"),
+            ({"query": "tea", "retrieve": {"channels": _ELSEWHERE}}, "retrieve takes no channels here"),
+            ({"query": "tea", "retrieve": {"top_k": 1, "fusion": {"k": 1}}}, "retrieve takes no fusion here"),
+            ({"query": "tea", "retrieve": {"rerank": {"model": "x"}}}, "rerank must be true or false"),
             ({"query": "tea", "tenant_id": "x"}, "no argument tenant_id"),
         ],
     )
