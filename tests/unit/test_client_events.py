@@ -124,6 +124,11 @@ class DescribeVerifying:
         with pytest.raises(NotGenuine):
             verify_webhook(headers, b"{}", secret_text(b"secret"))
 
+    @pytest.mark.parametrize("secret", ["", "whsec_"])
+    def it_refuses_everything_without_a_secret(self, secret):
+        with pytest.raises(NotGenuine, match="the secret is empty"):
+            verify_webhook(self.signed(b"{}", b""), b"{}", secret)
+
     def it_refuses_another_secret_and_another_body(self):
         headers = self.signed(b"{}", b"secret")
         for body, secret in ((b"{}", secret_text(b"other")), (b"{ }", secret_text(b"secret")), (b"{}", "whsec_*")):
