@@ -87,8 +87,8 @@ class Asker:
 
 
 def listed(namespaces: Iterable[str] | str) -> tuple[str, ...]:
-    """Namespaces as a tuple, each once. Raises InvalidInput if there is none."""
-    names = (namespaces,) if isinstance(namespaces, str) else tuple(dict.fromkeys(namespaces))
+    """Namespaces as a tuple, each once. Raises InvalidInput if there is none, or something that is no name."""
+    names = (namespaces,) if isinstance(namespaces, str) else tuple(namespaces)
     if not names or not all(isinstance(name, str) and name for name in names):
         raise InvalidInput("name at least one namespace")
-    return names
+    return tuple(dict.fromkeys(names))

@@ -134,7 +134,8 @@ def _narrowed(bound: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, A
     """Both, where they do not concern the same; of ``tags``, and of keys of ``metadata``, all; else what is bound."""
     both = {**asked, **bound}
     if "tags" in bound and "tags" in asked:
-        both["tags"] = list(dict.fromkeys([*_tags(bound["tags"]), *_tags(asked["tags"])]))
+        tags = _tags(bound["tags"])
+        both["tags"] = [*tags, *(tag for tag in _tags(asked["tags"]) if tag not in tags)]
     if isinstance(bound.get("metadata"), Mapping) and isinstance(asked.get("metadata"), Mapping):
         both["metadata"] = {**asked["metadata"], **bound["metadata"]}
     return both

@@ -106,7 +106,11 @@ class DescribeKnowledge:
             "tags": ["a", "c"], "metadata": {"unit": "b", "y": 1}, "type": "note", "author": "q",
         }  # fmt: skip
 
-    @pytest.mark.parametrize("namespaces", [[], "", [None], [""]])
+    def it_hands_on_tags_that_are_none_for_the_server_to_refuse(self):
+        wanted = Knowledge("kb", filters={"tags": "a"}).asked("x", None, None, {"tags": ["a", ["b"], {"c": 1}]})
+        assert wanted["filters"] == {"tags": ["a", ["b"], {"c": 1}]}
+
+    @pytest.mark.parametrize("namespaces", [[], "", [None], [""], [["kb"]]])
     def it_is_over_something(self, namespaces):
         with pytest.raises(InvalidInput):
             Knowledge(namespaces)
@@ -133,6 +137,8 @@ class DescribeTheTool:
             ({"query": 5}, "query must say"),
             ({"query": "tea", "namespaces": ["faq"]}, "faq cannot be searched here, only kb"),
             ({"query": "tea", "namespaces": 5}, "namespaces must be"),
+            ({"query": "tea", "namespaces": [["kb"]]}, "name at least one namespace"),
+            ({"query": "tea", "namespaces": [{"name": "kb"}]}, "name at least one namespace"),
             ({"query": "tea", "retrieve": [1]}, "retrieve must be an object"),
             ({"query": "tea", "retrieve": {"channels": _ELSEWHERE}}, "retrieve takes no channels here"),
             ({"query": "tea", "retrieve": {"top_k": 1, "fusion": {"k": 1}}}, "retrieve takes no fusion here"),
