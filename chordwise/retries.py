@@ -14,6 +14,8 @@ from chordwise.transport import Answer, Call, Outcome, Pause, Steps
 
 _FOREIGN = "something answered with HTTP status {}, but not as Chordwise does; is the address right?"
 _TRY_LATER = frozenset({502, 503, 504})
+_KEY = "Idempotency-Key"
+_WHILE_AT_WORK = 10  # a server asks for at most 5 s each time, and lets go of a key that nobody holds after 30 s
 _GRACE_S = 2.0  # an answer that the server held until the deadline is still on its way then
 
 
@@ -22,8 +24,9 @@ class RetryPolicy:
     """How patient to be. Times in seconds.
 
     A refused connection and 429 mean that nothing happened, so any call is repeated. After 502, 503, 504 or a broken
-    connection the server may have acted, so only calls that may run twice are. Once an answer did not come in time, the
-    caller's time is used up and nothing is repeated.
+    connection the server may have acted, so only calls that may run twice are. A 409 with Retry-After, for a call with an
+    Idempotency-Key, means that an earlier attempt is still at work: asked again, the server gives that one's answer. Once
+    an answer did not come in time, the caller's time is used up and nothing is repeated.
     """
 
     retries: int = 4
@@ -34,7 +37,8 @@ class RetryPolicy:
 
     def delay_s(self, call: Call, outcome: Outcome, attempt: int) -> float | None:
         """How long to wait before sending again; None to take the outcome as it is. ``attempt`` counts from 1."""
-        if attempt > self.retries or not _worth_repeating(call, outcome):
+        retries = max(self.retries, _WHILE_AT_WORK) if self.retries and _is_at_work(call, outcome) else self.retries
+        if attempt > retries or not _worth_repeating(call, outcome):
             return None
         backoff = min(self.longest_s, self.first_s * 2.0 ** (attempt - 1)) * (0.5 + self.jitter() / 2)
         asked = retry_after_s(outcome) if isinstance(outcome, Answer) else None
@@ -69,8 +73,16 @@ def _worth_repeating(call: Call, outcome: Outcome) -> bool:
     if isinstance(outcome, Answer):
         if outcome.status in call.expects:
             return False
-        return outcome.status == 429 or (call.safe and outcome.status in _TRY_LATER)
+        refused = outcome.status == 429 or _is_at_work(call, outcome)
+        return refused or (call.safe and outcome.status in _TRY_LATER)
     return not outcome.sent or (call.safe and not outcome.timed_out)
+
+
+def _is_at_work(call: Call, outcome: Outcome) -> bool:
+    """Whether the server says that it has the same request in hands, by its Idempotency-Key."""
+    if not isinstance(outcome, Answer) or outcome.status != 409:
+        return False
+    return _KEY in call.headers and retry_after_s(outcome) is not None
 
 
 def _settled(call: Call, outcome: Outcome) -> Answer:

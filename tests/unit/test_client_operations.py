@@ -19,6 +19,7 @@ BROKEN = NoAnswer(reason="broken", sent=True, timed_out=False, cause=OSError())
 TOO_LATE = NoAnswer(reason="timed out", sent=True, timed_out=True, cause=OSError())
 SAFE = Call(method="GET", path="/x")
 UNSAFE = Call(method="POST", path="/x", safe=False)
+NAMED = Call(method="POST", path="/x", headers={"Idempotency-Key": "1"})
 POLICY = RetryPolicy(retries=3, jitter=lambda: 1.0)
 
 
@@ -106,6 +107,26 @@ class DescribeExchange:
         drive = Drive(said(429, {"detail": "slow down", "code": "rate_limited"}, retry_after="61"))
         with pytest.raises(ProblemError, match=r"slow down \(429 rate_limited, try again in 61 s\)"):
             drive.run(exchange(SAFE, POLICY, clock=drive.clock))
+        assert drive.pauses == []
+
+    def it_waits_for_the_answer_of_its_own_broken_attempt(self):
+        at_work = [said(409, {"code": "idempotency_key_in_use"}, retry_after="5")] * 9
+        drive = Drive(BROKEN, *at_work, said(200, {"fine": True}))
+        assert drive.run(exchange(NAMED, POLICY, clock=drive.clock)).json() == {"fine": True}
+        assert drive.now > 1000 + 45
+
+    @pytest.mark.parametrize(
+        ("call", "conflict", "policy"),
+        [
+            (NAMED, said(409), POLICY),
+            (SAFE, said(409, retry_after="1"), POLICY),
+            (NAMED, said(409, retry_after="1"), RetryPolicy(retries=0)),
+        ],
+    )
+    def it_takes_any_other_conflict_for_an_answer(self, call, conflict, policy):
+        drive = Drive(conflict)
+        with pytest.raises(ProblemError):
+            drive.run(exchange(call, policy, clock=drive.clock))
         assert drive.pauses == []
 
     def it_reads_retry_after_as_a_date(self):
