@@ -108,7 +108,7 @@ class Operations(
                     yield thing
 
         done = yield from self._documents(documents(), options, told, Ingestion())
-        found = find_files(paths).files
+        found = _found(paths, done)
         for lines in (file for file in found if file.is_json_lines):
             done = yield from self._documents(read_documents(lines.path), options, told, done)
         return (yield from self._files([file for file in found if not file.is_json_lines], options, told, done))
@@ -264,6 +264,15 @@ class Operations(
 
     def _get(self, path: str, *, params: Params = ()) -> Steps[Answer]:
         return exchange(Call(method="GET", path=path, params=params), self._policy, clock=self._clock)
+
+
+def _found(paths: Iterable[str | Path], done: Ingestion) -> tuple[FoundFile, ...]:
+    """The files at these paths. An error leaves with the jobs that were accepted before it."""
+    try:
+        return find_files(paths).files
+    except ChordwiseError as error:
+        error.accepted = done.jobs
+        raise
 
 
 def _once() -> dict[str, str]:

@@ -167,6 +167,12 @@ class DescribeChordwise:
         with pytest.raises(UnexpectedAnswer):
             client.jobs()
 
+    def it_says_what_was_accepted_before_a_path_that_is_not_there(self, stub, client, tmp_path):
+        with pytest.raises(InvalidInput, match="no file or folder") as caught:
+            client.ingest([{"document_id": "d", "text": "t"}, tmp_path / "nothing"], namespace="kb")
+        assert [job.job_id for job in caught.value.accepted] == list(stub.jobs)
+        assert len(stub.jobs) == 1
+
     def it_refuses_input_before_sending(self, stub, client, tmp_path):
         with pytest.raises(InvalidInput):
             client.ingest([tmp_path / "nothing"], namespace="kb")
