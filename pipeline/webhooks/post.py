@@ -7,6 +7,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from http.cookiejar import DefaultCookiePolicy
 from types import TracebackType
 from typing import Self
 
@@ -71,8 +72,8 @@ class Poster:
     """Posts to endpoints, many at a time on one event loop. Use it with ``async with``.
 
     The name is looked up once, its address is checked, and that very address is connected to: a name that resolves to
-    an inner address a moment later leads nowhere. Redirects are not followed, proxies not used, bodies of answers not
-    read.
+    an inner address a moment later leads nowhere. Redirects are not followed, proxies not used, no cookie kept, bodies of
+    answers not read.
     """
 
     def __init__(
@@ -87,6 +88,8 @@ class Poster:
             trust_env=False,
             follow_redirects=False,
         )
+        # Nor a cookie: they are filed by address, and one tenant's would go to another's endpoint there.
+        self._http.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         self._resolvers = ThreadPoolExecutor(_RESOLVERS, thread_name_prefix="webhook-names")
 
     async def __aenter__(self) -> Self:

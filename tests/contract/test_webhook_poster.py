@@ -1,0 +1,39 @@
+"""What the sender of webhooks promises, against a receiver on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from pipeline.core.addresses import parse_networks
+from pipeline.webhooks.post import Poster, Reply
+from tests.support.receiver import LOOPBACK, Receiver, receiving
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as made:
+        yield made
+
+
+def posted(*urls: str) -> list[Reply]:
+    """What one sender is answered, one call after the other."""
+
+    async def call() -> list[Reply]:
+        async with Poster(permitted=parse_networks(LOOPBACK)) as poster:
+            return [await poster.post(url, {"webhook-id": "m"}, b"{}") for url in urls]
+
+    return asyncio.run(call())
+
+
+class DescribeThePoster:
+    @pytest.mark.parametrize("cookie", ["session=first; Path=/", "session=first; Path=/; Max-Age=600"])
+    def it_brings_no_endpoint_what_another_has_set(self, receiver, cookie):
+        """Two names at one address are two tenants behind one proxy."""
+        receiver.answer(204, Set_Cookie=cookie)
+        other = receiver.url.replace("127.0.0.1", "localhost")
+        assert other != receiver.url
+        assert [reply.status for reply in posted(receiver.url, other, receiver.url)] == [204] * 3
+        assert [call.headers.get("cookie") for call in receiver.calls] == [None] * 3
