@@ -43,6 +43,7 @@ T = TypeVar("T")
 
 THREADS = 40
 HEAVY_THREADS = 4  # large bodies, verification: they may fill their own threads and nobody else's
+CALLING_THREADS = 8  # somebody else's servers and names: who has slow ones keeps nobody from handing in documents
 PARSER_THREADS = 1  # there is one parser process; a second book waits here, and not in a thread
 QUICK_TIMEOUT_S = 2.0  # for the small look-ups that stand in front of a request
 _LIMIT_S = 0.5  # what stands in front of every request asks Redis for no longer
@@ -78,6 +79,7 @@ class Gateway:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads: CapacityLimiter | None = None
         self._heavy: CapacityLimiter | None = None
+        self._calling: CapacityLimiter | None = None
         self._parsing: CapacityLimiter | None = None
         self._previews: CapacityLimiter | None = None
 
@@ -90,6 +92,11 @@ class Gateway:
         """The same for what may take seconds."""
         self._heavy = self._heavy or CapacityLimiter(HEAVY_THREADS)
         return await to_thread.run_sync(lambda: function(*args, **kwargs), limiter=self._heavy)
+
+    async def run_calling(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """The same for what waits for a server of a tenant's choosing."""
+        self._calling = self._calling or CapacityLimiter(CALLING_THREADS)
+        return await to_thread.run_sync(lambda: function(*args, **kwargs), limiter=self._calling)
 
     async def run_parsing(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """The same for what goes through the parser process. Who waits for his turn takes no thread."""

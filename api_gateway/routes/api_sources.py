@@ -136,7 +136,7 @@ async def test(request: Request, principal: Writer, name: str) -> Response:
         use=gateway.settings,
     )
     stored = await gateway.run(_found, principal, name, gateway)
-    found = await gateway.run_heavy(flow.try_out, principal.tenant_id, stored, query, gateway.resources)
+    found = await gateway.run_calling(flow.try_out, principal.tenant_id, stored, query, gateway.resources)
     return wire.json_response(shapes.tried(found))
 
 

@@ -52,7 +52,7 @@ async def add(request: Request, principal: Writer) -> Response:
     asked = await read_shape(request, principal, shapes.WebhookRequest, limit=_MAX_BODY_BYTES)
     events = list(dict.fromkeys(asked.events)) if asked.events else [event.value for event in DEFAULT_EVENTS]
     try:
-        made, secret = await gateway.run_heavy(flow.add, principal.tenant_id, asked.url, events, gateway.resources)
+        made, secret = await gateway.run_calling(flow.add, principal.tenant_id, asked.url, events, gateway.resources)
     except NotAllowed as error:
         said = str(error)
         raise invalid([{"pointer": "/url", "detail": said}], code=error.code, detail=f"The URL: {said}.") from None

@@ -11,6 +11,7 @@ import httpcore
 
 from pipeline.core.addresses import Network, may_connect
 from pipeline.errors import FetchFailed, FetchRefused, FetchUnavailable
+from pipeline.fetching.names import within
 
 Resolve = Callable[[str, int], Sequence[str]]
 
@@ -49,7 +50,7 @@ class GuardedBackend(httpcore.NetworkBackend):
 
     A name is looked up once for each connection, every address it has must be one that we may connect to, and the
     connection goes to one of those very addresses: what the name stands for a moment later does not matter. The host
-    that is asked for and whose certificate is checked is still the name.
+    that is asked for and whose certificate is checked is still the name. Looking it up takes of the same time.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class GuardedBackend(httpcore.NetworkBackend):
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.NetworkStream:
         """A connection to one of the host's addresses. Raises FetchRefused if one of them is not public."""
-        addresses = self._resolve(host, port)
+        addresses = self._addresses(host, port)
         if not addresses or not all(may_connect(address, permitted=self._permitted) for address in addresses):
             raise FetchRefused(f"{host} is not at a public address")
         for number, address in enumerate(addresses, start=1):
@@ -83,6 +84,12 @@ class GuardedBackend(httpcore.NetworkBackend):
             else:
                 return _BoundedStream(stream, self._deadline)
         raise httpcore.ConnectError(host)
+
+    def _addresses(self, host: str, port: int) -> Sequence[str]:
+        try:
+            return within(lambda: self._resolve(host, port), seconds=self._deadline.left_s())
+        except TimeoutError as error:
+            raise httpcore.ConnectTimeout(f"the name {host} was not looked up in time") from error
 
 
 class _BoundedStream(httpcore.NetworkStream):

@@ -14,6 +14,7 @@ import structlog
 
 from pipeline.core import webhooks as core
 from pipeline.errors import Misconfigured, Unavailable
+from pipeline.fetching.names import within
 from pipeline.flows.resources import Resources
 from pipeline.records import TenantId
 from pipeline.stores.audit import Audit
@@ -24,7 +25,7 @@ from pipeline.stores.rows import as_utc, now
 from pipeline.stores.sealing import Sealer
 from pipeline.stores.webhooks import Webhook, Webhooks
 from pipeline.stores.work import unit_of_work
-from pipeline.webhooks.post import Poster, Reply, checked_url, resolve
+from pipeline.webhooks.post import NotAllowed, Poster, Reply, checked_url, resolve
 
 log = structlog.get_logger(__name__)
 
@@ -35,6 +36,7 @@ _LEASE_S = 60.0  # well above the longest call
 _LOOK_AGAIN_S = 1.0
 _DAY_S = 86_400
 _PRUNED_AT_ONCE = 1000
+_NAME_S = 5.0  # to look up the name of an endpoint while its tenant waits
 _USER_AGENT = "Chordwise-Webhooks/1"
 
 
@@ -47,7 +49,7 @@ def add(tenant_id: TenantId, url: str, events: Sequence[str], use: Resources) ->
 
     Raises NotAllowed for a URL that would not be called, and TooMany.
     """
-    resolve(checked_url(url), permitted=use.settings.webhook_allow_private)
+    _require_address(url, use)
     webhook_id, secret = str(uuid.uuid4()), secrets.token_bytes(core.SECRET_BYTES)
     sealed = Sealer(use.settings.secret_key).seal(secret, belongs_to=_row(tenant_id, webhook_id))
     with unit_of_work(use.mysql) as work:
@@ -60,6 +62,14 @@ def add(tenant_id: TenantId, url: str, events: Sequence[str], use: Resources) ->
     assert made is not None
     log.info("webhook_added", tenant_id=tenant_id, webhook_id=webhook_id)
     return made, core.secret_text(secret)
+
+
+def _require_address(url: str, use: Resources) -> None:
+    found = checked_url(url)
+    try:
+        within(lambda: resolve(found, permitted=use.settings.webhook_allow_private), seconds=_NAME_S)
+    except TimeoutError:
+        raise NotAllowed("unresolvable_host", f"the host {found.host} was not found within {_NAME_S:g} s") from None
 
 
 def rotate(tenant_id: TenantId, webhook_id: str, use: Resources, *, overlap_s: float) -> tuple[Webhook, str] | None:

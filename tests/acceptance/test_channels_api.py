@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -200,6 +201,22 @@ class DescribeApiSources:
         put(client, "crm", f"{api.url}/orders", timeout_ms=500)
         tried = client.post("/v1/api-sources/crm/test", json={"query_text": "x", "namespaces": ["kb"]})
         assert (tried.status_code, tried.json()["ok"], tried.json()["code"]) == (200, False, code)
+
+    def it_keeps_nobody_from_handing_in_documents_while_it_waits(self, client, namespace, api):
+        api.answers["/orders"] = slowly(3.0, ORDERS)
+        put(client, "crm", f"{api.url}/orders", timeout_ms=4000)
+        trial = {"query_text": "x", "namespaces": ["kb"]}
+        with ThreadPoolExecutor(6) as pool:
+            trials = [pool.submit(client.post, "/v1/api-sources/crm/test", json=trial) for _ in range(6)]
+            ends = time.monotonic() + 2
+            while len(api.asked) < 6 and time.monotonic() < ends:
+                time.sleep(0.02)
+            began = time.monotonic()
+            sent = client.post("/v1/documents", json={"namespace": namespace, "documents": [document("a", "text")]})
+            took_s = time.monotonic() - began
+            assert all(each.result().json()["ok"] for each in trials)
+        assert (sent.status_code, len(api.asked)) == (202, 6)
+        assert took_s < 1.5
 
 
 class DescribeQueriesToApis:

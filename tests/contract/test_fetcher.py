@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from ipaddress import ip_network
@@ -192,6 +193,21 @@ class DescribeLimits:
         with pytest.raises(FetchUnavailable):
             fetcher(timeout_s=0.6).fetch(web.url())
         assert time.monotonic() - began < 1.5
+
+    def it_gives_up_at_its_deadline_on_a_name_that_is_not_looked_up(self):
+        asked, released = [], threading.Event()
+
+        def hanging(host, port):
+            asked.append(host)
+            released.wait(5)
+            return ["127.0.0.1"]
+
+        began = time.monotonic()
+        with pytest.raises(FetchUnavailable, match=r"within 0\.4 s"):
+            fetcher(timeout_s=0.4, resolve=hanging).fetch("http://slow.example/")
+        assert time.monotonic() - began < 1.0
+        assert asked == ["slow.example"]
+        released.set()
 
     def it_counts_redirects_into_its_time(self, web):
         web.pages |= {f"/{number}": slow(0.3, redirect(f"/{number + 1}")) for number in range(5)}

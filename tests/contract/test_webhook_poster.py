@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from pipeline.core.addresses import parse_networks
-from pipeline.webhooks.post import Poster, Reply
+from pipeline.flows import webhooks
+from pipeline.flows.resources import Resources
+from pipeline.records import TenantId
+from pipeline.settings import load
+from pipeline.webhooks.post import NotAllowed, Poster, Reply
 from tests.support.receiver import LOOPBACK, Receiver, receiving
 
 
@@ -37,3 +44,16 @@ class DescribeThePoster:
         assert other != receiver.url
         assert [reply.status for reply in posted(receiver.url, other, receiver.url)] == [204] * 3
         assert [call.headers.get("cookie") for call in receiver.calls] == [None] * 3
+
+
+class DescribeANewEndpoint:
+    def it_is_refused_if_its_name_is_not_found_in_time(self, monkeypatch):
+        released = threading.Event()
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: released.wait(5) and [])
+        monkeypatch.setattr(webhooks, "_NAME_S", 0.2)
+        began = time.monotonic()
+        with pytest.raises(NotAllowed, match=r"slow\.example was not found within 0\.2 s") as refused:
+            webhooks.add(TenantId("acme"), "https://slow.example/hook", ["job.failed"], Resources(load()))
+        assert time.monotonic() - began < 1
+        assert refused.value.code == "unresolvable_host"
+        released.set()
