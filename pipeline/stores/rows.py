@@ -10,6 +10,8 @@ from typing import Any
 from pymysql.cursors import RE_INSERT_VALUES
 from sqlalchemy import Connection
 
+_FIRST, _LAST = datetime.min, datetime.max.replace(microsecond=0)  # a column without fractions would round up
+
 
 def now() -> datetime:
     """The present in UTC without a zone, as DATETIME columns hold it."""
@@ -22,10 +24,14 @@ def as_utc(moment: datetime | None) -> datetime | None:
 
 
 def to_naive(moment: datetime | None) -> datetime | None:
-    """A moment as a DATETIME column holds it; one without a zone is taken as UTC."""
+    """A moment as a DATETIME column holds it; one without a zone is taken as UTC. One that UTC would put before the year
+    1 or after 9999, such as the first of January of the year 1 at +14:00, is the first or the last second there is."""
     if moment is None or moment.tzinfo is None:
         return moment
-    return moment.astimezone(UTC).replace(tzinfo=None)
+    try:
+        return moment.astimezone(UTC).replace(tzinfo=None)
+    except OverflowError:
+        return _FIRST if moment.year == 1 else _LAST
 
 
 def to_json(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 import uuid
@@ -99,6 +100,15 @@ class DescribeTheAudit:
         tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
         assert client.get("/v1/audit", params={"since": tomorrow}).json()["data"] == []
         assert client.get("/v1/audit", params={"until": tomorrow, "limit": 200}).json()["data"] == whole
+
+    def it_takes_moments_that_utc_has_no_year_for(self, client):
+        first, last = "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"
+        whole = client.get("/v1/audit", params={"limit": 200}).json()["data"]
+        assert [row["action"] for row in whole] == ["key_issue"]
+        assert client.get("/v1/audit", params={"since": first, "until": last, "limit": 200}).json()["data"] == whole
+        for moment, shown in ((last, whole), (first, [])):
+            cursor = base64.urlsafe_b64encode(json.dumps(["audit", moment, "0"]).encode()).rstrip(b"=").decode()
+            assert client.get("/v1/audit", params={"cursor": cursor, "limit": 200}).json()["data"] == shown
 
     def it_is_for_the_tenants_own_admins(self, tenant_and_client, namespace, use):
         tenant_id, client = tenant_and_client
