@@ -6,6 +6,7 @@ import re
 
 from playwright.sync_api import Page, expect
 
+from tests.conftest import gateway, make_tenant
 from tests.support.console import MANUAL, OTHERS, fail_one, hand_in
 
 
@@ -49,6 +50,37 @@ class DescribeTheMainJob:
         page.get_by_role("button", name="Sign out").click()
         expect(page.get_by_label("API key")).to_be_visible()
         assert page.evaluate("sessionStorage.length") == 0
+
+
+class DescribeSigningOut:
+    def it_leaves_nothing_to_whoever_signs_in_next(self, console, use):
+        made = console()
+        hand_in(made.client, MANUAL)
+        tenant, key = make_tenant(use)
+        with gateway(key) as client:
+            hand_in(client, MANUAL)
+        page = made.page
+        page.goto(made.url)
+        page.get_by_label("API key").fill(made.key)
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_label("Question").fill("how do I reset the router?")
+        page.keyboard.press("Enter")
+        expect(page.locator(".side-result .hit").first).to_contain_text("reset button")
+        page.get_by_role("link", name="Traces").click()
+        page.get_by_role("link", name="Playground").click()
+        expect(page.get_by_label("Question")).to_have_value("how do I reset the router?")
+
+        page.get_by_role("button", name="Sign out").click()
+        asked: list[str] = []
+        page.on("request", lambda sent: asked.append(sent.url))
+        page.get_by_label("API key").fill(key)
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.locator(".tenant")).to_contain_text(tenant)
+        expect(page.get_by_label("Question")).to_have_value("")
+        expect(page.locator(".side-result")).to_have_count(0)
+        page.get_by_role("link", name="Traces").click()
+        expect(page.get_by_text("Nothing has been asked yet")).to_be_visible()
+        assert [url for url in asked if url.endswith("/v1/rag/debug")] == []
 
 
 class DescribeJobs:

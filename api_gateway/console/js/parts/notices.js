@@ -1,9 +1,11 @@
 // Short messages about what was just done, spoken by screen readers too.
 import { html, useEffect } from "../html.js";
+import { session } from "../session.js";
 import { createStore, useStore } from "../store.js";
 
 const notice = createStore(null);
 const SHOWN_MS = 6000;
+session.subscribe((who) => { if (!who) notice.set(null); }); // it may name a document
 
 /** Say that something was done. */
 export const announce = (text) => notice.set({ text, at: Date.now() });

@@ -5,21 +5,27 @@ import { useLoad } from "../load.js";
 import { Check, Choice, Text, useNamespaces } from "../parts/fields.js";
 import { Empty, Loaded, Problem } from "../parts/states.js";
 import { link } from "../router.js";
+import { session } from "../session.js";
 import { Heading } from "../shell.js";
 import { t } from "../words.js";
 import { Side } from "./side.js";
 
 const AS_PROFILE = { profile: "default", method: "", fusion: "", rerank: "", decay: "" };
 
-// Kept while one looks at something else in the same tab; in memory only.
-const kept = { text: "", chosen: null, topK: "5", two: true, sides: [{ ...AS_PROFILE }, { ...AS_PROFILE, method: "semantic" }], asked: null };
+const fresh = () => ({
+  text: "", chosen: null, topK: "5", two: true, sides: [{ ...AS_PROFILE }, { ...AS_PROFILE, method: "semantic" }], asked: null,
+});
+
+// Kept while one looks at something else in the same tab; in memory only, and for nobody who signs in after.
+let kept = fresh();
+session.subscribe((who) => { if (!who) kept = fresh(); });
 
 export function Playground() {
   const namespaces = useNamespaces();
   const profiles = useLoad((signal) => get("v1/profiles", { signal }).then((page) => page.data), []);
   const [state, setState] = useState(kept);
   const [results, setResults] = useState([null, null]);
-  useEffect(() => { Object.assign(kept, state); }, [state]);
+  useEffect(() => { if (session.get()) kept = state; }, [state]);
 
   const set = (change) => setState((before) => ({ ...before, ...change }));
   const chosen = state.chosen ?? (namespaces.data ?? []).map((each) => each.namespace).slice(0, 8);
