@@ -36,7 +36,7 @@ Id = Annotated[str, Path(description="The tenant, as it stands in its keys.")]
     summary="Make a tenant",
 )
 async def make(request: Request) -> Response:
-    """An id that is taken is a 409. One that was erased may be taken anew."""
+    """An id that is taken is a 409. One that was erased may be taken anew, once nothing of it is left."""
     gateway = gateway_of(request)
     asked = await _read(request, shapes.TenantRequest)
     tenant_id = TenantId(asked.tenant_id)
@@ -105,7 +105,7 @@ async def disable(request: Request, tenant_id: Id) -> Response:
     summary="Let a tenant in again",
 )
 async def enable(request: Request, tenant_id: Id) -> Response:
-    """Keys that were revoked or have expired meanwhile stay so."""
+    """Keys that were revoked or have expired meanwhile stay so. A tenant that is being erased stays shut out."""
     return await _admit(request, tenant_id, admitted=True)
 
 

@@ -95,8 +95,10 @@ def _close(tenant_id: TenantId, namespace: Namespace, use: Resources, *, documen
 def erase_tenant(tenant_id: TenantId, use: Resources) -> TenantErased | None:
     """Erase a tenant from every store; None if there never was one.
 
-    The order to do so is written first: if this ends anywhere, the reconciler goes on, and asking again does too. The
-    tenant's keys end with the first step; a worker that is under way can write no more once the ledger is gone.
+    The order to do so is written first, and with it the tenant is shut out: if this ends anywhere, the reconciler goes
+    on, and asking again does too. The tenant's keys go with the first step; a worker that is under way can write no more
+    once the ledger is gone. The tenant's own row goes last, after every other store: until then nobody can take its id
+    and find there what it has left.
     """
     with unit_of_work(use.mysql) as work:
         if not erasure.is_known(work.connection, tenant_id):
@@ -120,13 +122,14 @@ def finish_erasures(use: Resources) -> int:
 
 def _erase(tenant_id: TenantId, use: Resources, *, settled: bool) -> TenantErased:
     with unit_of_work(use.mysql) as work:
-        tables = erasure.mysql_tables(work.connection)
+        *tables, tenants = erasure.mysql_tables(work.connection)
     for table in tables:
         _step(tenant_id, f"mysql.{table}", partial(erasure.erase_from_mysql, use.mysql, tenant_id, table), use)
     drop_indexes(tenant_id, use)
     for table in erasure.postgres_tables(use.postgres):
         _step(tenant_id, f"postgres.{table}", partial(erasure.erase_from_postgres, use.postgres, tenant_id, table), use)
     _step(tenant_id, "redis.keys", partial(erasure.erase_from_redis, use.redis, tenant_id), use)
+    _step(tenant_id, f"mysql.{tenants}", partial(erasure.erase_from_mysql, use.mysql, tenant_id, tenants), use)
     remaining = erasure.left_over(use.mysql, use.postgres, use.redis, tenant_id)
     with unit_of_work(use.mysql) as work:
         erased = erasure.note_erased(work.connection, tenant_id, {}, settled=settled and not remaining)

@@ -35,7 +35,7 @@ class Erasure:
 
 
 def mysql_tables(connection: Connection) -> list[str]:
-    """Tables with tenants in them, in the order in which they are emptied."""
+    """Tables with tenants in them, in the order in which they are emptied; the last is that of the tenants themselves."""
     found = set(connection.execute(_MYSQL_TABLES).scalars()) - set(_KEPT)
     middle = sorted(found - set(_FIRST) - set(_LAST))
     return [*(name for name in _FIRST if name in found), *middle, *(name for name in _LAST if name in found)]
@@ -113,7 +113,11 @@ def is_known(connection: Connection, tenant_id: TenantId) -> bool:
 
 
 def request_erasure(connection: Connection, tenant_id: TenantId) -> None:
-    """Note that everything the tenant has up to now is to go; what was erased before is still known."""
+    """Note that everything the tenant has up to now is to go, and shut it out; what was erased before is still known."""
+    connection.execute(
+        text("UPDATE tenants SET disabled_at = COALESCE(disabled_at, :now) WHERE tenant_id = :tenant"),
+        {"tenant": tenant_id, "now": now()},
+    )
     connection.execute(
         text(
             "INSERT INTO erasures (tenant_id, requested_at, erased) VALUES (:tenant, :now, '{}')"

@@ -93,11 +93,14 @@ class Tenants:
         return None if row is None else _tenant(row)
 
     def admit(self, admitted: bool) -> bool:
-        """Let the tenant's keys work, or none of them. False if it was so already, or there is no such tenant."""
+        """Let the tenant's keys work, or none of them. False if it was so already, or there is no such tenant; one that
+        is being erased stays shut out."""
         changed = self._connection.execute(
             text(
                 "UPDATE tenants SET disabled_at = :then WHERE tenant_id = :tenant"
                 f" AND disabled_at IS {'NOT ' if admitted else ''}NULL"
+                " AND NOT EXISTS (SELECT 1 FROM erasures e WHERE e.tenant_id = tenants.tenant_id"
+                " AND e.settled_at IS NULL AND e.requested_at >= tenants.created_at)"
             ),
             {"tenant": self._tenant_id, "then": None if admitted else now()},
         )

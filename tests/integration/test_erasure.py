@@ -121,6 +121,32 @@ class DescribeATenant:
         assert finish_erasures(use) >= 1
         assert erasure.left_over(use.mysql, use.postgres, use.redis, corner.tenant) == {}
 
+    def it_keeps_its_id_and_is_shut_out_until_nothing_is_left(self, corner, neighbour, use, monkeypatch):
+        def gone(*_):
+            raise StoreUnavailable("Redis: gone")
+
+        def tenants(work) -> Tenants:
+            return Tenants(work.connection, corner.tenant)
+
+        use.redis.set(f"{corner.tenant}:query:1", "x", ex=60)
+        with monkeypatch.context() as patched:
+            patched.setattr(erasure, "erase_from_redis", gone)
+            with pytest.raises(StoreUnavailable):
+                erase_tenant(corner.tenant, use)
+        with unit_of_work(use.mysql) as work:
+            assert not tenants(work).create("somebody else")
+            key = tenants(work).issue_key("late")
+            assert not tenants(work).admit(True)
+            assert tenants(work).principal(key) is None
+        assert finish_erasures(use) >= 1
+        assert erasure.left_over(use.mysql, use.postgres, use.redis, corner.tenant) == {}
+        with unit_of_work(use.mysql) as work:
+            assert tenants(work).create("somebody else")
+            key = tenants(work).issue_key("new")
+            assert tenants(work).principal(key) is not None
+            assert tenants(work).admit(False)
+            assert tenants(work).admit(True)
+
     def it_leaves_a_tenant_alone_that_was_made_anew(self, corner, neighbour, use):
         erase_tenant(corner.tenant, use)
         with unit_of_work(use.mysql) as work:
