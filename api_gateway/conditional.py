@@ -13,6 +13,7 @@ import hashlib
 import re
 import uuid
 from typing import Final
+from urllib.parse import unquote_plus
 
 import redis.asyncio
 import structlog
@@ -37,6 +38,7 @@ _WAIT_S: Final = 5.0  # for one's turn
 _LOOK_AGAIN_S: Final = 0.02
 _PRIVATE: Final = ((b"cache-control", b"private, no-cache"), (b"vary", b"Authorization"))
 _TURN = "conditional_turn"
+_NOT_OF_THE_LOOK: Final = (b"if-", b"content-", b"prefer")  # beginnings of headers that are about the write
 _TAG = re.compile(r'(?:W/)?"[\x21\x23-\x7e]*"')
 
 _GIVE_BACK = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
@@ -130,24 +132,50 @@ def _is_single(request: Request) -> bool:
 
 
 async def _present_state(request: Request) -> Captured | None:
-    """What a GET at this address answers to this caller now; None if there is nothing."""
-
-    async def nothing() -> Message:
-        return {"type": "http.request", "body": b"", "more_body": False}
+    """What a GET at this address answers to this caller now, without waiting; None if there is nothing."""
 
     async def nowhere(_: Message) -> None:
         raise RuntimeError("the state of a resource is no plain answer")
 
-    headers = [(name, value) for name, value in request.scope["headers"] if not name.startswith((b"if-", b"content-"))]
-    scope = {**request.scope, "method": "GET", "headers": headers, "state": dict(request.scope.get("state", {}))}
+    headers = [(name, value) for name, value in request.scope["headers"] if not name.startswith(_NOT_OF_THE_LOOK)]
+    scope = {
+        **request.scope,
+        "method": "GET",
+        "headers": headers,
+        "query_string": _without_wait(request.scope.get("query_string", b"")),
+        "state": dict(request.scope.get("state", {})),
+    }
     for name in ("route", "endpoint", "path_params", "fastapi"):
         scope.pop(name, None)
     capture = Capture(nowhere, limit=1 << 62)
-    await request.app.router(scope, nothing, capture)
+    await request.app.router(scope, _nothing_to_say(), capture)
     answer = capture.answer
     if answer is None or answer.status not in (200, 404):
         raise PreconditionFailed("the present state cannot be read with this key, so nothing can be compared with it")
     return answer if answer.status == 200 else None
+
+
+def _without_wait(query_string: bytes) -> bytes:
+    """The parameters but for ``wait``: what a writer waits for comes after the look."""
+    kept = [
+        each for each in query_string.split(b"&") if unquote_plus(each.partition(b"=")[0].decode("latin-1")) != "wait"
+    ]
+    return b"&".join(kept)
+
+
+def _nothing_to_say() -> Receive:
+    """The ``receive`` of a client that sends an empty body and stays. It has to sleep from then on: whoever watches for
+    the client's going away asks again and again, and an answer at once would keep the event loop from all else."""
+    said = False
+
+    async def receive() -> Message:
+        nonlocal said
+        if said:
+            await asyncio.Event().wait()
+        said = True
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    return receive
 
 
 class Turn:
