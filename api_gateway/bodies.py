@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -15,6 +14,7 @@ from starlette.requests import Request
 from starlette.types import Message, Receive
 
 from api_gateway.problems import MOST_ERRORS, Problem, invalid, pointer
+from pipeline.core import lenient_json
 
 _SILENCE_S = 30.0  # a sender that says nothing for so long is let go
 
@@ -147,16 +147,12 @@ def _with_surrogates(body: bytes, refusal: orjson.JSONDecodeError) -> Any:
     # orjson takes no lone surrogate; the standard library does, and is only asked when there may be one.
     if r"\ud" in text or r"\uD" in text:
         try:
-            return json.loads(text, parse_constant=_refuse_constant)
+            return lenient_json.loads(text)
         except (ValueError, RecursionError):
             pass
     place = f"line {refusal.lineno} column {refusal.colno}"
     detail = f"The body is not JSON: {refusal.msg}, at {place}." if body.strip() else "The body is empty."
     raise Problem(400, "invalid_json", detail) from None
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _flaw(text: str) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from datetime import UTC, datetime
@@ -110,7 +109,7 @@ def _metadata(value: dict[str, Any]) -> dict[str, Any]:
     try:
         size = len(orjson.dumps(value))
     except orjson.JSONEncodeError:
-        size = len(json.dumps(value, ensure_ascii=False).encode())
+        raise ValueError("must hold no integer beyond 64 bits and no text that is not UTF-8") from None
     if size > MAX_METADATA_BYTES:
         raise ValueError(f"has more than {MAX_METADATA_BYTES} bytes as JSON")
     return value

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, text
 
 from pipeline.records import Chunk, ChunkId, Chunking, Generation, Segment, TenantId
-from pipeline.stores.rows import as_utc, insert_many, now, slices, to_json, to_naive
+from pipeline.stores.rows import as_utc, insert_many, metadata_of, now, slices, to_json, to_naive
 
 _GENERATIONS_AT_ONCE = 200
 
@@ -198,7 +198,7 @@ def _stored(row: Mapping[Any, Any]) -> StoredChunk:
         tags=tuple(json.loads(row["tags"])),
         published_at=as_utc(row["published_at"]),
         story_time=row["story_time"],
-        metadata=json.loads(row["metadata"]),
+        metadata=metadata_of(row["metadata"]),
         source_uri=row["source_uri"],
         updated_at=as_utc(row["updated_at"]),
         chunk_type=row["chunk_type"],

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, text
 
 from pipeline.core.recipe import recipe
 from pipeline.records import Chunking, DocumentFields, DocumentId, Generation, JobId, Namespace, Scope, TenantId, Upload
-from pipeline.stores.rows import as_utc, insert_many, now, placeholders, slices, to_json, to_naive
+from pipeline.stores.rows import as_utc, insert_many, metadata_of, now, placeholders, slices, to_json, to_naive
 
 _ROWS_PER_STATEMENT = 1000
 _NO_INGREDIENTS = {"generation", "fields", "body"}  # of a recipe; the bytes go in apart, and of the fields the title
@@ -341,5 +341,5 @@ def fields_of(row: Mapping[Any, Any]) -> DocumentFields:
         tags=tuple(json.loads(row["tags"])),
         published_at=as_utc(row["published_at"]),
         story_time=row["story_time"],
-        metadata=json.loads(row["metadata"]),
+        metadata=metadata_of(row["metadata"]),
     )

@@ -25,7 +25,7 @@ from pipeline.records import (
 )
 from pipeline.stores.chunks import segment_of
 from pipeline.stores.engines import mysql_errors, postgres_errors
-from pipeline.stores.rows import as_utc
+from pipeline.stores.rows import as_utc, metadata_of
 
 _HEAD = 4  # bytes before the numbers of a halfvec as PostgreSQL sends it
 
@@ -100,7 +100,7 @@ class Exports:
                     tags=tuple(json.loads(row.tags)),
                     published_at=as_utc(row.published_at),
                     story_time=row.story_time,
-                    metadata=json.loads(row.metadata),
+                    metadata=metadata_of(row.metadata),
                 ),
                 source_uri=row.source_uri,
                 media_type=row.media_type,

@@ -23,7 +23,7 @@ from pipeline.records import (
     parent_ordinal,
 )
 from pipeline.stores.chunks import segment_of
-from pipeline.stores.rows import as_utc, now
+from pipeline.stores.rows import as_utc, metadata_of, now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +130,7 @@ def _owned(tenant_id: TenantId, row: Mapping[Any, Any], **others: Any) -> OwnedC
             tags=tuple(json.loads(row["tags"])),
             published_at=as_utc(row["published_at"]),
             story_time=row["story_time"],
-            metadata=json.loads(row["metadata"]),
+            metadata=metadata_of(row["metadata"]),
         ),
         source_uri=row["source_uri"],
         chunking=Chunking(**json.loads(row["chunking"])),

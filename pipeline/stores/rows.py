@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import orjson
 from pymysql.cursors import RE_INSERT_VALUES
 from sqlalchemy import Connection
 
@@ -37,6 +38,13 @@ def to_naive(moment: datetime | None) -> datetime | None:
 def to_json(value: Any) -> str:
     """JSON as the MySQL stores write it."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def metadata_of(column: str) -> dict[str, Any]:
+    """What a metadata column holds. An integer beyond 64 bits, which was once taken in, is read as a float: no answer
+    could be written with it."""
+    found: dict[str, Any] = orjson.loads(column)
+    return found
 
 
 def insert_many(connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:

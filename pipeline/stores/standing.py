@@ -8,7 +8,7 @@ from sqlalchemy import Connection, text
 
 from pipeline.core.why_not import Standing
 from pipeline.records import ChunkId, DocumentFields, TenantId
-from pipeline.stores.rows import as_utc
+from pipeline.stores.rows import as_utc, metadata_of
 
 
 def standing_of(connection: Connection, tenant_id: TenantId, chunk_id: ChunkId) -> Standing | None:
@@ -23,7 +23,7 @@ def standing_of(connection: Connection, tenant_id: TenantId, chunk_id: ChunkId) 
         tags=tuple(json.loads(row["tags"])),
         published_at=as_utc(row["published_at"]),
         story_time=row["story_time"],
-        metadata=json.loads(row["metadata"]),
+        metadata=metadata_of(row["metadata"]),
     )
     return Standing(
         namespace=row["namespace"],

@@ -133,6 +133,16 @@ class DescribeBadFiles:
             "/file/3/3/text": "invalid_document",
         }
 
+    def it_can_show_a_number_that_is_too_large_for_an_integer(self, client, namespace):
+        lines = b'{"id": "l1", "text": "A pump.", "order": 123456789012345678901234567890}\n{"id": "l2", "text": 1e999}'
+        files = [("file", ("lines.jsonl", lines, None))]
+        job = ended(client, client.post("/v1/files", files=files, data={"namespace": namespace}))
+        assert [(error["pointer"], error["code"]) for error in job["errors"]] == [("/file/0/2", "malformed_document")]
+        [listed] = client.get("/v1/documents", params={"namespace": namespace}).json()["data"]
+        assert listed["metadata"] == {"order": 123456789012345678901234567890.0}
+        answer = client.post("/v1/rag/query", json={"query_text": "pump", "namespaces": [namespace]}).json()
+        assert [chunk["document_id"] for chunk in answer["chunks"]] == ["l1"]
+
     @pytest.mark.parametrize(
         ("data", "pointer"),
         [

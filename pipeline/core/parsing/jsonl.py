@@ -6,8 +6,9 @@ import codecs
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
+from pipeline.core import lenient_json
 from pipeline.core.parsing.encodings import decode
 from pipeline.core.parsing.utf16 import unmarked_utf16
 from pipeline.errors import MalformedDocument
@@ -41,7 +42,7 @@ def split_jsonl(body: bytes) -> Iterator[JsonLine]:
 
 def _parsed(line: bytes, number: int) -> dict[str, Any] | MalformedDocument:
     try:
-        value = json.loads(line.decode("utf-8"), parse_constant=_refuse)
+        value = lenient_json.loads(line.decode("utf-8"))
     except UnicodeDecodeError:
         return MalformedDocument(f"line {number} is not UTF-8")
     except json.JSONDecodeError as error:
@@ -54,7 +55,3 @@ def _parsed(line: bytes, number: int) -> dict[str, Any] | MalformedDocument:
     if not isinstance(value, dict):
         return MalformedDocument(f"line {number} is not a JSON object")
     return value
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(constant)

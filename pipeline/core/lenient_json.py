@@ -1,0 +1,37 @@
+"""JSON with the numbers that the fast parser takes, and with the strings that it does not."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, Final, NoReturn
+
+_LONGEST_INT64: Final = 20  # characters of -(2**63) and of 2**64 - 1
+_LEAST, _BEYOND = -(2**63), 2**64
+
+
+def loads(text: str) -> Any:
+    """The value of JSON in which there may be lone surrogates, with its numbers read as orjson reads them, so that
+    what is taken in can be written out again: an integer beyond 64 bits becomes a float.
+
+    Raises json.JSONDecodeError; another ValueError for NaN, Infinity and a number that no float can hold; and
+    RecursionError.
+    """
+    return json.loads(text, parse_constant=_refuse, parse_int=_integer, parse_float=_finite)
+
+
+def _integer(digits: str) -> int | float:
+    if len(digits) <= _LONGEST_INT64 and _LEAST <= (value := int(digits)) < _BEYOND:
+        return value
+    return _finite(digits)
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise ValueError("a number is too large")
+    return value
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
