@@ -72,13 +72,11 @@ class Profiles:
     def remove(self, name: str) -> bool:
         """Forget every stored version; a built-in profile is as it was built in again. False if there was none."""
         values = {"tenant": self._tenant_id, "name": name}
-        self._connection.execute(text("DELETE FROM profiles WHERE tenant_id = :tenant AND name = :name"), values)
-        gone = self._connection.execute(
-            text("DELETE FROM profile_heads WHERE tenant_id = :tenant AND name = :name"), values
-        )
-        if gone.rowcount:
+        # A head without versions, or versions that nobody got yet, are a profile too.
+        gone = sum(self._connection.execute(statement, values).rowcount for statement in (_DROP_VERSIONS, _DROP_HEAD))
+        if gone:
             self._note("profile_remove", name)
-        return bool(gone.rowcount)
+        return bool(gone)
 
     def _note(self, action: str, name: str, **detail: Any) -> None:
         Audit(self._connection, self._tenant_id).wrote(action, ids=[name], **detail)
@@ -138,6 +136,7 @@ _ADD = text(
 _HEAD = text("SELECT active_version FROM profile_heads WHERE tenant_id = :tenant AND name = :name FOR UPDATE")
 _NEW_HEAD = text(
     "INSERT INTO profile_heads (tenant_id, name, active_version, updated_at) VALUES (:tenant, :name, :first, :now)"
+    " ON DUPLICATE KEY UPDATE name = VALUES(name)"  # somebody else's, since we looked: it stays as it is
 )
 _ACTIVATE = text(
     "UPDATE profile_heads SET previous_version = IF(active_version = :version, previous_version, active_version),"
@@ -148,6 +147,8 @@ _TRY = text(
     "UPDATE profile_heads SET trial_version = :version, trial_share = :share, updated_at = :now"
     " WHERE tenant_id = :tenant AND name = :name"
 )
+_DROP_VERSIONS = text("DELETE FROM profiles WHERE tenant_id = :tenant AND name = :name")
+_DROP_HEAD = text("DELETE FROM profile_heads WHERE tenant_id = :tenant AND name = :name")
 _EXPERIMENTS = text("SELECT experiment_id, config, active FROM experiments WHERE tenant_id = :tenant")
 _PUT_EXPERIMENT = text(
     "INSERT INTO experiments (tenant_id, experiment_id, config, active, created_at, updated_at)"

@@ -69,6 +69,12 @@ class DescribeAProfile:
         assert client.delete("/v1/profiles/default").status_code == 204
         assert len(asked(client, corpus)["chunks"]) == 6
 
+    def it_can_be_removed_before_anybody_got_it(self, client):
+        client.put("/v1/profiles/draft", json={"config": {"top_k": 2}, "share": 0})
+        assert client.delete("/v1/profiles/draft").status_code == 204
+        assert client.get("/v1/profiles/draft/versions").status_code == 404
+        assert client.delete("/v1/profiles/draft").status_code == 404
+
     def it_lists_what_is_built_in(self, client):
         names = {each["name"] for each in client.get("/v1/profiles").json()["data"]}
         assert {"default", "medical_examples", "novel", "support", "knowledge"} <= names
