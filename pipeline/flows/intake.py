@@ -83,8 +83,12 @@ def accept(
         documents = Documents(work.connection, batch.tenant_id)
         uploads = [entry for entry in batch.entries if isinstance(entry, Upload)]
         ids = [upload.document_id for upload in uploads]
-        there = documents.existing(batch.namespace, ids) if batch.on_conflict != "replace" else set()
-        numbered = documents.number(batch.namespace, [document_id for document_id in ids if document_id not in there])
+        only_new = batch.on_conflict != "replace"
+        known = documents.existing(batch.namespace, ids) if only_new else set()
+        numbered = documents.number(
+            batch.namespace, [document_id for document_id in ids if document_id not in known], only_new=only_new
+        )
+        there = set(ids) - numbered.keys()  # with those that somebody brought while this waited for their rows
         last = {e.document_id: place for place, e in enumerate(batch.entries) if isinstance(e, Upload)}
         items = [_item(ordinal, entry, there, numbered, last, batch) for ordinal, entry in enumerate(batch.entries)]
         taken = [

@@ -60,11 +60,14 @@ class Documents:
         self._connection = connection
         self._tenant_id = tenant_id
 
-    def number(self, namespace: Namespace, document_ids: Iterable[DocumentId]) -> dict[DocumentId, Generation]:
+    def number(
+        self, namespace: Namespace, document_ids: Iterable[DocumentId], *, only_new: bool = False
+    ) -> dict[DocumentId, Generation]:
         """Give each document its next generation number; documents and the namespace are made where missing.
 
         The rows stay locked until the transaction ends, so two uploads of one document get two numbers in the order
-        in which they are accepted. Ids are taken in sorted order: two batches cannot wait for each other.
+        in which they are accepted. Ids are taken in sorted order: two batches cannot wait for each other. With
+        ``only_new``, a document that turns out to be there once its row is locked gets none and is not in the answer.
         """
         moment = now()
         scope = Scope(tenant_id=self._tenant_id, namespace=namespace)
@@ -82,16 +85,20 @@ class Documents:
         )
         numbered: dict[DocumentId, Generation] = {}
         for ids in slices(ordered, _ROWS_PER_STATEMENT):
-            rows = self._connection.execute(
-                _NUMBERS, {"tenant": self._tenant_id, "namespace": namespace, "ids": list(ids)}
-            )
-            for document_id, latest, _ in rows:
+            values = {"tenant": self._tenant_id, "namespace": namespace, "ids": list(ids)}
+            there: list[DocumentId] = []
+            for document_id, latest, deleted in self._connection.execute(_NUMBERS, values):
                 key = DocumentId(document_id)
-                numbered[key] = Generation(scope=scope, document_id=key, number=latest)
+                if only_new and latest - 1 > deleted:
+                    there.append(key)
+                else:
+                    numbered[key] = Generation(scope=scope, document_id=key, number=latest)
+            if there:  # a latest generation that nobody uploads would hide the one that is on its way
+                self._connection.execute(_TAKE_BACK, {**values, "ids": there})
         return numbered
 
     def existing(self, namespace: Namespace, document_ids: Iterable[DocumentId]) -> set[DocumentId]:
-        """Which of these documents are there already, shown or on their way."""
+        """Which of these documents are there already, shown or on their way. Nothing is locked."""
         found: set[DocumentId] = set()
         for ids in slices(sorted(set(document_ids)), _ROWS_PER_STATEMENT):
             rows = self._connection.execute(
@@ -267,6 +274,11 @@ class Documents:
 
 _NUMBERS = text(
     "SELECT document_id, latest_generation, deleted_generation FROM documents"
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
+).bindparams(bindparam("ids", expanding=True))
+
+_TAKE_BACK = text(
+    "UPDATE documents SET latest_generation = latest_generation - 1"
     " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
 ).bindparams(bindparam("ids", expanding=True))
 

@@ -22,6 +22,7 @@ from pipeline.records import DocumentId
 from pipeline.stores.engines import Conflict
 from pipeline.stores.work import unit_of_work
 from tests.integration.test_ingest_flow import Corner, _upload
+from tests.support.racing import side_by_side
 from tests.support.uploading import (
     A,
     again,
@@ -56,6 +57,25 @@ class DescribePolicies:
             first, second = items(corner, ticket)
             assert (first.outcome, first.code, second.outcome) == (outcome, code, "created")
             assert corner.job(ticket).outcomes == {outcome: 1, "created": 1}
+
+    @pytest.mark.parametrize(("policy", "outcome"), [("skip", "skipped"), ("error", "refused")])
+    def it_holds_when_two_bring_the_same_new_document_at_once(self, corner, policy, outcome):
+        tickets = side_by_side(
+            corner.use.mysql,
+            [
+                lambda body=body: corner.accept(_upload("a", body), _upload(body, body), on_conflict=policy)
+                for body in ("one", "two")
+            ],
+            looking="SELECT document_id, latest_generation, deleted_generation FROM documents",
+        )
+        assert states(corner) == {1: "pending"}
+        for ticket in tickets:
+            corner.work(ticket)
+        found = {body: items(corner, ticket)[0].outcome for body, ticket in zip(("one", "two"), tickets, strict=True)}
+        assert sorted(found.values()) == sorted(["created", outcome])
+        [taken] = [body for body, came in found.items() if came == "created"]
+        assert corner.shown() == {"a": [taken], "one": ["one"], "two": ["two"]}
+        corner.assert_clean()
 
     def it_takes_the_last_of_several_with_one_id(self, corner):
         ticket = corner.accept(_upload("a", "one"), _upload("b", "other"), _upload("a", "two"), _upload("a", "three"))
