@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from starlette.types import Receive
 
@@ -23,6 +24,7 @@ from pipeline.stores.tenants import Principal
 from workers import dispatch
 
 GRACE_S: Final = 1.0  # after its deadline a query still has to be put together from what arrived
+_INDISPENSABLE: Final = frozenset({"hydrate", "answer"})  # without them, what the channels found cannot be shown
 
 
 async def asked_query(body: Decoded, principal: Principal, gateway: Gateway, *, request_id: str) -> Query:
@@ -106,6 +108,16 @@ def current_state(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> Q
     if state is None:
         raise not_found()
     return state
+
+
+def is_unanswered(answer: Mapping[str, Any]) -> bool:
+    """Whether an answer is empty because what would have filled it did not work: something was lost of every channel
+    that was asked, or what makes passages of their hits. For dialects that cannot say beside nothing why it is nothing.
+    """
+    channels = answer["query"]["channels"]
+    lost = {loss["part"] for loss in answer["stats"]["degradations"]}
+    broken = lost.issuperset(channels) or not lost.isdisjoint(_INDISPENSABLE)
+    return bool(channels) and not answer["chunks"] and broken
 
 
 def not_found() -> Problem:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from starlette.responses import Response
 from starlette.types import Scope
 
-from api_gateway.asking import answer_of, asked_query
+from api_gateway.asking import answer_of, asked_query, is_unanswered
 from api_gateway.auth import Requires
 from api_gateway.bodies import Decoded, decode_json, read_json_body, refuse_flaws
 from api_gateway.facades.dify_wire import DifyError, DifyRecords, DifyRequest, record, to_conditions
@@ -93,10 +93,9 @@ async def _retrieved(request: Request, principal: Principal) -> dict[str, Any]:
         query = conditioned(query, conditions)
     cache_control = request.headers.get("cache-control", "")
     answer = orjson.loads(await answer_of(query, gateway, receive=request.receive, cache_control=cache_control))
+    if is_unanswered(answer):
+        raise Problem(503, "channels_unavailable", "No part of the search answered; ask again in a moment.")
     stats = answer["stats"]
-    lost = {loss["part"] for loss in stats["degradations"]}
-    if not answer["chunks"] and lost.issuperset(query.channels):
-        raise Problem(503, "channels_unavailable", "None of the search channels answered; ask again in a moment.")
     least = (setting and setting.score_threshold) or 0.0
     records = [record(chunk) for chunk in answer["chunks"] if chunk["confidence"] >= least]
     remarks = [*stats["remarks"], *(f"{loss['part']}: {loss['detail']}" for loss in stats["degradations"])]

@@ -11,6 +11,7 @@ from pipeline.stores.tenants import Tenants
 from pipeline.stores.work import unit_of_work
 from tests.conftest import gateway, make_tenant
 from tests.support.documents import document, upload
+from tests.support.failing import ask_channels_that_fail
 
 QUESTION = "How does the pump start?"
 DOCUMENTS = [
@@ -179,6 +180,13 @@ class DescribeErrors:
             theirs = refused(retrieve(other), 404, 2001)
             nowhere = refused(retrieve(other, knowledge_id="spoons"), 404, 2001)
         assert theirs.replace("pumps", "spoons") == nowhere
+
+    def it_does_not_call_it_nothing_when_no_channel_answered(self, use):
+        _, key = make_tenant(use)
+        with gateway(key) as client:
+            upload(client, "pumps", DOCUMENTS)
+            ask_channels_that_fail(key)
+            refused(retrieve(client), 503, 503)
 
     @pytest.mark.parametrize(
         ("fields", "status"),

@@ -9,6 +9,7 @@ import openai
 import pytest
 from openai.types import VectorStore
 
+from tests.support.failing import ask_channels_that_fail
 from tests.support.openai_dialect import asked_anew, base_url, client_of, named
 
 FILES = {
@@ -145,6 +146,15 @@ class DescribeVectorStores:
         assert "li@example.com" not in found.model_dump_json()
         assert found.attributes == {"owner": "[email]", "year": 2026}
         assert (found.file_id, found.content[0].text) == (file.id, "The kettle belongs to [email].")
+
+    def it_does_not_call_it_nothing_when_no_channel_answered(self, use):
+        with client_of(use) as sdk:
+            store = sdk.vector_stores.create(name="Unlucky")
+            ask_channels_that_fail(sdk.api_key)
+            with pytest.raises(openai.InternalServerError) as refused:
+                sdk.with_options(max_retries=0).vector_stores.search(store.id, query="red button")
+        assert refused.value.status_code == 503
+        assert refused.value.response.headers["Retry-After"] == "2"  # the client asks again by itself
 
     async def it_does_the_same_asynchronously(self, sdk, filled):
         async with openai.AsyncOpenAI(base_url=base_url(), api_key=sdk.api_key) as client:

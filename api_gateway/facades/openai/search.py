@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends, Request
 from pydantic import ValidationError
 from starlette.responses import Response
 
-from api_gateway.asking import answer_of, asked_query
+from api_gateway.asking import answer_of, asked_query, is_unanswered
 from api_gateway.auth import Requires
 from api_gateway.bodies import Decoded
 from api_gateway.facades.openai import shapes
@@ -160,7 +160,7 @@ async def _all_answered(request: Request, queries: Sequence[Query], gateway: Gat
         for task in tasks:
             task.cancel()
     answers: list[dict[str, Any]] = [orjson.loads(each) for each in found]
-    if any(answer["status"] == "failed" for answer in answers):
+    if any(is_unanswered(answer) for answer in answers):
         raise Problem(503, "search_failed", "No part of the search answered.", headers={"Retry-After": "2"})
     return answers
 
