@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.core.confidence import confidence_of
 from pipeline.core.hits import Hit
-from pipeline.core.plan import ChannelPlan, Plan
+from pipeline.core.plan import ChannelPlan, Method, Plan, UnderstandPlan
 from pipeline.core.query import Envelope
 from pipeline.records import ChannelName, ChunkId
 
@@ -33,10 +33,11 @@ def shortcomings(hits: Sequence[Hit], plan: Plan, bounds: Mapping[ChannelName, f
     return found
 
 
-def changes_of(plan: Plan, *, expanded: bool) -> dict[str, Any]:
+def changes_of(plan: Plan, *, expanded: bool, unrouted: Plan | None = None) -> dict[str, Any]:
     """What would be different the second time: names and new values. What is that way already is not among them, nor
     what would narrow the search: a threshold is only ever lowered, a pool only ever made larger. ``expanded``: whether
-    the query has been expanded already."""
+    the query has been expanded already. ``unrouted``: the plan before a route left a channel out of it, if one did; to
+    name a method that has this channel is to want it back."""
     second = plan.retrieve.second
     if second is None:
         return {}
@@ -47,7 +48,9 @@ def changes_of(plan: Plan, *, expanded: bool) -> dict[str, Any]:
         plan.retrieve.allocation != "pool" or (channel.pool or 0) < second.pool for channel in plan.channels.values()
     ):
         found["pool"] = second.pool
-    if second.method is not None and second.method != plan.retrieve.method:
+    if second.method is not None and (
+        second.method != plan.retrieve.method or not _by(second.method, unrouted or plan) <= plan.channels.keys()
+    ):
         found["method"] = second.method
     if second.expand is True and not expanded:
         found["expand"] = True
@@ -56,25 +59,27 @@ def changes_of(plan: Plan, *, expanded: bool) -> dict[str, Any]:
     return found
 
 
-def changed(plan: Plan, changes: Mapping[str, Any]) -> Plan:
-    """The plan of the second time. Channels that the first time asked keep their say, whatever the method is now; there
-    is no third time."""
-    retrieve = plan.retrieve
-    channels: dict[Any, ChannelPlan] = dict(retrieve.channels)
+def changed(plan: Plan, changes: Mapping[str, Any], *, unrouted: Plan | None = None) -> Plan:
+    """The plan of the second time. Channels that the first time asked keep their say, whatever the method is now; a
+    method is final, so no route is asked about it; there is no third time."""
+    retrieve, whole = plan.retrieve, (unrouted or plan).retrieve.channels
+    channels: dict[Any, ChannelPlan] = dict(whole if "method" in changes else retrieve.channels)
     if "pool" in changes:
         own = retrieve.allocation == "pool"  # or the channels' pools had no say so far
         channels = {
             name: replace(channel, pool=max(changes["pool"], channel.pool or 0 if own else 0))
             for name, channel in channels.items()
         }
-    method = changes.get("method", retrieve.method)
-    if method != retrieve.method:
-        asked = {*plan.channels, *replace(plan, retrieve=replace(retrieve, method=method)).channels}
+    method, understand = retrieve.method, plan.understand
+    if "method" in changes:
+        asked = {*plan.channels, *_by(changes["method"], unrouted or plan)}
         channels = {
             name: channel if ChannelName(name) in asked else replace(channel, weight=0.0)
             for name, channel in channels.items()
         }
-        method = "hybrid"
+        method, understand = "hybrid", replace(understand, router="off")
+    if "expand" in changes:
+        understand = replace(understand, enabled=True, expand=understand.expand or UnderstandPlan().expand)
     return replace(
         plan,
         retrieve=replace(
@@ -86,8 +91,13 @@ def changed(plan: Plan, changes: Mapping[str, Any]) -> Plan:
             second=None,
         ),
         rerank=replace(plan.rerank, enabled=changes.get("rerank", plan.rerank.enabled)),
-        understand=replace(plan.understand, enabled=plan.understand.enabled or "expand" in changes),
+        understand=understand,
     )
+
+
+def _by(method: Method, plan: Plan) -> set[ChannelName]:
+    """The channels that a plan would ask by another method."""
+    return set(replace(plan, retrieve=replace(plan.retrieve, method=method)).channels)
 
 
 def merged(first: Envelope | None, again: Envelope) -> Envelope:

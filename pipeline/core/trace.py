@@ -7,6 +7,7 @@ disagree with the one that answers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pipeline.core.fusion import Contribution
@@ -45,7 +46,11 @@ def trace_of(
             "understood": _understood(query),
         },
         "plan": plan_as_json(query.plan),
-        "channels": {name: _channel(query, name, envelopes.get(name)) for name in query.channels},
+        "channels": {
+            # A second retrieval may have asked more than the plan does.
+            name: _channel(query, name, envelopes.get(name))
+            for name in dict.fromkeys((*query.channels, *envelopes))
+        },
         "stages": _stages(orders),
         "rerank_weight": rerank_weight,
         "drops": [_drop(drop) for drop in drops],
@@ -121,7 +126,11 @@ def _understood(query: Query) -> dict[str, Any] | None:
 
 
 def _channel(query: Query, name: ChannelName, envelope: Envelope | None) -> dict[str, Any]:
-    asked = {"weight": query.plan.channels[name].weight, "pool": query.pool_of(name)}
+    if name not in query.channels:  # as it was asked for before a route, or by another method
+        plan = query.asked.plan
+        query = replace(query, plan=replace(plan, retrieve=replace(plan.retrieve, method="hybrid")))
+    weight = query.plan.channels[name].weight if name in query.channels else 0.0
+    asked = {"weight": weight, "pool": query.pool_of(name)}
     if envelope is None:
         return {**asked, "status": "missing", "hits": []}
     return {

@@ -46,13 +46,15 @@ def improved(
         return first
     started, rung = time.perf_counter(), journal.rung
     understanding = query.understanding
-    changes = changes_of(query.plan, expanded=understanding is not None and bool(understanding.sub_queries))
+    unrouted = query.asked.plan if query.channels else None  # what is searched nowhere stays so
+    expanded = understanding is not None and bool(understanding.sub_queries)
+    changes = changes_of(query.plan, expanded=expanded, unrouted=unrouted)
     if "expand" in changes and expand is None:
         journal.lost("second", "cannot_expand", "the query was to be expanded, for which nothing is configured")
         del changes["expand"]
     best = first
     if changes and _possible(first.arrived, channels, changes, journal):
-        again = replace(query, plan=changed(query.plan, changes))
+        again = replace(query, plan=changed(query.plan, changes, unrouted=unrouted))
         if "expand" in changes and expand is not None:
             again = expand(again)
         left_out = list(journal.drops)

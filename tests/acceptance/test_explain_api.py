@@ -82,6 +82,15 @@ class DescribeATrace:
         recalled = {hit["chunk_id"] for said in trace["channels"].values() for hit in said["hits"]}
         assert recalled >= set(trace["returned"])
 
+    def it_tells_that_a_second_retrieval_asked_the_channel_that_a_route_left_out(self, client, tea):
+        how = {"second": {"min_hits": 1, "method": "hybrid"}}
+        answer = ask(client, tea, "PPR-9087", retrieve=how, understand={"router": "rules"})
+        trace = traced(client, answer)
+        assert trace["second"]["changed"] == {"method": "hybrid"}
+        assert set(trace["channels"]) == {"keyword", "semantic"}
+        recalled = {hit["chunk_id"] for hit in trace["channels"]["semantic"]["hits"]}
+        assert recalled >= set(trace["returned"]) != set()
+
     def it_is_there_for_those_who_asked_for_it(self, client, tea):
         without = ask(client, tea, "green tea", trace=False)
         problem(client.get(f"/v1/queries/{without['query_id']}/trace"), 404, "trace_not_kept")

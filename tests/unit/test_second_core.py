@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.plan import ChannelPlan, Plan, PlanFlaw, RerankPlan, RetrievePlan, SecondRetrievalPlan, read_plan
+from pipeline.core.plan import (
+    ChannelPlan,
+    Plan,
+    PlanFlaw,
+    RerankPlan,
+    RetrievePlan,
+    SecondRetrievalPlan,
+    UnderstandPlan,
+    read_plan,
+)
 from pipeline.core.query import Brought, Envelope
 from pipeline.core.second import changed, changes_of, merged, shortcomings
 from pipeline.records import ChannelName
@@ -69,6 +80,15 @@ class DescribeChanges:
     def it_holds_what_would_be_different(self, second, first, changes):
         assert changes_of(plan(second, **first), expanded=False) == changes
 
+    def it_wants_back_the_channel_that_a_route_left_out(self):
+        routed, second = {"keyword": BOTH["keyword"]}, SecondRetrievalPlan(min_hits=1, method="hybrid")
+        first, unrouted = plan(second, channels=routed), plan(second)
+        assert changes_of(first, expanded=False, unrouted=unrouted) == {"method": "hybrid"}
+        assert changes_of(first, expanded=False) == {}
+        again = changed(first, {"method": "hybrid"}, unrouted=unrouted)
+        assert again.channels == BOTH
+        assert again.understand.router == "off"
+
     def it_expands_a_query_once(self):
         assert changes_of(plan(SecondRetrievalPlan(expand=True)), expanded=True) == {}
 
@@ -79,6 +99,17 @@ class DescribeTheSecondPlan:
         again = changed(first, {"pool": 80, "score_threshold": 0.1, "rerank": False})
         assert {name: channel.pool for name, channel in again.channels.items()} == {KEYWORD: 100, SEMANTIC: 80}
         assert (again.retrieve.score_threshold, again.rerank.enabled, again.retrieve.second) == (0.1, False, None)
+
+    @pytest.mark.parametrize(
+        ("before", "after"),
+        [
+            (UnderstandPlan(expand=2), UnderstandPlan(expand=2)),
+            (UnderstandPlan(expand=0), UnderstandPlan()),
+            (UnderstandPlan(enabled=False, expand=0), UnderstandPlan()),
+        ],
+    )
+    def it_expands_where_the_first_time_was_not_to(self, before, after):
+        assert changed(replace(plan(None), understand=before), {"expand": True}).understand == after
 
     @pytest.mark.parametrize(
         ("before", "after", "channels"),

@@ -74,6 +74,21 @@ class DescribeTheRecord:
     def it_names_a_channel_that_never_came_back(self):
         assert traced(A)["channels"]["semantic"]["status"] == "missing"
 
+    def it_names_a_channel_that_only_a_second_retrieval_asked(self):
+        plan = replace(ASKED.plan, retrieve=replace(ASKED.plan.retrieve, method="full_text"))
+        semantic = Envelope(channel=ChannelName.SEMANTIC, status="ok", chunk_ids=("b",), scores=(0.5,))
+        said = trace_of(
+            replace(ASKED, plan=plan),
+            answer(B),
+            envelopes={**ENVELOPES, ChannelName.SEMANTIC: semantic},
+            orders=[],
+            drops=[],
+        )["channels"]
+        assert list(said) == ["keyword", "semantic"]
+        wanted = (ASKED.plan.channels[ChannelName.SEMANTIC].weight, ASKED.pool_of(ChannelName.SEMANTIC))
+        assert (said["semantic"]["weight"], said["semantic"]["pool"]) == wanted
+        assert [each["chunk_id"] for each in said["semantic"]["hits"]] == ["b"]
+
     def it_counts_rounds_by_their_fusion(self):
         orders = [("fuse", [A]), ("select", [A]), ("fuse", [A, B]), ("rerank", [B, A])]
         assert [(each["stage"], each["round"]) for each in traced(A, B, orders=orders)["stages"]] == [
