@@ -17,9 +17,9 @@ import orjson
 from pipeline.core.api_source import ApiMapping, ApiSource
 from pipeline.core.json_pointer import MISSING, resolve
 from pipeline.core.query import Brought
-from pipeline.core.validity import contains
+from pipeline.core.validity import unmet
 from pipeline.errors import ApiSourceFailed
-from pipeline.records import Filters, TenantId
+from pipeline.records import DocumentFields, Filters, TenantId
 
 # The namespace of version-5 UUIDs under which passages of APIs get their ids.
 _API_IDS = uuid.UUID("0d7c6c0b-0d0e-4b36-9d3c-6f0a3c1f7a52")
@@ -79,15 +79,14 @@ def passages_of(
 def fits(filters: Filters, read: Mapping[str, Any]) -> bool:
     """Whether what an item says of itself fits the filters, which mean the same as in the stores: a field that is asked
     for must be there. A passage of an API has no story time."""
-    published = read["published_at"]
-    return (
-        filters.type in (None, read["type"])
-        and filters.author in (None, read["author"])
-        and set(filters.tags) <= set(read["tags"])
-        and (filters.start is None or (published is not None and published >= filters.start))
-        and (filters.end is None or (published is not None and published <= filters.end))
-        and contains(read["metadata"], filters.metadata)
+    said = DocumentFields(
+        author=read["author"],
+        type=read["type"],
+        tags=tuple(read["tags"]),
+        published_at=read["published_at"],
+        metadata=read["metadata"],
     )
+    return unmet(filters, said) is None
 
 
 def _decoded(answer: bytes) -> Any:

@@ -14,7 +14,7 @@ from pipeline.core.api_request import filled
 from pipeline.core.api_source import ApiMapping, ApiSource, header_value, read_source, source_as_json
 from pipeline.core.json_pointer import MISSING, is_pointer, resolve
 from pipeline.errors import ApiSourceFailed
-from pipeline.records import Filters, TenantId
+from pipeline.records import Comparison, Filters, TenantId
 
 MAPPING = {
     "items": "/hits",
@@ -27,7 +27,7 @@ MAPPING = {
     "author": "/who",
     "type": "/type",
     "tags": "/tags",
-    "metadata": {"price": "/price", "deep": "/deep", "sizes": "/sizes"},
+    "metadata": {"price": "/price", "deep": "/deep"},
 }
 VALUES = {"query": "{top_k} tea", "top_k": 3, "namespaces": ["a", "b"], "filters": {"type": "x"}}
 
@@ -217,10 +217,12 @@ class DescribeAnAnswer:
             (Filters(start=datetime(2026, 5, 1, tzinfo=UTC)), True),
             (Filters(end=datetime(2026, 4, 1, tzinfo=UTC)), False),
             (Filters(metadata={"price": 9.5}), True),
-            (Filters(metadata={"price": [9.5]}), False),
-            (Filters(metadata={"sizes": "m"}), True),
-            (Filters(metadata={"sizes": "l"}), False),
             (Filters(metadata={"other": 1}), False),
+            (Filters(metadata={"labels": "hot"}), True),  # as in the stores, a list meets what is in it
+            (Filters(metadata={"labels": "cold"}), False),
+            (Filters(metadata={"price": True}), False),
+            (Filters(where=Comparison(key="price", operator="gt", value=9)), True),
+            (Filters(where=Comparison(key="price", operator="gt", value=10)), False),
             (Filters(story_time=5), True),
         ],
     )
@@ -233,10 +235,11 @@ class DescribeAnAnswer:
             "who": "Li",
             "at": "2026-05-01",
             "price": 9.5,
-            "sizes": ["s", "m"],
+            "labels": ["hot", "new"],
         }
-        assert bool(hits(item, filters=filters).found) is fits
-        assert hits(item, filters=filters, applies_filters=True).found
+        mapping = {"metadata": {"price": "/price", "labels": "/labels"}}
+        assert bool(hits(item, filters=filters, mapping=mapping).found) is fits
+        assert hits(item, filters=filters, mapping=mapping, applies_filters=True).found
 
     @pytest.mark.parametrize(
         "answer",
