@@ -101,6 +101,8 @@ class ChordwiseRetriever(BaseRetriever):
             "request_id": run_id,
         }
         told = {**bound, **self.options, **asked}
+        if asked.get("namespace") and not asked.get("namespaces"):
+            told["namespaces"] = None  # else the bound ones are searched, and the one that was asked for is not
         told["top_k"] = told.pop("k") if told.get("top_k") is None else told["top_k"]
         return {name: value for name, value in told.items() if name != "k"}
 
