@@ -82,8 +82,14 @@ class Asker:
         loop = asyncio.get_running_loop()
         with self._making:
             if loop not in self._own_by_loop:
+                self._forget_closed_loops()
                 self._own_by_loop[loop] = AsyncChordwise(self._url, self._api_key, self._timeout_s)
             return self._own_by_loop[loop]
+
+    def _forget_closed_loops(self) -> None:
+        """A client with a connection holds on to its loop, so that no loop would ever be forgotten by itself."""
+        for loop in [each for each in self._own_by_loop if each.is_closed()]:
+            del self._own_by_loop[loop]
 
 
 def listed(namespaces: Iterable[str] | str) -> tuple[str, ...]:

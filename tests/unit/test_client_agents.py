@@ -62,6 +62,9 @@ class DescribeAsker:
         found = await asyncio.gather(once(), *(asyncio.to_thread(asyncio.run, once()) for _ in range(3)))
         assert found == [1, 1, 1, 1]
 
+    def it_keeps_no_client_of_a_loop_that_is_closed(self, stub):
+        assert run(_MANY_LOOPS.format(url=stub.url, key=KEY)) == "1\n"
+
     async def it_uses_what_it_is_given_and_leaves_it_open(self, stub):
         with Chordwise(stub.url, KEY) as client:
             asker = Asker(client=client)
@@ -247,6 +250,17 @@ class DescribeExtras:
         names = "chordwise, chordwise.tools, chordwise.recall_agent, chordwise.example_step, chordwise.agent_response"
         assert run(f"{_WITHOUT}\nimport {names}\nprint('imported')") == "imported\n"
 
+
+_MANY_LOOPS = """
+import asyncio, gc
+from chordwise import AsyncChordwise
+from chordwise.asker import Asker
+asker = Asker(url={url!r}, api_key={key!r})
+for _ in range(5):
+    asyncio.run(asker.aask("tea", namespace="kb"))
+gc.collect()
+print(sum(isinstance(each, AsyncChordwise) for each in gc.get_objects()))
+"""
 
 _WITHOUT = """
 import importlib.abc, sys
