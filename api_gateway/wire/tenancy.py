@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 from api_gateway.wire.fields import Label, Moment, Wire
 from api_gateway.wire.shapes import Shape
 from pipeline.stores.api_keys import ApiKey as StoredKey
-from pipeline.stores.tenants import TENANT_ID
+from pipeline.stores.tenants import RESERVED, TENANT_ID
 from pipeline.stores.tenants import Tenant as StoredTenant
 
 LONGEST_OVERLAP_S = 30 * 86_400
@@ -40,10 +40,17 @@ class KeyRotateRequest(Wire):
     tenant_id: str | None = None
 
 
-class TenantRequest(Wire):
-    """A tenant to be made. The id stands in each of its keys: lower-case letters, digits and hyphens."""
+def _not_reserved(tenant_id: str) -> str:
+    if tenant_id in RESERVED:
+        raise ValueError("is a name of the installation itself")
+    return tenant_id
 
-    tenant_id: Annotated[str, Field(pattern=f"^{TENANT_ID.pattern}$")]
+
+class TenantRequest(Wire):
+    """A tenant to be made. The id stands in each of its keys: lower-case letters, digits and hyphens. `chordwise` is the
+    installation's own."""
+
+    tenant_id: Annotated[str, Field(pattern=f"^{TENANT_ID.pattern}$"), AfterValidator(_not_reserved)]
     name: Annotated[str, Field(min_length=1, max_length=255)]
 
 

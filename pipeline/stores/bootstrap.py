@@ -12,7 +12,7 @@ from pipeline.errors import PipelineError
 from pipeline.records import TenantId
 from pipeline.settings import settings
 from pipeline.stores.engines import mysql_engine
-from pipeline.stores.tenants import OPERATOR, SCOPES, TENANT_ID, Tenants
+from pipeline.stores.tenants import OPERATOR, RESERVED, SCOPES, TENANT_ID, Tenants
 from pipeline.stores.work import unit_of_work
 
 
@@ -22,6 +22,9 @@ def main() -> int:
     if len(names) != 1 or not TENANT_ID.fullmatch(names[0]):
         usage = "usage: python -m pipeline.stores.bootstrap TENANT [--operator] (lower-case letters, digits, -)"
         print(usage, file=sys.stderr)  # noqa: T201
+        return 2
+    if names[0] in RESERVED:
+        print(f"bootstrap: {names[0]} is a name of the installation itself", file=sys.stderr)  # noqa: T201
         return 2
     scopes = (*SCOPES, OPERATOR) if "--operator" in sys.argv else SCOPES
     try:

@@ -16,6 +16,7 @@ from pipeline.stores.audit import Audit
 from pipeline.stores.rows import as_utc, now
 
 TENANT_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+RESERVED = frozenset({"chordwise"})  # keys of Redis begin with the tenant's id, and the installation's own with this
 _KEY = re.compile(r"cw_(?P<tenant>[a-z0-9][a-z0-9-]{0,62})_(?P<secret>[A-Za-z0-9-]{32,64})")
 
 SCOPES = ("read", "write", "admin")

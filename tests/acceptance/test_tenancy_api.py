@@ -84,7 +84,7 @@ class DescribeATenant:
                 break
         assert mine <= seen
 
-    @pytest.mark.parametrize("wrong", ["", "Acme", "a_b", "-a", "a" * 64, "a\n"])
+    @pytest.mark.parametrize("wrong", ["", "Acme", "a_b", "-a", "a" * 64, "a\n", "chordwise"])
     def it_has_an_id_that_fits_into_a_key(self, operator, wrong):
         refused = operator.post("/v1/tenants", json={"tenant_id": wrong, "name": "x"})
         assert pointers(problem(refused, 422, "invalid_request")) == ["/tenant_id"]

@@ -1,0 +1,38 @@
+"""Which ids a tenant may have: they begin keys of Redis, so that those of the installation are nobody's."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from pydantic import ValidationError
+
+from api_gateway.wire.tenancy import TenantRequest
+from pipeline.stores import audit_queue, bootstrap, breakers, meter, queries, vector_cache
+from pipeline.stores.tenants import RESERVED
+
+OWN_KEYS = [
+    audit_queue.WAITING,
+    audit_queue.LOST,
+    breakers.CIRCUITS,
+    breakers.OPENED,
+    meter.TOTALS,
+    queries.WAKE_CHANNEL,
+    vector_cache._STATE,
+]
+
+
+class DescribeReservedIds:
+    def it_holds_what_the_installations_own_keys_begin_with(self):
+        assert {key.partition(":")[0] for key in OWN_KEYS} <= RESERVED
+
+    @pytest.mark.parametrize("reserved", sorted(RESERVED))
+    def it_is_no_tenant_that_can_be_made(self, reserved, monkeypatch, capsys):
+        with pytest.raises(ValidationError, match="a name of the installation itself"):
+            TenantRequest.model_validate({"tenant_id": reserved, "name": "x"})
+        monkeypatch.setattr(sys, "argv", ["bootstrap", reserved])
+        assert bootstrap.main() == 2
+        assert "a name of the installation itself" in capsys.readouterr().err
+
+    def it_may_stand_within_an_id(self):
+        assert TenantRequest.model_validate({"tenant_id": "chordwise-demo", "name": "x"}).tenant_id == "chordwise-demo"
