@@ -7,13 +7,14 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
 from starlette.datastructures import FormData, UploadFile
-from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.formparsers import MultiPartException
 from starlette.responses import Response
 
 from api_gateway.auth import Requires, require_same_tenant
 from api_gateway.bodies import limited, require_identity
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.idempotency import work_id
+from api_gateway.multipart import WholeFormParser
 from api_gateway.problems import Problem, invalid, pointer
 from api_gateway.routes.documenting import answers
 from api_gateway.submitting import require_few_enough, require_one
@@ -88,7 +89,7 @@ async def read_form(request: Request, gateway: Gateway, limit: int) -> FormData:
     # One file more than allowed is let through, to be counted and refused by the same rule as documents.
     most_files = gateway.settings.max_documents_per_batch + 1
     stream = Request(request.scope, receive).stream()
-    parser = MultiPartParser(request.headers, stream, max_files=most_files, max_fields=_MOST_FIELDS)
+    parser = WholeFormParser(request.headers, stream, max_files=most_files, max_fields=_MOST_FIELDS)
     try:
         return await parser.parse()
     except (MultiPartException, KeyError) as error:

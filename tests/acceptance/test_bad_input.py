@@ -6,6 +6,11 @@ import pytest
 
 from tests.support.gateway_client import VALID, ended, pointers, problem, send
 
+PART = b'--b\r\nContent-Disposition: form-data; name="file"; filename="%s.txt"\r\n\r\nA pump.'
+WHOLE_FORM = b'--b\r\nContent-Disposition: form-data; name="namespace"\r\n\r\nkb\r\n%s\r\n%s\r\n--b--\r\n' % (
+    PART % b"a",
+    PART % b"b",
+)
 BAD_DOCUMENTS = [
     pytest.param({"document_id": "bad", "text": ""}, 422, "empty_document", "/text", id="empty text"),
     pytest.param({"document_id": "bad", "text": " \n\t"}, 422, "empty_document", "/text", id="white space"),
@@ -171,6 +176,8 @@ class DescribeBadFiles:
             ("application/json", b"{}", 415, "unsupported_media_type"),
             ("multipart/form-data", b"x", 400, "invalid_multipart"),
             ("multipart/form-data; boundary=b", b"nonsense", 400, "invalid_multipart"),
+            ("multipart/form-data; boundary=b; charset=undefined", WHOLE_FORM, 400, "invalid_multipart"),
+            ("multipart/form-data; boundary=b", WHOLE_FORM.removesuffix(b"\r\n--b--\r\n"), 400, "invalid_multipart"),
         ],
     )
     def it_needs_a_multipart_body(self, client, media_type, content, status, code):
