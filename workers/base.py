@@ -68,8 +68,12 @@ def bind(task: Task, kwargs: dict[str, Any] | None = None, **_: Any) -> None:
 
 
 @task_postrun.connect(weak=False)
-def unbind(task: Task, state: str | None = None, **_: Any) -> None:
-    """One line for each task that was not about a query, which says more of itself; then forget whose it was."""
+def unbind(task: Task, state: str | None = None, retval: Any = None, **_: Any) -> None:
+    """One line for each task that was not about a query, which says more of itself; then forget whose it was. For a task
+    that failed ``retval`` is its error; what will be done later because something was away is no failure of ours."""
+    failed = state == "FAILURE"
+    if failed and isinstance(retval, Unavailable):
+        state = "POSTPONED"
     started = getattr(task.request, _STARTED, None)
     elapsed_ms = None if started is None else round((time.perf_counter() - started) * 1000, 2)
     meter().count("chordwise_tasks", task=task.name, state=(state or "unknown").lower())
@@ -78,8 +82,8 @@ def unbind(task: Task, state: str | None = None, **_: Any) -> None:
     of_query = "channel" in structlog.contextvars.get_contextvars() or task.name in _OF_QUERIES
     (log.debug if of_query else log.info)("task_done", state=state, latency_ms=elapsed_ms)
     lasting, span = getattr(task.request, _SPAN, (ExitStack(), tracing.UNRECORDED))
-    if state == "FAILURE":
-        span.failed(state)
+    if failed:
+        span.failed(type(retval).__name__)
     lasting.close()
     structlog.contextvars.clear_contextvars()
 

@@ -84,6 +84,17 @@ class DescribeAlerts:
         assert rule["annotations"]["summary"].endswith((".", "?"))
         assert rule["expr"].count("(") == rule["expr"].count(")")
 
+    @pytest.mark.parametrize("rule", RULES, ids=[rule["alert"] for rule in RULES])
+    def it_hears_the_first_event_of_a_series_that_is_born_with_it(self, rule: dict[str, Any]):
+        """``increase`` of a series that begins at 1 is 0. Series without labels, and those of each kind of difference,
+        are there from the start."""
+        counted = re.findall(r"increase\((\w+)(\{[^}]*\})\[(\w+)\]\)", rule["expr"])
+        for name, selected, window in counted:
+            series = re.escape(name + selected)
+            born = rf"> 0 or .*{series}\)? unless .*{series}\[1h\] offset {window}\)\)\)+ > 0$"
+            assert re.search(born, rule["expr"])
+        assert counted or rule["alert"] not in {"TasksFail", "BreakerOpened"}
+
     def it_watches_what_the_designs_asked_for(self):
         expressions = " ".join(rule["expr"] for rule in RULES)
         for name in (

@@ -151,7 +151,7 @@ class DescribeTasks:
 
         app = Celery("traced", set_as_current=False, broker="memory://", backend="cache+memory://")
 
-        @app.task(base=LoggedTask, name="upkeep.sweep")
+        @app.task(base=LoggedTask, name="upkeep.sweep", shared=False)
         def doing(fails: bool = False) -> dict[str, object]:
             if fails:
                 raise RuntimeError("a document's text")
