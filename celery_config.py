@@ -75,11 +75,13 @@ broker_transport_options = {
 task_time_limit = 1800  # prefork only; every store and model call has its own, shorter, bound
 task_soft_time_limit = 1740
 
+# What has expired is dropped unrun, but only by the worker that takes it: without one, the queue grows by a few small
+# messages an interval, and a worker that comes back is through with a day of them in seconds.
 beat_schedule = {
     "sweep": {
         "task": TaskName.SWEEP.value,
         "schedule": _settings.sweep_interval_s,
-        "options": {"expires": max(1.0, _settings.sweep_interval_s)},  # sweeps that could not run do not pile up
+        "options": {"expires": max(1.0, _settings.sweep_interval_s)},
     },
     "reconcile": {
         "task": TaskName.RECONCILE.value,

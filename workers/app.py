@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from typing import Any
 
 import structlog
 from celery import Celery
 from celery.signals import (
+    before_task_publish,
     celeryd_after_setup,
     celeryd_init,
     setup_logging,
@@ -25,6 +27,7 @@ from pipeline import tracing
 from pipeline.errors import Misconfigured, Unavailable
 from pipeline.models.factory import check_embedder, make_embedder
 from pipeline.settings import settings
+from pipeline.stores.broker import SENT_AT
 from pipeline.stores.engines import mysql_engine, postgres_engine
 from pipeline.stores.migrate import check
 from pipeline.telemetry import configure_logging
@@ -48,6 +51,13 @@ def _note_no_message_of_a_query(conf: Any, options: dict[str, Any], **_: Any) ->
     begun it still hands back when it ends."""
     if {*(options.get("queues") or ())} and {*options["queues"]} <= {Queue.RECALL, Queue.ANSWER}:
         conf.broker_transport_options = {**conf.broker_transport_options, "ack_emulation": False}
+
+
+@before_task_publish.connect(weak=False)
+def _say_when(headers: dict[str, Any] | None = None, **_: Any) -> None:
+    """What the beat sends says when, as what `dispatch` sends does: how long its queue has stood is read from that."""
+    if headers is not None:
+        headers.setdefault(SENT_AT, time.time())
 
 
 @setup_logging.connect(weak=False)

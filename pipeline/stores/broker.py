@@ -48,4 +48,4 @@ def _age_s(message: bytes | None, now: float) -> float:
         headers: dict[str, Any] = orjson.loads(message)["headers"]
         return max(0.0, now - float(headers[SENT_AT]))
     except (ValueError, KeyError, TypeError):
-        return 0.0  # sent by the beat, or by somebody else
+        return 0.0  # sent by somebody else

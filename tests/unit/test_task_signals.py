@@ -1,4 +1,4 @@
-"""What tasks say of themselves."""
+"""What tasks say of themselves: when they were sent, and what they came to."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ import orjson
 import pytest
 import structlog
 from celery import Celery
+from celery.beat import Scheduler
+from celery.schedules import schedule
 
+import workers.app  # noqa: F401  # its signals are what the beat and the workers have
 from pipeline.errors import StoreUnavailable
+from pipeline.stores.broker import SENT_AT
 from pipeline.stores.meter import TOTALS, Meter
 from workers import resources
 from workers.base import LoggedTask
+from workers.names import TaskName
 
 
 @pytest.fixture
@@ -51,3 +56,15 @@ class DescribeWhatATaskCameTo:
         ]
         assert states == [state]
         assert [line["state"] for line in lines if line["event"] == "task_done"] == [state.upper()]
+
+
+class DescribeWhatTheBeatSends:
+    def it_says_when(self, celery):
+        celery.conf.task_default_queue = "upkeep"
+        celery.conf.beat_schedule = {"sweep": {"task": TaskName.SWEEP.value, "schedule": schedule(run_every=1000.0)}}
+        beat = Scheduler(celery, lazy=True)
+        beat.setup_schedule()
+        beat.apply_async(beat.schedule["sweep"], advance=False)
+        with celery.connection_for_read() as connection:
+            message = connection.SimpleQueue("upkeep").get(timeout=1)
+        assert message.headers[SENT_AT] > 1_700_000_000
