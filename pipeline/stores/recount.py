@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from sqlalchemy import Connection, Engine, text
 
 from pipeline.records import Namespace, TenantId
-from pipeline.stores.engines import mysql_errors
+from pipeline.stores.engines import Conflict, mysql_errors
 from pipeline.stores.rows import insert_many, now
 from pipeline.stores.statistics import Statistics
 
 _TERMS_AT_ONCE = 500_000  # counted in one pass: about 100 MB
 _ROWS_AT_A_TIME = 500
-_LOCK_WAIT_S = 60
+_LOCK_WAIT_S = 20  # below what a socket waits for an answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +35,16 @@ class Difference:
         return len(self.frequencies) + bool(self.chunks or self.terms)
 
 
-def recount(mysql: Engine, tenant_id: TenantId, namespace: Namespace, *, repair: bool) -> Difference:
+def recount(
+    mysql: Engine, tenant_id: TenantId, namespace: Namespace, *, repair: bool, wait_s: int = _LOCK_WAIT_S
+) -> Difference:
     """Compare in one snapshot, in which a pointer and its statistics always fit together; with ``repair`` add what is
     missing.
 
     Nothing else is locked: what is published meanwhile adds and subtracts as the repair does. One recount of a
-    namespace at a time, as two would both add.
+    namespace at a time, as two would both add: raises Conflict after ``wait_s`` seconds beside another.
     """
-    with mysql_errors(), mysql.connect() as connection, _alone(connection, tenant_id, namespace):
+    with mysql_errors(), mysql.connect() as connection, _alone(connection, tenant_id, namespace, wait_s=wait_s):
         connection.rollback()
         with connection.execution_options(isolation_level="REPEATABLE READ").begin():
             found = _difference(connection, tenant_id, namespace)
@@ -84,25 +86,26 @@ def _falls_into(term: str, number: int, passes: int) -> bool:
 
 
 def _add(connection: Connection, tenant_id: TenantId, namespace: Namespace, found: Difference) -> None:
-    insert_many(
-        connection,
-        "INSERT INTO term_statistics (tenant_id, namespace, term, chunk_count) VALUES (%s, %s, %s, %s)"
-        " ON DUPLICATE KEY UPDATE chunk_count = chunk_count + VALUES(chunk_count)",
-        [(tenant_id, namespace, term, change) for term, change in sorted(found.frequencies.items())],
-    )
-    connection.execute(
+    connection.execute(  # first, as everywhere: whoever publishes locks the namespace before its terms
         text(
             "UPDATE namespaces SET chunk_count = chunk_count + :chunks, term_count = term_count + :terms,"
             " revision = revision + 1, revised_at = :now WHERE tenant_id = :tenant AND namespace = :namespace"
         ),
         {"tenant": tenant_id, "namespace": namespace, "chunks": found.chunks, "terms": found.terms, "now": now()},
     )
+    insert_many(
+        connection,
+        "INSERT INTO term_statistics (tenant_id, namespace, term, chunk_count) VALUES (%s, %s, %s, %s)"
+        " ON DUPLICATE KEY UPDATE chunk_count = chunk_count + VALUES(chunk_count)",
+        [(tenant_id, namespace, term, change) for term, change in sorted(found.frequencies.items())],
+    )
 
 
 @contextmanager
-def _alone(connection: Connection, tenant_id: TenantId, namespace: Namespace) -> Iterator[None]:
+def _alone(connection: Connection, tenant_id: TenantId, namespace: Namespace, *, wait_s: int) -> Iterator[None]:
     name = "recount_" + hashlib.sha256(f"{tenant_id}\x1f{namespace}".encode()).hexdigest()[:32]
-    connection.execute(text("SELECT GET_LOCK(:name, :wait)"), {"name": name, "wait": _LOCK_WAIT_S}).scalar_one()
+    if connection.execute(text("SELECT GET_LOCK(:name, :wait)"), {"name": name, "wait": wait_s}).scalar_one() != 1:
+        raise Conflict("MySQL: this namespace is being recounted by somebody else")
     try:
         yield
     finally:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from pipeline.flows import verify as verifying
 from pipeline.flows.chunk_edit import Edit, delete_chunks, edit_chunks
@@ -19,6 +20,9 @@ from pipeline.flows.verify import verify
 from pipeline.records import Namespace
 from pipeline.stores import reconciling
 from pipeline.stores.chunk_edits import ChunkEdits
+from pipeline.stores.engines import Conflict
+from pipeline.stores.namespaces import Namespaces
+from pipeline.stores.recount import _alone, recount
 from pipeline.stores.work import unit_of_work
 from tests.integration.test_ingest_flow import Corner, _upload
 
@@ -158,6 +162,44 @@ class DescribeDamage:
         assert corner.shown() == shown
         corner.assert_clean()
         other.assert_clean()
+
+
+class DescribeARecount:
+    def it_stands_in_nobodys_way_who_publishes_meanwhile(self, corner, use):
+        """Who publishes locks the namespace and then its terms; whoever did it the other way round would end one of two."""
+        fill(corner)
+        mysql(corner, STATISTICS_DAMAGE[1])
+        before_it_resizes = threading.Event()
+
+        def notice(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+            if "UPDATE namespaces SET chunk_count = chunk_count +" in statement:
+                before_it_resizes.set()
+
+        event.listen(use.mysql, "before_cursor_execute", notice)
+        try:
+            with ThreadPoolExecutor(1) as pool:
+                with unit_of_work(use.mysql) as work:
+                    Namespaces(work.connection, corner.tenant).revise(corner.namespace)
+                    running = pool.submit(recount, use.mysql, corner.tenant, corner.namespace, repair=True)
+                    assert before_it_resizes.wait(timeout=10)
+                    lock = text("SELECT term FROM term_statistics WHERE tenant_id = :tenant FOR UPDATE")
+                    work.connection.execute(lock, {"tenant": corner.tenant}).all()
+                assert running.result(timeout=30).rows == 2
+        finally:
+            event.remove(use.mysql, "before_cursor_execute", notice)
+        corner.assert_clean()
+
+    def it_is_not_made_beside_another_of_its_namespace(self, corner, use):
+        fill(corner)
+        mysql(corner, STATISTICS_DAMAGE[1])
+        with (
+            use.mysql.connect() as other,
+            _alone(other, corner.tenant, corner.namespace, wait_s=1),
+            pytest.raises(Conflict, match="recounted by somebody else"),
+        ):
+            recount(use.mysql, corner.tenant, corner.namespace, repair=True, wait_s=0)
+        assert recount(use.mysql, corner.tenant, corner.namespace, repair=True, wait_s=0).rows == 2
+        corner.assert_clean()
 
 
 class DescribeWhatIsOnItsWay:
