@@ -6,8 +6,19 @@ import random
 import socket
 from collections.abc import Callable, Iterable
 
+from .progress import Failure
+
 # Below the range from which Linux takes the ports of outgoing connections, so that none of those gets in between.
 _CANDIDATES = range(20_000, 32_000)
+
+
+def wished(port: str, *, variable: str) -> int | None:
+    """The number that ``variable`` asks for, None if it is empty. Raises Failure when no port has that number."""
+    if not port:
+        return None
+    if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65_535):
+        raise Failure(f"{variable} is {port!r}, but a port is a number from 1 to 65535.")
+    return int(port)
 
 
 def is_free(port: int) -> bool:

@@ -155,8 +155,8 @@ class Stack:
         before: dict[str, int] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
         usual: dict[str, int] = {}
         if self.folder.name == "up":
-            wish = os.environ.get("CHORDWISE_GATEWAY_PORT", "")
-            usual = _USUAL_PORTS | ({"gateway": int(wish)} if wish.isdigit() else {})
+            wish = ports.wished(os.environ.get("CHORDWISE_GATEWAY_PORT", ""), variable="CHORDWISE_GATEWAY_PORT")
+            usual = _USUAL_PORTS | ({"gateway": wish} if wish is not None else {})
         taken: set[int] = set()
         chosen = {name: ports.choose([usual.get(name), before.get(name)], taken) for name in _USUAL_PORTS}
         file.write_text(json.dumps(chosen) + "\n", encoding="utf-8")

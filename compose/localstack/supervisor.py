@@ -19,7 +19,7 @@ _TICK_S = 0.1
 
 def wait_before_restart(deaths: int) -> float:
     """Seconds to wait after the given number of deaths in a row, counted from 1: 1, 2, 4, 8, 16, 30, 30 ..."""
-    return min(_LONGEST_WAIT_S, 2.0 ** (deaths - 1))
+    return min(_LONGEST_WAIT_S, 2.0 ** min(deaths - 1, 10))  # no float holds 2.0 ** 1024
 
 
 @dataclass(slots=True)

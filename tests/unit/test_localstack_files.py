@@ -69,6 +69,15 @@ class DescribePorts:
         found = {ports.choose([80], taken, free=lambda port: port != 80, seed=1) for _ in range(20)}
         assert len(found) == 20
 
+    @pytest.mark.parametrize(("said", "meant"), [("", None), ("1", 1), ("65535", 65535)])
+    def it_takes_a_wish(self, said: str, meant: int | None) -> None:
+        assert ports.wished(said, variable="PORT") == meant
+
+    @pytest.mark.parametrize("said", ["0", "65536", "70000", "-1", "80a", "²", "8 0"])
+    def it_says_in_a_sentence_that_a_wish_is_no_port(self, said: str) -> None:
+        with pytest.raises(Failure, match=r"PORT is '.*', but a port is a number from 1 to 65535"):
+            ports.wished(said, variable="PORT")
+
     def it_says_so_when_there_is_none(self) -> None:
         with pytest.raises(OSError, match="no free loopback port"):
             ports.choose([80], set(), free=lambda port: False)

@@ -63,7 +63,9 @@ class World:
 
 
 class DescribeTheSupervisor:
-    @pytest.mark.parametrize(("deaths", "seconds"), [(1, 1), (2, 2), (3, 4), (5, 16), (6, 30), (7, 30), (100, 30)])
+    @pytest.mark.parametrize(
+        ("deaths", "seconds"), [(1, 1), (2, 2), (3, 4), (5, 16), (6, 30), (7, 30), (100, 30), (1025, 30)]
+    )
     def it_waits_longer_after_each_death_up_to_half_a_minute(self, deaths: int, seconds: int) -> None:
         assert wait_before_restart(deaths) == seconds
 
