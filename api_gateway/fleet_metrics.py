@@ -54,7 +54,10 @@ class FleetMetrics:
         oldest = GaugeMetricFamily(
             "chordwise_queue_oldest_seconds", "How long the next message of a queue has waited.", labels=["queue"]
         )
-        unacked = GaugeMetricFamily("chordwise_queue_unacked", "Messages that workers have taken and not done with.")
+        unacked = GaugeMetricFamily(
+            "chordwise_queue_unacked",
+            "Messages that workers have taken and not done with; those for queries alone write down none.",
+        )
         for queue, depth in (self._depths or {}).items():
             messages.add_metric([queue], depth.messages)
             oldest.add_metric([queue], depth.oldest_s)
