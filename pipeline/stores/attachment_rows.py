@@ -33,11 +33,19 @@ _STATUS = (
 _ALIVE = "d.document_id IS NOT NULL AND d.latest_generation > d.deleted_generation"
 # What the ledger has not brought to an end may have no document; what was deleted since, whoever did it, is not there.
 _SEEN = f"(({_ALIVE}) OR (i.state <> 'succeeded' AND NOT COALESCE(d.deleted_generation >= i.generation, FALSE)))"
-_PUT_THERE = (
+_FILES = (
     " FROM attachments a LEFT JOIN job_items i ON i.tenant_id = a.tenant_id AND i.job_id = a.job_id AND i.ordinal = a.ordinal"
     " LEFT JOIN documents d ON d.tenant_id = a.tenant_id AND d.namespace = a.namespace AND d.document_id = a.document_id"
-    f" WHERE a.tenant_id = :tenant AND a.detached_at IS NULL AND {_SEEN}"
 )
+_THERE = f" WHERE a.tenant_id = :tenant AND a.detached_at IS NULL AND {_SEEN}"
+_PUT_THERE = _FILES + _THERE
+# What is shown of a file that was put there and then written some other way: that generation is described, not the file.
+_PUT_OR_WRITTEN_SINCE = (
+    f"{_FILES} LEFT JOIN generations g ON i.state = 'succeeded' AND d.published_generation <> i.generation"
+    " AND g.tenant_id = d.tenant_id AND g.namespace = d.namespace AND g.document_id = d.document_id"
+    f" AND g.generation = d.published_generation{_THERE}"
+)
+_NAME = "COALESCE(g.source_uri, g.title, d.document_id)"
 _BY_TIME = _PUT_THERE.replace("attachments a", "attachments a FORCE INDEX (attachments_by_time)", 1)
 _OTHER_STATUS = (
     "CASE WHEN d.published_generation IS NOT NULL THEN 'completed' WHEN j.finished_at IS NULL THEN 'in_progress'"
@@ -53,16 +61,18 @@ _OTHERS = (
     " WHERE d.tenant_id = :tenant AND d.latest_generation > d.deleted_generation AND a.document_id IS NULL"
 )
 _THIN = (
-    f"SELECT a.namespace, a.document_id, a.created_at, a.body_bytes, {_STATUS} AS status{_PUT_THERE} {{of_put}}"
-    " UNION ALL"
+    "SELECT a.namespace, a.document_id, a.created_at, COALESCE(g.body_bytes, a.body_bytes) AS body_bytes,"
+    f" {_STATUS} AS status{_PUT_OR_WRITTEN_SINCE} {{of_put}} UNION ALL"
     f" SELECT d.namespace, d.document_id, d.created_at, g.body_bytes, {_OTHER_STATUS} AS status{_OTHERS} {{of_others}}"
 )
 NAMED = text(
-    "SELECT a.namespace, a.document_id, a.created_at, a.filename, a.attributes, a.chunking, a.body_bytes,"
-    f" {_STATUS} AS status, i.error_code, i.error_detail, i.failure{_PUT_THERE}"
+    f"SELECT a.namespace, a.document_id, a.created_at, IF(g.generation IS NULL, a.filename, {_NAME}) AS filename,"
+    " COALESCE(g.metadata, a.attributes) AS attributes, COALESCE(g.chunking, a.chunking) AS chunking,"
+    " COALESCE(g.body_bytes, a.body_bytes) AS body_bytes,"
+    f" {_STATUS} AS status, i.error_code, i.error_detail, i.failure{_PUT_OR_WRITTEN_SINCE}"
     " AND a.namespace = :namespace AND a.document_id IN :ids UNION ALL"
-    " SELECT d.namespace, d.document_id, d.created_at, COALESCE(g.source_uri, g.title, d.document_id), g.metadata,"
-    f" g.chunking, g.body_bytes, {_OTHER_STATUS} AS status, NULL, NULL, NULL{_OTHERS}"
+    f" SELECT d.namespace, d.document_id, d.created_at, {_NAME}, g.metadata, g.chunking,"
+    f" g.body_bytes, {_OTHER_STATUS} AS status, NULL, NULL, NULL{_OTHERS}"
     " AND d.namespace = :namespace AND d.document_id IN :ids"
 ).bindparams(bindparam("ids", expanding=True))
 TALLIES = text(

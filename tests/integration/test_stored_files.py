@@ -12,6 +12,7 @@ from pipeline.errors import DocumentTooLarge, QuotaExceeded
 from pipeline.flows.erase import delete_namespace
 from pipeline.flows.expiring import expire
 from pipeline.flows.ingest import ingest_batch
+from pipeline.flows.intake import Batch, accept
 from pipeline.flows.stored_files import forget_file, keep_file
 from pipeline.flows.vector_stores import (
     MOST_BYTES_AT_ONCE,
@@ -22,7 +23,7 @@ from pipeline.flows.vector_stores import (
     put_files,
     take_out,
 )
-from pipeline.records import Chunking, DocumentId, Namespace
+from pipeline.records import Chunking, DocumentFields, DocumentId, Namespace, Upload
 from pipeline.stores.attachments import Attachments
 from pipeline.stores.documents import Documents
 from pipeline.stores.stored_files import StoredFiles
@@ -49,6 +50,25 @@ def ingest(ticket, use):
     """Have a job ingested."""
     while ingest_batch(ticket.tenant_id, ticket.job_id, use, ring=lambda *_: None):
         pass
+
+
+def written(owner, use, namespace, document_id, body, **fields):
+    """A document as `/v1` takes it; gives its job."""
+    upload = Upload(
+        document_id=DocumentId(document_id),
+        fields=DocumentFields(**fields),
+        body=body,
+        media_type="text/plain",
+        chunking=Chunking(),
+    )
+    batch = Batch(tenant_id=owner, namespace=namespace, request_id="r", entries=[upload])
+    return accept(batch, use, ring=lambda ticket: None)
+
+
+def shown(owner, use, namespace, file_id):
+    with unit_of_work(use.mysql) as work:
+        file = Attachments(work.connection, owner).named(namespace, [file_id])[file_id]
+    return file.filename, dict(file.attributes), file.body_bytes
 
 
 def files_in(owner, use, namespace):
@@ -131,6 +151,19 @@ class DescribePutting:
             generation = Documents(work.connection, owner).published(namespace, DocumentId(file_id))
             source = Documents(work.connection, owner).sources([generation])[generation]
         assert (source.fields.metadata, source.body) == ({"n": 3}, b"The heron fishes.")
+
+    def it_describes_what_is_shown_once_a_file_was_written_some_other_way(self, owner, use_alone, namespace):
+        file_id = kept(owner, use_alone, b"The heron fishes.")
+        ingest(put(owner, use_alone, namespace, file_id, attributes={"bird": "heron"}), use_alone)
+        job = written(owner, use_alone, namespace, file_id, b"An owl.", title="Owls", metadata={"bird": "owl"})
+        assert shown(owner, use_alone, namespace, file_id) == ("a.txt", {"bird": "heron"}, 17)
+        ingest(job, use_alone)
+        assert shown(owner, use_alone, namespace, file_id) == ("Owls", {"bird": "owl"}, 7)
+        with unit_of_work(use_alone.mysql) as work:
+            tally = Attachments(work.connection, owner).tallies([namespace])[namespace]
+        assert (tally.total, tally.body_bytes) == (1, 7)
+        ingest(put(owner, use_alone, namespace, file_id, attributes={"bird": "heron"}), use_alone)
+        assert shown(owner, use_alone, namespace, file_id) == ("a.txt", {"bird": "heron"}, 17)
 
     def it_does_not_bring_back_what_is_deleted_while_it_is_described(self, owner, use_alone, namespace):
         file_id = kept(owner, use_alone)
