@@ -63,9 +63,15 @@ def tidy_document_id(value: str) -> str:
         raise ValueError("must have 1 to 64 characters")
     if value[0].isspace() or value[-1].isspace():
         raise ValueError("must not begin or end with white space")
-    if not value.isprintable() and any(unicodedata.category(character) in _UNNAMABLE for character in value):
+    if holds_control_characters(value):
         raise ValueError("must not hold control characters")
     return value
+
+
+def holds_control_characters(name: str) -> bool:
+    """Whether a name has characters that no name has: control characters, ends of lines, halves of characters. Spaces of
+    every kind and invisible joiners are ordinary in names of some languages."""
+    return not name.isprintable() and any(unicodedata.category(character) in _UNNAMABLE for character in name)
 
 
 def not_blank(value: str) -> str:

@@ -115,6 +115,16 @@ class DescribeFiles:
             with pytest.raises(openai.NotFoundError):
                 call(made.id)
 
+    @pytest.mark.parametrize("between", ["\u3000", "\u202f", "\u00a0", "\u200c", "\u200d"])
+    def it_takes_names_as_people_and_their_systems_write_them(self, sdk, between):
+        name = f"Screenshot 10.30.00{between}PM.txt"
+        assert sdk.files.create(file=named(name, "x"), purpose="assistants").filename == name
+
+    @pytest.mark.parametrize("between", ["\u007f", "\u2028", "\u2029"])
+    def it_takes_no_control_characters_in_names(self, sdk, between):
+        with pytest.raises(openai.BadRequestError):
+            sdk.files.create(file=named(f"a{between}.txt", "x"), purpose="assistants")
+
     def it_lists_every_page_even_while_they_are_deleted(self, use):
         with client_of(use) as sdk:
             made = [sdk.files.create(file=named("a.txt", str(n)), purpose="assistants").id for n in range(5)]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from api_gateway.problems import Problem
 from api_gateway.wire.documents import Intake, to_chunking
-from api_gateway.wire.fields import tidy_document_id
+from api_gateway.wire.fields import holds_control_characters, tidy_document_id
 from api_gateway.wire.files import SentFile, document_id_of, entries_of, to_form
 from pipeline.flows.intake import Refusal
 from pipeline.records import Upload
@@ -100,6 +100,18 @@ class DescribeItsId:
     @given(name=st.text(st.characters() | st.sampled_from("/\\. \ud800\0"), max_size=100))
     def it_is_an_id_whatever_the_name_is(self, name):
         assert tidy_document_id(document_id_of(name))
+
+
+class DescribeNames:
+    @pytest.mark.parametrize(
+        "name", ["会议　纪要.txt", "10.30\u202fPM.png", "a\u00a0b", "نامه\u200cها.pdf", "👩\u200d💻.md", " "]
+    )
+    def it_finds_spaces_and_joiners_ordinary(self, name):
+        assert not holds_control_characters(name)
+
+    @pytest.mark.parametrize("name", ["a\nb", "a\x00", "\x7f", "a\u0085", "a\u2028", "\u2029", "\ud800"])
+    def it_finds_what_is_in_no_name(self, name):
+        assert holds_control_characters(name)
 
 
 class DescribeLines:

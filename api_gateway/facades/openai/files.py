@@ -17,6 +17,7 @@ from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.problems import Problem
 from api_gateway.routes.files import read_form
 from api_gateway.wire.answers import json_response
+from api_gateway.wire.fields import holds_control_characters
 from pipeline.flows.stored_files import ID_PREFIX, forget_file, keep_file
 from pipeline.stores.stored_files import StoredFile, StoredFiles, made_at
 from pipeline.stores.tenants import Principal
@@ -187,8 +188,8 @@ def _keep(sent: FormData, principal: Principal, gateway: Gateway) -> StoredFile:
 def _name(sent: str | None) -> str:
     """The file's own name, without the folders it lay in. Raises Problem for one that cannot be kept."""
     name = (sent or "").replace("\\", "/").rpartition("/")[2]
-    if not name or not name.isprintable() or len(name) > _LONGEST_NAME:
-        raise wrong("file", f"needs a name of 1 to {_LONGEST_NAME} printable characters")
+    if not 1 <= len(name) <= _LONGEST_NAME or holds_control_characters(name):
+        raise wrong("file", f"needs a name of 1 to {_LONGEST_NAME} characters, and no control characters among them")
     return name
 
 
