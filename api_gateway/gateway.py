@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar
 
@@ -34,6 +34,7 @@ from pipeline.settings import Settings
 from pipeline.stores.namespaces import Namespaces
 from pipeline.stores.request_rates import RequestRates
 from pipeline.stores.tenants import Principal
+from pipeline.stores.vector_stores import VectorStores
 from pipeline.stores.work import unit_of_work
 
 log = structlog.get_logger(__name__)
@@ -154,7 +155,10 @@ def _broker_redis(settings: Settings) -> redis.Redis | None:
 
 
 class KnownNamespaces:
-    """Which namespaces were there a moment ago: few are ever unmade, so only the absent ones are asked for often."""
+    """Which namespaces were there a moment ago: few are ever unmade, so only the absent ones are asked for often.
+
+    Who asks is about to use them, and that is noted: vector stores may be kept only as long as they are used.
+    """
 
     def __init__(self, use: Resources, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._use = use
@@ -176,6 +180,7 @@ class KnownNamespaces:
                 log.warning("namespaces_answered_from_cache")
                 return
             raise
+        self._note_use(tenant_id, there)
         if len(self._seen) > _MOST_NAMESPACES:
             self._seen.clear()
         self._seen.update(((tenant_id, name), self._clock()) for name in there)
@@ -188,6 +193,13 @@ class KnownNamespaces:
     def forget(self, tenant_id: TenantId, name: Namespace) -> None:
         """This one was unmade; other processes notice within seconds."""
         self._seen.pop((tenant_id, name), None)
+
+    def _note_use(self, tenant_id: TenantId, names: Collection[Namespace]) -> None:
+        try:
+            with unit_of_work(self._use.mysql) as work:
+                VectorStores(work.connection, tenant_id).touch(names)
+        except Unavailable as error:  # no reason to refuse what they are wanted for
+            log.warning("namespace_use_not_noted", namespaces=len(names), code=error.code)
 
     def _age(self, tenant_id: TenantId, name: Namespace) -> float:
         return self._clock() - self._seen.get((tenant_id, name), float("-inf"))

@@ -17,6 +17,7 @@ from pipeline.stores.documents import Documents
 from pipeline.stores.engines import Conflict
 from pipeline.stores.jobs import Ledger, NewItem
 from pipeline.stores.quotas import Limits, Quotas
+from pipeline.stores.vector_stores import VectorStores
 from pipeline.stores.work import unit_of_work
 
 OnConflict = Literal["replace", "skip", "error"]
@@ -110,6 +111,7 @@ def accept(
         Audit(work.connection, batch.tenant_id).wrote(
             "ingest", namespaces=[batch.namespace], ids=[job_id], count=len(taken), total=len(items)
         )
+        VectorStores(work.connection, batch.tenant_id).touch([batch.namespace])
         if together_with is not None:
             together_with(work.connection, ticket)
         work.after_commit(lambda: ring(ticket))

@@ -114,7 +114,6 @@ def put_files(
         if opening is not None:
             _open(connection, tenant_id, opening)
         Attachments(connection, tenant_id).note(namespace, ticket.job_id, noted)
-        VectorStores(connection, tenant_id).touch(namespace)
 
     batch = Batch(tenant_id=tenant_id, namespace=namespace, request_id=request_id, entries=entries)
     return accept(batch, use, ring=ring, together_with=with_the_job)

@@ -6,12 +6,12 @@ A namespace without a row here is one all the same: it is called what it is call
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, bindparam, text
 
 from pipeline.records import Namespace, TenantId
 from pipeline.stores.attachments import Place
@@ -89,12 +89,14 @@ class VectorStores:
         found = [_store(row) for row in self._connection.execute(text(statement), values)]
         return found[::-1] if backwards else found
 
-    def touch(self, namespace: Namespace) -> None:
-        """Note that a namespace is used now, unless that was noted in the last minute; what has expired stays so."""
+    def touch(self, namespaces: Collection[Namespace]) -> None:
+        """Note that these are used now, each unless that was noted in the last minute; what has expired stays so."""
         moment = now()
         before = moment - timedelta(seconds=_ACTIVE_AGAIN_S)
-        values = {"tenant": self._tenant_id, "namespace": namespace, "now": moment, "before": before}
-        self._connection.execute(_TOUCH, values)
+        values = {"tenant": self._tenant_id, "names": list(namespaces), "now": moment, "before": before}
+        # An UPDATE that changes nothing waits for locks all the same.
+        if idle := list(self._connection.execute(_IDLE, values).scalars()):
+            self._connection.execute(_TOUCH, {**values, "names": idle})
 
     def note_emptied(self, namespace: Namespace) -> None:
         """Note that what was in an expired one is gone."""
@@ -121,11 +123,15 @@ _PUT = text(
     " ON DUPLICATE KEY UPDATE name = :name, description = :description, metadata = :metadata, expires_after_days = :days,"
     " last_active_at = :active, expires_at = :expires"
 )
-_TOUCH = text(
-    "UPDATE vector_stores SET expires_at = DATE_ADD(:now, INTERVAL expires_after_days DAY), last_active_at = :now"
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND last_active_at < :before"
+_AMONG_THE_IDLE = (
+    " WHERE tenant_id = :tenant AND namespace IN :names AND last_active_at < :before"
     " AND (expires_at IS NULL OR expires_at > :now)"
 )
+_IDLE = text(f"SELECT namespace FROM vector_stores{_AMONG_THE_IDLE}").bindparams(bindparam("names", expanding=True))
+_TOUCH = text(
+    "UPDATE vector_stores SET expires_at = DATE_ADD(:now, INTERVAL expires_after_days DAY), last_active_at = :now"
+    f"{_AMONG_THE_IDLE}"
+).bindparams(bindparam("names", expanding=True))
 _EMPTIED = text("UPDATE vector_stores SET emptied_at = :now WHERE tenant_id = :tenant AND namespace = :namespace")
 _EXPIRED = text(
     "SELECT tenant_id, namespace FROM vector_stores WHERE expires_at <= :now AND emptied_at IS NULL"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import text
 
+from api_gateway.gateway import KnownNamespaces
 from pipeline.errors import DocumentTooLarge, QuotaExceeded
 from pipeline.flows.erase import delete_namespace
 from pipeline.flows.expiring import expire
@@ -223,10 +224,28 @@ class DescribeKeeping:
         assert files_in(owner, use_alone, namespace) == {}
         with unit_of_work(use_alone.mysql) as work:
             stores = VectorStores(work.connection, owner)
-            stores.touch(namespace)
+            stores.touch([namespace])
             assert stores.one(namespace).has_expired(datetime.now(UTC))  # using it does not bring it back
             assert StoredFiles(work.connection, owner).count() == 1
         assert expire(use_alone) == 0
+
+    @pytest.mark.parametrize("used", ["asked", "written"])
+    def it_keeps_a_store_that_is_used_through_any_door(self, owner, use_alone, used):
+        moment = datetime.now(UTC)
+        store = VectorStore(namespace="vs_a", name="A", created_at=moment, last_active_at=moment, expires_after_days=1)
+        open_store(owner, store, use_alone)
+        namespace = Namespace("vs_a")
+        _let_pass(use_alone, "vector_stores", hours=23)
+        if used == "asked":
+            KnownNamespaces(use_alone).require(owner, [namespace, namespace])
+        else:
+            written(owner, use_alone, namespace, "d", b"An owl.")
+        _let_pass(use_alone, "vector_stores", hours=23)
+        assert expire(use_alone) == 0
+        with unit_of_work(use_alone.mysql) as work:
+            found = VectorStores(work.connection, owner).one(namespace)
+        assert not found.has_expired(datetime.now(UTC))
+        assert found.last_active_at > moment - timedelta(hours=24)
 
     def it_leaves_nothing_of_a_store_when_its_namespace_is_deleted(self, owner, use_alone, namespace):
         put(owner, use_alone, namespace, kept(owner, use_alone))
@@ -238,6 +257,8 @@ class DescribeKeeping:
 
 
 def _let_pass(use, table: str, *, hours: int) -> None:
-    """As if what expires had been made so much earlier."""
+    """As if what expires had been made, or last used, so much earlier."""
+    since = "created_at" if table == "stored_files" else "last_active_at"
+    passed = ", ".join(f"{column} = DATE_SUB({column}, INTERVAL {hours} HOUR)" for column in ("expires_at", since))
     with unit_of_work(use.mysql) as work:
-        work.connection.execute(text(f"UPDATE {table} SET expires_at = DATE_SUB(expires_at, INTERVAL {hours} HOUR)"))
+        work.connection.execute(text(f"UPDATE {table} SET {passed}"))

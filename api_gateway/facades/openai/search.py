@@ -31,7 +31,6 @@ from pipeline.flows.vector_stores import shown_attributes
 from pipeline.records import Condition, Filters, Namespace, TenantId
 from pipeline.stores.attachments import Attached, Attachments
 from pipeline.stores.tenants import Principal
-from pipeline.stores.vector_stores import VectorStores
 from pipeline.stores.work import unit_of_work
 
 router = APIRouter()
@@ -70,7 +69,7 @@ async def search(request: Request, principal: Reader, vector_store_id: str) -> R
     asked = await read_shape(request, principal, SearchRequest, limit=_MAX_BODY_BYTES)
     condition = None if asked.filters is None else _condition(asked.filters)
     namespace = namespace_of(vector_store_id)
-    await gateway.run(_in_use, principal, vector_store_id, gateway)
+    await gateway.run(store_of, principal, vector_store_id, gateway, in_use=True)
     texts = [asked.query] if isinstance(asked.query, str) else list(dict.fromkeys(asked.query))
     queries = [await _query(request, principal, namespace, text, asked, condition) for text in texts]
     answers = await _all_answered(request, queries, gateway)
@@ -98,13 +97,6 @@ def _condition(filters: dict[str, Any]) -> Condition:
         raise invalid(places(error, under=["filters"])) from None
     except ValueError as error:
         raise invalid([{"pointer": "/filters", "detail": str(error)}]) from None
-
-
-def _in_use(principal: Principal, store_id: str, gateway: Gateway) -> None:
-    found = store_of(principal, store_id, gateway, in_use=True)
-    if found.expires_after_days is not None:
-        with unit_of_work(gateway.resources.mysql) as work:
-            VectorStores(work.connection, principal.tenant_id).touch(Namespace(found.namespace))
 
 
 async def _query(
