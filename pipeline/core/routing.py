@@ -59,7 +59,7 @@ def _by_codes(text: str) -> Route | None:
     rest = text
     for code in codes:
         rest = rest.replace(code, " ")
-    words = [word for word in re.findall(r"[a-z]+", rest.casefold()) if word not in _LINKS]
+    words = [word for word in _LETTERS.findall(_HAN.sub(" ", rest.casefold())) if word not in _LINKS]
     others = len(words) + len(_HAN.findall(rest)) / 2  # two characters make a Chinese word
     if others == 0:
         return Route(method="full_text", certainty=0.9, reason="an identifier", rerank=False)
@@ -71,7 +71,7 @@ def _by_codes(text: str) -> Route | None:
 def _by_length(text: str, spoken: str, *, quoted: bool) -> Route:
     if _ALIKE.search(text):
         return Route(method="semantic", certainty=0.65, reason="asks for what is alike")
-    words = len(re.findall(r"[^\W\d_]+", _HAN.sub(" ", spoken))) + len(_HAN.findall(spoken)) / 2
+    words = len(_LETTERS.findall(_HAN.sub(" ", spoken))) + len(_HAN.findall(spoken)) / 2
     if quoted:
         return Route(method="hybrid", certainty=0.7, reason="a phrase and more")
     if words >= _LONG or (words >= _QUESTION and _ASKS.search(text)):
@@ -101,6 +101,7 @@ def _is_code(token: str) -> bool:
 
 
 _WORD: Final = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
+_LETTERS: Final = re.compile(r"[^\W\d_]+")  # of any script
 _HAN: Final = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
 _LONGEST_CODE: Final = 128  # characters
 _LONG_NUMBER: Final = 5  # digits; a year or an amount has fewer

@@ -53,6 +53,15 @@ class DescribeRouting:
         assert found.method == "full_text"
         assert found.is_sure
 
+    @pytest.mark.parametrize(
+        "query", ["ошибка E1234 при запуске сервера", "서버를 시작할 때 오류 E1234", "E1234 Ошибка сервера базы"]
+    )
+    def it_counts_the_words_of_every_script_beside_a_code(self, query):
+        assert route(query).method == "hybrid"
+
+    def it_still_knows_a_code_beside_a_word_of_another_script(self):
+        assert route("ошибка E1234").method == route("エラー E1234").method == "full_text"
+
     @pytest.mark.parametrize("query", BY_BOTH)
     def it_searches_long_questions_by_words_and_meaning(self, query):
         found = route(query)
