@@ -21,7 +21,7 @@ from pipeline.channels.port import Channel, Recalled
 from pipeline.channels.recent import Recent
 from pipeline.channels.semantic import SearchedSpace
 from pipeline.core.channel_options import faq_options, searched_namespaces
-from pipeline.core.pairs import graded, likeness, question_of, words_in_common
+from pipeline.core.pairs import compared_texts, graded, likeness, question_of, words_in_common
 from pipeline.core.plan import ChannelPlan, QualityPlan
 from pipeline.core.query import Query
 from pipeline.core.terms import query_terms
@@ -37,7 +37,6 @@ Embed = Callable[[Embedder, TenantId, Sequence[str], float], Matrix]
 MIN_SCORE = 0.45  # below it questions are about different things more often than not: docs/channels.md
 _PROPOSED = 24  # pairs that each of the two ways proposes
 _MOST_PROPOSED = 200
-_MOST_TEXTS = 5  # of one query that are compared: itself and its sub-queries
 _MEANING_SHARE = 0.6  # of the channel's time, after which the words have to do
 _CLOCKS_APART_S = 0.2
 
@@ -113,7 +112,11 @@ class FaqChannel:
             query_id=QueryId(f"{query.query_id}:{self.name}:{','.join(namespaces)}"),
             namespaces=namespaces,
             filters=replace(query.filters, pairs=True),
-            plan=replace(plan, top_k=1, retrieve=replace(plan.retrieve, method="hybrid", channels=channels)),
+            plan=replace(
+                plan,
+                top_k=1,
+                retrieve=replace(plan.retrieve, method="hybrid", allocation="pool", channels=channels),
+            ),
         )
 
     def _proposed(self, asked: Query) -> tuple[list[ChunkId], Mapping[str, Any] | None]:
@@ -133,7 +136,7 @@ class FaqChannel:
         pairs = self._pairs(asked, chunk_ids)
         if not pairs:
             return [], None
-        texts = _texts(asked)
+        texts = compared_texts(asked)
         questions = list(dict.fromkeys(question for _, question in pairs))
         lost: Mapping[str, Any] | None = None
         meaning: dict[str, float] | None = None
@@ -188,12 +191,6 @@ class FaqChannel:
 
     def _meaning_s(self, asked: Query) -> float:
         return asked.timeout_ms_of(self.name) * _MEANING_SHARE / 1000
-
-
-def _texts(asked: Query) -> list[str]:
-    """What is compared with the stored questions; the best likeness counts."""
-    more = asked.understanding.sub_queries if asked.understanding else ()
-    return list(dict.fromkeys((asked.text, *more)))[:_MOST_TEXTS]
 
 
 def _question(chunk: StoredChunk) -> str | None:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pipeline.core.query import Query
 from pipeline.core.strategies.qa import pair_of
 from pipeline.core.terms import query_terms
 
@@ -21,6 +22,14 @@ MARK: Mapping[str, str] = {"chordwise_chunk_type": PAIR_TYPE}
 # Of the two ways in which questions may be alike, the better one counts more: people say the same thing in other words,
 # and a model that does not know a word takes two questions for alike that differ in that word only.
 _BETTER = 0.7
+_MOST_TEXTS = 6  # of one query that are compared: itself, as it was rewritten, and its sub-queries
+
+
+def compared_texts(query: Query) -> list[str]:
+    """What is compared with the stored questions: the question as it was sent, its rewrite beside it, and its
+    sub-queries. The best likeness counts."""
+    more = query.understanding.sub_queries if query.understanding else ()
+    return list(dict.fromkeys((query.query_text, query.text, *more)))[:_MOST_TEXTS]
 
 
 def question_of(*, text: str, chunk_type: str, heading_path: Sequence[str], metadata: Mapping[str, Any]) -> str | None:

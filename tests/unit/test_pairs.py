@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.fallback import fallback_chunk, hint_passage, reason_for, told, with_room
-from pipeline.core.pairs import graded, likeness, question_of, words_in_common
+from pipeline.core.pairs import compared_texts, graded, likeness, question_of, words_in_common
 from pipeline.core.plan import FallbackPlan
+from pipeline.core.query import Understanding
 from pipeline.core.terms import query_terms
 from pipeline.records import TenantId
+from tests.support.traces import query
 
 GRADES = ("优秀", "良好", "一般")
 UNIT = st.floats(0, 1)
+
+
+class DescribeWhatIsCompared:
+    def it_is_the_question_as_it_was_sent_and_what_was_made_of_it(self):
+        asked = query()
+        assert compared_texts(asked) == ["what was asked"]
+        known = Understanding(rewritten="what was meant", sub_queries=tuple("abcdefgh"))
+        found = compared_texts(replace(asked, understanding=known))
+        assert found == ["what was asked", "what was meant", "a", "b", "c", "d"]
 
 
 class DescribeAPair:
