@@ -11,6 +11,7 @@ from pipeline.core.query import Query
 from pipeline.errors import PipelineError
 from pipeline.flows.arrived import Arrived
 from pipeline.flows.channels import aside
+from pipeline.flows.fusing import heard
 from pipeline.flows.journal import Journal
 from pipeline.flows.resources import Resources
 from pipeline.records import ChunkId
@@ -21,13 +22,14 @@ from pipeline.stores.work import reading
 def with_feedback(arrived: Arrived, fused: Sequence[Fused], use: Resources, journal: Journal) -> list[Fused]:
     """The fused order after `core.feedback`; as it was where that does not apply, and where it cannot be had in time.
 
-    It applies to what was merged by score, as far as more than one channel had a say by its weight, and as far as each
-    understood the query: ranks alone tell little of how far two candidates are from each other, and a channel alone lost
-    by it on scifact. One statement, by key.
+    It applies to what was merged by score, as far as more than one channel had a say by its weight and the gate, and as
+    far as each understood the query: ranks alone tell little of how far two candidates are from each other, and a channel
+    alone lost by it on scifact. One statement, by key.
     """
     query, how = arrived.query, arrived.query.plan.retrieve.fusion
-    trust = min((envelope.trust for envelope in arrived.usable.values()), default=1.0)
-    share = feedback_share(arrived.weights.values()) * trust
+    channels = {ranking.channel for ranking in heard(arrived)[0]}
+    trust = min((envelope.trust for name, envelope in arrived.usable.items() if name in channels), default=1.0)
+    share = feedback_share(weight for name, weight in arrived.weights.items() if name in channels) * trust
     if not how.feedback or how.strategy == "rrf" or not share:
         return list(fused)
     started = time.perf_counter()

@@ -25,10 +25,8 @@ log = structlog.get_logger(__name__)
 _PLUGIN_S = 0.2  # a rule over a few hundred numbers takes milliseconds; one that hangs must not cost the deadline
 
 
-def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel], journal: Journal) -> list[Fused]:
-    """The candidates of every channel that worked, in the fused order."""
-    plan = arrived.query.plan
-    how = plan.retrieve.fusion
+def heard(arrived: Arrived) -> tuple[list[Ranking], list[Weak]]:
+    """What each channel that worked found, those that the plan's gate lets pass, and the channels that it does not."""
     rankings = [
         Ranking(
             channel=envelope.channel,
@@ -37,8 +35,15 @@ def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel], journal: Jou
         )
         for envelope in arrived.usable.values()
     ]
+    gate = arrived.query.plan.retrieve.fusion.gate
+    return (rankings, []) if gate is None else gated(rankings, arrived.bounds, gate=gate)
+
+
+def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel], journal: Journal) -> list[Fused]:
+    """The candidates of every channel that worked, in the fused order."""
+    how = arrived.query.plan.retrieve.fusion
+    rankings, weak = heard(arrived)
     if how.gate is not None:
-        rankings, weak = gated(rankings, arrived.bounds, gate=how.gate)
         journal.remarks.extend(
             f"the {each.channel} channel had no say: its best hit reaches {each.strength:.2f}, the gate is {how.gate:g}"
             for each in weak

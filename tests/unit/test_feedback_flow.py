@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -38,6 +39,16 @@ def arrived(trust: float = 1.0, **fusion: object) -> Arrived:
     return Arrived(query=query, envelopes=envelopes, elapsed_ms={})
 
 
+def gated_out() -> Arrived:
+    """Two channels, the second of which the gate keeps out."""
+    said = arrived(gate=0.5)
+    envelopes = {
+        name: replace(envelope, chunk_ids=("a", "b"), scores=scores, upper_bound=1.0)
+        for (name, envelope), scores in zip(said.envelopes.items(), ((0.9, 0.5), (0.2, 0.1)), strict=True)
+    }
+    return replace(said, envelopes=envelopes)
+
+
 FUSED = [
     Fused(
         chunk_id=ChunkId(name),
@@ -66,8 +77,16 @@ class DescribeWithFeedback:
             arrived(weights=(0.7,)),
             arrived(weights=(0.7, 0.0)),
             arrived(trust=0.0),
+            gated_out(),
         ],
-        ids=["switched off", "rrf", "one channel", "one channel with a say", "one channel that understood"],
+        ids=[
+            "switched off",
+            "rrf",
+            "one channel",
+            "one channel with a say",
+            "one channel that understood",
+            "one through the gate",
+        ],
     )
     def it_reads_nothing_where_it_has_no_say(self, use, said):
         journal = Journal()
