@@ -42,11 +42,12 @@ class ApiChannel:
     def recall(self, query: Query) -> Recalled:
         """The passages of every source that is asked, best first, scores in [0, 1]; nothing if there is no source.
 
-        A source that fails beside others is named in ``guard``. Raises what the first one raises if all of them fail,
+        A source that fails beside others is named in ``guard``, and so are those beyond the first eight by name, which are
+        not asked. Raises what the first one raises if all of them fail,
         ApiSourceUnknown for a source that does not exist.
         """
         started = time.monotonic()
-        sources = self._sources(query)
+        sources, unasked = self._sources(query)
         running = [(each.name, _ASIDE.submit(copy_context().run, self.ask, each, query)) for each in sources]
         ends = started + query.timeout_ms_of(self.name) / 1000 * _LEFT_TO_READ
         found: list[tuple[Brought, float]] = []
@@ -67,7 +68,7 @@ class ApiChannel:
             scores=tuple(score for _, score in kept),
             upper_bound=1.0,
             brought=tuple(passage for passage, _ in kept),
-            guard=_guard(errors),
+            guard=_guard(errors, unasked),
         )
 
     def score(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:  # noqa: ARG002 - the port's
@@ -99,7 +100,8 @@ class ApiChannel:
             filters=query.filters,
         )
 
-    def _sources(self, query: Query) -> list[StoredSource]:
+    def _sources(self, query: Query) -> tuple[list[StoredSource], list[StoredSource]]:
+        """Those that are asked, and those that would be if there were not so many."""
         named = api_options(query.plan.channels.get(self.name)).named
         with reading(self.mysql) as connection:
             store = ApiSources(connection, query.tenant_id)
@@ -107,7 +109,8 @@ class ApiChannel:
         missing = set(named).difference(each.name for each in found)
         if missing:
             raise ApiSourceUnknown(f"there is no API source {min(missing)} that is switched on")
-        return [each for each in found if each.source.serves(query.namespaces) is not None][:_MOST_SOURCES]
+        serving = [each for each in found if each.source.serves(query.namespaces) is not None]
+        return serving[:_MOST_SOURCES], serving[_MOST_SOURCES:]
 
 
 def _result(future: Future[Passages], name: str, ends: float) -> Passages:
@@ -118,8 +121,11 @@ def _result(future: Future[Passages], name: str, ends: float) -> Passages:
         raise ApiSourceTimedOut(f"the API source {name} did not answer in time") from None
 
 
-def _guard(errors: Sequence[tuple[str, PipelineError]]) -> dict[str, dict[str, str]] | None:
-    if not errors:
+def _guard(
+    errors: Sequence[tuple[str, PipelineError]], unasked: Sequence[StoredSource]
+) -> dict[str, dict[str, str]] | None:
+    said = [f"{name}: {error}" for name, error in errors]
+    said += [f"{each.name}: not asked, as at most {_MOST_SOURCES} sources are" for each in unasked]
+    if not said:
         return None
-    detail = "; ".join(f"{name}: {error}" for name, error in errors)
-    return {"lost": {"code": errors[0][1].code, "detail": detail}}
+    return {"lost": {"code": errors[0][1].code if errors else "too_many_sources", "detail": "; ".join(said)}}
