@@ -18,11 +18,11 @@ from api_gateway.event_streams import HEARTBEAT_S, PING, EventStream, Write, eve
 from api_gateway.gateway import Gateway
 from api_gateway.wire import events as wire
 from pipeline.errors import Unavailable
-from pipeline.records import QueryId, TenantId
+from pipeline.records import CHANNEL_NAME, QueryId, TenantId
 from pipeline.stores.queries import QueryState, step_name, wake_name
 
 _END = "finished"
-_STEP = re.compile(r"queued|running|[a-z]{1,16}:(?:ok|failed|timeout)|finished", re.ASCII)
+_STEP = re.compile(rf"queued|running|{CHANNEL_NAME.pattern}:(?:ok|failed|timeout)|finished")
 _TRUSTED_S, _ALONE_S = 5.0, 0.5  # a look at least so often, while Redis tells of steps and while it cannot
 _LATE_S = 0.05  # after the deadline, when the answer is about to be there; then twice as long each time
 

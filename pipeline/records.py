@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, NewType
+from typing import Any, Final, Literal, NewType
 
 TenantId = NewType("TenantId", str)
 Namespace = NewType("Namespace", str)
@@ -54,7 +54,7 @@ class ChannelName(enum.StrEnum):
     @classmethod
     def admit(cls, name: str) -> ChannelName:
         """The channel of this name, known from now on. Raises ValueError for what is no name, or a label."""
-        if not _CHANNEL_NAME.fullmatch(name) or name == cls.FALLBACK:
+        if not CHANNEL_NAME.fullmatch(name) or name == cls.FALLBACK:
             raise ValueError(f"{name[:64]} cannot be the name of a channel")
         if name in cls._value2member_map_:
             return cls(name)
@@ -65,7 +65,7 @@ class ChannelName(enum.StrEnum):
         return _ADMITTED[name]
 
 
-_CHANNEL_NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
+CHANNEL_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _ADMITTED: dict[str, ChannelName] = {}
 
 

@@ -28,8 +28,9 @@ Reader = Annotated[Principal, Depends(Requires("read"))]
 LastEventId = Annotated[
     str, Header(alias="Last-Event-ID", max_length=64, description="The id of the last event that was seen.")
 ]
+_MOST_STEPS = 2048  # characters, for fifty channels with the longest names
 LastStep = Annotated[
-    str, Header(alias="Last-Event-ID", max_length=256, description="The id of the last event that was seen.")
+    str, Header(alias="Last-Event-ID", max_length=_MOST_STEPS, description="The id of the last event that was seen.")
 ]
 
 _SUCCESS = answers(200, None, "Events until the job has ended.", 401, 403, 404, 422, 429, 503)
