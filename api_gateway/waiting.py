@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeVar
 
 import redis.asyncio
@@ -94,6 +94,11 @@ class Wakes:
                 yield waiter
         finally:
             self._count -= 1
+
+    def watch_for(self, name: str, *, seconds: float) -> AbstractContextManager[Waiter | None]:
+        """``watch`` for one who waits, and None for one who does not: it takes no place among those who do, and is not
+        refused when there is none. Raises Problem 503."""
+        return self.watch(name) if seconds > 0 else nullcontext()
 
     @contextmanager
     def bell(self, name: str, ring: Callable[[], object]) -> Iterator[None]:

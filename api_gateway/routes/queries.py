@@ -116,9 +116,9 @@ async def look(request: Request, principal: Reader, query_id: str, wait: Wait | 
         state = await gateway.run(current_state, principal.tenant_id, known, gateway)
         return state if state.answer is not None else None
 
-    with gateway.wakes.watch(wake_name("query", principal.tenant_id, known)) as waiter:
+    with gateway.wakes.watch_for(wake_name("query", principal.tenant_id, known), seconds=seconds) as waiter:
         state = await gateway.run(current_state, principal.tenant_id, known, gateway)
-        if state.answer is None and seconds > 0:
+        if state.answer is None and waiter is not None:
             left_s = state.query.deadline_at - time.time()
             found = await gateway.wakes.until(
                 waiter, look_now, seconds=seconds, receive=request.receive, look_first=False, alarm_in_s=left_s
@@ -162,11 +162,11 @@ async def _answer(request: Request, query: Query, preference: Preference, *, sec
         return state if state.answer is not None else None
 
     state = None
-    with gateway.wakes.watch(wake_name("query", query.tenant_id, query.query_id)) as waiter:
+    with gateway.wakes.watch_for(wake_name("query", query.tenant_id, query.query_id), seconds=seconds) as waiter:
         at_once = await gateway.run(send, query, gateway, cache_control=request.headers.get("cache-control", ""))
-        if at_once is not None and seconds > 0:
+        if at_once is not None and waiter is not None:
             return _ready(at_once, preference.applied(waited=True, ready=True))
-        if seconds > 0:
+        if waiter is not None:
             state = await gateway.wakes.until(
                 waiter,
                 look_now,

@@ -15,6 +15,7 @@ from fastapi import FastAPI
 from api_gateway.app import create_app
 from api_gateway.auth import Keys
 from api_gateway.openapi import docs_page
+from api_gateway.waiting import Wakes
 from api_gateway.wire import results, shapes
 from pipeline.core import query as records
 from pipeline.errors import StoreUnavailable
@@ -125,6 +126,16 @@ class DescribeEveryAnswer:
     async def it_names_every_method_of_a_path(self, client):
         response = await client.put("/v1/documents/a%2Fb")
         assert response.headers["allow"] == "DELETE, GET"
+
+
+class DescribeACrowdThatWaits:
+    async def it_keeps_out_nobody_who_does_not_wait(self, app, client, monkeypatch):
+        """What answers such a one is Redis, where nobody is."""
+        monkeypatch.setattr(app.state.gateway, "wakes", Wakes(most_waiters=0))
+        path = f"/v1/queries/{uuid.uuid4()}"
+        waiting = await client.get(f"{path}?wait=1", headers=bearer(READ))
+        looking = await client.get(path, headers=bearer(READ))
+        assert [response.json()["code"] for response in (waiting, looking)] == ["too_many_waiters", "store_unavailable"]
 
 
 class DescribeTheLog:

@@ -125,6 +125,13 @@ class DescribeWatching:
         with wakes.watch("b"):
             assert wakes.count == 1
 
+    async def it_gives_no_place_to_one_who_does_not_wait(self):
+        wakes = Wakes(most_waiters=1)
+        with wakes.watch_for("a", seconds=5), wakes.watch_for("b", seconds=0) as waiter:
+            assert (waiter, wakes.count) == (None, 1)
+            with pytest.raises(Problem), wakes.watch_for("b", seconds=5):
+                pass
+
 
 class DescribeListening:
     async def it_passes_on_what_is_said(self):
