@@ -47,7 +47,7 @@ _TRIES = 3
 _MOST_LEFT_BYTES, _LEFT_S = 64 * 1024, 1.0
 
 # Whoever sends the same again gets the same again. All other refusals may be different a moment later, and as nothing
-# was made, nothing can be made twice: those free the key.
+# was made, nothing can be made twice: those free the key. A failure lets it go.
 _KEPT_REFUSALS = frozenset({400, 413, 415, 422})
 
 
@@ -225,7 +225,9 @@ async def _renew(attempt: _Attempt, gateway: Gateway) -> None:
 
 
 async def _settle(attempt: _Attempt, answer: Captured | None, gateway: Gateway) -> None:
-    """Keep the answer, or free the key if it is none to be kept. What cannot be settled is settled by the lease's end."""
+    """Keep the answer, or let the next one try if it is none to be kept: as if for the first time after a refusal, and
+    with the id of this attempt's work after a failure, since a commit can succeed whose answer is lost. What cannot be
+    settled is settled by the lease's end."""
     claim, attempt.claim = attempt.claim, None
     if claim is None:
         return
@@ -234,7 +236,9 @@ async def _settle(attempt: _Attempt, answer: Captured | None, gateway: Gateway) 
     def settle() -> None:
         with unit_of_work(gateway.resources.mysql) as work:
             keys, token = IdempotencyKeys(work.connection, claim.owner), claim.claimed.token
-            if kept is None:
+            if answer is None or answer.status >= 500:
+                keys.let_go(claim.digest, token)
+            elif kept is None:
                 keys.free(claim.digest, token)
             elif not keys.keep(
                 claim.digest,

@@ -16,8 +16,8 @@ from pipeline.records import TenantId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
-    """The caller is to do the request. ``work_id`` is that of an attempt which died before it could answer, if there was
-    one, so that what it made can be found; ``token`` shows later that the row is still ours."""
+    """The caller is to do the request. ``work_id`` is that of an attempt which died or failed without knowing what it
+    had made, if there was one, so that what it made can be found; ``token`` shows later that the row is still ours."""
 
     work_id: str
     token: str
@@ -99,8 +99,12 @@ class IdempotencyKeys:
         return bool(self._connection.execute(_KEEP, values).rowcount)
 
     def free(self, digest: bytes, token: str) -> None:
-        """Let the next request with this key be done."""
+        """Let the next request with this key be done; nothing was made for this one."""
         self._connection.execute(_FREE, self._with(digest, token=token))
+
+    def let_go(self, digest: bytes, token: str) -> None:
+        """Let the next request with this key be done, with the id of this one's work: something may have been made."""
+        self._connection.execute(_LET_GO, self._with(digest, token=token))
 
     def forget_expired(self, *, limit: int) -> int:
         """Delete keys whose time is over. Gives how many."""
@@ -151,6 +155,11 @@ _KEEP = text(
 
 _FREE = text(
     "DELETE FROM idempotency_keys WHERE tenant_id = :tenant AND digest = :digest AND token = :token AND status IS NULL"
+)
+
+_LET_GO = text(
+    f"UPDATE idempotency_keys SET claimed_until = {_NOW}"
+    " WHERE tenant_id = :tenant AND digest = :digest AND token = :token AND status IS NULL"
 )
 
 _FORGET = text(f"DELETE FROM idempotency_keys WHERE tenant_id = :tenant AND expires_at <= {_NOW} LIMIT :limit")

@@ -64,6 +64,17 @@ class DescribeAKey:
         assert isinstance(keys.claim(digest, lease_s=HOUR_S, ttl_s=HOUR_S), Running)
         assert keys.keep(digest, heir.token, ANSWER, ttl_s=HOUR_S)
 
+    def it_is_let_go_with_the_id_of_the_work(self, keys, digest):
+        failed = keys.insert(digest, lease_s=HOUR_S, ttl_s=HOUR_S)
+        keys.let_go(digest, failed.token)
+        heir = keys.claim(digest, lease_s=HOUR_S, ttl_s=HOUR_S)
+        assert heir.work_id == failed.work_id
+        keys.let_go(digest, failed.token)
+        assert isinstance(keys.claim(digest, lease_s=HOUR_S, ttl_s=HOUR_S), Running)
+        assert keys.keep(digest, heir.token, ANSWER, ttl_s=HOUR_S)
+        keys.let_go(digest, heir.token)
+        assert keys.claim(digest, lease_s=HOUR_S, ttl_s=HOUR_S) == ANSWER
+
     def it_is_held_by_the_living(self, keys, digest):
         claimed = keys.insert(digest, lease_s=0.05, ttl_s=HOUR_S)
         assert keys.renew(digest, claimed.token, lease_s=HOUR_S)
