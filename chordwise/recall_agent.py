@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Unpack, cast
+from typing import Any, Final, Unpack, cast
 
 from chordwise.asker import Asker, listed
 from chordwise.async_client import AsyncChordwise
@@ -21,12 +21,14 @@ from chordwise.options import AskKeywords, BoundKeywords
 from chordwise.passages import passage_metadata
 from chordwise.results import Hit, QueryResult
 
+_TOP_K: Final = 5  # hits, where neither the request nor the agent says how many
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallRequest:
     """What a main agent wants to know. ``trace_id`` (visible ASCII) is the request id in the server's logs and tasks;
     ``session_id`` decides the arm of ``experiment_id``. ``user_profile`` and ``context`` are for the agent's ``prepare``;
-    the server is not told of them."""
+    the server is not told of them. ``top_k``: how many hits; without it as many as the agent's ``options`` say, else 5."""
 
     query: str
     session_id: str = ""
@@ -34,7 +36,7 @@ class RecallRequest:
     user_profile: Mapping[str, Any] | None = None
     context: tuple[str, ...] | list[str] | None = None
     experiment_id: str | None = None
-    top_k: int = 5
+    top_k: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +123,7 @@ class RecallAgent:
         extra = {**(self._options.get("extra") or {}), **{name: value for name, value in named.items() if value}}
         of_request = {
             "namespaces": self._namespaces,
-            "top_k": request.top_k,
+            "top_k": next(each for each in (request.top_k, self._options.get("top_k"), _TOP_K) if each is not None),
             "request_id": request.trace_id or None,
             "extra": extra,
         }

@@ -176,6 +176,14 @@ class DescribeTheRecallAgent:
         }  # fmt: skip
         assert (found.hits[0].content, found.trace_id, found.experiment_id) == ("green tea", "t-1", "x")
 
+    @pytest.mark.parametrize(
+        ("bound", "wanted", "asks"), [({}, {}, 5), ({"top_k": 20}, {}, 20), ({"top_k": 20}, {"top_k": 2}, 2)]
+    )
+    def it_gives_as_many_as_the_request_says_or_the_agent(self, stub, bound, wanted, asks):
+        with Chordwise(stub.url, KEY) as client:
+            RecallAgent("kb", client=client, **bound)({"query": "tea", **wanted})
+        assert asked(stub)["top_k"] == asks
+
     @pytest.mark.parametrize("request_", [{}, {"query": " "}, {"query": 5}])
     def it_asks_nothing_of_nothing(self, request_):
         with pytest.raises(InvalidInput, match="asks nothing"):
