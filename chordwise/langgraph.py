@@ -88,7 +88,7 @@ def last_words(state: Any) -> str:
     for name in _HISTORIES:
         messages = _value(state, name)
         for message in reversed(messages if isinstance(messages, list | tuple) else ()):
-            if _role(message) not in _OTHERS and (text := _text(_value(message, "content")) or _text(message)):
+            if not _is_of_others(message) and (text := _text(_value(message, "content")) or _text(message)):
                 return text
     return ""
 
@@ -107,6 +107,11 @@ def _role(message: Any) -> str:
     if isinstance(message, tuple) and len(message) == 2:
         return str(message[0])
     return str(_value(message, "role") or _value(message, "type") or "")
+
+
+def _is_of_others(message: Any) -> bool:
+    """A part of a message that is still coming in, as ``AIMessageChunk``, is of whoever the message is of."""
+    return _role(message).lower().removesuffix("messagechunk") in _OTHERS
 
 
 def _text(content: Any) -> str:

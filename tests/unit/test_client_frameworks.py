@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from langchain_core.messages import AIMessageChunk, HumanMessage, HumanMessageChunk, ToolMessageChunk
 
 from chordwise import Chordwise
 from chordwise.langchain import ChordwiseRetriever
+from chordwise.langgraph import last_words
 from tests.support.gateway_stub import KEY, GatewayStub, serve
 
 
@@ -33,3 +35,10 @@ class DescribeTheRetrieverOfLangChain:
         with Chordwise(stub.url, KEY) as client:
             ChordwiseRetriever(namespaces=["kb"], client=client).invoke("tea", **asked)
         assert stub.received[-1].json()["namespaces"] == searched
+
+
+class DescribeTheLastWordsOfTheUser:
+    def it_takes_nobody_elses_for_them_while_they_come_in(self):
+        others = [ToolMessageChunk("found it", tool_call_id="1"), AIMessageChunk("I think")]
+        assert last_words({"messages": [HumanMessage("green tea"), *others]}) == "green tea"
+        assert last_words({"messages": [HumanMessageChunk("how hot"), *others]}) == "how hot"
