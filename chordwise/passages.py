@@ -6,8 +6,11 @@ from typing import Any, Final
 
 from chordwise.results import Hit
 
-# How a hit was found. Of use to programs; in the prompt of a language model they are noise.
-TECHNICAL: Final = ("chunk_id", "namespace", "query_id", "score", "confidence", "channel", "channels", "reason")
+# Where a hit is and how it was found. Of use to programs; in the prompt of a language model they are noise.
+TECHNICAL: Final = (
+    *("chunk_id", "document_id", "parent_id", "namespace", "generation", "position", "start", "end"),
+    *("query_id", "score", "confidence", "channel", "channels", "reason"),
+)
 
 
 def passage_metadata(hit: Hit, query_id: str) -> dict[str, Any]:

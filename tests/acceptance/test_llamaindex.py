@@ -43,7 +43,10 @@ class DescribeTheRetriever:
         assert (node.start_char_idx, node.end_char_idx) == (0, len(WIND))
         shown = node.get_content(metadata_mode=MetadataMode.LLM)
         assert "title: Wind power" in shown
-        assert "chunk_id" not in shown
+        named = {line.partition(":")[0] for line in shown.splitlines() if ": " in line}
+        numbers = {"generation", "position", "start", "end"}
+        assert numbers <= set(node.metadata)
+        assert not named & {*numbers, "chunk_id", "document_id", "parent_id", "score"}
 
     async def it_answers_awaited_as_it_does_called(self, retriever):
         bundle = QueryBundle(QUESTION)
