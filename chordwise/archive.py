@@ -129,12 +129,14 @@ class ArchiveWriter:
     """An archive that grows part by part. Opening one that was begun goes on with it."""
 
     def __init__(self, path: Path, namespace: str) -> None:
-        """Raises InvalidInput for a folder with something else in it, or an archive of another namespace."""
+        """Raises InvalidInput for a file, a folder with something else in it, or an archive of another namespace."""
         self._path = path
         self._single = path.suffix == SINGLE_FILE
         self._folder = path.with_name(path.name + _UNFINISHED) if self._single else path
         if self._single and path.exists() and not self._folder.exists():
             raise InvalidInput(f"{path} is there already; move it away, or name another file")
+        if self._folder.exists() and not self._folder.is_dir():
+            raise InvalidInput(f"{self._folder} is a file; name a folder, or a file that ends in {SINGLE_FILE}")
         self.manifest = self._begun(namespace) or new_manifest(namespace)
 
     def _begun(self, namespace: str) -> Manifest | None:

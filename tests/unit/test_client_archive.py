@@ -53,6 +53,12 @@ class DescribeAnArchive:
         again = ArchiveWriter(tmp_path, "kb").manifest
         assert ([part.number for part in again.parts], again.next_cursor, again.complete) == ([1], "cursor-1", False)
 
+    def it_is_not_written_over_a_file(self, tmp_path):
+        (tmp_path / "notes.txt").write_text("mine")
+        with pytest.raises(InvalidInput, match=r"notes\.txt is a file"):
+            ArchiveWriter(tmp_path / "notes.txt", "kb")
+        assert (tmp_path / "notes.txt").read_text() == "mine"
+
     def it_leaves_one_file_and_nothing_else(self, tmp_path):
         written(tmp_path / "a.chordwise").finish()
         assert [entry.name for entry in tmp_path.iterdir()] == ["a.chordwise"]
