@@ -203,7 +203,7 @@ class DescribeKeeping:
         ingest(put(owner, use_alone, namespace, file_id), use_alone)
         expire(use_alone)
         assert files_in(owner, use_alone, namespace) == {file_id: "completed"}
-        _let_pass(use_alone, "stored_files", hours=2)
+        _let_pass(use_alone, owner, "stored_files", hours=2)
         with unit_of_work(use_alone.mysql) as work:
             assert StoredFiles(work.connection, owner).named([file_id]) == {}  # at once, not when it is swept
         assert expire(use_alone) == 1
@@ -219,7 +219,7 @@ class DescribeKeeping:
         namespace = Namespace("vs_a")
         file_id = kept(owner, use_alone)
         ingest(put(owner, use_alone, namespace, file_id), use_alone)
-        _let_pass(use_alone, "vector_stores", hours=25)
+        _let_pass(use_alone, owner, "vector_stores", hours=25)
         assert expire(use_alone) == 1
         assert files_in(owner, use_alone, namespace) == {}
         with unit_of_work(use_alone.mysql) as work:
@@ -235,12 +235,12 @@ class DescribeKeeping:
         store = VectorStore(namespace="vs_a", name="A", created_at=moment, last_active_at=moment, expires_after_days=1)
         open_store(owner, store, use_alone)
         namespace = Namespace("vs_a")
-        _let_pass(use_alone, "vector_stores", hours=23)
+        _let_pass(use_alone, owner, "vector_stores", hours=23)
         if used == "asked":
             KnownNamespaces(use_alone).require(owner, [namespace, namespace])
         else:
             written(owner, use_alone, namespace, "d", b"An owl.")
-        _let_pass(use_alone, "vector_stores", hours=23)
+        _let_pass(use_alone, owner, "vector_stores", hours=23)
         assert expire(use_alone) == 0
         with unit_of_work(use_alone.mysql) as work:
             found = VectorStores(work.connection, owner).one(namespace)
@@ -256,9 +256,9 @@ class DescribeKeeping:
                 assert rows.scalar_one() == 0, table
 
 
-def _let_pass(use, table: str, *, hours: int) -> None:
-    """As if what expires had been made, or last used, so much earlier."""
+def _let_pass(use, owner, table: str, *, hours: int) -> None:
+    """As if what expires of a tenant had been made, or last used, so much earlier."""
     since = "created_at" if table == "stored_files" else "last_active_at"
     passed = ", ".join(f"{column} = DATE_SUB({column}, INTERVAL {hours} HOUR)" for column in ("expires_at", since))
     with unit_of_work(use.mysql) as work:
-        work.connection.execute(text(f"UPDATE {table} SET {passed}"))
+        work.connection.execute(text(f"UPDATE {table} SET {passed} WHERE tenant_id = :t"), {"t": owner})
