@@ -101,6 +101,7 @@ class DescribeFailuresThatPass:
             assert len(server.requests) == 3
             assert "fox" not in str(raised.value)
 
+    @pytest.mark.alone
     @pytest.mark.timeout(20)
     @pytest.mark.parametrize("failure", [hangs(), trickles(0.02), slow(5)], ids=["hangs", "trickles", "slow"])
     @pytest.mark.parametrize("texts", [1, 25])
