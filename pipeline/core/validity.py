@@ -28,7 +28,7 @@ def unmet(filters: Filters, fields: DocumentFields) -> str | None:
         return "author"
     if not set(filters.tags) <= set(fields.tags):
         return "tags"
-    if not contains(fields.metadata, filters.metadata):
+    if not _contains(fields.metadata, filters.metadata):
         return "metadata"
     if filters.where is not None and not holds(filters.where, fields.metadata):
         return "where"
@@ -60,14 +60,14 @@ def flaw(fused: Fused, passage: Hydrated) -> tuple[str, float | None] | None:
     return None
 
 
-def contains(held: Any, asked: Any) -> bool:
+def _contains(held: Any, asked: Any) -> bool:
     """Whether ``held`` has what is asked for: an object every key of it, a list every entry, and either one value."""
     if isinstance(asked, Mapping):
-        return isinstance(held, Mapping) and all(name in held and contains(held[name], asked[name]) for name in asked)
+        return isinstance(held, Mapping) and all(name in held and _contains(held[name], asked[name]) for name in asked)
     if isinstance(asked, list | tuple):
-        return isinstance(held, list | tuple) and all(any(contains(each, one) for each in held) for one in asked)
+        return isinstance(held, list | tuple) and all(any(_contains(each, one) for each in held) for one in asked)
     if isinstance(held, list | tuple):
-        return any(contains(each, asked) for each in held)
+        return any(_contains(each, asked) for each in held)
     return bool(held == asked) and isinstance(held, bool) == isinstance(asked, bool)
 
 
