@@ -14,6 +14,7 @@ import pytest
 from tests.conftest import gateway, make_tenant
 from tests.support.business_api import BusinessApi, business_api, endless, says, slowly
 from tests.support.documents import document, finished, found_documents, search, upload
+from tests.support.patience import SPARE_S
 
 FAQ = """Q: How do I reset my password?
 A: Open the sign-in page and choose Forgotten password.
@@ -203,8 +204,8 @@ class DescribeApiSources:
         assert (tried.status_code, tried.json()["ok"], tried.json()["code"]) == (200, False, code)
 
     def it_keeps_nobody_from_handing_in_documents_while_it_waits(self, client, namespace, api):
-        api.answers["/orders"] = slowly(3.0, ORDERS)
-        put(client, "crm", f"{api.url}/orders", timeout_ms=4000)
+        api.answers["/orders"] = slowly(6.0, ORDERS)
+        put(client, "crm", f"{api.url}/orders", timeout_ms=9000)
         trial = {"query_text": "x", "namespaces": ["kb"]}
         with ThreadPoolExecutor(6) as pool:
             trials = [pool.submit(client.post, "/v1/api-sources/crm/test", json=trial) for _ in range(6)]
@@ -216,7 +217,7 @@ class DescribeApiSources:
             took_s = time.monotonic() - began
             assert all(each.result().json()["ok"] for each in trials)
         assert (sent.status_code, len(api.asked)) == (202, 6)
-        assert took_s < 1.5
+        assert took_s < SPARE_S
 
 
 class DescribeQueriesToApis:
@@ -234,14 +235,14 @@ class DescribeQueriesToApis:
         assert api.asked[-1].params == {"q": ["order of Li Lei"], "n": ["5"], "f": ["{}"]}
         assert api.asked[-1].headers["x-request-id"]
 
-    @pytest.mark.parametrize("answer", [says({}, status=500), endless, slowly(2.0, ORDERS), says(b"[[[[")])
+    @pytest.mark.parametrize("answer", [says({}, status=500), endless, slowly(9.0, ORDERS), says(b"[[[[")])
     def it_answers_without_an_api_that_fails(self, client, namespace, api, answer):
         upload(client, namespace, [document("terms", "An order is shipped once it is paid.")])
         api.answers["/orders"] = answer
         put(client, "crm", f"{api.url}/orders")
         started = time.monotonic()
         found = asked_of(client, namespace, "order", "api")
-        assert time.monotonic() - started < 3.25
+        assert time.monotonic() - started < 3.25 + SPARE_S
         assert found_documents(found) == ["terms"]
         assert {lost["part"] for lost in found["stats"]["degradations"]} == {"api"}
 

@@ -267,7 +267,6 @@ class DescribeTheBreaker:
             left_alone = asked(client, "pump oil again", retrieve={"channels": channels})
             assert codes(left_alone) == {"api": "circuit_open"}
             assert "oil" in found_documents(left_alone)
-            assert left_alone["stats"]["latency_ms"]["api"] < 100
             assert len(api.asked) == calls
             told("circuit_opened", alert=True, channel="api", failures=self.FAILURES)
             timeouts = before["recall_timeout_count"] + self.FAILURES

@@ -28,6 +28,7 @@ from tests.support.openai_answers import (
 )
 from tests.support.openai_clients import SECRET, embedder_on
 from tests.support.openai_server import OpenAIServer
+from tests.support.patience import SPARE_S
 
 TEXTS = ["the red fox", "a blue whale", "重置路由器的步骤", "PPR-9087 喷嘴"]
 
@@ -86,7 +87,7 @@ class DescribeFailuresThatPass:
             server.next("embeddings", failure, failure)
             started = time.monotonic()
             assert np.array_equal(embedder.embed(TEXTS[:3]), expected)
-            assert time.monotonic() - started < 1.5
+            assert time.monotonic() - started < 1.0 + SPARE_S
             assert len(server.requests) == 4
 
     @pytest.mark.timeout(20)
@@ -97,13 +98,12 @@ class DescribeFailuresThatPass:
             started = time.monotonic()
             with pytest.raises(EmbedderUnavailable) as raised:
                 embedder.embed(["fox", "whale", "olive"])
-            assert time.monotonic() - started < 1.5
+            assert time.monotonic() - started < 1.0 + SPARE_S
             assert len(server.requests) == 3
             assert "fox" not in str(raised.value)
 
-    @pytest.mark.alone
     @pytest.mark.timeout(20)
-    @pytest.mark.parametrize("failure", [hangs(), trickles(0.02), slow(5)], ids=["hangs", "trickles", "slow"])
+    @pytest.mark.parametrize("failure", [hangs(), trickles(0.02), slow(30)], ids=["hangs", "trickles", "slow"])
     @pytest.mark.parametrize("texts", [1, 25])
     def it_is_over_in_time(self, server: OpenAIServer, failure: Answer, texts: int):
         server.always["embeddings"] = failure
@@ -111,7 +111,7 @@ class DescribeFailuresThatPass:
             started = time.monotonic()
             with pytest.raises(EmbedderUnavailable):
                 embedder.embed(["slow"] * texts, timeout_s=0.4)
-            assert time.monotonic() - started < 0.9
+            assert time.monotonic() - started < 0.4 + SPARE_S
 
     @pytest.mark.timeout(20)
     @pytest.mark.parametrize("failure", [hangs(), trickles(0.02)], ids=["hangs", "trickles"])
@@ -120,7 +120,7 @@ class DescribeFailuresThatPass:
         with embedder_on(server, timeout_s=0.4) as embedder:
             started = time.monotonic()
             assert embedder.embed(["slow"]).shape == (1, 64)
-            assert 0.3 < time.monotonic() - started < 1.5
+            assert 0.3 < time.monotonic() - started < 0.4 + SPARE_S
 
     def it_reports_a_service_that_is_not_there(self):
         with OpenAIServer() as gone:
@@ -135,7 +135,7 @@ class DescribeFailuresThatPass:
         with embedder_on(server) as embedder:
             started = time.monotonic()
             embedder.embed(["hello"])
-            assert 0.5 <= time.monotonic() - started < 1.2
+            assert 0.5 <= time.monotonic() - started < 0.5 + SPARE_S
 
     @pytest.mark.parametrize("as_date", [False, True])
     def it_does_not_wait_beyond_its_time_but_passes_the_wish_on(self, server: OpenAIServer, as_date: bool):
@@ -145,8 +145,8 @@ class DescribeFailuresThatPass:
         with embedder_on(server) as embedder:
             started = time.monotonic()
             with pytest.raises(EmbedderUnavailable) as raised:
-                embedder.embed(["hello"], timeout_s=1.0)
-            assert time.monotonic() - started < 0.5
+                embedder.embed(["hello"], timeout_s=10.0)
+            assert time.monotonic() - started < SPARE_S
             assert raised.value.retry_after_s == pytest.approx(30, abs=2)
 
     def it_gives_work_back_that_would_have_to_wait_for_minutes(self, server: OpenAIServer):
@@ -159,11 +159,11 @@ class DescribeFailuresThatPass:
 
     def it_does_not_wait_for_the_other_batches_once_one_has_failed(self, server: OpenAIServer):
         server.next("embeddings", refused(401), hangs(), hangs())
-        with embedder_on(server, batch_texts=1, timeout_s=1.0) as embedder:
+        with embedder_on(server, batch_texts=1, timeout_s=10.0) as embedder:
             started = time.monotonic()
             with pytest.raises(Misconfigured):
                 embedder.embed(["a", "b", "c"])
-            assert time.monotonic() - started < 0.5
+            assert time.monotonic() - started < SPARE_S
 
 
 class DescribeRefusals:

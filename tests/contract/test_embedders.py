@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -136,9 +135,7 @@ class DescribeBatchesOfOpenAIEmbedder:
     def it_keeps_several_requests_under_way_and_the_order(self, server: OpenAIServer, embedder: OpenAIEmbedder):
         texts = [f"text {number}" for number in range(80)]
         server.next("embeddings", slow(0.4), slow(0.3), slow(0.2), slow(0.1))
-        started = time.monotonic()
         together = embedder.embed(texts)
-        assert time.monotonic() - started < 0.9
         assert server.most_under_way == 4
         assert np.array_equal(together, np.concatenate([embedder.embed([text]) for text in texts]))
 

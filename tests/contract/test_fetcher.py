@@ -14,6 +14,7 @@ import pytest
 
 from pipeline.errors import DocumentTooLarge, FetchFailed, FetchRefused, FetchUnavailable
 from pipeline.fetching.fetch import Fetcher
+from tests.support.patience import SPARE_S
 from tests.support.web_server import (
     WebServer,
     cut_off,
@@ -35,7 +36,7 @@ def web() -> Iterator[WebServer]:
 
 
 def fetcher(**changes) -> Fetcher:
-    return Fetcher(**{"timeout_s": 2.0, "max_bytes": 100_000, "permitted": LOOPBACK, **changes})
+    return Fetcher(**{"timeout_s": 10.0, "max_bytes": 100_000, "permitted": LOOPBACK, **changes})
 
 
 class DescribeAFetch:
@@ -192,20 +193,20 @@ class DescribeLimits:
         began = time.monotonic()
         with pytest.raises(FetchUnavailable):
             fetcher(timeout_s=0.6).fetch(web.url())
-        assert time.monotonic() - began < 1.5
+        assert time.monotonic() - began < 0.6 + SPARE_S
 
     def it_gives_up_at_its_deadline_on_a_name_that_is_not_looked_up(self):
         asked, released = [], threading.Event()
 
         def hanging(host, port):
             asked.append(host)
-            released.wait(5)
+            released.wait(30)
             return ["127.0.0.1"]
 
         began = time.monotonic()
         with pytest.raises(FetchUnavailable, match=r"within 0\.4 s"):
             fetcher(timeout_s=0.4, resolve=hanging).fetch("http://slow.example/")
-        assert time.monotonic() - began < 1.0
+        assert time.monotonic() - began < 0.4 + SPARE_S
         assert asked == ["slow.example"]
         released.set()
 

@@ -15,6 +15,7 @@ from pipeline.models.rerank_dialects import DIALECTS
 from pipeline.models.rerank_http import HttpReranker
 from tests.contract.test_rerankers import RerankerContract, candidates
 from tests.support.openai_answers import Answer, changed, drops, hangs, raw, refused, slow, trickles
+from tests.support.patience import SPARE_S
 from tests.support.rerank_server import SCORE, SECRET, RerankServer, http_reranker_on, rerank_service
 
 
@@ -32,35 +33,34 @@ def reranker(service: RerankServer) -> Iterator[Reranker]:
 
 class DescribeHttpReranker(RerankerContract):
     def it_scores_as_the_service_does(self, service: RerankServer, reranker: Reranker):
-        scores = reranker.rerank("red fox", candidates("a red fox", "a fox", "a whale"), timeout_s=2.0)
+        scores = reranker.rerank("red fox", candidates("a red fox", "a fox", "a whale"), timeout_s=10.0)
         logits = {"chunk-0": 4.0, "chunk-1": 0.0, "chunk-2": -4.0}
         shares = {"chunk-0": 1.0, "chunk-1": 0.5, "chunk-2": 0.0}
         through = {name: 1 / (1 + math.exp(-logit)) for name, logit in logits.items()}
         assert scores == pytest.approx(through if service.dialect == "tei" else shares)
 
 
-@pytest.mark.alone
 class DescribeWhatHttpRerankerSends:
     def it_asks_once_with_the_key_and_never_names_a_chunk(self, service: RerankServer, reranker: Reranker):
-        reranker.rerank("router", candidates(*["a router"] * 30), timeout_s=2.0)
+        reranker.rerank("router", candidates(*["a router"] * 30), timeout_s=10.0)
         assert len(service.bodies) == 1
         assert service.headers[0]["Authorization"] == f"Bearer {SECRET}"
         assert "chunk-" not in json.dumps(service.bodies)
 
     def it_sends_no_key_where_there_is_none(self, service: RerankServer):
         with http_reranker_on(service, api_key=None) as reranker:
-            assert reranker.rerank("router", candidates("router"), timeout_s=2.0)
+            assert reranker.rerank("router", candidates("router"), timeout_s=10.0)
         assert "Authorization" not in service.headers[0]
 
     def it_takes_a_whole_address_as_it_is(self, service: RerankServer):
         whole = service.url + DIALECTS[service.dialect].path
         reranker = HttpReranker(url=whole, dialect=service.dialect, model="judge")
-        assert reranker.rerank("router", candidates("router"), timeout_s=2.0)
+        assert reranker.rerank("router", candidates("router"), timeout_s=10.0)
         reranker.close()
 
     def it_masks_personal_data(self, service: RerankServer, reranker: Reranker):
         texts = candidates("call 13812345678 or write to li.lei@example.com", title="李雷 11010519491231002X")
-        reranker.rerank("who has card 4111 1111 1111 1111?", texts, timeout_s=2.0)
+        reranker.rerank("who has card 4111 1111 1111 1111?", texts, timeout_s=10.0)
         sent = json.dumps(service.bodies, ensure_ascii=False)
         assert not any(secret in sent for secret in ("13812345678", "li.lei", "11010519491231002X", "4111"))
         assert all(mask in sent for mask in ("[phone]", "[email]", "[id-card]", "[bank-card]"))
@@ -76,7 +76,7 @@ class DescribeWhatHttpRerankerSends:
     def it_never_sends_half_of_a_number(self, before: int):
         with rerank_service("cohere") as service, http_reranker_on(service) as reranker:
             text = "长" * (before - 5) + "13812345678" + " li.lei@example.com" * 400
-            reranker.rerank("fox", candidates(text), timeout_s=2.0)
+            reranker.rerank("fox", candidates(text), timeout_s=10.0)
             (sent,) = service.bodies[0]["documents"]
         assert "138" not in sent
         assert "@" not in sent
@@ -112,7 +112,7 @@ class DescribeWhatHttpRerankerTakes:
     )
     def it_reads_what_is_usable(self, service: RerankServer, reranker: Reranker, pairs, places):
         service.next(_entries(service, *pairs))
-        scores = reranker.rerank("router", candidates("a", "b", "c"), timeout_s=2.0)
+        scores = reranker.rerank("router", candidates("a", "b", "c"), timeout_s=10.0)
         assert sorted(scores, key=lambda name: -scores[name]) == [f"chunk-{place}" for place in places]
         assert all(0.0 <= score <= 1.0 for score in scores.values())
 
@@ -122,32 +122,32 @@ class DescribeWhatHttpRerankerTakes:
             return service.with_entries(body, entries)
 
         service.next(changed(more))
-        assert set(reranker.rerank("a", candidates("a", "b"), timeout_s=2.0)) == {"chunk-0", "chunk-1"}
+        assert set(reranker.rerank("a", candidates("a", "b"), timeout_s=10.0)) == {"chunk-0", "chunk-1"}
 
     @pytest.mark.parametrize("failure", [refused(429, retry_after="0.05"), refused(503), drops(), raw(b"<html>")])
     def it_asks_once_more_after_what_passes(self, service: RerankServer, reranker: Reranker, failure: Answer):
         service.next(failure)
-        assert reranker.rerank("router", candidates("router"), timeout_s=2.0)
+        assert reranker.rerank("router", candidates("router"), timeout_s=10.0)
         assert len(service.bodies) == 2
 
     @pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422, 302])
     def it_does_not_repeat_what_cannot_help(self, service: RerankServer, reranker: Reranker, status: int):
         service.always = refused(status)
         with pytest.raises(RerankerUnavailable):
-            reranker.rerank("router", candidates("router"), timeout_s=2.0)
+            reranker.rerank("router", candidates("router"), timeout_s=10.0)
         assert len(service.bodies) == 1
 
     def it_does_not_wait_longer_than_it_may(self, service: RerankServer, reranker: Reranker):
         service.always = refused(429, retry_after="30")
         started = time.monotonic()
         with pytest.raises(RerankerUnavailable):
-            reranker.rerank("router", candidates("router"), timeout_s=2.0)
-        assert time.monotonic() - started < 1.0
+            reranker.rerank("router", candidates("router"), timeout_s=10.0)
+        assert time.monotonic() - started < SPARE_S
         assert len(service.bodies) == 1
 
     def it_waits_for_what_is_slow_and_in_time(self, service: RerankServer, reranker: Reranker):
         service.next(slow(0.2))
-        assert reranker.rerank("router", candidates("router"), timeout_s=2.0)
+        assert reranker.rerank("router", candidates("router"), timeout_s=10.0)
 
 
 FAILING: dict[str, Answer] = {
@@ -170,7 +170,6 @@ FAILING: dict[str, Answer] = {
 }
 
 
-@pytest.mark.alone
 class DescribeFailuresOfHttpReranker:
     @pytest.mark.timeout(20)
     @pytest.mark.parametrize("failure", FAILING.values(), ids=FAILING.keys())
@@ -180,7 +179,7 @@ class DescribeFailuresOfHttpReranker:
             started = time.monotonic()
             with pytest.raises(RerankerUnavailable) as raised:
                 reranker.rerank("router", candidates("a", "b", "c"), timeout_s=0.5)
-            assert time.monotonic() - started < 0.9
+            assert time.monotonic() - started < 0.5 + SPARE_S
         assert SECRET not in str(raised.value)
         assert "router" not in str(raised.value)
 
@@ -190,7 +189,7 @@ class DescribeFailuresOfHttpReranker:
             started = time.monotonic()
             with pytest.raises(RerankerUnavailable):
                 reranker.rerank("router", candidates("a"), timeout_s=60.0)
-            assert time.monotonic() - started < 0.8
+            assert time.monotonic() - started < 0.3 + SPARE_S
 
     def it_says_that_nobody_is_there(self):
         reranker = HttpReranker(url="http://127.0.0.1:9", dialect="tei")

@@ -16,6 +16,7 @@ from pipeline.flows.vectorizing import vectors_of
 from pipeline.stores.usage import Purpose, Usage
 from pipeline.stores.work import unit_of_work
 from tests.support.openai_answers import changed, raw, refused, slow, with_vectors
+from tests.support.patience import SPARE_S
 from tests.support.rate_limits import FixedWindows
 from tests.support.served import Served, served_on
 
@@ -222,7 +223,7 @@ class DescribeInteractiveQueries:
     def it_serves_them_before_bulk_work(self, served):
         served.service.limiter = FixedWindows(requests=1000, seconds=1.0)
         limits = {"embedding_requests_per_minute": 60 * 5, "embedding_batch_texts": 1}
-        ticket = served.submit(texts(40))
+        ticket = served.submit(texts(60))  # 12 seconds of what is allowed
         asking = served.worker(**limits)
         over = threading.Event()
         took: list[float] = []
@@ -231,7 +232,7 @@ class DescribeInteractiveQueries:
             vectors_of(served.tenant, ["warm up"], asking, purpose=Purpose.QUERY, timeout_s=5.0)
             for place in range(10):
                 started = time.monotonic()
-                vectors_of(served.tenant, [f"question {place}"], asking, purpose=Purpose.QUERY, timeout_s=0.8)
+                vectors_of(served.tenant, [f"question {place}"], asking, purpose=Purpose.QUERY, timeout_s=SPARE_S)
                 took.append(time.monotonic() - started)
                 over.wait(0.3)
 
@@ -241,7 +242,7 @@ class DescribeInteractiveQueries:
         thread.join()
         asking.close()
         assert (job.status, len(took)) == ("succeeded", 10)
-        assert max(took) < 0.5
+        assert sorted(took)[5] < 0.5, "a turn of its own comes within two of the five in a second"
 
 
 class DescribeTokenQuotas:

@@ -30,7 +30,17 @@ FLOORS = [("cranfield", 0.50, 0.50), ("scifact", 0.70, 0.67), ("cmrc2018", 0.91,
 )
 def it_reaches_the_floor(use, collection, fused, keyword):
     _, key = make_tenant(use)
-    command = ["eval", str(DATA / collection), "--namespace", collection, "--limit", QUERIES, "--json"]
+    command = [
+        "eval",
+        str(DATA / collection),
+        "--namespace",
+        collection,
+        "--limit",
+        QUERIES,
+        "--concurrency",
+        "4",
+        "--json",
+    ]
     ran = subprocess.run(
         [Path(sys.executable).with_name("chordwise"), *command],
         env={**os.environ, "CHORDWISE_API_KEY": key},

@@ -77,10 +77,10 @@ class DescribeSubQueries:
         "reply", ["[" * 20_000, '{"a":' * 4_000, '["' * 10_000, '"\\ud800"', '["\\ud800 lone", "two"]']
     )
     def it_survives_hostile_replies_quickly(self, reply):
-        started = time.monotonic()
+        started = time.process_time()
         for found in expanded(reply) or ():
             found.encode()
-        assert time.monotonic() - started < 1.0
+        assert time.process_time() - started < 1.0
 
     @given(text(alphabet='{}[]",:01 ab\\\n', max_size=200))
     def it_takes_anything(self, reply):

@@ -17,8 +17,8 @@ SECRET = "sk-test-0123456789abcdef"
 
 @contextmanager
 def embedder_on(server: OpenAIServer, **options: Any) -> Iterator[OpenAIEmbedder]:
-    """An embedder that gives up soon: 2 seconds a request, 2 retries after milliseconds."""
-    defaults = {"model": "hashed", "dimension": 64, "timeout_s": 2.0, "retries": 2, "first_wait_s": 0.01}
+    """An embedder that gives up soon: 10 seconds a request, 2 retries after milliseconds."""
+    defaults = {"model": "hashed", "dimension": 64, "timeout_s": 10.0, "retries": 2, "first_wait_s": 0.01}
     embedder = OpenAIEmbedder(**{**defaults, **options}, base_url=server.url, api_key=SECRET)
     try:
         yield embedder
@@ -29,7 +29,7 @@ def embedder_on(server: OpenAIServer, **options: Any) -> Iterator[OpenAIEmbedder
 @contextmanager
 def reranker_on(server: OpenAIServer, **options: Any) -> Iterator[LlmReranker]:
     """A language model's judgement, on a fixed day."""
-    defaults = {"model": "judge", "timeout_s": 2.0, "clock": lambda: datetime(2026, 3, 1, tzinfo=UTC)}
+    defaults = {"model": "judge", "timeout_s": 10.0, "clock": lambda: datetime(2026, 3, 1, tzinfo=UTC)}
     reranker = LlmReranker(**{**defaults, **options}, base_url=server.url, api_key=SECRET)
     try:
         yield reranker
@@ -40,7 +40,7 @@ def reranker_on(server: OpenAIServer, **options: Any) -> Iterator[LlmReranker]:
 @contextmanager
 def rewriter_on(server: OpenAIServer, **options: Any) -> Iterator[LlmRewriter]:
     """A language model's idea of what a query means."""
-    rewriter = LlmRewriter(**{"model": "thinker", "timeout_s": 2.0, **options}, base_url=server.url, api_key=SECRET)
+    rewriter = LlmRewriter(**{"model": "thinker", "timeout_s": 10.0, **options}, base_url=server.url, api_key=SECRET)
     try:
         yield rewriter
     finally:

@@ -139,7 +139,7 @@ def rerank_service(dialect: str) -> Iterator[RerankServer]:
 @contextmanager
 def http_reranker_on(service: RerankServer, **options: Any) -> Iterator[HttpReranker]:
     """Our client of it, set to wait for little."""
-    defaults = {"model": "" if service.dialect == "tei" else "judge", "timeout_s": 2.0, "api_key": SECRET}
+    defaults = {"model": "" if service.dialect == "tei" else "judge", "timeout_s": 10.0, "api_key": SECRET}
     reranker = HttpReranker(url=service.url, dialect=service.dialect, **{**defaults, **options})
     try:
         yield reranker

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+from collections import Counter
 
 import pytest
 
@@ -78,6 +79,22 @@ class DescribeEval:
         printed = capsys.readouterr()
         assert json.loads(printed.out)["failed"] == 4
         assert printed.err == "chordwise: 4 queries had no answer, counted as 0\n"
+
+    @pytest.mark.parametrize(("losing", "degraded"), [(2, 0), (3, 1)])
+    def it_asks_again_for_an_answer_that_had_lost_something(self, stub, folder, capsys, losing, degraded):
+        stub.documents["tiny"] = {"both": {"document_id": "both", "text": "red fox"}}
+        asked = Counter()
+
+        def answer(body):
+            way = (body["query_text"], body["retrieve"]["method"], body["enable_rerank"])
+            asked[way] += 1
+            lost = way == ("whale", "hybrid", True) and asked[way] <= losing
+            return {"chunks": [], "stats": {"degraded": lost}}
+
+        stub.answer = answer
+        assert run(["eval", str(folder), "-n", "tiny", "--json"]) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert (report["degraded"], sum(asked.values())) == (degraded, 7 + 3)
 
     def it_passes_on_what_the_server_says_about_a_document(self, stub, folder, capsys):
         errors = [{"pointer": "/documents/0/document_id", "detail": "at most 64 characters"}]

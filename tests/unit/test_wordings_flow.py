@@ -21,6 +21,7 @@ from pipeline.flows.understanding import settled
 from pipeline.flows.wordings import asked_otherwise, losses_of
 from pipeline.records import ChannelName, ChunkId, Namespace, QueryId, TenantId
 from pipeline.settings import load
+from tests.support.patience import SPARE_S
 
 TENANT, QUERY, KEYWORD = TenantId("t"), QueryId("q"), ChannelName.KEYWORD
 
@@ -115,8 +116,8 @@ class DescribeOtherWordings:
 
     def it_does_not_wait_for_one_that_hangs(self):
         let_go, started = threading.Event(), time.monotonic()
-        envelope = asked(FakeChannel(two=lambda: let_go.wait(5) and fails()), query("one", "two"))
-        assert time.monotonic() - started < 1.0
+        envelope = asked(FakeChannel(two=lambda: let_go.wait(30) and fails()), query("one", "two"))
+        assert time.monotonic() - started < 1.0 + SPARE_S
         let_go.set()
         assert (envelope.chunk_ids, envelope.unasked) == (("raw", "one"), "timeout")
 
@@ -163,13 +164,13 @@ class DescribeTheCallback:
         use.queries(TENANT).report_understood(QUERY, found, elapsed_ms=2.0)
 
     def it_waits_for_the_model_and_asks_again(self, use):
-        self.open(use, query(waits=True, budget_ms=1400))
+        self.open(use, query(waits=True, budget_ms=20_000, deadline_s=30.0))
         later = threading.Timer(0.2, self.understood, (use, "one"))
         later.start()
         started = time.monotonic()
         arrived = settled(use.queries(TENANT).state(QUERY), use, {KEYWORD: FakeChannel()})
         later.join()
-        assert time.monotonic() - started < 1.0
+        assert time.monotonic() - started < 0.2 + SPARE_S
         assert arrived.envelopes[KEYWORD].chunk_ids == ("raw", "one")
         assert arrived.query.understanding.sub_queries == ("one",)
         assert arrived.losses == ()
@@ -178,7 +179,7 @@ class DescribeTheCallback:
         self.open(use, query(waits=True, budget_ms=200))
         started = time.monotonic()
         arrived = settled(use.queries(TENANT).state(QUERY), use, {KEYWORD: FakeChannel()})
-        assert 0.1 < time.monotonic() - started < 0.6
+        assert 0.1 < time.monotonic() - started < 0.2 + SPARE_S
         assert arrived.envelopes == {KEYWORD: RAW}
         assert [(lost.part, lost.code) for lost in arrived.losses] == [("expand", "timeout")]
 
@@ -192,12 +193,12 @@ class DescribeTheCallback:
         self.open(use, query("kept", waits=True, deadline_s=-0.1))
         started = time.monotonic()
         arrived = settled(use.queries(TENANT).state(QUERY), use, {})
-        assert time.monotonic() - started < 0.2
+        assert time.monotonic() - started < SPARE_S
         assert arrived.envelopes[KEYWORD].chunk_ids == ("raw",)
         assert [(lost.part, lost.code) for lost in arrived.losses] == [("expand", "timeout"), ("expand", "no_answer")]
 
     def it_serves_everyone_who_waits(self, use):
-        self.open(use, query(waits=True, budget_ms=1400))
+        self.open(use, query(waits=True, budget_ms=20_000, deadline_s=30.0))
         found: list[object] = []
         until = time.time() + 1.0
         waiting = [
