@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -56,18 +57,24 @@ def _chance(differences: Sequence[float], *, rounds: int, seed: int) -> float:
     """Queries without a difference have no sign, so they are left out: they change neither sum nor share."""
     count = len(differences)
     seen = abs(math.fsum(differences)) - _TIE
+    tables = [_sums(differences[start : start + 8]) for start in range(0, count, 8)]
+    size = len(tables)
     if count <= _EXACT:
-        reached = sum(abs(_signed(differences, signs)) >= seen for signs in range(1 << count))
-        return reached / (1 << count)
+        every = (signs.to_bytes(size, "little") for signs in range(1 << count))
+        return sum(abs(_signed(tables, signs)) >= seen for signs in every) / (1 << count)
     draw = random.Random(seed)
-    reached = sum(abs(_signed(differences, draw.getrandbits(count))) >= seen for _ in range(rounds))
+    reached = sum(abs(_signed(tables, draw.randbytes(size))) >= seen for _ in range(rounds))
     return (reached + 1) / (rounds + 1)
 
 
-def _signed(differences: Sequence[float], signs: int) -> float:
-    """The sum with the signs that the bits say."""
-    total = 0.0
+def _sums(differences: Sequence[float]) -> list[float]:
+    """The sums of up to eight differences with the signs that the bits of each byte say."""
+    sums = [0.0]
     for each in differences:
-        total += each if signs & 1 else -each
-        signs >>= 1
-    return total
+        sums = [total - each for total in sums] + [total + each for total in sums]
+    return sums * (256 // len(sums))
+
+
+def _signed(tables: Sequence[Sequence[float]], signs: bytes) -> float:
+    """The sum with the signs that the bits say, a byte for each table."""
+    return sum(map(operator.getitem, tables, signs))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 from collections.abc import Sequence
@@ -25,21 +26,20 @@ LOCAL_DIMENSIONS: Final = (64, 128, 256)
 
 _READ_TOGETHER: Final = 4  # characters; between 3 and 5 nDCG@10 differs by 0.001: docs/decisions/0011
 _AT_ONCE: Final = 256  # texts between two looks at the clock
+_LOADING: Final = threading.Lock()
 
 
 class LocalEmbedder:
     """The mean of a text's token vectors. Quick, deterministic, weaker than BM25: a companion to the keyword channel.
 
     The vectors are nested: the first 64 or 128 numbers are a smaller model of their own. The weights (16 MB, 32 MB in
-    memory) are read at the first call, about 0.6 s once, imports included. Safe to share between threads.
+    memory) are read at the first call in a process, about 0.6 s, imports included. Safe to share between threads.
     """
 
     def __init__(self, *, dimension: int = 256) -> None:
         if dimension not in LOCAL_DIMENSIONS:
             raise Misconfigured(f"the local embedder has vectors of 64, 128 or 256 numbers, not {dimension}")
         self._dimension = dimension
-        self._lock = threading.Lock()
-        self._loaded: tuple[Tokens, Matrix] | None = None
 
     @property
     def model(self) -> str:
@@ -77,13 +77,11 @@ class LocalEmbedder:
         """Nothing is held open."""
 
     def _model(self) -> tuple[Tokens, Matrix]:
-        if self._loaded is None:
-            with self._lock:
-                if self._loaded is None:
-                    self._loaded = _load(self._dimension)
-        return self._loaded
+        with _LOADING:
+            return _load(self._dimension)
 
 
+@functools.cache
 def _load(dimension: int) -> tuple[Tokens, Matrix]:
     """The tokens and one vector per token. Raises Misconfigured when the package came without its weights."""
     with _root_logger_untouched():
