@@ -53,10 +53,14 @@ def improved(
         journal.lost("second", "cannot_expand", "the query was to be expanded, for which nothing is configured")
         del changes["expand"]
     best = first
-    if changes and _possible(first.arrived, channels, changes, journal):
-        again = replace(query, plan=changed(query.plan, changes, unrouted=unrouted))
-        if "expand" in changes and expand is not None:
-            again = expand(again)
+    if not _possible(first.arrived, channels, changes, journal):
+        changes = {}
+    again = replace(query, plan=changed(query.plan, changes, unrouted=unrouted))
+    if "expand" in changes and expand is not None:
+        again = expand(again)
+        if again.understanding is None or not again.understanding.sub_queries:
+            del changes["expand"]  # an identifier, for one, is asked as it is
+    if changes:
         left_out = list(journal.drops)
         journal.begin_again()
         second = run(_asked_again(first.arrived, again, channels, changes, journal))
@@ -65,8 +69,6 @@ def improved(
             journal.asked_again = second.arrived.envelopes
         else:
             journal.rung, journal.drops[:] = rung, left_out
-    else:
-        changes = {}
     journal.second = {
         "reason": "; ".join(poor),
         "changed": changes,
@@ -85,6 +87,8 @@ def _asks(changes: Mapping[str, object]) -> bool:
 def _possible(
     arrived: Arrived, channels: Mapping[ChannelName, Channel], changes: Mapping[str, object], journal: Journal
 ) -> bool:
+    if not changes:
+        return True
     if arrived.left_s < RESERVE_S + _LEAST_S:
         journal.lost("second", "no_time", "the result was poor, but no time was left for a second retrieval")
         return False

@@ -1,0 +1,57 @@
+"""What a second retrieval says that it did."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from pipeline.channels.port import AbsentChannel
+from pipeline.core.plan import ChannelPlan, Plan, RetrievePlan, SecondRetrievalPlan
+from pipeline.core.query import Query, Understanding
+from pipeline.flows.arrived import Arrived
+from pipeline.flows.journal import Journal
+from pipeline.flows.second import Found, improved
+from pipeline.records import ChannelName, Namespace, QueryId, TenantId
+
+CHANNELS = {ChannelName.KEYWORD: AbsentChannel(ChannelName.KEYWORD)}
+
+
+@pytest.fixture
+def first() -> Found:
+    now = time.time()
+    query = Query(
+        query_id=QueryId("q"),
+        tenant_id=TenantId("t"),
+        request_id="r",
+        query_text="PPR 9087",
+        namespaces=(Namespace("kb"),),
+        plan=Plan(
+            retrieve=RetrievePlan(
+                channels={"keyword": ChannelPlan()}, second=SecondRetrievalPlan(min_hits=5, expand=True)
+            )
+        ),
+        created_at=now,
+        deadline_at=now + 60,
+    )
+    return Found(arrived=Arrived(query=query, envelopes={}, elapsed_ms={}), placed=[], kept=[])
+
+
+def it_does_not_say_that_it_expanded_what_has_no_other_wording(first):
+    journal = Journal()
+    found = improved(
+        first, lambda _: pytest.fail("there was nothing to ask again"), CHANNELS, journal, expand=lambda q: q
+    )
+    assert (found, journal.second["changed"], journal.degradations) == (first, {}, [])
+
+
+def it_says_that_it_expanded(first):
+    journal = Journal()
+
+    def expand(query: Query) -> Query:
+        return replace(query, understanding=Understanding(sub_queries=("pump 9087",)))
+
+    found = improved(first, lambda arrived: replace(first, arrived=arrived), CHANNELS, journal, expand=expand)
+    assert journal.second["changed"] == {"expand": True}
+    assert found.arrived.query.understanding == Understanding(sub_queries=("pump 9087",))
