@@ -8,7 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from api_gateway.wire.tenancy import TenantRequest
-from pipeline.stores import audit_queue, bootstrap, breakers, meter, queries, vector_cache
+from pipeline.records import TenantId
+from pipeline.stores import audit_queue, bootstrap, breakers, erasure, meter, queries, vector_cache
 from pipeline.stores.tenants import RESERVED
 
 OWN_KEYS = [
@@ -22,6 +23,21 @@ OWN_KEYS = [
 ]
 
 
+class FakeRedis:
+    """Holds the names of keys."""
+
+    def __init__(self, keys: set[bytes]) -> None:
+        self.keys = keys
+
+    def scan_iter(self, match: str, count: int) -> list[bytes]:
+        assert count > 0
+        return [key for key in self.keys if key.startswith(match.rstrip("*").encode())]
+
+    def unlink(self, *keys: bytes) -> int:
+        self.keys -= {*keys}
+        return len(keys)
+
+
 class DescribeReservedIds:
     def it_holds_what_the_installations_own_keys_begin_with(self):
         assert {key.partition(":")[0] for key in OWN_KEYS} <= RESERVED
@@ -33,6 +49,15 @@ class DescribeReservedIds:
         monkeypatch.setattr(sys, "argv", ["bootstrap", reserved])
         assert bootstrap.main() == 2
         assert "a name of the installation itself" in capsys.readouterr().err
+
+    def it_keeps_the_installations_keys_when_a_tenant_of_that_name_is_erased(self):
+        """One that was made before the name was reserved."""
+        own = [*(key for key in OWN_KEYS if key != queries.WAKE_CHANNEL), "chordwise:pace:abc", "chordwise:vectors:17"]
+        kept = {key.encode() for key in (*own, "chordwise:metrics:29384", "chordwise:audit:swept")}
+        its = {b"chordwise:audit", b"chordwise:requests", b"chordwise:query:1", b"chordwise:vectors:model:17"}
+        held = FakeRedis({*kept, *its})
+        assert erasure.erase_from_redis(held, TenantId("chordwise")) == len(its)
+        assert held.keys == kept
 
     def it_may_stand_within_an_id(self):
         assert TenantRequest.model_validate({"tenant_id": "chordwise-demo", "name": "x"}).tenant_id == "chordwise-demo"
