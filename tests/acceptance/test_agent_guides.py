@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support import guides
 from tests.support.mcp_clients import CHORDWISE, agent
-from tests.support.project import ROOT
 
 SECRET = "your-key"
 
 
 def blocks(guide: str, language: str) -> list[str]:
-    found = re.findall(rf"^```{language}\n(.*?)^```", (ROOT / "docs" / guide).read_text(), re.DOTALL | re.MULTILINE)
-    assert found, f"{guide} has nothing in {language}"
-    return found
+    return [block.text for block in guides.blocks(f"docs/{guide}", language)]
 
 
 @pytest.fixture

@@ -214,7 +214,7 @@ class DescribeAMoveUnderLoad:
 
 
 class DescribeTheInterface:
-    def it_is_for_operators_and_says_what_is_wrong(self, moving):
+    def it_is_for_operators_and_says_what_is_wrong(self, moving, call):
         client, operator, service, _ = moving
         good = {"provider": "openai", "model": "better", "dimension": DIMENSION, "service": "next"}
         problem(client.get(MIGRATIONS), 403, "insufficient_scope")
@@ -237,5 +237,6 @@ class DescribeTheInterface:
         begun = operator.post(MIGRATIONS, json=good)
         assert (begun.status_code, begun.headers["location"]) == (202, f"{MIGRATIONS}/2")
         problem(operator.post(f"{MIGRATIONS}/2/finish"), 409, "migration_refused")
-        assert operator.post(f"{MIGRATIONS}/2/abort").json()["state"] == "aborting"
+        status, given_up, _ = call("models", "abort", "--json")
+        assert (status, given_up["state"]) == (0, "aborting")
         assert wait_for(operator, 2, "aborted")["ended_at"]

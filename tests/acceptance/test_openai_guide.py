@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 
@@ -14,14 +13,13 @@ from sqlalchemy import text
 from pipeline.stores.tenants import Tenants
 from pipeline.stores.work import unit_of_work
 from tests.conftest import make_tenant
+from tests.support.guides import blocks
 from tests.support.openai_dialect import base_url, client_of, named
-from tests.support.project import ROOT
 
 
 class DescribeTheGuide:
     def it_runs_as_it_stands(self, use):
-        text = (ROOT / "docs/openai.md").read_text(encoding="utf-8")
-        (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+        [example] = blocks("docs/openai.md", "python")
         environment = {
             "PATH": os.environ["PATH"],
             "PYTHONUTF8": "1",
@@ -29,7 +27,12 @@ class DescribeTheGuide:
             "CHORDWISE_API_KEY": make_tenant(use)[1],
         }
         ran = subprocess.run(
-            [sys.executable, "-c", example], env=environment, capture_output=True, text=True, timeout=100, check=False
+            [sys.executable, "-c", example.text],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
         )
         assert ran.returncode == 0, ran.stderr
         assert ran.stdout.splitlines() == [

@@ -15,19 +15,16 @@ import pytest
 from chordwise import Chordwise
 from pipeline.flows.resources import Resources
 from tests.conftest import make_tenant
+from tests.support.guides import blocks, whole_blocks
+from tests.support.project import ROOT
 
-ROOT = Path(__file__).parents[2]
 GUIDES = ("docs/python.md", "docs/frameworks.md")
-
-
-def blocks(page: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("page", GUIDES)
 def it_runs(page: str, use: Resources, tmp_path: Path) -> None:
     program = tmp_path / "guide.py"
-    program.write_text("\n".join(blocks(page, "python")))
+    program.write_text("\n".join(block.text for block in blocks(page, "python")))
     _, key = make_tenant(use)
     environment = {**os.environ, "CHORDWISE_API_KEY": key}
     command = [sys.executable, str(program)]
@@ -39,7 +36,8 @@ def it_runs(page: str, use: Resources, tmp_path: Path) -> None:
 
 def it_names_extras_that_exist() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    named = re.findall(r"pip install 'chordwise\[(\w+)]'", "\n".join(blocks("docs/frameworks.md", "")))
+    text = "".join(block.text for block in whole_blocks("docs/frameworks.md"))
+    named = re.findall(r"pip install 'chordwise\[(\w+)]'", text)
     assert set(named) == {"langchain", "langgraph", "llamaindex"}
     assert set(named) <= set(extras)
 

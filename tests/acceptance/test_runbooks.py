@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,14 +12,9 @@ import pytest
 
 from tests.conftest import gateway, make_tenant
 from tests.support.documents import document, upload
-from tests.support.project import ROOT
+from tests.support.guides import blocks
 
-TEXT = (ROOT / "docs/operations.md").read_text(encoding="utf-8").partition("\n## Runbooks\n")[2].partition("\n## ")[0]
-BLOCKS = [
-    (section.splitlines()[0], block)
-    for section in TEXT.split("\n### ")[1:]
-    for block in re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
-]
+BLOCKS = [(block.heading, block.text) for block in blocks("docs/operations.md", "sh")]
 
 
 @pytest.fixture
@@ -62,6 +56,7 @@ def it_covers_what_happens():
         "The stores drift apart",
         "Everything must be embedded again",
         "A tenant is to be erased",
+        "Backup and restore",
     ]
 
 

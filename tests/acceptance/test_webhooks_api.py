@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 import uuid
@@ -20,6 +21,7 @@ from pipeline.settings import Settings
 from pipeline.stores.migrate import upgrade
 from tests.conftest import make_tenant, scratch_databases
 from tests.support.gateway_client import VALID, ended, pointers, problem, send
+from tests.support.guides import blocks
 from tests.support.processes import free_port, process, wait_for_http, wait_for_log, worker
 from tests.support.receiver import LOOPBACK, Receiver, receiving
 
@@ -106,6 +108,9 @@ class DescribeWebhooks:
         told = verify_webhook(call.headers, call.body, secret)
         assert (told["type"], told["data"]["job_id"]) == ("job.succeeded", job["job_id"])
         assert told["data"]["succeeded"] == 1
+        [shown] = blocks("docs/signals.md", "json")
+        example = json.loads(shown.text.replace(", …", ""))
+        assert (set(example), set(example["data"]) - set(told["data"])) == (set(told), set())
         with pytest.raises(NotGenuine):
             verify_webhook(call.headers, call.body + b" ", secret)
         with pytest.raises(NotGenuine):
@@ -210,6 +215,11 @@ class DescribeTheCommandLine:
         assert lines["secret"].startswith("whsec_")
         assert run(["webhooks", "test", lines["id"]]) == 0
         assert "answered 204" in capsys.readouterr().out
+        assert run(["webhooks", "deliveries", lines["id"], "--json"]) == 0
+        [sent] = json.loads(capsys.readouterr().out)["data"]
+        assert run(["webhooks", "redeliver", lines["id"], sent["delivery_id"]]) == 0
+        assert receiver.wait_for(2)[1].message_id == sent["delivery_id"]
+        assert run(["webhooks", "enable", lines["id"]]) == 0
         receiver.answer(404)
         assert run(["webhooks", "test", lines["id"]]) == 1
         assert "answered 404" in capsys.readouterr().err
