@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _EXACT = 12  # differences up to which every assignment of signs is looked at
@@ -63,7 +64,10 @@ def _chance(differences: Sequence[float], *, rounds: int, seed: int) -> float:
         every = (signs.to_bytes(size, "little") for signs in range(1 << count))
         return sum(abs(_signed(tables, signs)) >= seen for signs in every) / (1 << count)
     draw = random.Random(seed)
-    reached = sum(abs(_signed(tables, draw.randbytes(size))) >= seen for _ in range(rounds))
+    totals: Iterable[float] = itertools.repeat(0.0, rounds)
+    for table in tables:  # a byte for each round
+        totals = list(map(operator.add, totals, map(table.__getitem__, draw.randbytes(rounds))))
+    reached = sum(abs(total) >= seen for total in totals)
     return (reached + 1) / (rounds + 1)
 
 
