@@ -33,7 +33,9 @@ rankings = st.dictionaries(
     st.sampled_from(CHANNELS), st.dictionaries(st.sampled_from("abcdefgh"), st.floats(-1, 50), max_size=6)
 ).map(lambda found: [_ranking(channel, scores) for channel, scores in found.items()])
 # Each class runs the contract with its own fixture, which keeps nothing between calls.
-often = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors])
+often = settings(
+    max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors]
+)
 
 
 class FusionContract:

@@ -73,7 +73,7 @@ class OpenAIServer:
         self.lock = threading.Lock()
         self._http = _Http(("127.0.0.1", port), _Handler)
         self._http.service = self
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)
 
     @property
     def url(self) -> str:

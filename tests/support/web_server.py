@@ -35,7 +35,7 @@ class WebServer:
             context.load_cert_chain(*certificate)
             self._http.socket = context.wrap_socket(self._http.socket, server_side=True)
             self._scheme = "https"
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)
 
     @property
     def port(self) -> int:
