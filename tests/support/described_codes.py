@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import re
 from typing import Any
 
@@ -15,8 +16,15 @@ from pipeline.settings import load
 
 
 @functools.cache
+def document() -> dict[str, Any]:
+    """The description of a gateway as it is set up if nobody says otherwise, made once a process."""
+    found: dict[str, Any] = json.loads(json.dumps(create_app(load()).openapi()))
+    return found
+
+
+@functools.cache
 def _operations() -> list[tuple[str, re.Pattern[str], dict[str, Any]]]:
-    found = list(operations(create_app(load()).openapi()))
+    found = list(operations(document()))
     # What is spelt out goes before what a parameter stands for, as in the routes.
     found.sort(key=lambda each: each[1].count("{"))
     return [(method, re.compile(re.sub(r"\{\w+\}", "[^/]+", path)), each) for method, path, each in found]

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from api_gateway.app import create_app
 from chordwise import AsyncChordwise, Chordwise, ProblemError
 from chordwise.archive import ArchiveWriter
-from pipeline.settings import load
+from tests.support.described_codes import document
 from tests.support.gateway_stub import KEY, GatewayStub, problem, serve
 
 FILE = "FILE"  # stands for the path of a file that is there; the others likewise
@@ -149,7 +148,7 @@ ELSEWHERE = ("/openai/", "/dify/", "/mcp", "/console")  # other dialects have cl
 
 @pytest.fixture(scope="module")
 def operations() -> set[str]:
-    paths = create_app(load({})).openapi()["paths"]
+    paths = document()["paths"]
     methods = {"get", "put", "post", "delete", "patch"}
     found = {f"{method.upper()} {path}" for path, each in paths.items() for method in each if method in methods}
     return {each for each in found if not each.partition(" ")[2].startswith(ELSEWHERE)}

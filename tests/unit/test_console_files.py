@@ -9,6 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
 from api_gateway.app import create_app
 from api_gateway.routes.console import FOLDER, POLICY, files
@@ -39,9 +40,14 @@ def used() -> tuple[set[str], tuple[str, ...]]:
     return {*_KEY.findall(text), *_BARE.findall(text)}, tuple(beginnings)
 
 
+@pytest.fixture(scope="module")
+def app() -> FastAPI:
+    return create_app(load({"flower_url": "https://flower.example/"}))
+
+
 @pytest.fixture
-async def client():
-    transport = httpx.ASGITransport(app=create_app(load({"flower_url": "https://flower.example/"})))
+async def client(app):
+    transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as made:
         yield made
 

@@ -23,6 +23,7 @@ from pipeline.flows.verify import NamespaceReport, Report
 from pipeline.records import TenantId
 from pipeline.settings import load
 from pipeline.stores.tenants import Principal
+from tests.support import described_codes
 
 KEYS = {f"cw_acme_{scope:0>48}": frozenset({scope}) for scope in ("read", "write")}
 READ, WRITE = KEYS
@@ -70,9 +71,9 @@ async def client(app):
         yield found
 
 
-@pytest.fixture(scope="module")
-def document(app):
-    return json.loads(json.dumps(app.openapi()))
+@pytest.fixture
+def document():
+    return described_codes.document()
 
 
 def bearer(key: str) -> dict[str, str]:

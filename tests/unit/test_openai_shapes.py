@@ -8,7 +8,6 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
-from api_gateway.app import create_app
 from api_gateway.facades.openai import shown
 from api_gateway.facades.openai.asked import (
     FileBatchRequest,
@@ -20,11 +19,11 @@ from api_gateway.facades.openai.asked import (
 )
 from api_gateway.facades.openai.errors import told
 from api_gateway.facades.openai.listing import cut
-from api_gateway.openapi import describe
 from api_gateway.problems import Problem
 from pipeline.records import Chunking, Comparison, Compound, JobId
 from pipeline.settings import Settings
 from pipeline.stores.attachments import Attached, Place, Tally
+from tests.support.described_codes import document
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 JOB = JobId("5f0c3f0e-6d5b-4b0e-9f57-2a4f9c1d7e10")
@@ -152,8 +151,7 @@ class DescribeErrors:
         assert ("r-1" in error["message"]) is (status >= 500)
 
     def it_describes_no_other_form_of_error(self):
-        document = describe(create_app(Settings()))
-        for path, operations in document["paths"].items():
+        for path, operations in document()["paths"].items():
             if not path.startswith("/openai/"):
                 continue
             for operation in operations.values():

@@ -8,7 +8,8 @@ import sys
 import httpx
 import pytest
 import structlog
-from hypothesis import given
+from fastapi import FastAPI
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -44,8 +45,8 @@ def _quiet():
         yield
 
 
-@pytest.fixture
-async def client():
+@pytest.fixture(scope="module")
+def app() -> FastAPI:
     app = create_app(load())
 
     @app.get("/sends")
@@ -57,6 +58,11 @@ async def client():
     async def broken() -> None:
         raise RuntimeError
 
+    return app
+
+
+@pytest.fixture
+async def client(app):
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gateway") as found:
         yield found
 
@@ -94,6 +100,7 @@ class DescribeReading:
         assert found is not None
         assert found.state == ""
 
+    @settings(max_examples=30)
     @given(st.text(max_size=80), st.text(max_size=80))
     def it_never_fails_and_never_gives_what_could_break_a_header(self, parent, state):
         found = read({"traceparent": parent, "tracestate": state})
