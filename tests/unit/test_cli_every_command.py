@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -67,9 +68,10 @@ class DescribeEveryCommand:
         assert captured.err.startswith("chordwise: ")
         assert captured.err.count("\n") == 1
 
-    def it_fails_in_one_sentence_when_nobody_answers(self, path, capsys):
+    def it_fails_in_one_sentence_when_nobody_answers(self, path, capsys, monkeypatch):
         if path == ("mcp",):  # agents are answered in their own protocol: test_mcp_stdio
             return
+        monkeypatch.setattr(time, "sleep", lambda _seconds: None)  # between attempts
         required = [each for each in COMMANDS[path].params if each.required]
         if required or path == ("completion",):
             assert run([*path]) == 2  # it says what is missing, and asks nobody

@@ -119,6 +119,13 @@ class DescribeKnowledge:
             Knowledge(namespaces)
 
 
+_MISSING = {
+    "import chordwise.langchain": ("langchain_core", "langchain"),
+    "import chordwise.langgraph": ("langchain_core", "langgraph"),
+    "import chordwise.llamaindex": ("llama_index", "llamaindex"),
+    "from chordwise.tools import KnowledgeTool; KnowledgeTool('kb').langchain()": ("langchain_core", "langchain"),
+    "from chordwise.tools import KnowledgeTool; KnowledgeTool('kb').llamaindex()": ("llama_index", "llamaindex"),
+}
 _ELSEWHERE = {"faq": {"weight": 1, "options": {"namespaces": ["faq"]}}}
 
 
@@ -232,31 +239,16 @@ class DescribeWhatIsHandedOn:
 class DescribeExtras:
     """In a process of its own, in which the frameworks cannot be imported."""
 
-    @pytest.mark.parametrize(
-        ("statement", "package", "extra"),
-        [
-            ("import chordwise.langchain", "langchain_core", "langchain"),
-            ("import chordwise.langgraph", "langchain_core", "langgraph"),
-            ("import chordwise.llamaindex", "llama_index", "llamaindex"),
-            (
-                "from chordwise.tools import KnowledgeTool; KnowledgeTool('kb').langchain()",
-                "langchain_core",
-                "langchain",
-            ),
-            (
-                "from chordwise.tools import KnowledgeTool; KnowledgeTool('kb').llamaindex()",
-                "llama_index",
-                "llamaindex",
-            ),
-        ],
-    )
-    def it_names_the_command_that_installs_what_is_missing(self, statement, package, extra):
-        told = run(f"{_WITHOUT}\ntry:\n    {statement}\nexcept ImportError as error:\n    print(error)")
-        assert told == f"chordwise.{extra} needs the package {package}: pip install 'chordwise[{extra}]'\n"
-
-    def it_is_not_needed_for_anything_else(self):
+    @pytest.fixture(scope="class")
+    def told(self) -> dict[str, str]:
+        """What the error of each statement says. Nothing else is needed before it."""
         names = "chordwise, chordwise.tools, chordwise.recall_agent, chordwise.example_step, chordwise.agent_response"
-        assert run(f"{_WITHOUT}\nimport {names}\nprint('imported')") == "imported\n"
+        return dict(json.loads(run(_WITHOUT.format(names=names, statements=list(_MISSING)))))
+
+    @pytest.mark.parametrize("statement", _MISSING)
+    def it_names_the_command_that_installs_what_is_missing(self, told, statement):
+        package, extra = _MISSING[statement]
+        assert told[statement] == f"chordwise.{extra} needs the package {package}: pip install 'chordwise[{extra}]'"
 
 
 _MANY_LOOPS = """
@@ -271,12 +263,20 @@ print(sum(isinstance(each, AsyncChordwise) for each in gc.get_objects()))
 """
 
 _WITHOUT = """
-import importlib.abc, sys
+import importlib.abc, json, sys
 class Without(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         if name.partition('.')[0] in ('langchain_core', 'langgraph', 'llama_index'):
-            raise ModuleNotFoundError(f'No module named {name!r}', name=name.partition('.')[0])
+            raise ModuleNotFoundError(f'No module named {{name!r}}', name=name.partition('.')[0])
 sys.meta_path.insert(0, Without())
+import {names}
+told = {{}}
+for statement in {statements!r}:
+    try:
+        exec(statement)
+    except ImportError as error:
+        told[statement] = str(error)
+print(json.dumps(told))
 """
 
 

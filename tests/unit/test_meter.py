@@ -97,7 +97,7 @@ class DescribeMeter:
 
     def it_loses_nothing_between_threads(self, client, meter):
         def work() -> None:
-            for _ in range(500):
+            for _ in range(50):
                 meter.count("chordwise_documents_shown")
                 meter.flush()
 
@@ -107,7 +107,7 @@ class DescribeMeter:
         for thread in threads:
             thread.join()
         meter.flush()
-        assert read_totals(client) == {("chordwise_documents_shown", "", ()): 2000.0}
+        assert read_totals(client) == {("chordwise_documents_shown", "", ()): 200.0}
 
     def it_keeps_the_last_minutes_apart(self, client):
         minutes = iter([0.0, 240.0, 540.0])
