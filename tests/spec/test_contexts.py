@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.answer_context import answer_context
@@ -190,6 +190,7 @@ _counters = st.sampled_from([count_tokens, token_counter("llama-2"), len])
 
 
 class DescribeLaws:
+    @settings(max_examples=30)
     @given(
         offered=_passages,
         budget=st.integers(0, 150),
@@ -206,12 +207,14 @@ class DescribeLaws:
         assert [cited.marker for cited in context.citations] == [f"[{n + 1}]" for n in range(len(context.citations))]
         assert bool(context.text) == bool(context.citations)
 
+    @settings(max_examples=30)
     @given(offered=_passages, header=st.sampled_from(["title", "story", "none"]), count=_counters)
     def it_says_the_same_within_what_it_took(self, offered, header, count):
         roomy = build_context(offered, max_tokens=100_000, header=header, count=count)
         again = build_context(offered, max_tokens=roomy.token_count, header=header, count=count)
         assert again == roomy
 
+    @settings(max_examples=30)
     @given(offered=_passages, header=st.sampled_from(["title", "story", "none"]))
     def it_says_everything_when_there_is_room(self, offered, header):
         context = build_context(offered, max_tokens=100_000, header=header)

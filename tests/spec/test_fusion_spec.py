@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.custom_fusion import custom_fusion
@@ -83,6 +83,7 @@ class DescribeTheGate:
         kept, _ = gated([ranking(KEYWORD, a=0.1), ranking(SEMANTIC, a=0.9)], {SEMANTIC: 1.0}, gate=0.5)
         assert len(kept) == 2
 
+    @settings(max_examples=30)
     @given(rankings, st.floats(0, 1))
     def it_always_leaves_something_of_what_was_found(self, given_rankings, gate):
         kept, weak = gated(given_rankings, BOUNDS, gate=gate)
@@ -142,6 +143,7 @@ class DescribeCustomFusion:
         with pytest.raises(FusionPluginFailed, match="ZeroDivisionError"):
             self._fused(lambda rankings, *, weights, completed: 1 / 0)
 
+    @settings(max_examples=30)
     @given(rankings, st.randoms())
     def it_invents_nothing_and_does_not_depend_on_the_order_of_rankings(self, given_rankings, shuffle: random.Random):
         def total(rankings, *, weights, completed):

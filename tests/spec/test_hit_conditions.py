@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api_gateway.facades.dify_wire import OPERATORS, DifyConditions, to_conditions
@@ -64,6 +64,7 @@ class DescribeEveryOperator:
     def it_is_known_by_other_spellings(self, operator, same):
         assert conditions(("field", operator, "5")) == conditions(("field", same, "5"))
 
+    @settings(max_examples=30)
     @given(
         held=st.one_of(st.none(), st.text(max_size=5), st.integers(), st.booleans(), st.lists(st.text(max_size=3))),
         value=st.integers(min_value=0, max_value=99),
@@ -106,6 +107,7 @@ class DescribeSeveralConditions:
         assert refused.value.status == 422
         assert [place["pointer"] for place in refused.value.errors] == [f"/metadata_condition/conditions/0/{at}"]
 
+    @settings(max_examples=30)
     @given(
         operator=st.sampled_from(sorted(OPERATORS)), value=st.one_of(st.none(), st.text(max_size=30)), held=st.text()
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis.strategies import text
 
 from pipeline.core.routing import codes_in, route
@@ -83,6 +83,7 @@ class DescribeRouting:
     def it_leaves_reranking_out_where_reading_cannot_help(self, query, rerank):
         assert route(query).rerank is rerank
 
+    @settings(max_examples=30)
     @given(text(max_size=300))
     def it_takes_anything_and_gives_the_same_each_time(self, query):
         found = route(query)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.decay import Present, decayed
@@ -180,6 +180,7 @@ class DescribeTheLadder:
     def it_measures_similarity(self, given_hit, similarity):
         assert similarity_of(given_hit.fused, BOUNDS) == pytest.approx(similarity)
 
+    @settings(max_examples=30)
     @given(st.lists(st.floats(0, 1), max_size=12), st.integers(1, 8), st.integers(1, 8))
     def it_keeps_exactly_what_reaches_the_rung_in_the_order_there_was(self, similarities, min_results, top_k):
         kept, dropped, rung = self._climb(similarities, min_results=min_results, top_k=top_k)
@@ -295,6 +296,7 @@ class DescribeDiversity:
     def it_measures_how_much_was_said_already(self, one, said, alike):
         assert likeness(shingles(one), shingles(said)) == alike
 
+    @settings(max_examples=30)
     @given(st.text(max_size=40), st.text(max_size=40))
     def it_finds_a_text_to_be_like_itself_and_whatever_holds_it(self, one, other):
         first, both = shingles(one), shingles(f"{other} {one}")
@@ -367,6 +369,7 @@ class DescribeSelection:
             ("b", "select", "beyond_top_k", 2, 1),
         ]
 
+    @settings(max_examples=30)
     @given(orders, plans)
     def it_invents_nothing_repeats_nothing_and_keeps_to_its_limits(self, hits, asked):
         kept, dropped = whole(hits, asked)
@@ -386,6 +389,7 @@ class DescribeSelection:
             scores = [each.score for each in kept]
             assert all(later <= earlier + slack for earlier, later in pairwise(scores))
 
+    @settings(max_examples=30)
     @given(orders, plans)
     def it_is_as_sure_of_the_answer_after_reading_enough_as_after_reading_everything(self, hits, asked):
         position, batch = 0, needed(asked)
@@ -401,6 +405,7 @@ class DescribeSelection:
         everything, _ = whole(hits, asked)
         assert [(each.chunk_id, each.score) for each in some] == [(each.chunk_id, each.score) for each in everything]
 
+    @settings(max_examples=30)
     @given(orders, selections)
     def it_keeps_who_found_what_was_merged(self, hits, how):
         kept, _ = deduplicated(hits, how.dedupe)

@@ -260,7 +260,7 @@ class DescribeAnAnswer:
         with pytest.raises(ApiSourceFailed):
             read(answer)
 
-    @settings(deadline=None)
+    @settings(max_examples=40)
     @given(
         st.recursive(
             st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.bm25 import K1, B, Collection, TermCounts, bm25, upper_bound
@@ -47,12 +47,14 @@ class DescribeBm25:
         assert bm25(["a"], [], empty) == []
         assert bm25(["a"], [TermCounts.of([])], empty) == [0.0]
 
+    @settings(max_examples=30)
     @given(chunks, queries)
     def it_stays_between_zero_and_the_upper_bound(self, documents, query):
         collection = collection_of(documents)
         for score in bm25(query, map(TermCounts.of, documents), collection):
             assert 0 <= score <= upper_bound(query, collection)
 
+    @settings(max_examples=30)
     @given(chunks, queries)
     def it_counts_a_repeated_query_term_once(self, documents, query):
         counted, collection = [TermCounts.of(document) for document in documents], collection_of(documents)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.breaking import (
@@ -101,11 +101,13 @@ class DescribeLaws:
     def it_is_clean_after_any_success(self, story):
         assert told(story + "s") == CLOSED
 
+    @settings(max_examples=30)
     @given(stories, st.floats(min_value=0, max_value=1000))
     def it_never_refuses_for_longer_than_it_is_open(self, story, later):
         if later >= len(story) + LIMITS.open_s:
             assert permission(told(story), now=later) is not Permission.REFUSED
 
+    @settings(max_examples=30)
     @given(stories)
     def it_remembers_no_more_than_matters(self, story):
         assert told(story).failures <= LIMITS.failures

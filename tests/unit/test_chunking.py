@@ -4,7 +4,7 @@ import itertools
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.chunking import chunk, embedding_text
@@ -103,6 +103,7 @@ class DescribeChunk:
         with pytest.raises(ValueError):
             chunk(parsed("text"), chunking)
 
+    @settings(max_examples=30)
     @given(markdown.map("Begin. ".__add__), chunkings)
     def it_keeps_its_promises_for_any_text(self, text, chunking):
         document = parsed(text)

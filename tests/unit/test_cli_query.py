@@ -8,7 +8,7 @@ import sys
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
@@ -110,6 +110,7 @@ class DescribeTheSummary:
 
 
 class DescribeFolding:
+    @settings(max_examples=30)
     @given(text=st.text(alphabet="ab 字，é👍 -"), width=st.integers(2, 12), lines=st.integers(1, 3))
     def it_never_exceeds_the_width_or_the_number_of_lines(self, text, width, lines):
         kept = folded(clean(text), width, lines=lines)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chordwise.measures import first_occurrences, ndcg, percentile, recall, reciprocal_rank
@@ -38,10 +38,12 @@ class DescribeNdcg:
     def it_is_zero_when_nothing_is_relevant(self):
         assert ndcg(["a"], {"a": 0}) == 0.0
 
+    @settings(max_examples=30)
     @given(ranking=rankings, grades=grades)
     def it_lies_between_zero_and_one(self, ranking, grades):
         assert 0.0 <= ndcg(ranking, grades) <= 1.0
 
+    @settings(max_examples=30)
     @given(grades=grades.filter(lambda grades: any(grade > 0 for grade in grades.values())))
     def it_is_one_for_documents_in_order_of_grade(self, grades):
         best = sorted(grades, key=lambda document: -grades[document])
@@ -65,6 +67,7 @@ class DescribeRecall:
     def it_ignores_what_lies_beyond_k(self):
         assert recall("xa", GRADES, k=1) == 0.0
 
+    @settings(max_examples=30)
     @given(ranking=rankings, grades=grades, k=st.integers(1, 8))
     def it_never_falls_when_more_is_looked_at(self, ranking, grades, k):
         assert recall(ranking, grades, k=k) <= recall(ranking, grades, k=k + 1)

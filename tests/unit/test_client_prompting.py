@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chordwise.decoding import decode
@@ -59,6 +59,7 @@ class DescribeRetrievedExamples:
         assert retrieved_examples(nothing) == []
         assert format_markdown({} if nothing is None else {"chunks": []}) == ""
 
+    @settings(max_examples=30)
     @given(json_values)
     def it_takes_anything(self, found):
         for example in retrieved_examples({"chunks": found}):

@@ -7,7 +7,7 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chordwise import Document, Ingestion, InvalidInput, Job, NotConfigured, QueryResult, UnexpectedAnswer
@@ -111,6 +111,7 @@ class DescribeDocumentJson:
 
 
 class DescribeGrouping:
+    @settings(max_examples=30)
     @given(sizes=st.lists(st.integers(0, 50)), at_most=st.integers(1, 5), max_bytes=st.integers(1, 60))
     def it_loses_nothing_and_exceeds_no_limit_but_for_single_things(self, sizes, at_most, max_bytes):
         groups = list(grouped(sizes, lambda size: size, at_most=at_most, max_bytes=max_bytes))

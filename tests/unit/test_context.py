@@ -1,7 +1,7 @@
 """Contexts: what they look like, and that they never overspend."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.context import ContextPassage, build_context
@@ -73,6 +73,7 @@ class DescribeBuildContext:
         assert build_context(both, max_tokens=2 * one + separator - 1).token_count == one
         assert build_context(both, max_tokens=2 * one + separator).token_count == 2 * one + separator
 
+    @settings(max_examples=30)
     @given(passages, st.integers(0, 120), st.sampled_from(["markdown", "text"]), st.sampled_from(["skip", "stop"]))
     def it_never_overspends_and_counts_exactly(self, offered, budget, style, over_budget):
         context = build_context(offered, max_tokens=budget, style=style, over_budget=over_budget)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.differing import difference, plan_difference
@@ -61,6 +61,7 @@ class DescribeDifference:
             },
         }
 
+    @settings(max_examples=30)
     @given(before=orders, after=orders)
     def it_is_enough_to_make_one_answer_of_the_other(self, before, after):
         told = difference(answer(before), answer(after))
@@ -73,6 +74,7 @@ class DescribeDifference:
         places |= {each["chunk_id"]: each["place"] for each in told["added"]}
         assert sorted(places, key=places.__getitem__) == after
 
+    @settings(max_examples=30)
     @given(before=orders, after=orders)
     def it_overlaps_alike_in_both_directions(self, before, after):
         there, back = difference(answer(before), answer(after)), difference(answer(after), answer(before))
@@ -90,10 +92,12 @@ class DescribePlanDifference:
             {"pointer": "/more", "before": None, "after": 1},
         ]
 
+    @settings(max_examples=30)
     @given(plan=plans)
     def it_says_nothing_of_the_same(self, plan):
         assert plan_difference(plan, plan) == []
 
+    @settings(max_examples=30)
     @given(before=plans, after=plans)
     def it_is_the_same_seen_from_the_other_side(self, before, after):
         there = {each["pointer"]: (each["before"], each["after"]) for each in plan_difference(before, after)}

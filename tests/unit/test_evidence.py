@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis.strategies import lists, sampled_from
 
 from pipeline.core.evidence import Reading, evidence, identifiers
@@ -45,6 +45,7 @@ class DescribeEvidence:
     def it_has_nothing_to_say_about_an_empty_query(self):
         assert evidence(reading(""), [reading("red"), reading("")]) == [0.0, 0.0]
 
+    @settings(max_examples=30)
     @given(query=terms, texts=lists(terms, max_size=6))
     def it_stays_between_0_and_1_and_does_not_depend_on_order(self, query: list[str], texts: list[list[str]]):
         asked = Reading(terms=query, text=" ".join(query))
@@ -53,6 +54,7 @@ class DescribeEvidence:
         assert all(0.0 <= score <= 1.0 for score in scores)
         assert evidence(asked, readings[::-1]) == pytest.approx(scores[::-1])
 
+    @settings(max_examples=30)
     @given(query=lists(sampled_from("abcdefgh"), min_size=1, max_size=6, unique=True), text=terms)
     def it_never_prefers_a_text_to_the_query_itself(self, query: list[str], text: list[str]):
         asked = Reading(terms=query, text=" ".join(query))

@@ -6,7 +6,7 @@ import io
 
 import openpyxl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.chunking import chunk
@@ -168,6 +168,7 @@ class DescribeRows:
         assert (statistics.read, statistics.accepted, statistics.duplicates) == (3, 2, 1)
         assert len({example.document_id for example in checked.examples}) == 2
 
+    @settings(max_examples=30)
     @given(st.lists(st.sampled_from(["q", "r", "", "坏"]), max_size=12))
     def it_is_accepted_refused_or_a_duplicate(self, inputs):
         rows = [
@@ -303,6 +304,7 @@ class DescribeJson:
 
 
 class DescribeItsDocument:
+    @settings(max_examples=30)
     @given(
         user_input=st.text("头晕a 。1.\n", min_size=1, max_size=300),
         agent_response=st.text("药b！ ，9x\n。", min_size=1, max_size=600),

@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from pipeline.core.feedback import CONSIDERED, feedback_share, neighbour_feedback, similarities
@@ -64,6 +64,7 @@ class DescribeNeighbourFeedback:
         moved = neighbour_feedback(fused, {ChunkId(name): indexed(text) for name, text in terms.items()})
         assert moved[0].chunk_id == "a"
 
+    @settings(max_examples=30)
     @given(given=candidates, seed=some.integers(0, 99))
     def it_gives_one_order_in_whatever_order_it_is_given_them(self, given, seed):
         fused = [hit(name, score) for name, (score, _) in given.items()]
@@ -73,6 +74,7 @@ class DescribeNeighbourFeedback:
         random.Random(seed).shuffle(mixed)
         assert neighbour_feedback(fused, terms) == neighbour_feedback(shuffled, dict(mixed))
 
+    @settings(max_examples=30)
     @given(given=candidates, share=some.floats(0, 1))
     def it_loses_nobody_and_scores_stay_sums_between_nought_and_one(self, given, share):
         fused = [hit(name, score) for name, (score, _) in given.items()]
@@ -86,6 +88,7 @@ class DescribeNeighbourFeedback:
             assert each.score == pytest.approx(before[each.chunk_id].score + each.feedback)
             assert -1e-9 <= each.score <= 1 + 1e-9
 
+    @settings(max_examples=30)
     @given(given=candidates)
     def it_changes_nothing_with_no_share_or_no_words(self, given):
         fused = sorted((hit(name, score) for name, (score, _) in given.items()), key=lambda h: (-h.score, h.chunk_id))

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.fusion import reciprocal_rank_fusion, weighted_fusion
@@ -80,6 +80,7 @@ class DescribeReciprocalRankFusion:
         fused = reciprocal_rank_fusion(given_rankings, weights=given_weights)
         assert reciprocal_rank_fusion(shuffled, weights=given_weights) == fused
 
+    @settings(max_examples=30)
     @given(rankings)
     def it_holds_every_chunk_once(self, given_rankings):
         fused = reciprocal_rank_fusion(given_rankings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
@@ -21,10 +21,12 @@ strings_with_halves = st.text(st.characters() | st.sampled_from(["\ud800", "\udf
 
 
 class DescribeDecoding:
+    @settings(max_examples=30)
     @given(value=st.dictionaries(st.text(max_size=4), values, max_size=4))
     def it_gives_back_what_was_written(self, value):
         assert decode_json(json.dumps(value).encode()).value == value
 
+    @settings(max_examples=30)
     @given(value=st.dictionaries(strings_with_halves, st.lists(strings_with_halves), max_size=4))
     def it_lets_odd_strings_through_and_finds_every_one(self, value):
         decoded = decode_json(json.dumps(value).encode())

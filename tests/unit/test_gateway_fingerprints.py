@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api_gateway.fingerprints import FingerprintingReceive
@@ -47,12 +47,14 @@ class DescribeAFingerprint:
     async def it_does_not_depend_on_the_pieces(self, body, cuts):
         assert await fingerprint(body, "application/json", cuts=cuts) == await fingerprint(body, "application/json")
 
+    @settings(max_examples=30)
     @given(parts=PARTS, cuts=st.lists(st.integers(0, 500), max_size=6))
     async def it_does_not_depend_on_the_boundary_of_a_form(self, parts, cuts):
         body, kind = form(parts, "one")
         other, other_kind = form(parts, "quite-another")
         assert await fingerprint(body, kind, cuts=cuts) == await fingerprint(other, other_kind)
 
+    @settings(max_examples=30)
     @given(first=PARTS, second=PARTS)
     async def it_tells_forms_apart(self, first, second):
         same = await fingerprint(*form(first, "b")) == await fingerprint(*form(second, "b"))

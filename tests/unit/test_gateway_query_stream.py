@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
@@ -19,6 +19,7 @@ STEPS = st.sets(
 
 
 class DescribeWhatWasSeen:
+    @settings(max_examples=30)
     @given(steps=STEPS)
     def it_is_known_of_every_channel_that_may_be_installed(self, steps):
         assert seen_of("+".join(sorted(steps))) == steps

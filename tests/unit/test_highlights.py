@@ -1,7 +1,7 @@
 """Where a text answers a query, in every script."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.highlights import spans
@@ -41,6 +41,7 @@ class DescribeSpans:
     def it_marks_the_words(self, query, shown):
         assert marked(shown.replace("[", "").replace("]", ""), query) == shown
 
+    @settings(max_examples=30)
     @given(texts, texts)
     def it_gives_ordered_spans_inside_the_text(self, text, query):
         found = spans(text, analyze(query))

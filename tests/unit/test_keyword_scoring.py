@@ -1,7 +1,7 @@
 """The vectorised scoring against the plain formula, and matching in rows of tokens."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.bm25 import Collection, TermCounts, bm25, upper_bound
@@ -22,6 +22,7 @@ def rows(documents, fields=None) -> IndexRows:
 
 
 class DescribeScore:
+    @settings(max_examples=30)
     @given(chunks, queries)
     def it_is_bm25_where_there_is_no_dictionary_and_all_fields_count_alike(self, documents, query):
         collection = Collection(
@@ -34,6 +35,7 @@ class DescribeScore:
         assert found == pytest.approx(bm25(query, map(TermCounts.of, documents), collection))
         assert weighed.bound == pytest.approx(upper_bound(query, collection))
 
+    @settings(max_examples=30)
     @given(chunks, st.floats(0, 100), st.floats(0, 100))
     def it_stays_below_the_bound_whatever_the_fields_weigh(self, documents, title, body):
         collection = Collection(chunk_count=9, term_count=90, chunk_frequency={"a": 3, "b": 2, "c": 0})
@@ -45,6 +47,7 @@ class DescribeScore:
 
 
 class DescribeIndexRows:
+    @settings(max_examples=30)
     @given(chunks)
     def it_counts_every_occurrence_in_its_row(self, documents):
         index = rows(documents)
@@ -64,6 +67,7 @@ class DescribeIndexRows:
         ):
             assert index.frequency(places, fields).tolist() == [expected]
 
+    @settings(max_examples=30)
     @given(chunks, st.lists(terms, min_size=2, max_size=3))
     def it_finds_runs_within_rows_only(self, documents, run):
         index = rows(documents)

@@ -6,7 +6,7 @@ import string
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compose.localstack import install, ports, probes, state, variables
@@ -19,6 +19,7 @@ VALUES = st.text(string.ascii_letters + string.digits + ":/@?=&-_.#", max_size=3
 
 
 class DescribeVariables:
+    @settings(max_examples=30)
     @given(values=st.dictionaries(NAMES, VALUES))
     def it_reads_back_what_it_wrote(self, values: dict[str, str]) -> None:
         assert variables.parse(variables.dump(values)) == values

@@ -6,7 +6,7 @@ import re
 import tomllib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -39,6 +39,7 @@ class DescribeALockFile:
     def it_loses_an_entry_with_its_hashes_and_remarks(self) -> None:
         assert without(TEXT, {"alpha"}) == 'Beta.x==2.0 ; python_version < "4" \\\n    --hash=sha256:bb\n'
 
+    @settings(max_examples=30)
     @given(names=NAMES, count=st.integers(1, 5))
     def it_is_dealt_out_whole(self, names: list[str], count: int) -> None:
         parts = shares([lock_of(names)], count)

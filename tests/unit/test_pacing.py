@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core import pacing
@@ -52,6 +52,7 @@ class DescribeAdmit:
         pace = pacing.closed_for(beginning(SIXTY), now=NOW, seconds=30)
         assert ask(pace).wait_s == ask(pace, urgent=True).wait_s == 30.0
 
+    @settings(max_examples=30)
     @given(
         gaps=st.lists(st.floats(0, 3), min_size=1, max_size=60),
         urgent=st.lists(st.booleans(), min_size=60, max_size=60),
@@ -127,6 +128,7 @@ class DescribeQuickened:
         after = quickened(felt, unknown, now=NOW + 2, waited=True)
         assert after.requests - felt.requests == pytest.approx(pacing.START_REQUESTS / pacing.CREEPING_S)
 
+    @settings(max_examples=30)
     @given(
         steps=st.lists(st.tuples(st.floats(0, 5), st.booleans()), max_size=80),
         limits=st.sampled_from([SIXTY, Limits()]),

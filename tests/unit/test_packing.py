@@ -8,7 +8,7 @@ import json
 import zipfile
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.packing import Enclosed, Origin, Part, is_packed, original_type, packed_type, read_part, write_part
@@ -51,6 +51,7 @@ HEADER = {"format": "chordwise-part", "version": 1, "model": "m", "dimension": 4
 
 
 class DescribeAPart:
+    @settings(max_examples=30)
     @given(part=parts())
     def it_comes_out_as_it_went_in(self, part):
         read = read_part(write_part(part))
@@ -60,6 +61,7 @@ class DescribeAPart:
         ]
         assert write_part(read) == write_part(part)
 
+    @settings(max_examples=30)
     @given(place=st.integers(0, 2000), byte=st.integers(1, 255))
     def it_is_read_or_said_to_be_damaged_whatever_happened_to_it(self, place, byte):
         body = bytearray(write_part(SMALL))

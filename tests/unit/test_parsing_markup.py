@@ -4,7 +4,7 @@ import contextlib
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.parsing import HTML, MARKDOWN, parse
@@ -100,6 +100,7 @@ class DescribeHtml:
         tags.map("<{}>".format), tags.map("</{}>".format), st.text(alphabet="ab <>&;\"'=/-!\n维", max_size=8)
     )
 
+    @settings(max_examples=30)
     @given(st.lists(pieces, max_size=30).map("".join))
     def it_makes_sections_that_cover_the_text(self, page):
         try:
@@ -163,6 +164,7 @@ class DescribeMarkdown:
         markdown("z" + piece * (300_000 // len(piece)) + "z")
         assert time.process_time() - started < 3
 
+    @settings(max_examples=30)
     @given(st.text(alphabet="ab#*_`~[](){}<>!&;|-=\\ \n\t.1维", max_size=80))
     def it_makes_sections_that_cover_the_text(self, source):
         try:

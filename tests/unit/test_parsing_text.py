@@ -4,7 +4,7 @@ import contextlib
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.parsing import JSONL, MARKDOWN, PLAIN, clean, decode, media_type_of, parse, split_jsonl
@@ -221,6 +221,7 @@ class DescribeSplitJsonl:
     def it_reads_utf_16(self, encoding):
         assert [line.value for line in split_jsonl('{"a": "维"}\n'.encode(encoding))] == [{"a": "维"}]
 
+    @settings(max_examples=30)
     @given(st.lists(st.dictionaries(st.text(max_size=5), st.text(max_size=9), max_size=3), max_size=5))
     def it_gives_back_what_was_written(self, records):
         body = "\n".join(map(json.dumps, records)).encode()

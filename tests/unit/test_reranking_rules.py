@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis.strategies import dictionaries, floats, integers, none, sampled_from
 
 from pipeline.core.plan import DecayPlan, PlanFlaw, RetrievePlan
@@ -41,6 +41,7 @@ class DescribePassing:
         assert "".join(hit.chunk_id for hit in kept) == stay
         assert sorted(hit.chunk_id for hit in [*kept, *dropped]) == ["a", "b", "c"]
 
+    @settings(max_examples=30)
     @given(
         order=fused_orders,
         scores=dictionaries(sampled_from("abcdefgh"), unit),

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis.strategies import dictionaries, integers, text
 
 from pipeline.core.hit_conditions import HitCondition, HitConditions
@@ -101,6 +101,7 @@ class DescribeTheKey:
         assert key(asked(), installation="j") != key(asked())
         assert key(asked(created_at=NOON + 3600)) != key(asked())
 
+    @settings(max_examples=30)
     @given(dictionaries(text(max_size=5), integers() | text(max_size=5), min_size=1, max_size=4))
     def it_does_not_depend_on_the_order_of_a_mapping(self, metadata: dict[str, Any]):
         backwards = dict(reversed(metadata.items()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.plan import (
@@ -178,6 +178,7 @@ class DescribeMergedEnvelopes:
         good, bad = envelope({"a": 5}), envelope({}, status="failed")
         assert merged(good, bad) == merged(bad, good) == merged(None, good) == good
 
+    @settings(max_examples=30)
     @given(scored, scored)
     def it_loses_nothing_and_is_ordered(self, one, other):
         both = merged(envelope(one), envelope(other))

@@ -6,7 +6,7 @@ import json
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chordwise.errors import InvalidInput
@@ -45,6 +45,7 @@ class DescribeThePairedTest:
         assert gain.p < 0.001
         assert paired(before, [a + n + 0.1 for a, n in zip(before, noise, strict=True)]) == gain
 
+    @settings(max_examples=30)
     @given(values)
     def it_is_the_same_in_either_direction(self, pairs):
         a, b = zip(*pairs, strict=True)

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.assembling import assemble_all, in_order
@@ -281,6 +281,7 @@ chunkings = st.sampled_from(list(STRATEGIES)).flatmap(
 
 
 class DescribeEveryStrategy:
+    @settings(max_examples=30)
     @given(documents.map("Begin. ".__add__), chunkings)
     def it_keeps_its_promises_for_any_text(self, text, chunking):
         document = parse(text.encode(), media_type="text/markdown")
@@ -307,6 +308,7 @@ class DescribeEveryStrategy:
         ]
         assert lost == []
 
+    @settings(max_examples=30)
     @given(documents.map("Begin. ".__add__), chunkings)
     def it_names_parents_and_places_alike(self, text, chunking):
         document = parse(text.encode(), media_type="text/markdown")
@@ -319,6 +321,7 @@ class DescribeEveryStrategy:
         }
         assert [chunk.passage for chunk in found.chunks] == in_order([chunk.passage for chunk in found.chunks])
 
+    @settings(max_examples=30)
     @given(documents.map("Begin. ".__add__), chunkings)
     def it_indexes_an_edited_chunk_as_ingestion_would(self, text, chunking):
         document = parse(text.encode(), media_type="text/markdown")

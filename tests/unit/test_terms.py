@@ -4,7 +4,7 @@ import string
 import threading
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.terms import Tokenizer, analyze, query_terms, token
@@ -117,6 +117,7 @@ class DescribeQueryTerms:
 
 
 class DescribeTokenizer:
+    @settings(max_examples=30)
     @given(texts)
     def it_gives_thirteen_plain_characters(self, term):
         written = Tokenizer(scope()).token(term)

@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis.strategies import dictionaries, floats, integers, lists, sampled_from, text, tuples
 
 from pipeline.core.model_replies import Rewritten, Routed
@@ -233,6 +233,7 @@ class DescribeMerging:
         assert list(both.chunk_ids) == list(order)
         assert both.upper_bound == (raw_bound or bound)
 
+    @settings(max_examples=30)
     @given(
         raw=dictionaries(sampled_from("abcdefgh"), floats(0, 10)),
         found=lists(tuples(floats(0.1, 30), dictionaries(sampled_from("abcdefgh"), floats(0, 10)))),

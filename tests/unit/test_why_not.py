@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.plan import ChannelPlan
@@ -131,6 +131,7 @@ class DescribeTheFilter:
 
 
 class DescribeLaws:
+    @settings(max_examples=30)
     @given(keyword=st.none() | st.floats(-10, 10), semantic=st.none() | st.floats(-1, 1), cutoff=st.floats(-1, 1))
     def it_always_has_one_sentence_and_numbers_that_agree_with_it(self, keyword, semantic, cutoff):
         given_scores = {"keyword": keyword, "semantic": semantic}
