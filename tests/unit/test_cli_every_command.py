@@ -130,13 +130,10 @@ class DescribeCompletion:
         assert "verify" in answer
         assert "jobs" not in answer
 
-    def it_is_a_script_that_bash_can_read(self, tmp_path):
-        (tmp_path / "script").write_text(ask("chordwise", "completion", "bash"))
+    def it_is_a_script_that_bash_can_read(self, tmp_path, capsys):
+        assert run(["completion", "bash"]) == 0
+        (tmp_path / "script").write_text(capsys.readouterr().out)
         assert subprocess.run(["bash", "-n", str(tmp_path / "script")], check=False).returncode == 0
-
-    @pytest.mark.parametrize("shell", ["zsh", "fish"])
-    def it_writes_a_script_for_shells_that_are_not_everywhere(self, shell):
-        assert "_CHORDWISE_COMPLETE" in ask("chordwise", "completion", shell)
 
     def it_knows_three_shells(self, capsys):
         assert run(["completion", "tcsh"]) == 2

@@ -108,7 +108,7 @@ class DescribeTune:
         printed = capsys.readouterr()
         assert "nothing is stored: nothing was better" in printed.err
         assert scripted.stored == []
-        assert run(["tune", str(folder), "-n", "kb"]) == 0
+        assert run(["tune", str(folder), "-n", "kb", "--limit", "25"]) == 0
 
     def it_tunes_on_training_queries_only_where_there_are_any(self, stub, scripted, folder, capsys):
         write(folder, "_train", [f"t{n}" for n in range(30)] + ["q1"])  # q1 is held out, whoever put it there

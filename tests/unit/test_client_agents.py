@@ -236,14 +236,15 @@ class DescribeWhatIsHandedOn:
         assert (told["ok"], told["data"]["intermediate_chunks"]) == (1, [])
 
 
+@pytest.fixture(scope="module")
+def told() -> dict[str, str]:
+    """What the error of each statement says that needs a framework; nothing else does."""
+    names = "chordwise, chordwise.tools, chordwise.recall_agent, chordwise.example_step, chordwise.agent_response"
+    return dict(json.loads(run(_WITHOUT.format(names=names, statements=list(_MISSING)))))
+
+
 class DescribeExtras:
     """In a process of its own, in which the frameworks cannot be imported."""
-
-    @pytest.fixture(scope="class")
-    def told(self) -> dict[str, str]:
-        """What the error of each statement says. Nothing else is needed before it."""
-        names = "chordwise, chordwise.tools, chordwise.recall_agent, chordwise.example_step, chordwise.agent_response"
-        return dict(json.loads(run(_WITHOUT.format(names=names, statements=list(_MISSING)))))
 
     @pytest.mark.parametrize("statement", _MISSING)
     def it_names_the_command_that_installs_what_is_missing(self, told, statement):
