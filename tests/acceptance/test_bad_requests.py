@@ -16,6 +16,14 @@ from tests.support.gateway_client import VALID, ended, pointers, problem, send
 NOTHING = "b7e23ec2-9af2-4f0e-8c5e-0d5b4a6f7c11"  # the id of a thing that is nowhere
 
 
+@pytest.fixture(scope="module")
+def client(use):
+    """One for the file: what is refused leaves nothing behind."""
+    _, key = make_tenant(use)
+    with gateway(key) as found:
+        yield found
+
+
 @pytest.fixture
 def other_client(use):
     """The gateway with the key of another tenant than ``client``'s."""

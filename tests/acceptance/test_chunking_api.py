@@ -27,7 +27,9 @@ STRATEGIES: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
 
 
 REFUSED = [
-    each for each in HOSTILE if each.name in ("zip-bomb.docx", "encrypted.pdf", "10000-deep.json", "program.pdf")
+    each
+    for each in HOSTILE
+    if each.name in ("ten-thousand-entries.docx", "encrypted.pdf", "10000-deep.json", "program.pdf")
 ]
 
 

@@ -58,15 +58,15 @@ def failed_of(found: list[dict[str, Any]]) -> list[str]:
 
 class DescribeFollowing:
     def it_tells_everything_until_the_end(self, client, namespace):
-        path = send(client, namespace, *batch(300, 3)).headers["location"]
+        path = send(client, namespace, *batch(150, 3)).headers["location"]
         found = follow(client, path)
         assert found[0]["event"] == "progress"
         assert [event["event"] for event in found].count("finished") == 1
         last = found[-1]
         assert last["event"] == "finished"
         told = last["data"]
-        assert (told["status"], told["total"], told["succeeded"], told["failed"]) == ("partly_failed", 303, 300, 3)
-        assert told["stages"]["publish"] == 300
+        assert (told["status"], told["total"], told["succeeded"], told["failed"]) == ("partly_failed", 153, 150, 3)
+        assert told["stages"]["publish"] == 150
         assert sorted(failed_of(found)) == ["bad-0", "bad-1", "bad-2"]
         [code] = {event["data"]["code"] for event in found if event["event"] == "item_failed"}
         assert code == "empty_document"
@@ -75,7 +75,7 @@ class DescribeFollowing:
         assert "pump" not in json.dumps(found)
 
     def it_goes_on_where_it_broke_off(self, client, namespace):
-        path = send(client, namespace, *batch(200, 130)).headers["location"]
+        path = send(client, namespace, *batch(100, 130)).headers["location"]
         seen: list[str] = []
         last, rounds = "", 0
         while True:
@@ -108,7 +108,7 @@ class DescribeFollowing:
         assert second[-1]["id"] != first[-1]["id"]
 
     def it_tells_of_pausing_and_cancelling(self, client, namespace):
-        path = send(client, namespace, *batch(2000)).headers["location"]
+        path = send(client, namespace, *batch(800)).headers["location"]
         assert client.post(f"{path}/pause").json()["paused_at"]
         with client.stream("GET", f"{path}/events") as response:
             assert events(response, at_most=1)[0]["data"]["paused_at"]
@@ -128,7 +128,7 @@ class DescribeFollowing:
 
 class DescribeManyFollowers:
     async def it_serves_two_hundred_at_once(self, client, namespace):
-        path = send(client, namespace, *batch(1500, 5)).headers["location"]
+        path = send(client, namespace, *batch(500, 5)).headers["location"]
         headers = dict(client.headers)
         limits = httpx.Limits(max_connections=None)
 
@@ -168,10 +168,10 @@ class DescribeTheClient:
 
     def it_iterates_over_events(self, key, namespace):
         with Chordwise(api_key=key) as chordwise, gateway(key) as client:
-            job = send(client, namespace, *batch(200, 2)).json()["job_id"]
+            job = send(client, namespace, *batch(60, 2)).json()["job_id"]
             found = list(chordwise.events(job))
         assert {event.kind for event in found} == {"progress", "item_failed", "finished"}
-        assert (found[-1].kind, found[-1].job.status, found[-1].job.succeeded) == ("finished", "partly_failed", 200)
+        assert (found[-1].kind, found[-1].job.status, found[-1].job.succeeded) == ("finished", "partly_failed", 60)
         assert sorted(event.error.document_id for event in found if event.error) == ["bad-0", "bad-1"]
 
     async def it_iterates_asynchronously(self, key, namespace):
