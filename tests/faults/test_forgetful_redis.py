@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.documents import assert_whole, finished, half_done
 
-DOCUMENTS = 1000
+DOCUMENTS = 600
 _SECONDS = 30  # a sweep every ten and the rest of the work
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.documents import assert_whole, finished, half_done
 
-DOCUMENTS = 1400
+DOCUMENTS = 700
 
 
 def _kill_ingest_worker() -> int:

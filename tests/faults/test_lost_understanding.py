@@ -23,7 +23,8 @@ def _took_s(answer: dict) -> float:
 
 
 def it_answers_by_the_raw_query_when_the_worker_is_killed_or_not_there(settings, use, tmp_path):
-    with model_stack(settings, use, tmp_path, redis_database=10) as served:
+    apart = ("recall,answer", "rerank")
+    with model_stack(settings, use, tmp_path, redis_database=10, queues=apart) as served:
         client = served.client
         served.model.by_prompt = {EXPAND: hangs()}
         slow = search(client, "kb", "reset the router first")

@@ -36,6 +36,7 @@ class FaultStack:
         self._environment, self._logs, self._whole = environment, logs, whole
         self._workers: dict[str, Any] = {}
         self._started = 0
+        self._killed: list[str] = []
         self.client: httpx.Client
         self.model: OpenAIServer
         self.judge: RerankServer
@@ -55,6 +56,12 @@ class FaultStack:
     def kill(self, queues: str) -> None:
         """``kill -9`` of a worker and its children."""
         end(self._workers[queues], signal.SIGKILL)
+        self._killed.append(queues)
+
+    def start_again(self) -> None:
+        """Start the workers that were killed."""
+        killed, self._killed = self._killed, []
+        self.start(*killed)
 
     def let(self, part: str | None = None, fault: Fault | None = None) -> None:
         """Have one service fail, and the others answer."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from sqlalchemy import make_url
 
 from pipeline.flows.resources import Resources
 from pipeline.settings import Settings
-from tests.conftest import make_tenant
+from tests.conftest import gateway, make_tenant
 from tests.support.documents import document, upload
 from tests.support.openai_server import OpenAIServer
 from tests.support.processes import free_port, process, wait_for_http, wait_for_log, worker
@@ -31,12 +31,22 @@ class Served(NamedTuple):
 
 
 @contextmanager
-def model_stack(settings: Settings, use: Resources, logs: Path, *, redis_database: int) -> Iterator[Served]:
-    """Its Redis database is its own, so that no other worker takes its queries; its documents lie with the stack's."""
+def model_stack(
+    settings: Settings,
+    use: Resources,
+    logs: Path,
+    *,
+    redis_database: int,
+    queues: Sequence[str] = ("recall,answer,rerank",),
+) -> Iterator[Served]:
+    """Its Redis database is its own, so that no other worker takes its queries; its documents lie with the stack's, whose
+    gateway and workers take them in. ``queues``: those of each worker, the one that asks the model last.
+    """
     redis_url = make_url(settings.redis_url.get_secret_value()).set(database=str(redis_database))
     _, key = make_tenant(use)
     port = free_port()
-    with OpenAIServer() as model:
+    _hand_in(key)
+    with OpenAIServer() as model, ExitStack() as workers:
         environment = {
             "CHORDWISE_MYSQL_URL": settings.mysql_url.get_secret_value(),
             "CHORDWISE_POSTGRES_URL": settings.postgres_url.get_secret_value(),
@@ -50,25 +60,29 @@ def model_stack(settings: Settings, use: Resources, logs: Path, *, redis_databas
         }
         with (
             process("api_gateway", log=logs / "gateway.log", **environment),
-            worker("u-ingest", "ingest", log=logs / "ingest.log", **environment),
-            worker("u-queries", "recall,answer", log=logs / "queries.log", **environment),
-            worker("u-models", "rerank", log=logs / "models.log", **environment) as asking,
             httpx.Client(
                 base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {key}"}, timeout=30
             ) as client,
         ):
+            for number, some in enumerate(queues):
+                log = logs / f"worker-{number}.log"
+                asking = workers.enter_context(worker(f"u-{number}", some, log=log, **environment))
             wait_for_http(f"http://127.0.0.1:{port}/readyz")
-            for name in ("ingest", "queries", "models"):
-                wait_for_log(logs / f"{name}.log", " ready.")
-            job = upload(
-                client,
-                "kb",
-                [
-                    document("button", "Hold the button for ten seconds to reset the router."),
-                    document("clip", "Factory defaults of the gateway device come back with a paper clip."),
-                    document("tea", "绿茶用八十度的水冲泡。"),
-                    document("torque", "PPR-9087 is tightened with 12 Nm."),
-                ],
-            )
-            assert job["status"] == "succeeded"
+            for number in range(len(queues)):
+                wait_for_log(logs / f"worker-{number}.log", " ready.")
             yield Served(client, model, asking)
+
+
+def _hand_in(key: str) -> None:
+    with gateway(key) as client:
+        job = upload(
+            client,
+            "kb",
+            [
+                document("button", "Hold the button for ten seconds to reset the router."),
+                document("clip", "Factory defaults of the gateway device come back with a paper clip."),
+                document("tea", "绿茶用八十度的水冲泡。"),
+                document("torque", "PPR-9087 is tightened with 12 Nm."),
+            ],
+        )
+    assert job["status"] == "succeeded"
