@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import uuid
-from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 
 from chordwise import Chordwise, ProblemError
+from chordwise.cli import run
 from pipeline.flows.erase import erase_tenant
 from tests.conftest import gateway, make_tenant
 
@@ -85,18 +83,16 @@ class DescribeGivingFeedback:
         unopened = rated(client, answer["query_id"], rating="click", document_id=missed)
         assert (unopened.status_code, unopened.json()["code"]) == (404, "rated_not_found")
 
-    @pytest.mark.parametrize(
-        "said",
-        [
+    def it_refuses_what_says_nothing(self, client, corpus):
+        answer = asked(client, corpus)
+        for said in (
             {"rating": "good"},
             {"rating": "good", "chunk_id": "a", "document_id": "b"},
             {"rating": "great", "chunk_id": "a"},
             {"rating": "good", "chunk_id": ""},
             {"rating": "good", "chunk_id": "a", "stars": 5},
-        ],
-    )
-    def it_refuses_what_says_nothing(self, client, corpus, said):
-        assert rated(client, asked(client, corpus)["query_id"], **said).status_code == 422
+        ):
+            assert rated(client, answer["query_id"], **said).status_code == 422, said
 
     def it_does_not_find_what_is_not_there(self, client, corpus):
         answer = asked(client, corpus)
@@ -211,9 +207,8 @@ class DescribeAnExperiment:
 
 
 class DescribeTheWholeCircle:
-    def it_measures_and_tunes_by_what_people_said(self, client, corpus, tmp_path):
-        key = client.headers["Authorization"].removeprefix("Bearer ")
-        with Chordwise(os.environ["CHORDWISE_URL"], key) as python:
+    def it_measures_and_tunes_by_what_people_said(self, client, corpus, tmp_path, ran):
+        with Chordwise(os.environ["CHORDWISE_URL"], key_of(client)) as python:
             for number, (name, body) in enumerate(TEXTS.items()):
                 for words in (body, " ".join(body.split()[1:]), f"{body} {number}"):
                     answer = python.query(words, namespace=corpus)
@@ -225,33 +220,37 @@ class DescribeTheWholeCircle:
             python.take_back(python.feedback(answer, "bad", document_id="oil"))
             assert len(python.feedback_given(limit=None)) == 12
         folder, answers = tmp_path / "judged", tmp_path / "run.jsonl"
-        exported = ran(key, "feedback", "export", folder, "-n", corpus, "--corpus", "--json")
+        exported = ran("feedback", "export", folder, "-n", corpus, "--corpus", "--json")
         assert exported == {"queries": 12, "judgments": 12, "documents": 4, "left_out": 0}
         stood = [json.loads(line) for line in (folder / "corpus.jsonl").read_text().splitlines()]
         assert {each["doc_id"]: each["text"] for each in stood} == TEXTS
         golden = json.loads((folder / "golden.jsonl").read_text().splitlines()[0])
         assert set(golden) == {"tenant_id", "namespaces", "query_text", "relevant"}
-        report = ran(key, "eval", folder, "-n", corpus, "--per-query", answers, "--min-ndcg", "keyword=0.9", "--json")
+        report = ran("eval", folder, "-n", corpus, "--per-query", answers, "--min-ndcg", "keyword=0.9", "--json")
         assert report["queries"] == 12
         assert len(answers.read_text().splitlines()) == 48
-        same = ran(key, "eval", "--compare", answers, answers, "--max-loss", "0", "--json")
+        same = ran("eval", "--compare", answers, answers, "--max-loss", "0", "--json")
         assert {row["difference"] for row in same["rows"]} == {0}
-        ran(key, "eval", folder, "-n", corpus, "--min-ndcg", "fused=1.01", "--limit", "1", "--json", fails=True)
-        found = ran(key, "tune", folder, "-n", corpus, "--json")
+        ran("eval", folder, "-n", corpus, "--min-ndcg", "fused=1.01", "--limit", "1", "--json", fails=True)
+        found = ran("tune", folder, "-n", corpus, "--store", "mine", "--json", fails=None)
         assert found["queries_from"] == "split"
         assert found["tuning"]["queries"] + found["held_out"]["queries"] == 12
-        assert found["stored"] is None
-        ran(key, "tune", folder, "-n", corpus, "--store", "mine", "--json", fails=found["flaw"] is not None)
+        assert (found["stored"] is None) == (found["flaw"] is not None) == found["failed"]
 
 
-def ran(key, *arguments, fails=False):
-    """What the command printed as JSON."""
-    done = subprocess.run(
-        [Path(sys.executable).with_name("chordwise"), *map(str, arguments)],
-        env={**os.environ, "CHORDWISE_API_KEY": key},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == int(fails), done.stderr
-    return json.loads(done.stdout)
+@pytest.fixture
+def ran(client, monkeypatch, capsys):
+    """Runs a command, which fails or not (None: either), and gives what it printed as JSON, and whether it failed."""
+    monkeypatch.setenv("CHORDWISE_API_KEY", key_of(client))
+
+    def run_one(*arguments, fails=False):
+        status = run([*map(str, arguments)])
+        said = capsys.readouterr()
+        assert fails is None or status == int(fails), said.err
+        return {**json.loads(said.out), **({"failed": bool(status)} if fails is None else {})}
+
+    return run_one
+
+
+def key_of(client):
+    return client.headers["Authorization"].removeprefix("Bearer ")

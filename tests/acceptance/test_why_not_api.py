@@ -8,14 +8,39 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from pipeline.flows.resources import Resources
+from tests.conftest import gateway, make_tenant
 from tests.support.business_api import BusinessApi, business_api, says
 from tests.support.documents import document, upload
 from tests.support.explaining import NO_RERANK, TEA, WORDS, ask, chunk_of, missing, traced, verdict, why
 from tests.support.gateway_client import problem
 
 
+@pytest.fixture(scope="module")
+def client(use: Resources) -> Iterator[httpx.Client]:
+    """One for the file: its cases ask, and those that change something do so in a namespace of their own."""
+    with gateway(make_tenant(use)[1]) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def tea(client: httpx.Client) -> str:
+    """Where the documents about tea are, which stay as they are."""
+    upload(client, "tea", TEA)
+    return "tea"
+
+
+@pytest.fixture(scope="module")
+def pump(client: httpx.Client) -> str:
+    """Where a document is that has all the fields that filters ask for."""
+    fields = {"type": "note", "tags": ["water"], "author": "Wang", "metadata": {"floor": 2}, "story_time": 10}
+    upload(client, "pump", [document("pump", "The pump.", published_at="2026-01-01T00:00:00Z", **fields)])
+    return "pump"
+
+
 @pytest.fixture
-def tea(client: httpx.Client, namespace: str) -> str:
+def own_tea(client: httpx.Client, namespace: str) -> str:
+    """The documents about tea once more, to be changed."""
     upload(client, namespace, TEA)
     return namespace
 
@@ -37,11 +62,11 @@ class DescribeWhyNot:
         assert verdict(finding) == ("namespace", "other_namespace")
         assert f"{tea}-b" in finding["detail"]
 
-    def it_names_a_chunk_that_was_replaced(self, client, tea):
-        old = chunk_of(client, tea, "green")
-        before = ask(client, tea, "green tea")
-        upload(client, tea, [document("green", "Green tea is brewed at seventy degrees, people say now.")])
-        answer = ask(client, tea, "green tea leaves")
+    def it_names_a_chunk_that_was_replaced(self, client, own_tea):
+        old = chunk_of(client, own_tea, "green")
+        before = ask(client, own_tea, "green tea")
+        upload(client, own_tea, [document("green", "Green tea is brewed at seventy degrees, people say now.")])
+        answer = ask(client, own_tea, "green tea leaves")
         found = client.post(f"/v1/queries/{answer['query_id']}/why-not", json={"chunk_id": old})
         if found.status_code == 404:  # the reconciler has been here: nothing of it is left
             problem(found, 404, "chunk_not_found")
@@ -49,21 +74,21 @@ class DescribeWhyNot:
             assert verdict(found.json()) == ("published", "not_published")
         assert verdict(why(client, before, old)) == ("returned", "returned")
 
-    def it_names_a_document_that_was_deleted_after_it_had_been_seen(self, client, tea):
-        before = ask(client, tea, "green tea", top_k=1)
-        gone = chunk_of(client, tea, "black")
-        assert client.delete("/v1/documents/black", params={"namespace": tea}).status_code == 204
+    def it_names_a_document_that_was_deleted_after_it_had_been_seen(self, client, own_tea):
+        before = ask(client, own_tea, "green tea", top_k=1)
+        gone = chunk_of(client, own_tea, "black")
+        assert client.delete("/v1/documents/black", params={"namespace": own_tea}).status_code == 204
         # It was beyond top_k then, and the run is what is asked about.
         assert verdict(why(client, before, gone)) == ("select", "beyond_top_k")
-        answer = ask(client, tea, "black tea")
+        answer = ask(client, own_tea, "black tea")
         found = client.post(f"/v1/queries/{answer['query_id']}/why-not", json={"chunk_id": gone})
         assert found.status_code == 404 or verdict(found.json())[0] == "published"
 
-    def it_names_a_chunk_that_was_disabled(self, client, tea):
-        chunk_id = chunk_of(client, tea, "green")
+    def it_names_a_chunk_that_was_disabled(self, client, own_tea):
+        chunk_id = chunk_of(client, own_tea, "green")
         put = client.put("/v1/chunks", json={"chunks": [{"chunk_id": chunk_id, "enabled": False}]})
         assert put.status_code == 200, put.text
-        assert verdict(missing(client, tea, "green", "green tea")) == ("published", "disabled")
+        assert verdict(missing(client, own_tea, "green", "green tea")) == ("published", "disabled")
 
     @pytest.mark.parametrize(
         ("asked", "reason", "words"),
@@ -77,10 +102,8 @@ class DescribeWhyNot:
             ({"story_time": 9}, "story_time", "The filter story_time asks for 9; it has 10."),
         ],
     )
-    def it_names_the_filter(self, client, namespace, asked, reason, words):
-        fields = {"type": "note", "tags": ["water"], "author": "Wang", "metadata": {"floor": 2}, "story_time": 10}
-        upload(client, namespace, [document("pump", "The pump.", published_at="2026-01-01T00:00:00Z", **fields)])
-        finding = missing(client, namespace, "pump", "pump", **asked)
+    def it_names_the_filter(self, client, pump, asked, reason, words):
+        finding = missing(client, pump, "pump", "pump", **asked)
         assert verdict(finding) == ("filter", reason)
         assert words in finding["detail"]
 
@@ -209,7 +232,7 @@ class DescribeWhyNot:
         assert (finding["value"], finding["limit"]) == (1, 0)
 
     def it_runs_the_query_again_where_no_trace_was_kept(self, client, tea):
-        answer = ask(client, tea, "green tea", top_k=2, trace=False)
+        answer = ask(client, tea, "green tea again", top_k=2, trace=False)
         finding = why(client, answer, chunk_of(client, tea, "ships"))
         assert verdict(finding) == ("select", "beyond_top_k")
         assert finding["replayed"]
