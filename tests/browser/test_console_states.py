@@ -50,8 +50,11 @@ class DescribeFailures:
     @pytest.mark.refused
     def it_says_when_nobody_answers(self, console):
         made = console()
+        made.page.clock.install()
         page = made.open("jobs")
+        expect(page.get_by_text("No jobs yet")).to_be_visible()
         page.route("**/v1/jobs*", lambda route: route.abort())
+        page.clock.fast_forward("00:05")
         expect(page.get_by_role("alert")).to_contain_text("cannot be reached")  # at the next look, by itself
         expect(page.get_by_role("alert")).to_contain_text("what was read before")
         page.unroute_all()
@@ -130,11 +133,13 @@ class DescribeNothing:
 class DescribeSlowAnswers:
     def it_shows_that_it_waits_and_then_that_it_takes_long(self, console):
         made = console()
+        made.page.clock.install()
         page = made.open("upload")
         held: list[Route] = []
         page.route(re.compile(r"/v1/jobs\?"), lambda route: held.append(route))
         page.goto(f"{made.url}#/jobs")
         expect(page.locator("[aria-busy=true] .skeleton").first).to_be_visible()
+        page.clock.fast_forward("00:03")
         expect(page.get_by_text("This takes longer than usual")).to_be_visible()
         for route in held:
             route.continue_()
