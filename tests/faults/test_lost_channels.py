@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -69,8 +70,8 @@ def mini(settings: Settings, use, tmp_path_factory) -> Iterator[MiniStack]:
             "CHORDWISE_BREAKER_OPEN_S": "0.5",  # what is back is asked again soon
         }
         with (
-            process("api_gateway", log=logs / "gateway.log", **environment),
-            worker("mini", "recall,answer", log=logs / "worker.log", **environment),
+            process("api_gateway", log=logs / "gateway.log", ending=signal.SIGKILL, **environment),
+            worker("mini", "recall,answer", log=logs / "worker.log", ending=signal.SIGKILL, **environment),
             httpx.Client(
                 base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {key}"}, timeout=30
             ) as client,
@@ -137,7 +138,7 @@ class DescribeTheDeadline:
         }
         headers = {"Authorization": f"Bearer {key}"}
         with (
-            process("api_gateway", log=tmp_path / "gateway.log", **environment),
+            process("api_gateway", log=tmp_path / "gateway.log", ending=signal.SIGKILL, **environment),
             httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=30) as client,
         ):
             wait_for_http(f"http://127.0.0.1:{port}/readyz")

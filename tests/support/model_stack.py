@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -59,17 +60,19 @@ def model_stack(
             "OPENAI_API_KEY": "not-a-real-key",
         }
         with (
-            process("api_gateway", log=logs / "gateway.log", **environment),
+            process("api_gateway", log=logs / "gateway.log", ending=signal.SIGKILL, **environment),
             httpx.Client(
                 base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {key}"}, timeout=30
             ) as client,
         ):
             for number, some in enumerate(queues):
                 log = logs / f"worker-{number}.log"
-                asking = workers.enter_context(worker(f"u-{number}", some, log=log, **environment))
-            wait_for_http(f"http://127.0.0.1:{port}/readyz")
+                asking = workers.enter_context(
+                    worker(f"u-{number}", some, log=log, ending=signal.SIGKILL, **environment)
+                )
+            wait_for_http(f"http://127.0.0.1:{port}/readyz", seconds=90)
             for number in range(len(queues)):
-                wait_for_log(logs / f"worker-{number}.log", " ready.")
+                wait_for_log(logs / f"worker-{number}.log", " ready.", seconds=90)
             yield Served(client, model, asking)
 
 

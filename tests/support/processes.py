@@ -25,8 +25,11 @@ def free_port() -> int:
 
 
 @contextmanager
-def process(*arguments: str, log: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run ``python -m arguments`` in a process group of its own; ends the group with the block."""
+def process(
+    *arguments: str, log: Path, ending: signal.Signals = signal.SIGTERM, **environment: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run ``python -m arguments`` in a process group of its own; ends the group with the block. ``ending``: SIGKILL where
+    nobody looks at how it ends and no database is dropped after it, which spares the seconds of an orderly end."""
     with log.open("wb") as output:
         running = subprocess.Popen(
             [sys.executable, "-m", *arguments],
@@ -40,7 +43,7 @@ def process(*arguments: str, log: Path, **environment: str) -> Iterator[subproce
     try:
         yield running
     finally:
-        end(running, signal.SIGTERM)
+        end(running, ending)
 
 
 def end(running: subprocess.Popen[bytes], how: signal.Signals) -> None:
