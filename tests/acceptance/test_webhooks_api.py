@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 import uuid
 from collections.abc import Iterator
@@ -55,8 +56,8 @@ def served(settings: Settings, tmp_path_factory) -> Iterator[Served]:
             "CHORDWISE_SECRET_KEY": "a key of the test's own",
         }
         with (
-            process("api_gateway", log=logs / "gateway.log", **environment),
-            worker("hooked", "ingest,upkeep", log=logs / "worker.log", **environment),
+            process("api_gateway", log=logs / "gateway.log", ending=signal.SIGKILL, **environment),
+            worker("hooked", "ingest,upkeep", log=logs / "worker.log", ending=signal.SIGKILL, **environment),
         ):
             wait_for_http(f"http://127.0.0.1:{port}/healthz")
             wait_for_log(logs / "worker.log", " ready.")

@@ -48,7 +48,7 @@ class FaultStack:
         for some in queues:
             self._started += 1
             logs.append(self._logs / f"worker-{self._started}.log")
-            running = worker(f"m{self._started}", some, log=logs[-1], **self._environment)
+            running = worker(f"m{self._started}", some, log=logs[-1], ending=signal.SIGKILL, **self._environment)
             self._workers[some] = self._whole.enter_context(running)
         for log in logs:
             wait_for_log(log, " ready.", seconds=90)
@@ -110,7 +110,7 @@ def fault_stack(settings: Settings, logs: Path) -> Iterator[FaultStack]:
         stack = FaultStack(environment, logs, whole)
         stack.model, stack.judge, stack.api = model, judge, api
         stack.let()
-        whole.enter_context(process("api_gateway", log=logs / "gateway.log", **environment))
+        whole.enter_context(process("api_gateway", log=logs / "gateway.log", ending=signal.SIGKILL, **environment))
         stack.client = whole.enter_context(
             httpx.Client(base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {key}"}, timeout=30)
         )

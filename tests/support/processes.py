@@ -29,7 +29,7 @@ def process(
     *arguments: str, log: Path, ending: signal.Signals = signal.SIGTERM, **environment: str
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run ``python -m arguments`` in a process group of its own; ends the group with the block. ``ending``: SIGKILL where
-    nobody looks at how it ends and no database is dropped after it, which spares the seconds of an orderly end."""
+    nobody looks at how it ends, which spares the seconds of an orderly end."""
     with log.open("wb") as output:
         running = subprocess.Popen(
             [sys.executable, "-m", *arguments],
