@@ -5,13 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import os
 import statistics
-import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -20,6 +16,7 @@ import pytest
 from pipeline.flows.resources import Resources
 from pipeline.models.local import LocalEmbedder
 from tests.conftest import gateway, make_tenant
+from tests.support.commands import called
 from tests.support.documents import document, found_documents, search, upload
 from tests.support.operating import audited, eventually, figure
 from tests.support.stack_logs import told
@@ -105,15 +102,8 @@ def of_channel(answer: dict[str, Any], channel: str) -> list[dict[str, Any]]:
     return [each for chunk in answer["chunks"] for each in chunk["sources"] if each["channel"] == channel]
 
 
-def chordwise(key: str, *words: str, within_s: float = 20) -> str:
-    ran = subprocess.run(
-        [Path(sys.executable).with_name("chordwise"), *words],
-        env={**os.environ, "CHORDWISE_API_KEY": key},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=within_s,
-    )
+def chordwise(key: str, *words: str) -> str:
+    ran = called(*words, CHORDWISE_API_KEY=key)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
 
@@ -420,7 +410,7 @@ class DescribeWhatIsTold:
             lines = (json.dumps(row, ensure_ascii=False) for row in rows)
             (tmp_path / f"{name}.jsonl").write_text("\n".join(lines), encoding="utf-8")
         (tmp_path / "qrels.tsv").write_text("q1\td1\t1\nq2\td2\t1\n", encoding="utf-8")
-        report = json.loads(chordwise(key, "eval", str(tmp_path), "--namespace", "judged", "--json", within_s=60))
+        report = json.loads(chordwise(key, "eval", str(tmp_path), "--namespace", "judged", "--json"))
         results = report["results"]
         assert set(results) == {"keyword", "semantic", "fused", "reranked"}
         for way in ("keyword", "fused", "reranked"):

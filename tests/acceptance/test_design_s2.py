@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import statistics
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -28,6 +27,7 @@ from chordwise.examples import ExamplesImport
 from chordwise.prompting import NO_EXAMPLES, format_for_prompt, retrieved_examples
 from pipeline.flows.resources import Resources
 from tests.conftest import gateway, make_tenant
+from tests.support.commands import called
 from tests.support.documents import finished, search
 from tests.support.formats import xlsx
 from tests.support.gateway_client import pointers, problem
@@ -85,7 +85,8 @@ def library(use: Resources, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     book = tmp_path_factory.mktemp("s2") / "提示词案例库.xlsx"
     book.write_bytes(xlsx({name: [HEADER, *rows] for name, rows in SHEETS.items()}))
     _, key = make_tenant(use)
-    told = command(key, "import-examples", book, "-n", "record_examples", "--category", "record", "--wait")
+    arguments = (book, "-n", "record_examples", "--category", "record", "--wait")
+    told = called("import-examples", *arguments, CHORDWISE_API_KEY=key)
     with Chordwise(os.environ["CHORDWISE_URL"], key) as client:
         imported = {
             table: client.import_examples(book, namespace=table, category=table.removesuffix("_examples"))
@@ -96,13 +97,6 @@ def library(use: Resources, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             client.wait(str(each.job_id))
     with gateway(key) as client:
         yield Library(client, key, book, told, imported)
-
-
-def command(key: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    code = "import sys; from chordwise.cli import run; sys.exit(run(sys.argv[1:]))"
-    program = [sys.executable, "-c", code, *map(str, arguments)]
-    environment = {**os.environ, "CHORDWISE_API_KEY": key}
-    return subprocess.run(program, capture_output=True, text=True, check=False, timeout=60, env=environment)
 
 
 def ask(client: httpx.Client, question: str, namespaces: Any = EXAMPLE_NAMESPACES, **fields: Any) -> dict[str, Any]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
-import sys
 import time
 import zipfile
 
@@ -13,6 +11,7 @@ import httpx
 import openpyxl
 import pytest
 
+from tests.support.commands import called
 from tests.support.documents import finished, search
 from tests.support.formats import with_part, xlsx
 from tests.support.gateway_client import problem
@@ -201,36 +200,36 @@ class DescribeTheCommand:
     def it_imports_verifies_and_tells_each_error_in_a_line(self, namespace, tmp_path):
         path = tmp_path / "book.xlsx"
         path.write_bytes(xlsx({"qa": [HEADER, GOOD, ["胸痛怎么办？", "请立即拨打120。"]], "x": [["a"]]}))
-        done = command("import-examples", path, "-n", namespace, "--wait")
+        done = called("import-examples", path, "-n", namespace, "--wait")
         assert (done.returncode, done.stderr) == (0, "warning: sheet x: is no category, and was left out\n")
         assert "2 of 2 rows searchable, 2 of 2 found by their own words" in done.stdout
         path.write_bytes(xlsx({"qa": [HEADER, GOOD, BAD]}))
-        done = command("import-examples", path, "-n", namespace, "--wait", "--json")
+        done = called("import-examples", path, "-n", namespace, "--wait", "--json")
         assert done.returncode == 1
         said = json.loads(done.stdout)
         assert (said["errors_total"], said["job"]["status"]) == (1, "partly_failed")
         assert (said["verification"]["searchable"], said["verification"]["not_found"]) == (1, [])
         for option, stored in (("--strict", "nothing was stored"), ("--dry-run", "would be refused")):
-            done = command("import-examples", path, "-n", namespace, option)
+            done = called("import-examples", path, "-n", namespace, option)
             first, last = done.stderr.splitlines()
             assert done.returncode == 1
             assert first == "sheet qa, row 3, column quality_grade: must be 优秀, 良好, 一般 or empty, not “很好”"
             assert stored in last
-        done = command("examples", "statistics", "-n", namespace)
+        done = called("examples", "statistics", "-n", namespace)
         assert (done.returncode, "用药咨询 1" in done.stdout) == (0, True)
 
     def it_writes_the_template_once(self, tmp_path):
         path = tmp_path / "t.xlsx"
-        assert command("examples", "template", path).returncode == 0
+        assert called("examples", "template", path).returncode == 0
         assert openpyxl.load_workbook(path).sheetnames[1:] == ["qa", "record", "query", "greeting"]
-        assert command("examples", "template", path).returncode == 1
-        assert command("examples", "template", path, "--force").returncode == 0
+        assert called("examples", "template", path).returncode == 1
+        assert called("examples", "template", path, "--force").returncode == 0
 
     @pytest.mark.parametrize(
         "arguments", [["nowhere.xlsx", "-n", "kb"], ["pyproject.toml", "-n", "kb"], ["pyproject.toml"]]
     )
     def it_exits_with_2_when_called_wrongly(self, arguments):
-        assert command("import-examples", *arguments).returncode == 2
+        assert called("import-examples", *arguments).returncode == 2
 
 
 _MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -248,9 +247,3 @@ def as_qa(workbook: bytes) -> bytes:
     except (zipfile.BadZipFile, KeyError):
         return workbook
     return with_part(workbook, "xl/workbook.xml", index)
-
-
-def command(*arguments: object) -> subprocess.CompletedProcess[str]:
-    code = "import sys; from chordwise.cli import run; sys.exit(run(sys.argv[1:]))"
-    program = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.run(program, capture_output=True, text=True, check=False, timeout=90)

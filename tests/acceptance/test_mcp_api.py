@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import subprocess
 import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import NamedTuple
 
 import orjson
 import pytest
-from mcp import MCPError
+from mcp import Client, MCPError
 
 from pipeline.stores.tenants import Tenants
 from pipeline.stores.work import unit_of_work
 from tests.conftest import gateway, make_tenant
+from tests.support.commands import called
 from tests.support.documents import document, upload
-from tests.support.mcp_clients import CHORDWISE, WAYS, agent, given, refused
+from tests.support.mcp_clients import CHORDWISE, ERAS, Era, agent, given, refused
 
 READS = ["search", "fetch", "list_namespaces", "explain"]
 WRITES = ["ingest", "job_status"]
@@ -56,100 +60,147 @@ def reader(use, owner):
         return Tenants(work.connection, owner[0]).issue_key("reader", scopes=("read",))
 
 
-@pytest.mark.parametrize(("way", "era"), WAYS)
+class Door(NamedTuple):
+    """One way in one era, the keys that go through it, and how an agent with one of them is connected."""
+
+    era: Era
+    key: str
+    reader: str
+    stranger: str
+    agent: Callable[[str], AbstractAsyncContextManager[Client]]
+
+
+async def speaks_the_newest_protocol_of_its_era(door: Door) -> None:
+    async with door.agent(door.key) as client:
+        assert client.protocol_version == ("2026-07-28" if door.era == "auto" else "2025-11-25")
+        assert client.server_info.name == "chordwise"
+        assert "search" in client.instructions
+
+
+async def lists_the_same_tools_every_time_and_fewer_for_a_key_that_may_only_read(door: Door) -> None:
+    async with door.agent(door.key) as client:
+        first, again = await client.list_tools(), await client.list_tools()
+    assert [tool.name for tool in first.tools] == READS + WRITES
+    assert [tool.model_dump() for tool in first.tools] == [tool.model_dump() for tool in again.tools]
+    async with door.agent(door.reader) as client:
+        assert (await client.list_tools()).tools == first.tools[:4]
+        assert "scope write" in await refused(client, "ingest", namespace="pumps", documents=[{"text": "x"}])
+
+
+async def searches_reads_and_explains(door: Door) -> None:
+    async with door.agent(door.key) as client:
+        found = await given(client, "search", query="How does the alpha pump start?", namespaces=["pumps"])
+        best = found["results"][0]
+        assert (best["id"], best["title"]) == ("pumps/manuals/pump 1", "Pump manual")
+        assert best["url"] == "https://docs.example.com/pump"
+        assert best["text"] == best["passages"][0]["text"] == BASE[0]["text"]
+        read = await given(client, "fetch", id=best["id"])
+        assert set(read) == {"id", "title", "text", "url", "metadata"}
+        assert (read["id"], read["text"], read["url"]) == (best["id"], BASE[0]["text"], best["url"])
+        assert read["metadata"]["team"] == "blue"
+        why = await given(client, "explain", query_id=found["query_id"])
+        assert why["passages"][0]["chunk_id"] == best["passages"][0]["chunk_id"]
+        assert "keyword: 1 of" in why["passages"][0]["reason"]
+
+
+async def takes_documents_and_follows_their_job(door: Door) -> None:
+    namespace = f"notes-{uuid.uuid4().hex[:8]}"
+    note = {"document_id": "n1", "title": "A note", "text": f"The gamma pump hums in {namespace}."}
+    async with door.agent(door.key) as client:
+        job = await given(client, "ingest", namespace=namespace, documents=[note])
+        done = await given(client, "job_status", job_id=job["job_id"], wait_s=30)
+        assert (done["status"], done["succeeded"], done["errors"]) == ("succeeded", 1, [])
+        found = await given(client, "search", query="gamma pump hums", namespaces=[namespace])
+        assert [result["document_id"] for result in found["results"]] == ["n1"]
+        job = await given(client, "ingest", namespace=namespace, documents=[note], on_conflict="error")
+        failed = await given(client, "job_status", job_id=job["job_id"], wait_s=30)
+        assert (failed["status"], len(failed["errors"])) == ("failed", 1)
+
+
+async def shows_namespaces_as_resources(door: Door) -> None:
+    async with door.agent(door.key) as client:
+        resources = {each.name: each.uri for each in (await client.list_resources()).resources}
+        assert resources["pumps"] == "chordwise://namespaces/pumps"
+        [content] = (await client.read_resource(resources["pumps"])).contents
+        assert {each["id"] for each in orjson.loads(content.text)["documents"]} == {
+            "pumps/long",
+            "pumps/manuals/pump 1",
+            "pumps/switch",
+        }
+        templates = (await client.list_resource_templates()).resource_templates
+        assert [template.name for template in templates] == ["namespace", "job"]
+        with pytest.raises(MCPError, match="no namespace"):
+            await client.read_resource("chordwise://namespaces/forks")
+    async with door.agent(door.reader) as client:
+        assert len((await client.list_resource_templates()).resource_templates) == 1
+
+
+async def tells_a_tool_that_is_not_there_from_one_that_fails(door: Door) -> None:
+    async with door.agent(door.key) as client:
+        with pytest.raises(MCPError, match="There is no tool 'sing'; there are: search"):
+            await client.call_tool("sing", {})
+        sentence = await refused(client, "search", query=5, colour="red")
+        assert sentence == "query must be a string; colour is not a known field. (invalid_arguments)"
+        assert "no namespace forks" in await refused(client, "search", query="x", namespaces=["forks"])
+        assert "no such document" in await refused(client, "fetch", id="pumps/nothing")
+
+
+async def shows_nothing_of_another_tenant(door: Door) -> None:
+    with gateway(door.key) as client:
+        job_id = client.get("/v1/jobs").json()["data"][0]["job_id"]
+    async with door.agent(door.key) as client:
+        found = await given(client, "search", query="How does the alpha pump start?", namespaces=["pumps"])
+    chunk_id = found["results"][0]["passages"][0]["chunk_id"]
+    nobody = str(uuid.uuid4())
+    async with door.agent(door.stranger) as stranger:
+        assert (await given(stranger, "list_namespaces"))["namespaces"] == []
+        assert (await given(stranger, "search", query="pump"))["results"] == []
+        assert (await stranger.list_resources()).resources == []
+        for tool, theirs, none in [
+            ("search", {"query": "pump", "namespaces": ["pumps"]}, {"query": "pump", "namespaces": ["forks"]}),
+            ("fetch", {"id": "pumps/switch"}, {"id": "forks/switch"}),
+            ("fetch", {"id": chunk_id}, {"id": nobody}),
+            ("explain", {"query_id": found["query_id"]}, {"query_id": nobody}),
+            ("job_status", {"job_id": job_id}, {"job_id": nobody}),
+        ]:
+            said = await refused(stranger, tool, **theirs)
+            assert said.replace("pumps", "forks") == await refused(stranger, tool, **none)
+        for uri in ("chordwise://namespaces/pumps", f"chordwise://jobs/{job_id}"):
+            with pytest.raises(MCPError, match="There is no"):
+                await stranger.read_resource(uri)
+
+
+PROMISES = [
+    speaks_the_newest_protocol_of_its_era,
+    lists_the_same_tools_every_time_and_fewer_for_a_key_that_may_only_read,
+    searches_reads_and_explains,
+    takes_documents_and_follows_their_job,
+    shows_namespaces_as_resources,
+    tells_a_tool_that_is_not_there_from_one_that_fails,
+    shows_nothing_of_another_tenant,
+]
+
+
+@pytest.mark.parametrize("era", ERAS)
 class DescribeEveryWay:
-    async def it_speaks_the_newest_protocol_of_its_era(self, key, way, era):
-        async with agent(key, way, era) as client:
-            assert client.protocol_version == ("2026-07-28" if era == "auto" else "2025-11-25")
-            assert client.server_info.name == "chordwise"
-            assert "search" in client.instructions
+    @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.__name__)
+    async def it_keeps_every_promise_over_http(self, use, key, reader, era, promise):
+        await promise(Door(era, key, reader, make_tenant(use)[1], lambda of: agent(of, "http", era)))
 
-    async def it_lists_the_same_tools_every_time_and_fewer_for_a_key_that_may_only_read(self, key, reader, way, era):
-        async with agent(key, way, era) as client:
-            first, again = await client.list_tools(), await client.list_tools()
-        assert [tool.name for tool in first.tools] == READS + WRITES
-        assert [tool.model_dump() for tool in first.tools] == [tool.model_dump() for tool in again.tools]
-        async with agent(reader, way, era) as client:
-            assert (await client.list_tools()).tools == first.tools[:4]
-            assert "scope write" in await refused(client, "ingest", namespace="pumps", documents=[{"text": "x"}])
+    @pytest.mark.timeout(120)
+    async def it_keeps_them_all_over_standard_input_and_output(self, use, key, reader, era):
+        """One process for each key, as an agent has it: starting one takes longer than everything it is asked."""
+        async with AsyncExitStack() as running:
+            started: dict[str, Client] = {}
 
-    async def it_searches_reads_and_explains(self, key, way, era):
-        async with agent(key, way, era) as client:
-            found = await given(client, "search", query="How does the alpha pump start?", namespaces=["pumps"])
-            best = found["results"][0]
-            assert (best["id"], best["title"]) == ("pumps/manuals/pump 1", "Pump manual")
-            assert best["url"] == "https://docs.example.com/pump"
-            assert best["text"] == best["passages"][0]["text"] == BASE[0]["text"]
-            read = await given(client, "fetch", id=best["id"])
-            assert set(read) == {"id", "title", "text", "url", "metadata"}
-            assert (read["id"], read["text"], read["url"]) == (best["id"], BASE[0]["text"], best["url"])
-            assert read["metadata"]["team"] == "blue"
-            why = await given(client, "explain", query_id=found["query_id"])
-            assert why["passages"][0]["chunk_id"] == best["passages"][0]["chunk_id"]
-            assert "keyword: 1 of" in why["passages"][0]["reason"]
+            @asynccontextmanager
+            async def connected(of: str) -> AsyncIterator[Client]:
+                if of not in started:
+                    started[of] = await running.enter_async_context(agent(of, "stdio", era))
+                yield started[of]
 
-    async def it_takes_documents_and_follows_their_job(self, key, way, era):
-        namespace = f"notes-{uuid.uuid4().hex[:8]}"
-        note = {"document_id": "n1", "title": "A note", "text": f"The gamma pump hums in {namespace}."}
-        async with agent(key, way, era) as client:
-            job = await given(client, "ingest", namespace=namespace, documents=[note])
-            done = await given(client, "job_status", job_id=job["job_id"], wait_s=30)
-            assert (done["status"], done["succeeded"], done["errors"]) == ("succeeded", 1, [])
-            found = await given(client, "search", query="gamma pump hums", namespaces=[namespace])
-            assert [result["document_id"] for result in found["results"]] == ["n1"]
-            job = await given(client, "ingest", namespace=namespace, documents=[note], on_conflict="error")
-            failed = await given(client, "job_status", job_id=job["job_id"], wait_s=30)
-            assert (failed["status"], len(failed["errors"])) == ("failed", 1)
-
-    async def it_shows_namespaces_as_resources(self, key, reader, way, era):
-        async with agent(key, way, era) as client:
-            resources = {each.name: each.uri for each in (await client.list_resources()).resources}
-            assert resources["pumps"] == "chordwise://namespaces/pumps"
-            [content] = (await client.read_resource(resources["pumps"])).contents
-            assert {each["id"] for each in orjson.loads(content.text)["documents"]} == {
-                "pumps/long",
-                "pumps/manuals/pump 1",
-                "pumps/switch",
-            }
-            templates = (await client.list_resource_templates()).resource_templates
-            assert [template.name for template in templates] == ["namespace", "job"]
-            with pytest.raises(MCPError, match="no namespace"):
-                await client.read_resource("chordwise://namespaces/forks")
-        async with agent(reader, way, era) as client:
-            assert len((await client.list_resource_templates()).resource_templates) == 1
-
-    async def it_tells_a_tool_that_is_not_there_from_one_that_fails(self, key, way, era):
-        async with agent(key, way, era) as client:
-            with pytest.raises(MCPError, match="There is no tool 'sing'; there are: search"):
-                await client.call_tool("sing", {})
-            sentence = await refused(client, "search", query=5, colour="red")
-            assert sentence == "query must be a string; colour is not a known field. (invalid_arguments)"
-            assert "no namespace forks" in await refused(client, "search", query="x", namespaces=["forks"])
-            assert "no such document" in await refused(client, "fetch", id="pumps/nothing")
-
-    async def it_shows_nothing_of_another_tenant(self, use, key, way, era):
-        with gateway(key) as client:
-            job_id = client.get("/v1/jobs").json()["data"][0]["job_id"]
-        async with agent(key, way, era) as client:
-            found = await given(client, "search", query="How does the alpha pump start?", namespaces=["pumps"])
-        chunk_id = found["results"][0]["passages"][0]["chunk_id"]
-        nobody = str(uuid.uuid4())
-        async with agent(make_tenant(use)[1], way, era) as stranger:
-            assert (await given(stranger, "list_namespaces"))["namespaces"] == []
-            assert (await given(stranger, "search", query="pump"))["results"] == []
-            assert (await stranger.list_resources()).resources == []
-            for tool, theirs, none in [
-                ("search", {"query": "pump", "namespaces": ["pumps"]}, {"query": "pump", "namespaces": ["forks"]}),
-                ("fetch", {"id": "pumps/switch"}, {"id": "forks/switch"}),
-                ("fetch", {"id": chunk_id}, {"id": nobody}),
-                ("explain", {"query_id": found["query_id"]}, {"query_id": nobody}),
-                ("job_status", {"job_id": job_id}, {"job_id": nobody}),
-            ]:
-                said = await refused(stranger, tool, **theirs)
-                assert said.replace("pumps", "forks") == await refused(stranger, tool, **none)
-            for uri in ("chordwise://namespaces/pumps", f"chordwise://jobs/{job_id}"):
-                with pytest.raises(MCPError, match="There is no"):
-                    await stranger.read_resource(uri)
+            for promise in PROMISES:
+                await promise(Door(era, key, reader, make_tenant(use)[1], connected))
 
 
 class DescribeSearch:
@@ -225,18 +276,26 @@ class DescribeExplain:
 
 
 class DescribeTheCommand:
+    def it_ends_with_a_sentence_where_it_is_not_let_in(self):
+        wrong = {**os.environ, "CHORDWISE_API_KEY": "cw_demo_wrong"}
+        _is_a_sentence(
+            subprocess.run([CHORDWISE, "mcp"], env=wrong, input="", capture_output=True, text=True, timeout=60),
+            (1, "does not let us in: The API key is not known"),
+        )
+
     @pytest.mark.parametrize(
-        ("changes", "code", "sentence"),
+        ("url", "expected"),
         [
-            ({"CHORDWISE_API_KEY": "cw_demo_wrong"}, 1, "does not let us in: The API key is not known"),
-            ({"CHORDWISE_URL": "http://127.0.0.1:9"}, 1, "there is no answer from http://127.0.0.1:9"),
-            ({"CHORDWISE_URL": "nonsense"}, 2, "must look like http://host:port"),
+            ("http://127.0.0.1:9", (1, "there is no answer from http://127.0.0.1:9")),
+            ("nonsense", (2, "must look like http://host:port")),
         ],
     )
-    def it_ends_with_a_sentence_where_it_cannot_serve(self, changes, code, sentence):
-        ended = subprocess.run(
-            [CHORDWISE, "mcp"], env={**os.environ, **changes}, input="", capture_output=True, text=True, timeout=60
-        )
-        assert (ended.returncode, ended.stdout) == (code, "")
-        assert sentence in ended.stderr
-        assert ended.stderr.count("\n") == 1
+    def it_ends_with_a_sentence_where_it_cannot_serve(self, url, expected):
+        _is_a_sentence(called("mcp", CHORDWISE_URL=url, CHORDWISE_API_KEY="cw_demo_wrong"), expected)
+
+
+def _is_a_sentence(ended: subprocess.CompletedProcess[str], expected: tuple[int, str]) -> None:
+    code, sentence = expected
+    assert (ended.returncode, ended.stdout) == (code, "")
+    assert sentence in ended.stderr
+    assert ended.stderr.count("\n") == 1

@@ -19,6 +19,7 @@ import pytest
 
 from chordwise import Chordwise, InvalidInput
 from tests.conftest import gateway, make_tenant
+from tests.support.commands import called
 from tests.support.documents import document, search, upload
 from tests.support.gateway_client import problem
 
@@ -70,14 +71,7 @@ def send(client: httpx.Client, body: bytes, *, number: int = 1, namespace: str =
 
 
 def command(key: str, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "CHORDWISE_API_KEY": key, **more}
-    return subprocess.run(
-        [Path(sys.executable).with_name("chordwise"), *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    return called(*arguments, **{"CHORDWISE_API_KEY": key, **more})
 
 
 def told(answer: dict) -> list[tuple]:

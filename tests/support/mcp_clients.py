@@ -19,7 +19,7 @@ from mcp.types import CallToolResult
 
 Way = Literal["http", "stdio"]
 Era = Literal["auto", "legacy"]
-WAYS: list[tuple[Way, Era]] = [("http", "auto"), ("http", "legacy"), ("stdio", "auto"), ("stdio", "legacy")]
+ERAS: list[Era] = ["auto", "legacy"]
 CHORDWISE = str(Path(sys.executable).with_name("chordwise"))
 
 
