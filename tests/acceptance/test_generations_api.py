@@ -13,7 +13,7 @@ from tests.conftest import gateway, make_tenant
 from tests.support.documents import document, finished
 from tests.support.gateway_client import problem
 
-REPLACEMENTS = 100
+REPLACEMENTS = 30
 
 
 def hand_in(client: httpx.Client, namespace: str, *documents: dict[str, Any], **options: Any) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class DescribeGenerations:
 class DescribeReplacing:
     @pytest.mark.timeout(180)
     def it_shows_every_search_the_old_or_the_new_and_never_both_or_neither(self, client, namespace, use):
-        """A hundred replacements of a document of several chunks, with others around it, under two loops of queries."""
+        """Many replacements of a document of several chunks, with others around it, under two loops of queries."""
         hand_in(client, namespace, self._version(0), *(document(f"other-{n}", f"other {n}") for n in range(20)))
         stop, asked, wrong = threading.Event(), [0], []
         key = client.headers["Authorization"].removeprefix("Bearer ")
