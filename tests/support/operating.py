@@ -16,9 +16,10 @@ def figure(client: httpx.Client, name: str, **labels: str) -> float | None:
     """The samples of this name that have these labels, added up; None if there are none."""
     page = client.get("/v1/metrics")
     assert page.status_code == 200, page.text
+    lines = [line for line in page.text.splitlines() if line.startswith(name)]  # to parse all takes a tenth of a second
     found = [
         sample.value
-        for family in text_string_to_metric_families(page.text)
+        for family in text_string_to_metric_families("\n".join([*lines, ""]))
         for sample in family.samples
         if sample.name == name and labels.items() <= sample.labels.items()
     ]
@@ -30,7 +31,7 @@ def eventually(look: Callable[[], T], *, within_s: float = 15.0) -> T:
     ends = time.monotonic() + within_s
     while not (found := look()):
         assert time.monotonic() < ends, f"nothing came within {within_s} s"
-        time.sleep(0.2)
+        time.sleep(0.4)
     return found
 
 
