@@ -83,6 +83,8 @@ class DescribeSubmission:
         response = client.post("/v1/documents", json={"namespace": namespace, "documents": documents})
         assert response.status_code == 202
         assert time.perf_counter() - started < 10
+        # Nobody wants them: to index them would keep the workers from other tests for minutes.
+        assert client.post(f"{response.headers['location']}/cancel").status_code == 200
 
 
 class DescribeADocument:
@@ -110,14 +112,15 @@ class DescribeADocument:
         assert client.delete("/v1/documents/fox", params=where).status_code == 404
         assert texts(client, namespace, "red fox") == []
 
-    @pytest.mark.parametrize("document_id", ["a/b", "a/chunks", "50%", "狐狸", "a b", "a?b#c", "a+b"])
-    def it_may_have_an_odd_id(self, client, namespace, document_id):
-        ingest(client, namespace, {"document_id": document_id, "text": "The owl sees well."})
-        path = "/v1/documents/" + "".join(f"%{byte:02X}" for byte in document_id.encode())
-        assert client.get(path, params={"namespace": namespace}).json()["document_id"] == document_id
-        [chunk] = client.get(f"{path}/chunks", params={"namespace": namespace}).json()["data"]
-        assert chunk["document_id"] == document_id
-        assert client.delete(path, params={"namespace": namespace}).status_code == 204
+    def it_may_have_an_odd_id(self, client, namespace):
+        ids = ["a/b", "a/chunks", "50%", "狐狸", "a b", "a?b#c", "a+b"]
+        ingest(client, namespace, *({"document_id": each, "text": "The owl sees well."} for each in ids))
+        for document_id in ids:
+            path = "/v1/documents/" + "".join(f"%{byte:02X}" for byte in document_id.encode())
+            assert client.get(path, params={"namespace": namespace}).json()["document_id"] == document_id
+            [chunk] = client.get(f"{path}/chunks", params={"namespace": namespace}).json()["data"]
+            assert chunk["document_id"] == document_id
+            assert client.delete(path, params={"namespace": namespace}).status_code == 204
 
 
 class DescribeLists:
