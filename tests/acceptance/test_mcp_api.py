@@ -187,7 +187,7 @@ class DescribeEveryWay:
     async def it_keeps_every_promise_over_http(self, use, key, reader, era, promise):
         await promise(Door(era, key, reader, make_tenant(use)[1], lambda of: agent(of, "http", era)))
 
-    @pytest.mark.timeout(120)
+    @pytest.mark.timeout(240)
     async def it_keeps_them_all_over_standard_input_and_output(self, use, key, reader, era):
         """One process for each key, as an agent has it: starting one takes longer than everything it is asked."""
         async with AsyncExitStack() as running:
