@@ -7,6 +7,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -138,10 +139,20 @@ class DescribeTheAudit:
         assert answer.headers["content-type"] == "application/problem+json"
 
 
-class DescribeAnswersGivenAgain:
-    def it_gives_one_again_until_something_changes(self, client, namespace):
-        upload(client, namespace, [document("d1", "Green tea is mild.")])
+@pytest.fixture(scope="module")
+def settled(use) -> Iterator[Iterator[tuple[httpx.Client, str]]]:
+    """For each test a tenant of its own with a namespace that has not changed for long enough."""
+    with ExitStack() as clients:
+        ready = [(clients.enter_context(gateway(make_tenant(use)[1])), "teas") for _ in range(3)]
+        for client, namespace in ready:
+            upload(client, namespace, [document("d1", "Green tea is mild.")])
         time.sleep(SETTLED_S)
+        yield iter(ready)
+
+
+class DescribeAnswersGivenAgain:
+    def it_gives_one_again_until_something_changes(self, settled):
+        client, namespace = next(settled)
         first = search(client, namespace, "green tea")
         again = search(client, namespace, "green tea")
         assert (first["stats"]["cached"], again["stats"]["cached"]) == (False, True)
@@ -153,9 +164,8 @@ class DescribeAnswersGivenAgain:
         assert not changed["stats"]["cached"]
         assert [chunk["text"] for chunk in changed["chunks"]] == ["Green tea is bitter."]
 
-    def it_asks_again_when_told_to(self, client, namespace):
-        upload(client, namespace, [document("d1", "Green tea is mild.")])
-        time.sleep(SETTLED_S)
+    def it_asks_again_when_told_to(self, settled):
+        client, namespace = next(settled)
         body = {"query_text": "green tea", "namespaces": [namespace]}
 
         def cached(cache_control: str) -> bool:
@@ -168,9 +178,8 @@ class DescribeAnswersGivenAgain:
         assert not cached("max-age=0, No-Cache")
         assert cached("")
 
-    def it_answers_a_kept_one_later_too(self, client, namespace):
-        upload(client, namespace, [document("d1", "Green tea is mild.")])
-        time.sleep(SETTLED_S)
+    def it_answers_a_kept_one_later_too(self, settled):
+        client, namespace = next(settled)
         search(client, namespace, "green tea")
         accepted = client.post("/v1/queries", json={"query_text": "green tea", "namespaces": [namespace]})
         assert accepted.status_code == 202
