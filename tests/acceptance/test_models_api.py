@@ -17,7 +17,7 @@ from chordwise.cli import run
 from pipeline.flows.resources import Resources
 from pipeline.settings import Settings
 from pipeline.stores.migrate import upgrade
-from tests.conftest import make_tenant
+from tests.conftest import make_tenant, scratch_databases
 from tests.support.documents import document, found_documents, search, upload
 from tests.support.gateway_client import pointers, problem
 from tests.support.openai_answers import refused
@@ -38,9 +38,17 @@ class Moving(NamedTuple):
     tenant: str
 
 
-@pytest.fixture
-def moving(fresh: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Moving]:
-    """Databases, a gateway, workers and a beat of the test's own: a move concerns the whole installation."""
+@pytest.fixture(scope="module")
+def moving(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Moving]:
+    """Databases, a gateway, workers and a beat of the module's own: a move concerns the whole installation.
+
+    The move comes last: an installation that has moved cannot be asked what one says that never has.
+    """
+    with scratch_databases(settings) as fresh, pytest.MonkeyPatch.context() as monkeypatch:
+        yield from _moving(fresh, tmp_path_factory.mktemp("moving"), monkeypatch)
+
+
+def _moving(fresh: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Moving]:
     redis_url = make_url(fresh.redis_url.get_secret_value()).set(database="11").render_as_string(False)
     own = Resources(fresh)
     upgrade(own.mysql, own.postgres, fresh)
@@ -96,7 +104,7 @@ class Asking(threading.Thread):
         self.turn = threading.Lock()  # whoever holds it lets nothing be asked meanwhile
 
     def run(self) -> None:
-        while not self.ended.wait(0.01):  # somebody else may want a turn
+        while not self.ended.wait(0.1):  # others want a turn, and the processors are theirs too
             with self.turn:
                 self._ask()
 
@@ -139,6 +147,35 @@ def wait_for(operator: httpx.Client, number: int, state: str, *, seconds: float 
 def verified(client: httpx.Client) -> None:
     found = client.post("/v1/verify", json={}).json()
     assert (found["missing"], found["orphaned"], found["stale"]) == (0, 0, 0), found
+
+
+class DescribeTheInterface:
+    def it_is_for_operators_and_says_what_is_wrong(self, moving):
+        client, operator, service, _ = moving
+        good = {"provider": "openai", "model": "better", "dimension": DIMENSION, "service": "next"}
+        problem(client.get(MIGRATIONS), 403, "insufficient_scope")
+        problem(client.post(MIGRATIONS, json=good), 403, "insufficient_scope")
+        assert operator.get(MIGRATIONS).json() == {"data": []}
+        problem(operator.get(f"{MIGRATIONS}/2"), 404, "migration_not_found")
+        problem(operator.post(f"{MIGRATIONS}/2/switch", json={}), 404, "migration_not_found")
+        problem(operator.post(f"{MIGRATIONS}/2/rollback"), 404, "migration_not_found")
+        wrong = operator.post(MIGRATIONS, json={**good, "dimension": 0, "key": "x"})
+        assert pointers(problem(wrong, 422, "invalid_request")) == ["/dimension", "/key"]
+        misfit = operator.post(
+            MIGRATIONS, json={"provider": "local", "model": "wordllama-l2-supercat", "dimension": 96}
+        )
+        problem(misfit, 422, "invalid_request")
+        same = {"provider": "local", "model": "wordllama-l2-supercat", "dimension": 256}
+        problem(operator.post(MIGRATIONS, json=same), 409, "same_model")
+        service.always["embeddings"] = refused(401)
+        assert pointers(problem(operator.post(MIGRATIONS, json=good), 422, "invalid_request")) == ["/model"]
+        del service.always["embeddings"]
+        begun = operator.post(MIGRATIONS, json=good)
+        assert (begun.status_code, begun.headers["location"]) == (202, f"{MIGRATIONS}/2")
+        problem(operator.post(f"{MIGRATIONS}/2/finish"), 409, "migration_refused")
+        status, given_up, _ = call("models", "abort", "--json")
+        assert (status, given_up["state"]) == (0, "aborting")
+        assert wait_for(operator, 2, "aborted")["ended_at"]
 
 
 class DescribeAMoveUnderLoad:
@@ -211,32 +248,3 @@ class DescribeAMoveUnderLoad:
         status, shown, _ = call("models", "status")
         assert status == 0
         assert "finished, in use by searches" in shown
-
-
-class DescribeTheInterface:
-    def it_is_for_operators_and_says_what_is_wrong(self, moving, call):
-        client, operator, service, _ = moving
-        good = {"provider": "openai", "model": "better", "dimension": DIMENSION, "service": "next"}
-        problem(client.get(MIGRATIONS), 403, "insufficient_scope")
-        problem(client.post(MIGRATIONS, json=good), 403, "insufficient_scope")
-        assert operator.get(MIGRATIONS).json() == {"data": []}
-        problem(operator.get(f"{MIGRATIONS}/2"), 404, "migration_not_found")
-        problem(operator.post(f"{MIGRATIONS}/2/switch", json={}), 404, "migration_not_found")
-        problem(operator.post(f"{MIGRATIONS}/2/rollback"), 404, "migration_not_found")
-        wrong = operator.post(MIGRATIONS, json={**good, "dimension": 0, "key": "x"})
-        assert pointers(problem(wrong, 422, "invalid_request")) == ["/dimension", "/key"]
-        misfit = operator.post(
-            MIGRATIONS, json={"provider": "local", "model": "wordllama-l2-supercat", "dimension": 96}
-        )
-        problem(misfit, 422, "invalid_request")
-        same = {"provider": "local", "model": "wordllama-l2-supercat", "dimension": 256}
-        problem(operator.post(MIGRATIONS, json=same), 409, "same_model")
-        service.always["embeddings"] = refused(401)
-        assert pointers(problem(operator.post(MIGRATIONS, json=good), 422, "invalid_request")) == ["/model"]
-        del service.always["embeddings"]
-        begun = operator.post(MIGRATIONS, json=good)
-        assert (begun.status_code, begun.headers["location"]) == (202, f"{MIGRATIONS}/2")
-        problem(operator.post(f"{MIGRATIONS}/2/finish"), 409, "migration_refused")
-        status, given_up, _ = call("models", "abort", "--json")
-        assert (status, given_up["state"]) == (0, "aborting")
-        assert wait_for(operator, 2, "aborted")["ended_at"]
