@@ -40,10 +40,7 @@ class Moving(NamedTuple):
 
 @pytest.fixture(scope="module")
 def moving(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Moving]:
-    """Databases, a gateway, workers and a beat of the module's own: a move concerns the whole installation.
-
-    The move comes last: an installation that has moved cannot be asked what one says that never has.
-    """
+    """Databases, a gateway, workers and a beat of the module's own: a move concerns the whole installation."""
     with scratch_databases(settings) as fresh, pytest.MonkeyPatch.context() as monkeypatch:
         yield from _moving(fresh, tmp_path_factory.mktemp("moving"), monkeypatch)
 
@@ -75,15 +72,14 @@ def _moving(fresh: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         schedule = ("-s", str(tmp_path / "beat"), "--pidfile", str(tmp_path / "beat.pid"))
         with (
             process("api_gateway", log=tmp_path / "gateway.log", **environment),
-            worker("moving-ingest", "ingest", log=tmp_path / "ingest.log", **environment),
+            worker("moving-ingest", "ingest,upkeep", log=tmp_path / "ingest.log", **environment),
             worker("moving", "recall,answer,rerank", log=tmp_path / "queries.log", **environment),
-            worker("moving-upkeep", "upkeep", log=tmp_path / "upkeep.log", **environment),
             process("celery", "-A", "workers.app", "beat", *schedule, log=tmp_path / "beat.log", **environment),
             _client(url, key) as client,
             _client(url, ADMIN_KEY) as operator,
         ):
             wait_for_http(f"{url}/readyz")
-            for name in ("ingest", "queries", "upkeep"):
+            for name in ("ingest", "queries"):
                 wait_for_log(tmp_path / f"{name}.log", " ready.")
             yield Moving(client, operator, service, tenant)
 
@@ -149,38 +145,37 @@ def verified(client: httpx.Client) -> None:
     assert (found["missing"], found["orphaned"], found["stale"]) == (0, 0, 0), found
 
 
-class DescribeTheInterface:
-    def it_is_for_operators_and_says_what_is_wrong(self, moving):
-        client, operator, service, _ = moving
-        good = {"provider": "openai", "model": "better", "dimension": DIMENSION, "service": "next"}
-        problem(client.get(MIGRATIONS), 403, "insufficient_scope")
-        problem(client.post(MIGRATIONS, json=good), 403, "insufficient_scope")
-        assert operator.get(MIGRATIONS).json() == {"data": []}
-        problem(operator.get(f"{MIGRATIONS}/2"), 404, "migration_not_found")
-        problem(operator.post(f"{MIGRATIONS}/2/switch", json={}), 404, "migration_not_found")
-        problem(operator.post(f"{MIGRATIONS}/2/rollback"), 404, "migration_not_found")
-        wrong = operator.post(MIGRATIONS, json={**good, "dimension": 0, "key": "x"})
-        assert pointers(problem(wrong, 422, "invalid_request")) == ["/dimension", "/key"]
-        misfit = operator.post(
-            MIGRATIONS, json={"provider": "local", "model": "wordllama-l2-supercat", "dimension": 96}
-        )
-        problem(misfit, 422, "invalid_request")
-        same = {"provider": "local", "model": "wordllama-l2-supercat", "dimension": 256}
-        problem(operator.post(MIGRATIONS, json=same), 409, "same_model")
-        service.always["embeddings"] = refused(401)
-        assert pointers(problem(operator.post(MIGRATIONS, json=good), 422, "invalid_request")) == ["/model"]
-        del service.always["embeddings"]
-        begun = operator.post(MIGRATIONS, json=good)
-        assert (begun.status_code, begun.headers["location"]) == (202, f"{MIGRATIONS}/2")
-        problem(operator.post(f"{MIGRATIONS}/2/finish"), 409, "migration_refused")
-        status, given_up, _ = call("models", "abort", "--json")
-        assert (status, given_up["state"]) == (0, "aborting")
-        assert wait_for(operator, 2, "aborted")["ended_at"]
+def is_for_operators_and_says_what_is_wrong(moving: Moving, call: Callable[..., Any]) -> None:
+    """What the interface promises where nobody has ever moved."""
+    client, operator, service, _ = moving
+    good = {"provider": "openai", "model": "better", "dimension": DIMENSION, "service": "next"}
+    problem(client.get(MIGRATIONS), 403, "insufficient_scope")
+    problem(client.post(MIGRATIONS, json=good), 403, "insufficient_scope")
+    assert operator.get(MIGRATIONS).json() == {"data": []}
+    problem(operator.get(f"{MIGRATIONS}/2"), 404, "migration_not_found")
+    problem(operator.post(f"{MIGRATIONS}/2/switch", json={}), 404, "migration_not_found")
+    problem(operator.post(f"{MIGRATIONS}/2/rollback"), 404, "migration_not_found")
+    wrong = operator.post(MIGRATIONS, json={**good, "dimension": 0, "key": "x"})
+    assert pointers(problem(wrong, 422, "invalid_request")) == ["/dimension", "/key"]
+    misfit = operator.post(MIGRATIONS, json={"provider": "local", "model": "wordllama-l2-supercat", "dimension": 96})
+    problem(misfit, 422, "invalid_request")
+    same = {"provider": "local", "model": "wordllama-l2-supercat", "dimension": 256}
+    problem(operator.post(MIGRATIONS, json=same), 409, "same_model")
+    service.always["embeddings"] = refused(401)
+    assert pointers(problem(operator.post(MIGRATIONS, json=good), 422, "invalid_request")) == ["/model"]
+    del service.always["embeddings"]
+    begun = operator.post(MIGRATIONS, json=good)
+    assert (begun.status_code, begun.headers["location"]) == (202, f"{MIGRATIONS}/2")
+    problem(operator.post(f"{MIGRATIONS}/2/finish"), 409, "migration_refused")
+    status, given_up, _ = call("models", "abort", "--json")
+    assert (status, given_up["state"]) == (0, "aborting")
+    assert wait_for(operator, 2, "aborted")["ended_at"]
 
 
 class DescribeAMoveUnderLoad:
     @pytest.mark.timeout(240)
-    def it_fails_no_query_from_beginning_to_end(self, moving, call, tmp_path):
+    def it_is_the_operators_and_fails_no_query_from_beginning_to_end(self, moving, call, tmp_path):
+        is_for_operators_and_says_what_is_wrong(moving, call)
         client, operator, service, tenant = moving
         texts = [
             document(f"d{n}", f"The pump number {n} starts when valve {n} opens. " * (1 + n % 4)) for n in range(60)
