@@ -24,7 +24,7 @@ from pipeline.settings import Settings
 from tests.conftest import make_tenant
 from tests.support.openai_answers import hangs, refused, says
 from tests.support.openai_server import OpenAIServer
-from tests.support.served import served_on
+from tests.support.served import served_on, tables_for_served
 
 TEXTS = [
     "Hold the button for ten seconds to reset the router.",
@@ -80,9 +80,15 @@ class Asking:
         return sent, orjson.loads(state.answer)
 
 
+@pytest.fixture(scope="module")
+def tables(settings: Settings) -> Iterator[Settings]:
+    with tables_for_served(settings, llm_model="a-language-model") as found:
+        yield found
+
+
 @pytest.fixture
-def asking(fresh: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Asking]:
-    with served_on(fresh, monkeypatch, llm_model="a-language-model") as served:
+def asking(tables: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Asking]:
+    with served_on(tables, monkeypatch) as served:
         job = served.work(served.submit(TEXTS))
         assert job.succeeded == len(TEXTS)
         served.service.requests.clear()

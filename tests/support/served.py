@@ -1,4 +1,4 @@
-"""Ingestion against the service of openai_server.py, on the real stores and in databases of a test's own."""
+"""Ingestion against the service of openai_server.py, on the real stores and in databases of a module's own."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from pipeline.flows.upkeep import sweep
 from pipeline.records import DocumentFields, DocumentId, Namespace, TenantId, Upload
 from pipeline.settings import Settings
 from pipeline.stores.job_views import JobView, JobViews
-from pipeline.stores.migrate import upgrade
 from pipeline.stores.work import unit_of_work
-from tests.conftest import make_tenant
+from tests.conftest import databases_of_its_own, make_tenant
 from tests.support.openai_server import OpenAIServer
 
 DIMENSION = 64
@@ -88,23 +87,25 @@ class Served:
 
 
 @contextmanager
-def served_on(settings: Settings, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> Iterator[Served]:
-    """``settings`` point to empty databases."""
+def tables_for_served(settings: Settings, **changes: Any) -> Iterator[Settings]:
+    """New databases with the tables for the vectors of that service, and what points to both. Tests may share them:
+    each has a service and a tenant of its own."""
+    served = {
+        "embedding_provider": "openai",
+        "embedding_model": "a-model",
+        "embedding_dim": DIMENSION,
+        "embedding_timeout_s": 5.0,
+    }
+    with databases_of_its_own(settings.model_copy(update={**served, **changes})) as resources:
+        yield resources.settings
+
+
+@contextmanager
+def served_on(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    """A new service, and a new tenant in the databases of ``tables_for_served``."""
     with OpenAIServer(dimension=DIMENSION) as service:
         monkeypatch.setenv("OPENAI_BASE_URL", service.url)
         monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
-        made = settings.model_copy(
-            update={
-                "embedding_provider": "openai",
-                "embedding_model": "a-model",
-                "embedding_dim": DIMENSION,
-                "embedding_timeout_s": 5.0,
-                **changes,
-            }
-        )
-        resources = Resources(made)
-        upgrade(resources.mysql, resources.postgres, made)
-        resources.close()
-        served = Served(made, service)
+        served = Served(settings, service)
         yield served
         served.use.close()
