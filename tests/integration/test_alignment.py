@@ -90,22 +90,21 @@ LEFTOVER = (
 
 
 class DescribeDamage:
-    @pytest.mark.parametrize("kind", list(VECTOR_DAMAGE))
-    def it_mends_vectors_that_are(self, corner, kind):
+    def it_mends_vectors_in_every_way_they_can_be_wrong(self, corner):
         shown = fill(corner, 4)
-        postgres(corner, VECTOR_DAMAGE[kind], id=vector_ids(corner)[0])
-        found = verify(corner.tenant, None, corner.use, repair=True)
-        assert found.repaired >= 1
-        assert corner.shown() == shown
-        corner.assert_clean()
-        assert verify(corner.tenant, None, corner.use, repair=False).repaired == 0
+        for kind, statement in VECTOR_DAMAGE.items():
+            postgres(corner, statement, id=vector_ids(corner)[0])
+            assert verify(corner.tenant, None, corner.use, repair=True).repaired >= 1, kind
+            assert corner.shown() == shown
+            corner.assert_clean()
+            assert verify(corner.tenant, None, corner.use, repair=False).repaired == 0, kind
 
-    @pytest.mark.parametrize("statement", STATISTICS_DAMAGE)
-    def it_mends_statistics(self, corner, statement):
+    def it_mends_statistics(self, corner):
         fill(corner, 4)
-        mysql(corner, statement)
-        assert verify(corner.tenant, None, corner.use, repair=True).statistics >= 1
-        corner.assert_clean()
+        for statement in STATISTICS_DAMAGE:
+            mysql(corner, statement)
+            assert verify(corner.tenant, None, corner.use, repair=True).statistics >= 1, statement
+            corner.assert_clean()
 
     def it_cuts_a_document_again_whose_chunks_were_lost(self, corner):
         shown = fill(corner, 6)
@@ -136,7 +135,7 @@ class DescribeDamage:
         assert corner.shown() == shown
         corner.assert_clean()
 
-    @pytest.mark.parametrize("seed", range(6))
+    @pytest.mark.parametrize("seed", range(3))
     def it_is_mended_in_one_pass_whatever_it_is(self, corner, seed, monkeypatch):
         monkeypatch.setattr(verifying, "PAGE_DOCUMENTS", 3)
         dice = random.Random(seed)
@@ -230,8 +229,8 @@ class DescribeWhatIsOnItsWay:
 
     def it_is_neither_seen_nor_touched_while_documents_are_replaced_and_edited(self, corner, use):
         def churn() -> None:
-            for n in range(12):
-                corner.ingest(*(_upload(f"d{m}", f"round {n} of document {m}. " * 40) for m in range(6)))
+            for n in range(5):
+                corner.ingest(*(_upload(f"d{m}", f"round {n} of document {m}. " * 40) for m in range(4)))
                 with unit_of_work(use.mysql) as work:
                     edits = ChunkEdits(work.connection, corner.tenant)
                     found = edits.page(
