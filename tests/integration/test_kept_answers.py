@@ -41,7 +41,7 @@ def corner(use, tenant, namespace) -> Corner:
     return Corner(use, tenant, namespace)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def reader(use) -> Iterator[Resources]:
     found = replace(use, reading=True)
     yield found

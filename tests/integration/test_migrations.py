@@ -9,6 +9,7 @@ import sqlalchemy
 from sqlalchemy import Engine, text
 
 from pipeline.errors import Misconfigured
+from pipeline.flows.resources import Resources
 from pipeline.settings import Settings
 from pipeline.stores.engines import mysql_engine, postgres_engine
 from pipeline.stores.migrate import check, downgrade, upgrade
@@ -40,6 +41,12 @@ def engines(fresh: Settings) -> Iterator[tuple[Engine, Engine]]:
     postgres.dispose()
 
 
+@pytest.fixture(scope="module")
+def migrated(use_alone: Resources) -> tuple[Engine, Engine]:
+    """Pools on two databases of the newest revision."""
+    return use_alone.mysql, use_alone.postgres
+
+
 class DescribeMigrations:
     def it_goes_up_down_and_up_again(self, fresh, engines):
         mysql, postgres = engines
@@ -54,10 +61,8 @@ class DescribeMigrations:
         upgrade(mysql, postgres, fresh)
         check(mysql, postgres, fresh)
 
-    def it_has_the_tenant_in_every_table_and_index(self, fresh, engines):
-        mysql, postgres = engines
-        upgrade(mysql, postgres, fresh)
-        for engine in engines:
+    def it_has_the_tenant_in_every_table_and_index(self, migrated):
+        for engine in migrated:
             inspector = sqlalchemy.inspect(engine)
             for table in _tables(engine) - INSTALLATION_TABLES:
                 primary = inspector.get_pk_constraint(table)["constrained_columns"]
@@ -79,17 +84,20 @@ class DescribeMigrations:
             ({"pgvector_distance": "euclidean"}, "CHORDWISE_PGVECTOR_DISTANCE"),
         ],
     )
-    def it_refuses_settings_the_stored_vectors_do_not_fit(self, fresh, engines, change, named):
-        upgrade(*engines, fresh)
+    def it_refuses_settings_the_stored_vectors_do_not_fit(self, settings, migrated, change, named):
+        check(*migrated, settings)
         with pytest.raises(Misconfigured, match=named):
-            check(*engines, fresh.model_copy(update=change))
+            check(*migrated, settings.model_copy(update=change))
 
-    def it_refuses_an_index_of_another_operator_class(self, fresh, engines):
-        upgrade(*engines, fresh)
-        with engines[1].begin() as connection:
+    def it_refuses_an_index_of_another_operator_class(self, settings, migrated):
+        with migrated[1].begin() as connection:
             connection.execute(text("CREATE INDEX odd ON chunk_embeddings USING hnsw (embedding halfvec_l2_ops)"))
-        with pytest.raises(Misconfigured, match="odd"):
-            check(*engines, fresh)
+        try:
+            with pytest.raises(Misconfigured, match="odd"):
+                check(*migrated, settings)
+        finally:
+            with migrated[1].begin() as connection:
+                connection.execute(text("DROP INDEX odd"))
 
 
 def _tables(engine: Engine) -> set[str]:
