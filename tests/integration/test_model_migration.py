@@ -174,7 +174,7 @@ class DescribeQueries:
 
         def ask(part: int) -> None:
             turn = part
-            while not done.is_set():
+            while not done.wait(0.01):
                 turn += 1
                 pinned = reader.spaces.live().active.number
                 query = asked(corner, f"Where was the {ANIMALS[turn % 8]}?", pinned)

@@ -47,45 +47,54 @@ def corner(use) -> Corner:
     return Corner(use, make_tenant(use)[0], Namespace(f"ns-{uuid.uuid4().hex[:8]}"))
 
 
+class Killed(BaseException):
+    """As if the process were gone."""
+
+
+def mortal_resources(use: Resources, die_at: int) -> Resources:
+    """Connections of a process that is killed before, or after, one of its calls of the vector store."""
+    calls = 0
+
+    def call() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == die_at:
+            raise Killed
+
+    class Mortal(Resources):
+        def vectors_in(self, space, tenant_id):
+            real = super().vectors_in(space, tenant_id)
+            upsert = real.upsert
+
+            def dying(*arguments: Any, **options: Any) -> None:
+                call()
+                upsert(*arguments, **options)
+                call()
+
+            real.upsert = dying
+            return real
+
+    return Mortal(use.settings)
+
+
 class DescribeDying:
-    @pytest.mark.parametrize("die_at", range(1, 9))
-    def it_goes_on_wherever_it_was_killed(self, corner, use, die_at, monkeypatch):
-        """A step is killed at its n-th call of the model or of the vector store, with its lease held."""
+    def it_goes_on_wherever_it_was_killed(self, corner, use, monkeypatch):
+        """A step is killed before and after each call of the vector store, with its lease held; one move after another."""
         monkeypatch.setattr(backfill, "PAGE_CHUNKS", 3)
         fill(corner, 12)
-        number = start(use)
-        _, new = both(use)
-        calls = 0
-
-        class Killed(BaseException):
-            """As if the process were gone."""
-
-        class Mortal(Resources):
-            def vectors_in(self, space, tenant_id):
-                real = super().vectors_in(space, tenant_id)
-                upsert = real.upsert
-
-                def dying(*arguments: Any, **options: Any) -> None:
-                    nonlocal calls
-                    calls += 1
-                    if calls == die_at:
-                        raise Killed
-                    upsert(*arguments, **options)
-                    calls += 1
-                    if calls == die_at:
-                        raise Killed
-
-                real.upsert = dying
-                return real
-
-        mortal = Mortal(use.settings)
-        with pytest.raises(Killed):
-            backfill.step(mortal)
-        mortal.close()
-        assert backfill.step(use) == 0  # the lease of the dead one still runs
-        run(use, number)
-        assert_same(corner, *both(use))
-        assert new in both(use)
+        for die_at in range(1, 9):
+            number = start(use)
+            old, new = both(use)
+            mortal = mortal_resources(use, die_at)
+            with pytest.raises(Killed):
+                backfill.step(mortal)
+            mortal.close()
+            assert backfill.step(use) == 0  # the lease of the dead one still runs
+            run(use, number)
+            assert both(use) == (old, new)
+            assert_same(corner, old, new)
+            migrating.abort(number, use)
+            run(use, number, until="aborted")
 
     def it_does_no_harm_run_twice_at_once(self, corner, use):
         fill(corner, 30)
