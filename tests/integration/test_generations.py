@@ -200,7 +200,7 @@ class DescribeRollback:
 
 
 class DescribeUploadsAtOnce:
-    ROUNDS = 24
+    ROUNDS = 10
 
     def it_shows_the_one_that_was_accepted_last_whole(self, corner, use):
         """Four workers and a reader, and in each round three uploads at once of different lengths, some of them of what
@@ -232,13 +232,13 @@ class DescribeUploadsAtOnce:
             open_jobs.append(ticket)
 
         def work_on() -> None:
-            while not stop.wait(0.002):
+            while not stop.wait(0.01):
                 for ticket in open_jobs:
                     with suppress(Conflict):  # the task is run again
                         ingest_batch(corner.tenant, ticket.job_id, use, ring=lambda *_: None)
 
         def read() -> None:
-            while not stop.wait(0.001):
+            while not stop.wait(0.005):
                 found = corner.shown().get("a", [])
                 labels = {word for chunk in found for word in chunk.split() if word.startswith("label-")}
                 if len(labels) != 1:
