@@ -27,12 +27,12 @@ from pipeline.flows.resources import Resources
 from pipeline.flows.vector_indexes import keep_indexes
 from pipeline.records import ChunkId, EmbeddingSpace, Filters, Namespace, TenantId
 from pipeline.stores import space_tables, vector_indexes
-from pipeline.stores.migrate import check, upgrade
+from pipeline.stores.migrate import check
 from pipeline.stores.nearest import Nearest
 from pipeline.stores.vector_indexes import index_builder
-from tests.conftest import make_tenant, scratch_databases
+from tests.conftest import make_tables, make_tenant, scratch_databases
 
-LARGE, SMALL, THRESHOLD = 8000, 300, 1000
+LARGE, SMALL, GROWN, THRESHOLD = 8000, 300, 1200, 1000
 BOOKS, NOTES = Namespace("books"), Namespace("notes")
 
 
@@ -83,10 +83,11 @@ def library(request, settings) -> Iterator[Library]:
     with scratch_databases(settings) as moved:
         changed = {"semantic_exact_chunks": THRESHOLD, "pgvector_distance": request.param}
         use = Resources(moved.model_copy(update=changed))
-        upgrade(use.mysql, use.postgres, use.settings)
+        make_tables(use)
         made = Library(use)
         keep_indexes(use)
         keep_indexes(use)
+        check(use.mysql, use.postgres, use.settings)
         yield made
         made.reader.close()
         use.close()
@@ -265,13 +266,14 @@ _PREPARED = (
 )
 
 
+@pytest.mark.parametrize("library", ["cosine"], indirect=True, scope="module")
 class DescribeUpkeep:
-    """Each test has a large tenant of its own."""
+    """Each test has a large tenant of its own. The distance names an operator class, which `library` has checked."""
 
     @pytest.fixture
     def grown(self, library) -> TenantId:
         tenant_id = make_tenant(library.use)[0]
-        fill(library.use, tenant_id, library.clusters.passages(1200), namespace=BOOKS)
+        fill(library.use, tenant_id, library.clusters.passages(GROWN), namespace=BOOKS)
         return tenant_id
 
     def name(self, tenant_id: TenantId) -> str:
@@ -280,7 +282,7 @@ class DescribeUpkeep:
     def it_waits_until_a_tenant_has_stopped_growing(self, library, grown):
         keep_indexes(library.use)
         assert states(library.use, grown) == ["wanted"]
-        resize(library.use, grown, BOOKS, 2400)
+        resize(library.use, grown, BOOKS, 2 * GROWN)
         keep_indexes(library.use)
         assert states(library.use, grown) == ["wanted"]
         keep_indexes(library.use)
@@ -305,7 +307,7 @@ class DescribeUpkeep:
         keep_indexes(library.use)
         name = self.name(grown)
         with index_builder(library.use.postgres, memory_mb=64) as builder:
-            builder.note(grown, "chunk_embeddings", name, "building", 1200)
+            builder.note(grown, "chunk_embeddings", name, "building", GROWN)
         # A build waits for who writes to the table; one that is given up meanwhile leaves what a killed one does.
         with library.use.postgres.begin() as writing:
             writing.execute(text("LOCK TABLE chunk_embeddings IN ROW EXCLUSIVE MODE"))
@@ -329,7 +331,7 @@ class DescribeUpkeep:
         keep_indexes(library.use)
         keep_indexes(library.use)
         with index_builder(library.use.postgres, memory_mb=64) as builder:
-            builder.note(grown, "chunk_embeddings", self.name(grown), "building", 1200)
+            builder.note(grown, "chunk_embeddings", self.name(grown), "building", GROWN)
         keep_indexes(library.use)
         assert states(library.use, grown) == ["ready"]
 
@@ -382,6 +384,7 @@ class DescribeUpkeep:
         changed.close()
 
 
+@pytest.mark.parametrize("library", ["cosine"], indirect=True, scope="module")
 class DescribeWhatAProcessKnows:
     def it_goes_on_with_what_it_knew_while_postgresql_is_away(self, library):
         now = [0.0]
