@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pipeline.core.bm25 import K1, B, Collection
 from pipeline.core.dictionary import Asked, Run, Unit
-from pipeline.core.matching import FieldWeights, IndexRows, saturated
+from pipeline.core.matching import FieldWeights, Occurrences, Places, saturated
 
 # Letters and digits in one term: who types a code wants what has it rather than what has the words around it.
 _CODE = re.compile(r"(?=.*[a-z])(?=.*\d).{4,}", re.ASCII)
@@ -52,7 +52,7 @@ def weigh(asked: Asked, collection: Collection, *, k1: float = K1) -> Weighed:
 
 def score(
     weighed: Weighed,
-    rows: IndexRows,
+    rows: Occurrences,
     tokens: Mapping[str, str],
     fields: FieldWeights,
     *,
@@ -73,11 +73,11 @@ def score(
             shares[term] = _share(rows.occurrences(tokens[term]))
         return shares[term]
 
-    def _share(places: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _share(places: Places) -> NDArray[np.float64]:
         frequency = rows.frequency(places, fields)
         return saturated(frequency, rows.lengths, average=weighed.average_length, k1=k1, b=b)
 
-    total = np.zeros(len(rows.rows))
+    total = np.zeros(len(rows.lengths))
     for ways in weighed.units:
         earned = [sum((worth * share(term) for term, worth in way.weights.items()), np.zeros(1)) for way in ways]
         total += earned[0] if len(earned) == 1 else np.maximum.reduce(np.broadcast_arrays(*earned))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,9 @@ from pipeline.records import FieldTerms
 
 Weight = Annotated[float, Field(ge=0, le=100)]
 
-_WIDTH = 13  # characters of a token: see core.terms.Tokenizer
+Places = NDArray[np.integer[Any]]
+
+WIDTH = 13  # characters of a token: see core.terms.Tokenizer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,27 @@ class FieldWeights:
             raise ValueError("leave no field with a weight above 0")
 
 
+class Occurrences(Protocol):
+    """Chunks, of which is known where tokens stand in them. What a place is, only who gave it knows."""
+
+    @property
+    def lengths(self) -> NDArray[np.integer[Any]]:
+        """Terms of each chunk, repetitions included."""
+        ...
+
+    def occurrences(self, token: str) -> Places:
+        """The places of a token, in order. Raises ValueError for a token of another width."""
+        ...
+
+    def frequency(self, places: Places, weights: FieldWeights) -> NDArray[np.float64]:
+        """How often something occurs in each chunk that stands at these places, by the weights of its fields."""
+        ...
+
+    def runs(self, tokens: Sequence[str]) -> Places:
+        """The places where these tokens stand one directly after the other in one chunk."""
+        ...
+
+
 @dataclass(frozen=True)
 class IndexRows:
     """Chunks as the index has them: tokens of one width joined by single spaces, and how many are of which field.
@@ -47,36 +70,31 @@ class IndexRows:
     @cached_property
     def lengths(self) -> NDArray[np.int64]:
         """Terms of each row, repetitions included."""
-        if any((len(row) + 1) % (_WIDTH + 1) for row in self.rows if row):
-            raise ValueError(f"tokens of {_WIDTH} characters, parted by single spaces, are needed")
-        return np.array([(len(row) + 1) // (_WIDTH + 1) for row in self.rows], dtype=np.int64)
+        if any((len(row) + 1) % (WIDTH + 1) for row in self.rows if row):
+            raise ValueError(f"tokens of {WIDTH} characters, parted by single spaces, are needed")
+        return np.array([(len(row) + 1) // (WIDTH + 1) for row in self.rows], dtype=np.int64)
 
-    def occurrences(self, token: str) -> NDArray[np.int64]:
+    def occurrences(self, token: str) -> Places:
         """The places of a token, in order, counted through all rows. Raises ValueError for a token of another width."""
-        if len(token) != _WIDTH:
-            raise ValueError(f"a token has {_WIDTH} characters")
+        if len(token) != WIDTH:
+            raise ValueError(f"a token has {WIDTH} characters")
         # A token is told by its first and its last eight characters, read as numbers.
-        first, last = (np.frombuffer(token.encode("ascii"), np.uint64, 1, offset)[0] for offset in (0, _WIDTH - 8))
+        first, last = (np.frombuffer(token.encode("ascii"), np.uint64, 1, offset)[0] for offset in (0, WIDTH - 8))
         starts, ends = self._halves
         found = np.flatnonzero(starts == first)
         same: NDArray[np.int64] = found[ends[found] == last]
         return same
 
-    def frequency(self, places: NDArray[np.int64], weights: FieldWeights) -> NDArray[np.float64]:
+    def frequency(self, places: Places, weights: FieldWeights) -> NDArray[np.float64]:
         """How often something occurs in each row that stands at these places, by the weights of its fields."""
         holders = np.searchsorted(self._ends, places, side="right")
         if weights == FieldWeights():
             return np.bincount(holders, minlength=len(self.rows)).astype(np.float64)
-        before, after, names = self._bounds
-        inside = places - (self._ends - self.lengths)[holders]
-        counted = np.full(len(places), weights.body)
-        counted[inside < before[holders]] = weights.title
-        counted[inside >= after[holders]] = weights.summary
-        counted[inside >= names[holders]] = weights.entity_names
+        counted = weighed_counts(places - (self._ends - self.lengths)[holders], holders, self._bounds, weights)
         weighed: NDArray[np.float64] = np.bincount(holders, counted, minlength=len(self.rows)).astype(np.float64)
         return weighed
 
-    def runs(self, tokens: Sequence[str]) -> NDArray[np.int64]:
+    def runs(self, tokens: Sequence[str]) -> Places:
         """The places where these tokens stand one directly after the other in one row."""
         places = self.occurrences(tokens[0])
         for distance, token in enumerate(tokens[1:], start=1):
@@ -95,8 +113,8 @@ class IndexRows:
             return np.zeros(0, np.uint64), np.zeros(0, np.uint64)
         everything = b" ".join(filter(None, self.rows))
         starts, ends = (
-            np.ascontiguousarray(np.ndarray((count,), np.uint64, everything, offset, (_WIDTH + 1,)))
-            for offset in (0, _WIDTH - 8)
+            np.ascontiguousarray(np.ndarray((count,), np.uint64, everything, offset, (WIDTH + 1,)))
+            for offset in (0, WIDTH - 8)
         )
         return starts, ends
 
@@ -108,8 +126,21 @@ class IndexRows:
         return title, names - np.array([each.summary for each in self.fields], dtype=np.int64), names
 
 
+def weighed_counts(
+    inside: Places, holders: Places, bounds: Sequence[NDArray[np.integer[Any]]], weights: FieldWeights
+) -> NDArray[np.float64]:
+    """What each occurrence counts: ``inside`` its place within its chunk, which is one of ``holders``. ``bounds``, of
+    each chunk: where its body begins, where its summary and where its entity names do."""
+    before, after, names = bounds
+    counted = np.full(len(inside), weights.body)
+    counted[inside < before[holders]] = weights.title
+    counted[inside >= after[holders]] = weights.summary
+    counted[inside >= names[holders]] = weights.entity_names
+    return counted
+
+
 def saturated(
-    frequency: NDArray[np.float64], lengths: NDArray[np.int64], *, average: float, k1: float, b: float
+    frequency: NDArray[np.float64], lengths: NDArray[np.integer[Any]], *, average: float, k1: float, b: float
 ) -> NDArray[np.float64]:
     """BM25's share of a term's weight in each row, in [0, 1): ``tf / (tf + k1 * (1 - b + b * length / average))``."""
     share: NDArray[np.float64] = frequency / (frequency + k1 * (1 - b + b * lengths / average))
