@@ -59,6 +59,10 @@ METRICS: Final[dict[str, MetricSpec]] = {
         _counter("chordwise_returned_chunks", "Returned chunks, by their strongest channel.", "channel"),
         _histogram("chordwise_rerank_lift", "What reranking moved in the first places, per query.", _LIFTS),
         _counter("chordwise_degradations", "Losses named in answers.", "part", "code"),
+        _counter("chordwise_channel_methods", "In which way channels that have several searched.", "channel", "method"),
+        _counter(
+            "chordwise_keyword_indexes", "Indexes to be read into memory: loaded, changed, too_large, failed.", "result"
+        ),
         _counter("chordwise_result_cache", "Look-ups of kept answers: hit, miss.", "result"),
         _counter(
             "chordwise_breaker_changes", "Breakers that opened, closed, or let one call through.", "part", "state"

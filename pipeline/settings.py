@@ -96,6 +96,7 @@ class Settings(BaseSettings):
     rrf_k: Annotated[int, Field(ge=0)] = 60
     recall_sources: Annotated[tuple[RecallSource, ...], NoDecode] = ("keyword", "semantic")
     recall_source_weights: Annotated[dict[str, float], NoDecode] = {"keyword": 0.7, "semantic": 0.3, "faq": 0.1}
+    keyword_resident_mb: Annotated[int, Field(ge=0, le=65_536)] = 64
     semantic_exact_chunks: Annotated[int, Field(ge=100, le=10_000_000)] = 10_000
     semantic_hnsw_m: Annotated[int, Field(ge=4, le=100)] = 16
     semantic_hnsw_ef_construction: Annotated[int, Field(ge=8, le=1000)] = 128

@@ -9,7 +9,8 @@ from pydantic import Field
 from api_gateway.wire.shapes import Shape
 
 _RECALL = (
-    "How each channel searched, where it has several ways: `method` is `exact`, `hnsw`, or `hnsw+exact_fallback`; "
+    "How each channel searched, where it has several ways: `method` is `exact`, `hnsw`, or `hnsw+exact_fallback`, "
+    "of the keyword channel `resident` or `fulltext`; `rows`: how many chunks it compared; "
     "`may_be_short`: something may be missing."
 )
 

@@ -1,9 +1,9 @@
-"""Recall by words: FULLTEXT proposes, BM25 with the collection's own statistics decides."""
+"""Recall by words: BM25 over all chunks where this process holds the index, otherwise over those that FULLTEXT proposes."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, Engine
@@ -11,16 +11,18 @@ from sqlalchemy import Connection, Engine
 from pipeline.channels.lexicons import Lexicons
 from pipeline.channels.port import Recalled
 from pipeline.channels.recent import Recent
+from pipeline.channels.resident import ResidentIndexes
 from pipeline.core.bm25 import Collection
 from pipeline.core.channel_options import keyword_options
 from pipeline.core.dictionary import Asked, Lexicon, Rule, read
 from pipeline.core.keyword_scoring import Weighed, score, weigh
 from pipeline.core.matching import FieldWeights, IndexRows
+from pipeline.core.postings import Postings
 from pipeline.core.query import Query
 from pipeline.core.terms import token
 from pipeline.records import ChannelName, ChunkId, DocumentId, Namespace, Scope, TenantId
 from pipeline.stores.keyword import NARROW, KeywordIndex, Search, TermsRow
-from pipeline.stores.statistics import Statistics
+from pipeline.stores.statistics import NamespaceStatistics, Statistics
 from pipeline.stores.work import reading
 
 # A FULLTEXT search cannot be interrupted, and every row it matches costs 4 µs, so its work is bounded before it starts:
@@ -35,7 +37,8 @@ _CHUNKS_PER_RULE = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Words:
-    """A query's terms as the index of each namespace writes them, and what the collection knows of them."""
+    """A query's terms as the index of each namespace writes them, and what the collection knows of them, at one moment;
+    ``stamps`` says of each namespace at which."""
 
     asked: Asked
     tokens: dict[Namespace, dict[str, str]]
@@ -43,6 +46,7 @@ class _Words:
     weighed: Weighed
     chunk_count: int
     lags: bool
+    stamps: Mapping[Namespace, str]
 
     def search(self) -> Search:
         """What FULLTEXT is to look for. A term that no chunk holds is in it only while some chunks wait to be counted.
@@ -53,7 +57,7 @@ class _Words:
         known = [term for term in self.asked.terms if self.lags or self.frequency.get(term)]
         rarest = sorted(known, key=lambda term: self.frequency.get(term, 0))
         if not rarest:
-            return Search(groups=(), every=False, expected=0)
+            return Search(groups=(), every=False, expected=0, complete=True)
         chosen, matches = rarest[:1], float(self.frequency.get(rarest[0], 0))
         every = matches > _MOST_ALONE
         for term in rarest[1:]:
@@ -69,7 +73,12 @@ class _Words:
                 matches += frequency
             chosen.append(term)
         groups = tuple(tuple(tokens[term] for term in chosen) for tokens in self.tokens.values())
-        return Search(groups=groups, every=every, expected=None if self.lags or every else int(matches))
+        return Search(
+            groups=groups,
+            every=every,
+            expected=None if self.lags or every else int(matches),
+            complete=len(chosen) == len(known) and not every,
+        )
 
     def score(self, rows: Sequence[TermsRow], fields: FieldWeights) -> dict[ChunkId, float]:
         """BM25 of index rows, by chunk."""
@@ -84,45 +93,85 @@ class _Words:
                 scores.update((row.chunk_id, scored) for row, scored in zip(mine, found, strict=True))
         return scores
 
+    def best(self, copies: Mapping[Namespace, Postings], fields: FieldWeights, count: int) -> dict[ChunkId, float]:
+        """BM25 of the ``count`` best chunks of each namespace, among all that hold any of the terms."""
+        scores: dict[ChunkId, float] = {}
+        for namespace, postings in copies.items():
+            tokens = self.tokens[namespace]
+            every = score(self.weighed, postings, tokens, fields)
+            # Where a field counts nothing, what stands there alone scores 0 and is a match all the same.
+            among = None if fields.all_count else score(self.weighed, postings, tokens, FieldWeights()) > 0
+            best = postings.best(every, count, among=among)
+            scores.update(zip(postings.ids(best), every[best].tolist(), strict=True))
+        return scores
+
+    def score_in(
+        self, copies: Mapping[Namespace, Postings], chunk_ids: Sequence[ChunkId], fields: FieldWeights
+    ) -> dict[ChunkId, float]:
+        """BM25 of those of these chunks that are in the copies."""
+        scores: dict[ChunkId, float] = {}
+        for namespace, postings in copies.items():
+            numbers = postings.numbers(chunk_ids)
+            there = numbers >= 0
+            if there.any():
+                every = score(self.weighed, postings, self.tokens[namespace], fields)
+                mine = (chunk_id for chunk_id, is_there in zip(chunk_ids, there.tolist(), strict=True) if is_there)
+                scores.update(zip(mine, every[numbers[there]].tolist(), strict=True))
+        return scores
+
 
 @dataclass(frozen=True, slots=True)
 class KeywordChannel:
-    """The keyword index in MySQL."""
+    """The keyword index in MySQL, and what this process holds of it in ``resident``."""
 
     mysql: Engine
+    resident: ResidentIndexes | None = None
     name: ChannelName = ChannelName.KEYWORD
     _known: Recent[_Words] = field(default_factory=lambda: Recent(256))
     _lexicons: Lexicons = field(default_factory=Lexicons)
 
     def recall(self, query: Query) -> Recalled:
         """The best chunks by BM25 among those that hold any of the query's words, and what a rule adds to them."""
+        fields, pool = self._fields(query), query.pool_of(self.name)
         with reading(self.mysql) as connection:
             index = KeywordIndex(connection, query.tenant_id)
             words = self._words(connection, query)
-            limit = max(_LEAST_CANDIDATES, _CANDIDATES_PER_PLACE * query.pool_of(self.name))
-            rows = index.candidates(query.namespaces, words.search(), filters=query.filters, limit=limit)
             rules = [rule for rule in words.asked.rules if rule.namespace in query.namespaces]
+            copies = None if query.filters else self._copies(query, words.stamps)
+            if copies is not None:
+                scores = words.best(copies, fields, pool + _CHUNKS_PER_RULE * len(rules))
+                rows_in_all = sum(len(copy.lengths) for copy in copies.values())
+                guard = {"method": "resident", "rows": rows_in_all, "may_be_short": False}
+            else:
+                limit, search = max(_LEAST_CANDIDATES, _CANDIDATES_PER_PLACE * pool), words.search()
+                rows = index.candidates(query.namespaces, search, filters=query.filters, limit=limit)
+                scores = words.score(rows, fields)
+                has_all = search.complete and (len(rows) < limit if query.filters else search.is_narrow)
+                guard = {"method": "fulltext", "rows": len(rows), "may_be_short": not has_all}
             ruled = [(rule, _documents_rows(index, rule, query)) for rule in rules]
-        known = {row.chunk_id for row in rows}
-        extra = {row.chunk_id: row for _, more in ruled for row in more if row.chunk_id not in known}
-        scores = words.score([*rows, *extra.values()], self._fields(query))
+        extra = {row.chunk_id: row for _, more in ruled for row in more if row.chunk_id not in scores}
+        scores |= words.score(list(extra.values()), fields)
         _apply(ruled, scores, bound=words.weighed.bound)
-        best = sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[: query.pool_of(self.name)]
+        best = sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:pool]
         return Recalled(
             chunk_ids=tuple(chunk_id for chunk_id, _ in best),
             scores=tuple(scored for _, scored in best),
             upper_bound=words.weighed.bound,
+            guard=guard,
         )
 
     def score(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
         """BM25 of chunks that another channel found; 0 where no word of the query occurs."""
         if not chunk_ids:
             return {}
+        fields = self._fields(query)
         with reading(self.mysql) as connection:
-            index = KeywordIndex(connection, query.tenant_id)
             words = self._words(connection, query)
-            rows = index.rows(chunk_ids)
-        return words.score(rows, self._fields(query))
+            copies = self._copies(query, words.stamps)
+            scores = words.score_in(copies, chunk_ids, fields) if copies else {}
+            # What became visible after the moment of the query's words is not in its copy.
+            rows = KeywordIndex(connection, query.tenant_id).rows([each for each in chunk_ids if each not in scores])
+        return scores | words.score(rows, fields)
 
     def terms(self, query: Query) -> tuple[str, ...]:
         """The query's words and their synonyms, stop words left out."""
@@ -132,30 +181,67 @@ class KeywordChannel:
     def _fields(self, query: Query) -> FieldWeights:
         return keyword_options(query.plan.channels.get(self.name)).fields
 
+    def _copies(self, query: Query, stamps: Mapping[Namespace, str]) -> dict[Namespace, Postings] | None:
+        """The index of every namespace at the moment of its stamp, if this process holds them all."""
+        return None if self.resident is None else self.resident.of(query.tenant_id, query.namespaces, stamps)
+
     def _words(self, connection: Connection, query: Query) -> _Words:
         """What the collection knows of the query's words; asked once, though the channel is asked twice."""
 
         def make() -> _Words:
             lexicon = self._lexicons.get(connection, query.tenant_id, query.namespaces)
-            return _words(Statistics(connection, query.tenant_id), query.tenant_id, query, lexicon)
+            statistics = Statistics(connection, query.tenant_id)
+            if self.resident is not None and self.resident.holds(query.tenant_id, query.namespaces):
+                stamps = statistics.stamps(query.namespaces)
+                if (copies := self._copies(query, stamps)) is not None:
+                    return _words_of_copies(copies, stamps, query, lexicon)
+            words, sizes = _words(statistics, query, lexicon)
+            if self.resident is not None:
+                self.resident.note(query.tenant_id, sizes)
+            return words
 
         return self._known.get((query.tenant_id, query.query_id, query.query_text), make)
 
 
-def _words(statistics: Statistics, tenant_id: TenantId, query: Query, lexicon: Lexicon) -> _Words:
+def _words(
+    statistics: Statistics, query: Query, lexicon: Lexicon
+) -> tuple[_Words, dict[Namespace, NamespaceStatistics]]:
     asked = read(query.query_text, lexicon)
-    terms = asked.terms
-    tokens = {
-        namespace: {term: token(Scope(tenant_id=tenant_id, namespace=namespace), term) for term in terms}
-        for namespace in query.namespaces
-    }
+    tokens = _tokens(asked, query.tenant_id, query.namespaces)
     sizes, found = statistics.of_query(
         query.namespaces, [token for of_one in tokens.values() for token in of_one.values()]
     )
-    frequency = {term: sum(found.get(of_one[term], 0) for of_one in tokens.values()) for term in terms}
+    frequency = {term: sum(found.get(of_one[term], 0) for of_one in tokens.values()) for term in asked.terms}
     collection = Collection(
         chunk_count=sum(size.chunk_count for size in sizes.values()),
         term_count=sum(size.term_count for size in sizes.values()),
+        chunk_frequency=frequency,
+    )
+    words = _Words(
+        asked=asked,
+        tokens=tokens,
+        frequency=frequency,
+        weighed=weigh(asked, collection),
+        chunk_count=collection.chunk_count,
+        lags=any(size.lags for size in sizes.values()),
+        stamps={namespace: size.stamp for namespace, size in sizes.items()},
+    )
+    return words, sizes
+
+
+def _words_of_copies(
+    copies: Mapping[Namespace, Postings], stamps: Mapping[Namespace, str], query: Query, lexicon: Lexicon
+) -> _Words:
+    """The same from the copies, which never lag."""
+    asked = read(query.query_text, lexicon)
+    tokens = _tokens(asked, query.tenant_id, query.namespaces)
+    frequency = {
+        term: sum(copy.chunk_frequency(tokens[namespace][term]) for namespace, copy in copies.items())
+        for term in asked.terms
+    }
+    collection = Collection(
+        chunk_count=sum(len(copy.lengths) for copy in copies.values()),
+        term_count=sum(copy.term_count for copy in copies.values()),
         chunk_frequency=frequency,
     )
     return _Words(
@@ -164,8 +250,14 @@ def _words(statistics: Statistics, tenant_id: TenantId, query: Query, lexicon: L
         frequency=frequency,
         weighed=weigh(asked, collection),
         chunk_count=collection.chunk_count,
-        lags=any(size.lags for size in sizes.values()),
+        lags=False,
+        stamps=stamps,
     )
+
+
+def _tokens(asked: Asked, tenant_id: TenantId, namespaces: Iterable[Namespace]) -> dict[Namespace, dict[str, str]]:
+    scopes = {namespace: Scope(tenant_id=tenant_id, namespace=namespace) for namespace in namespaces}
+    return {namespace: {term: token(scope, term) for term in asked.terms} for namespace, scope in scopes.items()}
 
 
 def _documents_rows(index: KeywordIndex, rule: Rule, query: Query) -> list[TermsRow]:

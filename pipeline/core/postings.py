@@ -90,6 +90,10 @@ class Postings:
         found = np.minimum(np.searchsorted(self.chunk_ids, wanted), len(self.chunk_ids) - 1)
         return np.where(self.chunk_ids[found] == wanted, found, -1)
 
+    def ids(self, numbers: Sequence[int]) -> list[ChunkId]:
+        """The chunks at these places among all."""
+        return [ChunkId(chunk_id.decode()) for chunk_id in self.chunk_ids[list(numbers)].tolist()]
+
     def best(self, scores: NDArray[np.float64], count: int, *, among: NDArray[np.bool_] | None = None) -> list[int]:
         """Up to ``count`` chunks by score, best first, equal ones by chunk id; those ``among`` which to look, or that
         score above 0."""

@@ -18,6 +18,7 @@ from pipeline.channels.header_secrets import HeaderSecrets
 from pipeline.channels.keyword import KeywordChannel
 from pipeline.channels.plugins import installed_channels
 from pipeline.channels.port import Channel
+from pipeline.channels.resident import ResidentIndexes
 from pipeline.channels.semantic import SemanticChannel
 from pipeline.fetching.calling import ApiCaller
 from pipeline.flows.resources import Resources
@@ -44,7 +45,12 @@ def make_channels(use: Resources) -> dict[ChannelName, Channel]:
     def embed(embedder: Embedder, tenant_id: TenantId, texts: Sequence[str], seconds: float) -> NDArray[np.float32]:
         return vectors_of(tenant_id, texts, use, purpose=Purpose.QUERY, embedder=embedder, timeout_s=seconds)
 
-    keyword, semantic = KeywordChannel(use.mysql), SemanticChannel(use.searched, ask)
+    resident = ResidentIndexes(
+        use.mysql,
+        most_bytes=use.settings.keyword_resident_mb * 2**20,
+        tell=lambda outcome: use.meter.count("chordwise_keyword_indexes", result=outcome),
+    )
+    keyword, semantic = KeywordChannel(use.mysql, resident), SemanticChannel(use.searched, ask)
     channels: list[Channel] = [
         keyword,
         semantic,

@@ -311,6 +311,7 @@ def _restore(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId,
         mark_chunks(work.connection, tenant_id, {generation: back})
         parents = Parents(work.connection, tenant_id).restore(found.parents, generation)
         edits.remove(generation, [])  # notes how many there are now
+        Namespaces(work.connection, tenant_id).revise(namespace)
     log.warning("chunks_restored", tenant_id=tenant_id, chunks=len(lost), parents=parents)
     return len(lost) + parents or 1
 

@@ -8,7 +8,7 @@ search touches nobody else's rows.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -34,11 +34,13 @@ NARROW = 500  # rows that are read as fast as ranked and cut to 250
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
     """The tokens to match: a group for each namespace. ``every``: a chunk must hold all of a group, otherwise any.
-    ``expected``: how many chunks match at most, None if that is not known."""
+    ``expected``: how many chunks match at most, None if that is not known. ``complete``: every term of the query that any
+    chunk holds is among the tokens."""
 
     groups: tuple[tuple[str, ...], ...]
     every: bool = False
     expected: int | None = None
+    complete: bool = False
 
     @property
     def is_narrow(self) -> bool:
@@ -96,6 +98,18 @@ class KeywordIndex:
             found += self._read(statement, {**filtered, **key})
         return found
 
+    def shown(self, namespace: Namespace, *, at_once: int) -> Iterator[list[TermsRow]]:
+        """All shown chunks of a namespace as they are at one moment, some at a time and in no order. A reader that stops
+        before the end costs its connection, which would have to take in the rest."""
+        values = {"tenant": self._tenant_id, "namespace": namespace}
+        try:
+            streamed = _ALL.execution_options(stream_results=True, yield_per=at_once)
+            for lines in self._connection.execute(streamed, values).scalars().partitions():
+                yield list(map(_terms_row, lines))
+        except BaseException:
+            self._connection.invalidate()
+            raise
+
     def _read(self, statement: Any, values: dict[str, Any]) -> list[TermsRow]:
         return [_terms_row(line) for line in self._connection.execute(statement, values).scalars()]
 
@@ -114,6 +128,11 @@ _SHOWN = (
 _OF_GENERATION = (
     " JOIN generations g ON g.tenant_id = m.tenant_id AND g.namespace = m.namespace AND g.document_id = m.document_id"
     " AND g.generation = m.generation"
+)
+_ALL = text(
+    f"{_PACKED.format(c='m')} FROM documents d STRAIGHT_JOIN chunks m ON m.tenant_id = d.tenant_id"
+    " AND m.namespace = d.namespace AND m.document_id = d.document_id AND m.generation = d.published_generation"
+    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND m.enabled = 1"
 )
 _MATCHES = "MATCH(m.terms) AGAINST(:query IN BOOLEAN MODE)"
 

@@ -31,11 +31,13 @@ _TOKEN_BYTES = 13  # see core.terms.Tokenizer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceStatistics:
-    """How many chunks a namespace shows and how many terms they have together. ``lags``: some terms wait to be counted."""
+    """How many chunks a namespace shows and how many terms they have together. ``lags``: some terms wait to be counted.
+    ``stamp``: another one as soon as the namespace shows anything else, and never again one that it had before."""
 
     chunk_count: int
     term_count: int
     lags: bool
+    stamp: str
 
 
 class Statistics:
@@ -52,20 +54,22 @@ class Statistics:
         values = {"tenant": self._tenant_id, "namespaces": list(namespaces), "tokens": list(tokens) or [""]}
         sizes: dict[Namespace, NamespaceStatistics] = {}
         found: dict[str, int] = {}
-        for namespace, term, chunks, terms, lags in self._connection.execute(_OF_QUERY, values):
+        for namespace, term, chunks, terms, lags, stamp in self._connection.execute(_OF_QUERY, values):
             if term is None:
-                sizes[Namespace(namespace)] = NamespaceStatistics(chunk_count=chunks, term_count=terms, lags=bool(lags))
+                sizes[Namespace(namespace)] = _size(chunks, terms, lags, stamp)
             elif chunks > 0:
                 found[term] = chunks
         return sizes, found
 
+    def stamps(self, namespaces: Sequence[Namespace]) -> dict[Namespace, str]:
+        """`NamespaceStatistics.stamp` of each namespace that exists: a statement that touches one row for each."""
+        rows = self._connection.execute(_STAMPS, {"tenant": self._tenant_id, "namespaces": list(namespaces)})
+        return {Namespace(namespace): stamp for namespace, stamp in rows}
+
     def sizes(self, namespaces: Sequence[Namespace]) -> dict[Namespace, NamespaceStatistics]:
         """Size of each namespace that exists."""
         rows = self._connection.execute(_SIZES, {"tenant": self._tenant_id, "namespaces": list(namespaces)})
-        return {
-            Namespace(namespace): NamespaceStatistics(chunk_count=chunks, term_count=terms, lags=bool(lags))
-            for namespace, chunks, terms, lags in rows
-        }
+        return {Namespace(namespace): _size(*figures) for namespace, *figures in rows}
 
     def frequencies(self, namespaces: Sequence[Namespace], tokens: Sequence[str]) -> dict[str, int]:
         """In how many shown chunks each token occurs; a token in none is not in the answer."""
@@ -141,6 +145,10 @@ class Statistics:
         )
 
 
+def _size(chunks: int, terms: int, lags: int, stamp: str) -> NamespaceStatistics:
+    return NamespaceStatistics(chunk_count=chunks, term_count=terms, lags=bool(lags), stamp=stamp)
+
+
 def _packed(changes: Mapping[str, int]) -> bytes:
     """Tokens, all of one width, and after them a number for each: a third of JSON's time in both directions."""
     return "".join(changes).encode("ascii") + np.fromiter(changes.values(), dtype="<i4", count=len(changes)).tobytes()
@@ -179,9 +187,15 @@ _RESIZE = text(
     " revision = revision + 1, revised_at = :now WHERE tenant_id = :tenant AND namespace = :namespace"
 )
 
+# A revision alone would come again in a namespace that was deleted and made anew, or in a database that was restored.
+_STAMP = "CONCAT_WS('@', n.revision, n.created_at, n.revised_at) AS stamp"
+_STAMPS = text(
+    f"SELECT n.namespace, {_STAMP} FROM namespaces n WHERE n.tenant_id = :tenant AND n.namespace IN :namespaces"
+).bindparams(bindparam("namespaces", expanding=True))
+
 _SIZES = text(
     "SELECT n.namespace, n.chunk_count, n.term_count, EXISTS (SELECT 1 FROM term_changes c"
-    " WHERE c.tenant_id = n.tenant_id AND c.namespace = n.namespace) AS lags"
+    f" WHERE c.tenant_id = n.tenant_id AND c.namespace = n.namespace) AS lags, {_STAMP}"
     " FROM namespaces n WHERE n.tenant_id = :tenant AND n.namespace IN :namespaces"
 ).bindparams(bindparam("namespaces", expanding=True))
 
@@ -192,9 +206,9 @@ _FREQUENCIES = text(
 
 _OF_QUERY = text(
     "SELECT n.namespace, NULL AS term, n.chunk_count, n.term_count, EXISTS (SELECT 1 FROM term_changes c"
-    " WHERE c.tenant_id = n.tenant_id AND c.namespace = n.namespace) AS lags"
+    f" WHERE c.tenant_id = n.tenant_id AND c.namespace = n.namespace) AS lags, {_STAMP}"
     " FROM namespaces n WHERE n.tenant_id = :tenant AND n.namespace IN :namespaces"
-    " UNION ALL SELECT namespace, term, chunk_count, 0, 0 FROM term_statistics"
+    " UNION ALL SELECT namespace, term, chunk_count, 0, 0, '' FROM term_statistics"
     " WHERE tenant_id = :tenant AND namespace IN :namespaces AND term IN :tokens"
 ).bindparams(bindparam("namespaces", expanding=True), bindparam("tokens", expanding=True))
 

@@ -89,7 +89,7 @@ class DescribePostings:
 
     @given(chunks(), st.lists(st.sampled_from(TERMS), min_size=2, max_size=4))
     def it_finds_runs_within_a_chunk_only(self, some, said):
-        _, documents, parts = some
+        _, documents, _fields = some
         index = postings(*some)
         counted = index.frequency(index.runs([TOKENS[term] for term in said]), FieldWeights())
         starts = [range(len(document)) for document in documents]

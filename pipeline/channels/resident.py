@@ -1,0 +1,229 @@
+"""The keyword indexes that this process holds in memory, so that it can answer from them without reading a chunk's row.
+
+A copy is good for one stamp of its namespace (`stores.statistics`), which another one follows in the very transaction
+that changes what searches see. Whoever asks reads the stamp first, so nothing is ever answered from a copy that has been
+overtaken. Copies are made aside, of namespaces that are asked about again and again while nothing changes.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import structlog
+from sqlalchemy import Engine
+
+from pipeline.core.postings import Postings, PostingsBuilder, TooManyPlaces
+from pipeline.errors import PipelineError
+from pipeline.records import Namespace, TenantId
+from pipeline.stores.keyword import KeywordIndex
+from pipeline.stores.statistics import NamespaceStatistics, Statistics
+from pipeline.stores.work import reading
+
+log = structlog.get_logger(__name__)
+
+Key = tuple[TenantId, Namespace]
+Outcome = Literal["loaded", "changed", "too_large", "failed"]
+
+_BYTES_PER_TERM = 4.0  # of the arrays of a large namespace; one that has few chunks has more different terms for each
+_BYTES_PER_CHUNK = 52
+_ASKED = 3  # times at one stamp before a copy is made
+_WITHIN_S = 60.0
+_REST = 20.0  # times as long as making a copy took is none made after it: a twentieth of one processor at most
+_LEAST_REST_S = 5.0  # after a failure
+_IDLE_S = 900.0  # a copy that nobody asks for goes
+_MOST_NOTED = 1024
+_ROWS_AT_ONCE = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    stamp: str
+    postings: Postings
+    used_at: float
+
+
+@dataclass(slots=True)
+class _Asked:
+    """How often a namespace was asked about at one stamp. ``refused``: no copy is to be made of it at that stamp."""
+
+    stamp: str
+    since: float
+    times: int = 0
+    refused: bool = False
+
+
+def in_a_thread(work: Callable[[], None]) -> None:
+    """Do it aside; the process does not wait for it when it ends."""
+    threading.Thread(target=work, name="keyword-index", daemon=True).start()
+
+
+class ResidentIndexes:
+    """Copies of at most ``most_bytes`` together, by tenant and namespace; the one unused for longest goes first. 0: none.
+
+    ``tell`` is called with what became of each attempt to make one; ``start`` runs it, in a thread of its own. Safe
+    between threads; one copy is made at a time.
+    """
+
+    def __init__(
+        self,
+        mysql: Engine,
+        *,
+        most_bytes: int,
+        tell: Callable[[Outcome], object] = lambda _: None,
+        start: Callable[[Callable[[], None]], None] = in_a_thread,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._mysql = mysql
+        self._most_bytes = most_bytes
+        self._tell = tell
+        self._start = start
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._copies: OrderedDict[Key, _Copy] = OrderedDict()
+        self._asked: OrderedDict[Key, _Asked] = OrderedDict()
+        self._is_making = False
+        self._rests_until = float("-inf")
+
+    @property
+    def byte_count(self) -> int:
+        """What all copies take."""
+        with self._lock:
+            return sum(copy.postings.byte_count for copy in self._copies.values())
+
+    def holds(self, tenant_id: TenantId, namespaces: Sequence[Namespace]) -> bool:
+        """Whether there is a copy of each, good or not."""
+        with self._lock:
+            return all((tenant_id, namespace) in self._copies for namespace in namespaces)
+
+    def of(
+        self, tenant_id: TenantId, namespaces: Sequence[Namespace], stamps: Mapping[Namespace, str]
+    ) -> dict[Namespace, Postings] | None:
+        """A copy of each namespace at its stamp, which the caller has read; None if one is missing."""
+        found: dict[Namespace, Postings] = {}
+        moment = self._clock()
+        with self._lock:
+            for namespace in namespaces:
+                key = (tenant_id, namespace)
+                copy = self._copies.get(key)
+                if copy is None or copy.stamp != stamps.get(namespace):
+                    return None
+                self._copies[key] = replace(copy, used_at=moment)
+                self._copies.move_to_end(key)
+                found[namespace] = copy.postings
+            self._let_go(moment)
+        return found
+
+    def note(self, tenant_id: TenantId, sizes: Mapping[Namespace, NamespaceStatistics]) -> None:
+        """These namespaces are being asked about without a copy; their figures were just read. What was overtaken is
+        let go of, and perhaps a copy is made for those who ask later."""
+        if not self._most_bytes:
+            return
+        moment = self._clock()
+        with self._lock:
+            due = [(tenant_id, name) for name, size in sizes.items() if self._is_due((tenant_id, name), size, moment)]
+            self._let_go(moment)
+            if not due or self._is_making or moment < self._rests_until:
+                return
+            self._is_making = True
+        self._start(lambda: self._make(*due[0]))
+
+    def _is_due(self, key: Key, size: NamespaceStatistics, moment: float) -> bool:
+        copy, asked = self._copies.get(key), self._asked.get(key)
+        if copy is not None and copy.stamp == size.stamp:
+            return False
+        if copy is not None:
+            del self._copies[key]
+        if asked is None or asked.stamp != size.stamp or (moment - asked.since > _WITHIN_S and not asked.refused):
+            asked = self._asked[key] = _Asked(size.stamp, moment)
+        asked.times += 1
+        self._asked.move_to_end(key)
+        while len(self._asked) > _MOST_NOTED:
+            self._asked.popitem(last=False)
+        return asked.times >= _ASKED and not asked.refused and _estimated_bytes(size) <= self._most_bytes
+
+    def _let_go(self, moment: float) -> None:
+        """Of copies that nobody asks for, and of the ones unused for longest while there are too many."""
+        taken = sum(copy.postings.byte_count for copy in self._copies.values())
+        while self._copies:
+            key, oldest = next(iter(self._copies.items()))
+            if taken <= self._most_bytes and moment - oldest.used_at <= _IDLE_S:
+                return
+            del self._copies[key]
+            taken -= oldest.postings.byte_count
+
+    def _make(self, tenant_id: TenantId, namespace: Namespace) -> None:
+        """Make a copy and keep it, then rest. Runs in a thread of its own and raises nothing."""
+        started, cpu = self._clock(), time.thread_time()
+        outcome: Outcome = "failed"
+        try:
+            outcome, copy = self._read(tenant_id, namespace)
+            moment = self._clock()
+            if copy is not None:
+                self._keep((tenant_id, namespace), replace(copy, used_at=moment))
+                log.info(
+                    "keyword_index_loaded",
+                    tenant_id=tenant_id,
+                    chunks=len(copy.postings.lengths),
+                    terms=copy.postings.term_count,
+                    bytes=copy.postings.byte_count,
+                    elapsed_ms=round((moment - started) * 1000, 1),
+                    cpu_ms=round((time.thread_time() - cpu) * 1000, 1),
+                )
+        except PipelineError as error:
+            log.warning("keyword_index_not_loaded", tenant_id=tenant_id, code=error.code)
+        except Exception as error:  # a bug of ours, or no memory: FULLTEXT answers all the same
+            log.exception("keyword_index_bug", tenant_id=tenant_id, error=type(error).__name__)
+        finally:
+            self._rest(started, (tenant_id, namespace), outcome)
+        self._tell(outcome)
+
+    def _read(self, tenant_id: TenantId, namespace: Namespace) -> tuple[Outcome, _Copy | None]:
+        """What the namespace shows at a stamp.
+
+        The rows are read by one statement, and so are of one moment; the stamp was the same before and after it, and no
+        stamp comes back, so it was the same at that moment.
+        """
+        builder = PostingsBuilder()
+        with reading(self._mysql) as connection:
+            statistics = Statistics(connection, tenant_id)
+            before = statistics.stamps([namespace])
+            for rows in KeywordIndex(connection, tenant_id).shown(namespace, at_once=_ROWS_AT_ONCE):
+                builder.add([row.chunk_id for row in rows], [row.terms for row in rows], [row.fields for row in rows])
+                if builder.term_count * _BYTES_PER_TERM > self._most_bytes:
+                    return "too_large", None
+            after = statistics.stamps([namespace])
+        if not before or before != after:
+            return "changed", None
+        try:
+            postings = builder.build()
+        except TooManyPlaces:
+            return "too_large", None
+        if postings.byte_count > self._most_bytes:
+            return "too_large", None
+        return "loaded", _Copy(before[namespace], postings, 0.0)
+
+    def _keep(self, key: Key, copy: _Copy) -> None:
+        with self._lock:
+            self._copies[key] = copy
+            self._copies.move_to_end(key)
+            self._asked.pop(key, None)
+            self._let_go(copy.used_at)
+
+    def _rest(self, started: float, key: Key, outcome: Outcome) -> None:
+        moment = self._clock()
+        least = _LEAST_REST_S if outcome == "failed" else 0.0
+        with self._lock:
+            if outcome == "too_large" and key in self._asked:
+                self._asked[key].refused = True
+            self._rests_until = moment + max(least, _REST * (moment - started))
+            self._is_making = False
+
+
+def _estimated_bytes(size: NamespaceStatistics) -> float:
+    """What a copy will take at least."""
+    return _BYTES_PER_TERM * size.term_count + _BYTES_PER_CHUNK * size.chunk_count
