@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pipeline.core.bm25 import K1, B, Collection
 from pipeline.core.dictionary import Asked, Run, Unit
-from pipeline.core.matching import FieldWeights, Occurrences, Places, saturated
+from pipeline.core.matching import FieldWeights, Occurrences, Places, damping
 
 # Letters and digits in one term: who types a code wants what has it rather than what has the words around it.
 _CODE = re.compile(r"(?=.*[a-z])(?=.*\d).{4,}", re.ASCII)
@@ -67,6 +67,7 @@ def score(
     terms, whatever the fields weigh. With all weights 1 and no dictionary this is `core.bm25.bm25`.
     """
     shares: dict[str, NDArray[np.float64]] = {}
+    damped = damping(rows.lengths, average=weighed.average_length, k1=k1, b=b)
 
     def share(term: str) -> NDArray[np.float64]:
         if term not in shares:
@@ -75,7 +76,8 @@ def score(
 
     def _share(places: Places) -> NDArray[np.float64]:
         frequency = rows.frequency(places, fields)
-        return saturated(frequency, rows.lengths, average=weighed.average_length, k1=k1, b=b)
+        counts: NDArray[np.float64] = frequency / (frequency + damped)
+        return counts
 
     total = np.zeros(len(rows.lengths))
     for ways in weighed.units:

@@ -144,9 +144,8 @@ def weighed_counts(
     return counted
 
 
-def saturated(
-    frequency: NDArray[np.float64], lengths: NDArray[np.integer[Any]], *, average: float, k1: float, b: float
-) -> NDArray[np.float64]:
-    """BM25's share of a term's weight in each row, in [0, 1): ``tf / (tf + k1 * (1 - b + b * length / average))``."""
-    share: NDArray[np.float64] = frequency / (frequency + k1 * (1 - b + b * lengths / average))
-    return share
+def damping(lengths: NDArray[np.integer[Any]], *, average: float, k1: float, b: float) -> NDArray[np.float64]:
+    """What keeps a term that occurs ``tf`` times in a row from counting fully: it counts ``tf / (tf + damping)``, with
+    ``damping = k1 * (1 - b + b * length / average)``."""
+    damped: NDArray[np.float64] = k1 * (1 - b + b * lengths / average)
+    return damped
