@@ -33,7 +33,9 @@ _BYTES_PER_TERM = 4.0  # of the arrays of a large namespace; one that has few ch
 _BYTES_PER_CHUNK = 52
 _ASKED = 3  # times at one stamp before a copy is made
 _WITHIN_S = 60.0
-_REST = 20.0  # times as long as making a copy took is none made after it: a twentieth of one processor at most
+# After a copy none is made for so many times the processor time that it took here (MariaDB takes less), and not for as
+# long again as it took by the clock, since a server that is slow has other work.
+_REST, _REST_BY_THE_CLOCK = 20.0, 2.0
 _LEAST_REST_S = 5.0  # after a failure
 _IDLE_S = 900.0  # a copy that nobody asks for goes
 _MOST_NOTED = 1024
@@ -179,7 +181,7 @@ class ResidentIndexes:
         except Exception as error:  # a bug of ours, or no memory: FULLTEXT answers all the same
             log.exception("keyword_index_bug", tenant_id=tenant_id, error=type(error).__name__)
         finally:
-            self._rest(started, (tenant_id, namespace), outcome)
+            self._rest((tenant_id, namespace), outcome, started=started, cpu_s=time.thread_time() - cpu)
         self._tell(outcome)
 
     def _read(self, tenant_id: TenantId, namespace: Namespace) -> tuple[Outcome, _Copy | None]:
@@ -214,13 +216,13 @@ class ResidentIndexes:
             self._asked.pop(key, None)
             self._let_go(copy.used_at)
 
-    def _rest(self, started: float, key: Key, outcome: Outcome) -> None:
+    def _rest(self, key: Key, outcome: Outcome, *, started: float, cpu_s: float) -> None:
         moment = self._clock()
-        least = _LEAST_REST_S if outcome == "failed" else 0.0
+        least = max(_LEAST_REST_S if outcome == "failed" else 0.0, _REST_BY_THE_CLOCK * (moment - started))
         with self._lock:
             if outcome == "too_large" and key in self._asked:
                 self._asked[key].refused = True
-            self._rests_until = moment + max(least, _REST * (moment - started))
+            self._rests_until = moment + max(least, _REST * cpu_s)
             self._is_making = False
 
 

@@ -147,5 +147,4 @@ def weighed_counts(
 def damping(lengths: NDArray[np.integer[Any]], *, average: float, k1: float, b: float) -> NDArray[np.float64]:
     """What keeps a term that occurs ``tf`` times in a row from counting fully: it counts ``tf / (tf + damping)``, with
     ``damping = k1 * (1 - b + b * length / average)``."""
-    damped: NDArray[np.float64] = k1 * (1 - b + b * lengths / average)
-    return damped
+    return k1 * (1 - b + b * lengths.astype(np.float64) / average)

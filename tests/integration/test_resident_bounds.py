@@ -36,6 +36,7 @@ def corner(use: Resources, tenant: TenantId, namespace: Namespace) -> Corner:
 def _restless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Copies are made as soon as they are due."""
     monkeypatch.setattr(resident, "_REST", 0.0)
+    monkeypatch.setattr(resident, "_REST_BY_THE_CLOCK", 0.0)
     monkeypatch.setattr(resident, "_LEAST_REST_S", 0.0)
 
 
