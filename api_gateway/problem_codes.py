@@ -50,8 +50,10 @@ _SENT: Final[Codes] = {
 }
 _ASKED: Final[Codes] = {
     404: ("namespace_not_found", "profile_not_found"),
+    429: ("too_many_waiters",),
     503: ("too_many_waiters", "query_not_answered"),
 }
+_FOLLOWED: Final[Codes] = dict.fromkeys((429, 503), ("too_many_streams", "too_many_waiters"))
 _NOT_FOUND: Final = {
     "job_id": "job_not_found",
     "document_id": "document_not_found",
@@ -77,8 +79,8 @@ _OWN: Final[tuple[tuple[str, Codes], ...]] = (
     (r"GET /v1/examples/(statistics|verification)", {404: ("namespace_not_found", "job_not_found")}),
     (r"POST /v1/documents/\{document_id\}/rollback", {**_SENT, 409: ("generation_not_kept",)}),
     (r"POST /v1/jobs/\{job_id\}/.*", {409: ("job_finished", "nothing_to_retry")}),
-    (r"GET /v1/(jobs|queries)/.*/events", {429: ("too_many_streams",), 503: ("too_many_streams", "too_many_waiters")}),
-    (r"GET /v1/(jobs/\{job_id\}|queries/\{query_id\})", {503: ("too_many_waiters",)}),
+    (r"GET /v1/(jobs|queries)/.*/events", _FOLLOWED),
+    (r"GET /v1/(jobs/\{job_id\}|queries/\{query_id\})", {429: ("too_many_waiters",), 503: ("too_many_waiters",)}),
     (r"POST /v1/dead-letters/.*", {429: ("too_many_queued",)}),
     (
         r"POST /v1/webhooks",

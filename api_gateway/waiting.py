@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeVar
@@ -25,6 +26,7 @@ LOOK_AGAIN_S = 1.0  # while Redis is away, and at first
 TRUSTED_S = 5.0  # while Redis would tell: what a message that was never sent costs at most
 _AFTER_ALARM_S = 0.005  # until the next look, then twice as long each time
 MOST_WAITERS = 10_000
+_SHARE = 4  # a tenant may have a fourth of the places
 _LISTEN_S = 15.0  # a silent connection is pinged this often
 _BACKOFF_S = (0.05, 0.2, 0.5, 1.0, 2.0)
 
@@ -63,6 +65,7 @@ class Wakes:
 
     def __init__(self, *, most_waiters: int = MOST_WAITERS) -> None:
         self._waiters: dict[str, set[Waiter | Bell]] = {}
+        self._by_tenant: Counter[str] = Counter()
         self._count = 0
         self._most_waiters = most_waiters
         self._released = False
@@ -80,24 +83,34 @@ class Wakes:
 
     @contextmanager
     def watch(self, name: str) -> Iterator[Waiter]:
-        """Be woken for ``name`` from here on. Watch first, publish then, and nothing can be missed.
+        """Be woken for ``name``, which begins with the tenant, from here on. Watch first, publish then, and nothing can
+        be missed.
 
-        Raises Problem 503 when too many wait already.
+        Raises Problem 503 when too many wait already, and 429 when too many of the tenant's do: nobody's long polls keep
+        others from theirs.
         """
+        tenant = name.partition(":")[0]
         if self._count >= self._most_waiters:
             detail = "Too many requests wait for an answer; ask again without waiting."
             raise Problem(503, "too_many_waiters", detail, headers={"Retry-After": "1"})
+        if self._by_tenant[tenant] * _SHARE >= self._most_waiters:
+            detail = "Too many requests of this tenant wait for an answer; ask again without waiting."
+            raise Problem(429, "too_many_waiters", detail, headers={"Retry-After": "1"})
         waiter = Waiter()
         self._count += 1
+        self._by_tenant[tenant] += 1
         try:
             with self._listed(name, waiter):
                 yield waiter
         finally:
             self._count -= 1
+            self._by_tenant[tenant] -= 1
+            if not self._by_tenant[tenant]:
+                del self._by_tenant[tenant]
 
     def watch_for(self, name: str, *, seconds: float) -> AbstractContextManager[Waiter | None]:
         """``watch`` for one who waits, and None for one who does not: it takes no place among those who do, and is not
-        refused when there is none. Raises Problem 503."""
+        refused when there is none. Raises Problem 503 and 429."""
         return self.watch(name) if seconds > 0 else nullcontext()
 
     @contextmanager

@@ -125,6 +125,16 @@ class DescribeWatching:
         with wakes.watch("b"):
             assert wakes.count == 1
 
+    async def it_gives_a_tenant_a_fourth_of_the_places(self):
+        wakes = Wakes(most_waiters=8)
+        for _ in range(2):  # places are given back
+            with wakes.watch("acme:query:1"), wakes.watch("acme:job:2"):
+                with pytest.raises(Problem) as refused, wakes.watch("acme:query:3"):
+                    pass
+                with wakes.watch("other:query:4"):
+                    assert wakes.count == 3
+        assert (refused.value.status, refused.value.code) == (429, "too_many_waiters")
+
     async def it_gives_no_place_to_one_who_does_not_wait(self):
         wakes = Wakes(most_waiters=1)
         with wakes.watch_for("a", seconds=5), wakes.watch_for("b", seconds=0) as waiter:
