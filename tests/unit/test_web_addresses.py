@@ -6,7 +6,7 @@ import contextlib
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.core.parsing import CSV, DOCX, HTML, MARKDOWN, PDF, PLAIN, XLSX
@@ -32,7 +32,6 @@ class DescribeWebAddress:
         assert web_address(uri).uri == tidy
         assert web_address(tidy).uri == tidy
 
-    @settings(max_examples=30)
     @given(st.text(max_size=60) | st.text(max_size=40).map("http://{}".format))
     def it_is_safe_to_send_or_refused(self, uri):
         with contextlib.suppress(FetchRefused):
