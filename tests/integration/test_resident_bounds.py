@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -19,6 +20,8 @@ from tests.conftest import make_tenant
 from tests.integration.test_ingest_flow import Corner, _upload
 from tests.integration.test_keyword_channel import query
 from tests.support.resident import ANIMALS, Process, animals
+
+_PATIENCE_S = 30.0
 
 
 @pytest.fixture
@@ -151,11 +154,16 @@ class DescribeFailures:
         assert (told["chunks"], told["tenant_id"]) == (len(ANIMALS), corner.tenant)
         assert set(told) == {"event", "log_level", "tenant_id", "chunks", "terms", "bytes", "elapsed_ms", "cpu_ms"}
 
-    def it_makes_copies_in_a_thread_of_its_own(self, corner, use):
-        done = []
-        indexes = ResidentIndexes(use.mysql, most_bytes=2**20, tell=done.append)
-        channel = KeywordChannel(use.mysql, indexes)
-        for _ in range(1000):
-            if (channel.recall(query(corner, "foxes")).guard or {})["method"] == "resident":
-                break
-        assert (done, use.mysql.pool.checkedout()) == (["loaded"], 0)
+    def it_makes_copies_in_a_thread_of_its_own_over_a_worker_s_connections(self, corner, use):
+        worker = Resources(use.settings, timeout_s=5.0, reading=True)
+        done: list[str] = []
+        indexes = ResidentIndexes(worker.mysql, most_bytes=2**20, tell=done.append)
+        channel = KeywordChannel(worker.mysql, indexes)
+        until = time.monotonic() + _PATIENCE_S
+        found = channel.recall(query(corner, "foxes"))
+        while (found.guard or {})["method"] != "resident" and time.monotonic() < until:
+            time.sleep(0.01)
+            found = channel.recall(query(corner, "foxes"))
+        assert (done, len(found.chunk_ids), (found.guard or {})["method"]) == (["loaded"], 2, "resident")
+        assert worker.mysql.pool.checkedout() == 0  # type: ignore[attr-defined]
+        worker.close()
