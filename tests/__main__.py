@@ -17,7 +17,7 @@ import certifi
 
 # Tests wait for processes, deadlines and servers more than they compute. A file stays with one process, because what is
 # set up for it (databases, gateways) costs more than most tests.
-_TOGETHER = ("-n", "4", "--dist", "loadfile", "-m", "not alone")
+_TOGETHER = ("-n", "4", "--dist", "loadfile", "--no-loadscope-reorder", "-m", "not alone")
 _ALONE = ("-m", "alone")
 _HALVES = (("tests/unit",), ("tests", "--ignore=tests/unit"))  # of what there is to compile
 _AGAIN = ("--last-failed", "--last-failed-no-failures", "none")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -40,15 +40,18 @@ ALONE_FOLDERS = ("faults", "quality", "browser")
 STACK_FOLDERS = ("integration", "acceptance", "faults", "quality", "browser")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark by the folder it is in what needs the servers, and what nothing may run beside."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
+    """Mark by the folder it is in what needs the servers, and what nothing may run beside. What needs the servers begins,
+    so that the processes which share the tests end together, with short ones."""
     for item in items:
         folders = item.path.parts
         if any(folder in folders for folder in STACK_FOLDERS):
             item.add_marker(pytest.mark.stack)
         if any(folder in folders for folder in ALONE_FOLDERS):
             item.add_marker(pytest.mark.alone)
+    yield
+    items.sort(key=lambda item: item.get_closest_marker("stack") is None)
 
 
 @pytest.fixture(autouse=True)
