@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import copy_context
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from pydantic import SecretStr
+from sqlalchemy import make_url, text
 
 from pipeline.errors import StoreUnavailable
 from pipeline.flows import auditing, chunk_edit, control
@@ -19,11 +20,13 @@ from pipeline.flows.edit import delete_document
 from pipeline.flows.erase import delete_namespace, erase_tenant
 from pipeline.flows.resources import Resources
 from pipeline.records import Actor, ChunkId, DocumentId
+from pipeline.settings import Settings
 from pipeline.stores import erasure
 from pipeline.stores.audit import Audit, AuditFilter, AuditRow, act_as
 from pipeline.stores.audit_queue import AuditQueue, list_key
 from pipeline.stores.tenants import Tenants
 from pipeline.stores.work import unit_of_work
+from tests.conftest import databases_of_its_own
 from tests.integration.test_ingest_flow import Corner, _upload
 from tests.support.asking import Asker
 
@@ -31,8 +34,12 @@ LI = Actor(key_id="0123456789abcdef", key_name="Li", scopes=("read", "write"))
 
 
 @pytest.fixture(scope="module")
-def use(use_alone: Resources) -> Resources:
-    return use_alone
+def use(settings: Settings) -> Iterator[Resources]:
+    """With a database of Redis of its own too: what waits there is written down by whoever looks first, of all tenants."""
+    url = make_url(settings.redis_url.get_secret_value()).set(database="5").render_as_string(hide_password=False)
+    with databases_of_its_own(settings.model_copy(update={"redis_url": SecretStr(url)})) as resources:
+        resources.redis.flushdb()
+        yield resources
 
 
 @pytest.fixture
