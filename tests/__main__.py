@@ -17,7 +17,9 @@ import certifi
 
 # Tests wait for processes, deadlines and servers more than they compute. A file stays with one process, because what is
 # set up for it (databases, gateways) costs more than most tests.
-_TOGETHER = ("-n", "4", "--dist", "loadfile", "--no-loadscope-reorder", "-m", "not alone")
+_SIDE_BY_SIDE = ("--dist", "loadfile", "--no-loadscope-reorder")
+_TOGETHER = ("-n", "4", *_SIDE_BY_SIDE, "-m", "not alone and not calm")
+_CALM = ("-n", "2", *_SIDE_BY_SIDE, "-m", "calm")
 _ALONE = ("-m", "alone")
 _HALVES = (("tests/unit",), ("tests", "--ignore=tests/unit"))  # of what there is to compile
 _AGAIN = ("--last-failed", "--last-failed-no-failures", "none")
@@ -35,7 +37,7 @@ def _run(arguments: Sequence[str]) -> int:
     if arguments:
         return _pytest(*arguments)
     _compile()
-    statuses = {_pytest(*run) for run in (_TOGETHER, _ALONE)}
+    statuses = {_pytest(*run) for run in (_TOGETHER, _CALM, _ALONE)}
     if statuses - {_PASSED, _FAILED}:
         return max(statuses)
     return _pytest(*_AGAIN) if _FAILED in statuses else _PASSED

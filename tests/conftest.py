@@ -35,21 +35,23 @@ structlog.configure(
     ]
 )
 
-# They kill what others use, or what others do would make them late.
-ALONE_FOLDERS = ("faults", "quality", "browser")
+ALONE_FOLDERS = ("faults",)  # they kill what others use, or promise a quarter of a second
+CALM_FOLDERS = ("quality", "browser")  # what many others do would make them late
 STACK_FOLDERS = ("integration", "acceptance", "faults", "quality", "browser")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
-    """Mark by the folder it is in what needs the servers, and what nothing may run beside. What needs the servers begins,
-    so that the processes which share the tests end together, with short ones."""
+    """Mark by the folder it is in what needs the servers, and what little or nothing may run beside. What needs the servers
+    begins, so that the processes which share the tests end together, with short ones."""
     for item in items:
         folders = item.path.parts
         if any(folder in folders for folder in STACK_FOLDERS):
             item.add_marker(pytest.mark.stack)
         if any(folder in folders for folder in ALONE_FOLDERS):
             item.add_marker(pytest.mark.alone)
+        if any(folder in folders for folder in CALM_FOLDERS):
+            item.add_marker(pytest.mark.calm)
     yield
     items.sort(key=lambda item: item.get_closest_marker("stack") is None)
 

@@ -140,7 +140,7 @@ class DescribeASecondRetrievalOverHttp:
         assert words in error["detail"]
 
 
-@pytest.mark.alone
+@pytest.mark.calm
 class DescribeTheSamePipelineInOneProcess:
     @pytest.mark.parametrize(
         "asked",

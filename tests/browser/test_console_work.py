@@ -97,12 +97,12 @@ class DescribeJobs:
         page.get_by_role("link", name="Dead letters").first.click()
         page.get_by_role("button", name="Try again: broken.pdf").click()
         expect(page.get_by_text("1 queued again.")).to_be_visible()
-        expect(page.get_by_text("No dead letters")).to_be_visible()
         made.client.get(f"/v1/jobs/{job['job_id']}", params={"wait": 30})
         page.reload()
         page.get_by_role("button", name="Drop: broken.pdf").click()
         page.get_by_role("dialog").get_by_role("button", name="Drop").click()
         expect(page.get_by_text("The dead letter is dropped.")).to_be_visible()
+        expect(page.get_by_text("No dead letters")).to_be_visible()
         assert made.client.get("/v1/dead-letters").json()["data"] == []
 
     def it_follows_pauses_and_cancels_a_job(self, console):

@@ -57,7 +57,7 @@ def attempts(served: Served) -> set[int]:
         return set(work.connection.execute(statement, {"tenant": served.tenant}).scalars())
 
 
-@pytest.mark.alone
+@pytest.mark.calm
 class DescribeALimitedService:
     """A minute of the service is a window of two or three seconds, so that the test sees several."""
 
@@ -225,7 +225,7 @@ class DescribeWithoutRedis:
         assert time.monotonic() - started < 20
 
 
-@pytest.mark.alone
+@pytest.mark.calm
 class DescribeInteractiveQueries:
     def it_serves_them_before_bulk_work(self, served):
         served.service.limiter = FixedWindows(requests=1000, seconds=1.0)

@@ -254,7 +254,7 @@ class DescribeTheLadder:
         assert [len(channel.asked) for channel in channels.values()] == [1, 1]
 
 
-@pytest.mark.alone
+@pytest.mark.calm
 class DescribeASecondRetrieval:
     TEXTS: Mapping[str, str] = {
         f"d{n}": f"Centrifugal pump number {n} feeds the cooling tower through valve {n}." for n in range(12)
@@ -366,7 +366,7 @@ class DescribeASecondRetrieval:
         assert found.chunks
 
 
-@pytest.mark.alone
+@pytest.mark.calm
 class DescribeTheInProcessMode:
     def it_names_what_fails_and_answers_all_the_same(self, corner, use_alone):
         corner.fill({"a": "Green tea."})
