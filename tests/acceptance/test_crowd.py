@@ -16,12 +16,14 @@ import pytest
 from pipeline.flows.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.gateway_client import VALID, ended, send
+from tests.support.patience import Ticks
 from tests.support.processes import free_port, process, wait_for_http
 from tests.support.raw_http import address, head
 
 STREAMS, POLLS, QUERIES = 450, 450, 100
 MOST_BYTES = 300_000_000
-PROMPT_S = 0.5  # of half of its answers; 0.03 where nobody takes the processor away: docs/signals.md
+PROMPT_S = 0.1  # of half of its answers
+ROBBED, LATE_S = 0.1, 0.5  # where the machine's host takes more than this share of it, half a second
 LOOKS = 20
 PATIENCE_S = 120.0
 
@@ -122,11 +124,13 @@ class DescribeAThousandClients:
             async with asyncio.timeout(PATIENCE_S):
                 while crowd.waiting < STREAMS + POLLS + QUERIES:
                     await asyncio.sleep(0.05)
+            before = Ticks.now()
             for _ in range(LOOKS):
                 began = time.monotonic()
                 assert (await other.get("/healthz")).status_code == 200
                 latencies.append(time.monotonic() - began)
                 await asyncio.sleep(0.1)
+            stolen = before.stolen_since()
             resident = resident_bytes((await other.get("/v1/metrics")).text)
             async with asyncio.timeout(PATIENCE_S):
                 while len(crowd.answers) < QUERIES and not any(task.done() and task.exception() for task in tasks):
@@ -137,4 +141,4 @@ class DescribeAThousandClients:
         assert (crowd.streams, crowd.polls, len(crowd.answers)) == (STREAMS, POLLS, QUERIES)
         assert set(crowd.answers) == {"succeeded"}
         assert resident < MOST_BYTES
-        assert sorted(latencies)[LOOKS // 2] < PROMPT_S, sorted(latencies)
+        assert sorted(latencies)[LOOKS // 2] < (LATE_S if stolen > ROBBED else PROMPT_S), (stolen, sorted(latencies))
