@@ -32,11 +32,11 @@ def marked(chunk: dict[str, Any]) -> list[str]:
 
 
 def eventually(found: Any, expected: Any) -> None:
-    """Workers keep a dictionary for some seconds."""
+    """Each worker keeps a dictionary for some seconds, so what one says the next may not say yet."""
     until = time.monotonic() + _LONGEST_S
-    while found() != expected and time.monotonic() < until:
+    while (last := found()) != expected and time.monotonic() < until:
         time.sleep(0.3)
-    assert found() == expected
+    assert last == expected
 
 
 @pytest.fixture

@@ -142,7 +142,7 @@ class DescribeFailuresThatPass:
             with pytest.raises(EmbedderUnavailable) as raised:
                 embedder.embed(["hello"], timeout_s=10.0)
             assert time.monotonic() - started < SPARE_S
-            assert raised.value.retry_after_s == pytest.approx(30, abs=2)
+            assert raised.value.retry_after_s == pytest.approx(30, abs=5)
 
     def it_gives_work_back_that_would_have_to_wait_for_minutes(self, server: OpenAIServer):
         server.always["embeddings"] = refused(503, retry_after="600")
@@ -154,7 +154,7 @@ class DescribeFailuresThatPass:
 
     def it_does_not_wait_for_the_other_batches_once_one_has_failed(self, server: OpenAIServer):
         server.next("embeddings", refused(401), hangs(), hangs())
-        with embedder_on(server, batch_texts=1, timeout_s=10.0) as embedder:
+        with embedder_on(server, batch_texts=1, timeout_s=5.0, retries=0) as embedder:
             started = time.monotonic()
             with pytest.raises(Misconfigured):
                 embedder.embed(["a", "b", "c"])
