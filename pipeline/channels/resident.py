@@ -79,8 +79,11 @@ class ResidentIndexes:
         tell: Callable[[Outcome], object] = lambda _: None,
         start: Callable[[Callable[[], None]], None] = in_a_thread,
         clock: Callable[[], float] = time.monotonic,
+        rests: float = 1.0,
     ) -> None:
+        """``rests``: how many times as long as usual it pauses after a copy was made."""
         self._mysql = mysql
+        self._rests = rests
         self._most_bytes = most_bytes
         self._tell = tell
         self._start = start
@@ -222,7 +225,7 @@ class ResidentIndexes:
         with self._lock:
             if outcome == "too_large" and key in self._asked:
                 self._asked[key].refused = True
-            self._rests_until = moment + max(least, _REST * cpu_s)
+            self._rests_until = moment + self._rests * max(least, _REST * cpu_s)
             self._is_making = False
 
 

@@ -102,13 +102,15 @@ class KeywordIndex:
         """All shown chunks of a namespace as they are at one moment, some at a time and in no order. A reader that stops
         before the end costs its connection, which would have to take in the rest."""
         values = {"tenant": self._tenant_id, "namespace": namespace}
+        is_read = False
         try:
             streamed = _ALL.execution_options(stream_results=True, yield_per=at_once)
             for lines in self._connection.execute(streamed, values).scalars().partitions():
                 yield list(map(_terms_row, lines))
-        except BaseException:
-            self._connection.invalidate()
-            raise
+            is_read = True
+        finally:
+            if not is_read:
+                self._connection.invalidate()
 
     def _read(self, statement: Any, values: dict[str, Any]) -> list[TermsRow]:
         return [_terms_row(line) for line in self._connection.execute(statement, values).scalars()]

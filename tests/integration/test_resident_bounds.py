@@ -35,14 +35,6 @@ def corner(use: Resources, tenant: TenantId, namespace: Namespace) -> Corner:
     return animals(use, tenant, namespace)
 
 
-@pytest.fixture(autouse=True)
-def _restless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Copies are made as soon as they are due."""
-    monkeypatch.setattr(resident, "_REST", 0.0)
-    monkeypatch.setattr(resident, "_REST_BY_THE_CLOCK", 0.0)
-    monkeypatch.setattr(resident, "_LEAST_REST_S", 0.0)
-
-
 def _delete(corner: Corner) -> None:
     assert delete_document(corner.tenant, corner.namespace, DocumentId("foxes"), corner.use)
 
@@ -69,9 +61,8 @@ class DescribeBounds:
             assert (each.method(), each.indexes.byte_count) == ("fulltext", 0)
         assert (off.outcomes, tiny.outcomes, narrow.outcomes) == ([], [], ["too_large"])
 
-    def it_rests_after_a_copy_was_made(self, corner, use, monkeypatch):
-        monkeypatch.setattr(resident, "_REST", 1e9)
-        process = Process(corner)
+    def it_rests_after_a_copy_was_made(self, corner):
+        process = Process(corner, rests=1e9)
         process.warm()
         corner.ingest(_upload("foxes", "Bears dance."))
         process.warm()
@@ -93,6 +84,7 @@ class DescribeBounds:
             most_bytes=2**20,
             tell=outcomes.append,
             start=lambda work: work(),
+            rests=0.0,
             clock=lambda: moment[0],
         )
         channel = KeywordChannel(corner.use.mysql, indexes)
@@ -103,7 +95,9 @@ class DescribeBounds:
 
     def it_lets_go_of_what_nobody_asks_for(self, corner, use):
         moment = [0.0]
-        indexes = ResidentIndexes(use.mysql, most_bytes=2**20, start=lambda work: work(), clock=lambda: moment[0])
+        indexes = ResidentIndexes(
+            use.mysql, most_bytes=2**20, start=lambda work: work(), rests=0.0, clock=lambda: moment[0]
+        )
         channel = KeywordChannel(use.mysql, indexes)
         for _ in range(resident._ASKED):
             channel.recall(query(corner, "foxes"))
@@ -138,7 +132,7 @@ class DescribeFailures:
             )
         )
         outcomes: list[str] = []
-        indexes = ResidentIndexes(gone, most_bytes=2**20, tell=outcomes.append, start=lambda work: work())
+        indexes = ResidentIndexes(gone, most_bytes=2**20, tell=outcomes.append, start=lambda work: work(), rests=0.0)
         channel = KeywordChannel(use.mysql, indexes)
         with capture_logs() as logs:
             for _ in range(resident._ASKED):
@@ -157,7 +151,7 @@ class DescribeFailures:
     def it_makes_copies_in_a_thread_of_its_own_over_a_worker_s_connections(self, corner, use):
         worker = Resources(use.settings, timeout_s=5.0, reading=True)
         done: list[str] = []
-        indexes = ResidentIndexes(worker.mysql, most_bytes=2**20, tell=done.append)
+        indexes = ResidentIndexes(worker.mysql, most_bytes=2**20, tell=done.append, rests=0.0)
         channel = KeywordChannel(worker.mysql, indexes)
         until = time.monotonic() + _PATIENCE_S
         found = channel.recall(query(corner, "foxes"))

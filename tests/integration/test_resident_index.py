@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 
-from pipeline.channels import resident
 from pipeline.channels.keyword import KeywordChannel
 from pipeline.channels.port import Recalled
 from pipeline.core.dictionary import Dictionary, Rule
@@ -51,14 +50,6 @@ def use(use_alone: Resources) -> Resources:
 @pytest.fixture
 def corner(use: Resources, tenant: TenantId, namespace: Namespace) -> Corner:
     return animals(use, tenant, namespace)
-
-
-@pytest.fixture(autouse=True)
-def _restless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Copies are made as soon as they are due."""
-    monkeypatch.setattr(resident, "_REST", 0.0)
-    monkeypatch.setattr(resident, "_REST_BY_THE_CLOCK", 0.0)
-    monkeypatch.setattr(resident, "_LEAST_REST_S", 0.0)
 
 
 @pytest.fixture

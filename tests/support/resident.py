@@ -34,10 +34,14 @@ def animals(use: Resources, tenant: TenantId, namespace: Namespace) -> Corner:
 class Process:
     """A process that answers from memory whenever it may, and makes copies at once where others do it aside."""
 
-    def __init__(self, corner: Corner, *, most_bytes: int = 2**20) -> None:
+    def __init__(self, corner: Corner, *, most_bytes: int = 2**20, rests: float = 0.0) -> None:
         self.corner, self.outcomes = corner, list[str]()
         self.indexes = ResidentIndexes(
-            corner.use.mysql, most_bytes=most_bytes, tell=self.outcomes.append, start=lambda work: work()
+            corner.use.mysql,
+            most_bytes=most_bytes,
+            tell=self.outcomes.append,
+            start=lambda work: work(),
+            rests=rests,
         )
         self.channel = KeywordChannel(corner.use.mysql, self.indexes)
 
