@@ -6,31 +6,19 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
-from chordwise.cli import app, run
+from chordwise.cli import run
 from chordwise.commands.completion import Shell
+from tests.support.cli_uses import commands
 from tests.support.project import ROOT
 
 PROMISED = {"ingest", "import-examples", "query", "jobs", "verify", "eval", "doctor", "completion"}
 
 
-def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every command that does something, with the words that lead to it."""
-    below = getattr(command, "commands", None)
-    if below is None:
-        yield path, command
-        return
-    for name, each in below.items():
-        yield from leaves(each, (*path, name))
-
-
-COMMANDS = dict(leaves(typer.main.get_command(app)))
+COMMANDS = commands()
 
 
 @pytest.fixture(autouse=True)
