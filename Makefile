@@ -5,11 +5,12 @@ RUN := .venv/bin/python
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test up down check bench chaos lock
+.PHONY: help demo test thorough up down check bench chaos lock
 
 help:
 	@echo "make demo    install what is missing, start real servers, ingest, query, end everything"
 	@echo "make test    the whole test suite on real servers; ARGS='-k name' is handed to pytest"
+	@echo "make thorough the same, and what repeats promises at greater length"
 	@echo "make up      start the local stack and leave it running; prints where it is"
 	@echo "make down    end it"
 	@echo "make check   format, lint, types, import contracts, unit tests; no servers"
@@ -22,8 +23,12 @@ demo:
 
 test:
 	@CHORDWISE_FETCH_ALLOW_NETWORKS=127.0.0.0/8 CHORDWISE_API_ALLOW_NETWORKS=127.0.0.0/8 \
+		CHORDWISE_INGEST_LEASE_S=15 CHORDWISE_PARSER_TIMEOUT_S=5 \
 		CHORDWISE_RECALL_EXPERIMENT_ENABLED=true CHORDWISE_RECALL_EXPERIMENT_PLATFORM=internal \
 		$(LOCAL) with test --fresh --dev -- $(RUN) -m tests $(ARGS)
+
+thorough:
+	@$(MAKE) test ARGS="--thorough $(ARGS)"
 
 up:
 	@$(LOCAL) up

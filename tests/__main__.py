@@ -6,53 +6,87 @@ promises last. A defect fails twice.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import certifi
 
-# Tests wait for processes, deadlines and servers more than they compute. A file stays with one process, because what is
-# set up for it (databases, gateways) costs more than most tests.
-_SIDE_BY_SIDE = ("--dist", "loadfile", "--no-loadscope-reorder")
-_TOGETHER = ("-n", "4", *_SIDE_BY_SIDE, "-m", "not alone and not calm")
-_CALM = ("-n", "2", *_SIDE_BY_SIDE, "-m", "calm")
-_ALONE = ("-m", "alone")
-_HALVES = (("tests/unit",), ("tests", "--ignore=tests/unit"))  # of what there is to compile
-_AGAIN = ("--last-failed", "--last-failed-no-failures", "none")
-_PASSED, _FAILED = 0, 1  # other statuses say that tests were not run as they should
+from tests.lanes import ALONE_FOLDERS, CALM_FOLDERS, files, marked, shared_out
+
+_PASSED, _FAILED, _NONE = 0, 1, 5  # pytest's; others say that tests were not run as they should
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some files of the suite: how many processes share them, and which of their tests are meant."""
+
+    name: str
+    files: list[Path]
+    processes: int
+    expression: str
 
 
 def main(arguments: Sequence[str]) -> int:
     """0 if everything passed."""
     with TemporaryDirectory(prefix="chordwise-tests-") as folder:
         os.environ["SSL_CERT_FILE"] = str(_one_authority(Path(folder)))
-        return _run(arguments)
+        thorough = "--thorough" in arguments
+        if others := [each for each in arguments if each != "--thorough"]:
+            return _pytest(*others)
+        return _suite(Path(folder), also_thorough=thorough)
 
 
-def _run(arguments: Sequence[str]) -> int:
-    if arguments:
-        return _pytest(*arguments)
-    _compile()
-    statuses = {_pytest(*run) for run in (_TOGETHER, _CALM, _ALONE)}
-    if statuses - {_PASSED, _FAILED}:
-        return max(statuses)
-    return _pytest(*_AGAIN) if _FAILED in statuses else _PASSED
+def _suite(folder: Path, *, also_thorough: bool) -> int:
+    which = "" if also_thorough else " and not thorough"
+    # Tests wait for processes, deadlines and servers more than they compute.
+    parts = (
+        Part("together", files(), 4, f"not alone and not calm{which}"),
+        Part("calm", marked("calm", CALM_FOLDERS), 3, f"calm{which}"),
+        Part("alone", marked("alone", ALONE_FOLDERS), 1, f"alone{which}"),
+    )
+    statuses = {status for part in parts for status in _side_by_side(part, folder)}
+    if statuses - {_PASSED, _FAILED, _NONE}:
+        return max(statuses, key=abs)
+    failed = sorted({name for kept in folder.glob("*/v/cache/lastfailed") for name in json.loads(kept.read_bytes())})
+    if failed:
+        _say("\n  ".join([f"{len(failed)} failed; each once more:", *failed]))
+        return _pytest(*failed)
+    return _FAILED if _FAILED in statuses else _PASSED
 
 
-def _compile() -> None:
-    """Have each file of tests compiled by one process, where none has been: every process side by side would do them all."""
-    if any(Path(__file__).parent.glob("unit/__pycache__/*-pytest-*.pyc")):
-        return
-    halves = [
-        subprocess.Popen([sys.executable, "-m", "pytest", "--collect-only", *half], stdout=subprocess.DEVNULL)
-        for half in _HALVES
-    ]
-    for half in halves:
-        half.wait()
+def _side_by_side(part: Part, folder: Path) -> Iterator[int]:
+    """Run each lane in a process of its own and say what it said when it ends; their statuses."""
+
+    def run(number: int, lane: Sequence[Path]) -> int:
+        begun = time.monotonic()
+        cache = f"cache_dir={folder / f'{part.name}-{number}'}"
+        ended = subprocess.run(
+            [sys.executable, "-m", "pytest", "-o", cache, "-m", part.expression, *map(str, lane)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+        took = time.monotonic() - begun
+        said = ended.stdout.decode(errors="replace")
+        _say(f"{said}{part.name} {number} of {part.processes}: status {ended.returncode} after {took:.0f} s")
+        return ended.returncode
+
+    lanes = shared_out(part.files, part.processes)
+    with ThreadPoolExecutor(len(lanes)) as threads:
+        yield from threads.map(run, range(1, len(lanes) + 1), lanes)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 def _one_authority(folder: Path) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,6 +22,7 @@ from pipeline.settings import Settings, load
 from pipeline.stores.migrate import upgrade
 from pipeline.stores.tenants import Tenants
 from pipeline.stores.work import unit_of_work
+from tests.lanes import ALONE_FOLDERS, CALM_FOLDERS
 
 # A busy machine is no defect: what a property takes is not what it promises.
 hypothesis.settings.register_profile("chordwise", deadline=None)
@@ -35,15 +36,12 @@ structlog.configure(
     ]
 )
 
-ALONE_FOLDERS = ("faults",)  # they kill what others use, or promise a quarter of a second
-CALM_FOLDERS = ("quality", "browser")  # what many others do would make them late
 STACK_FOLDERS = ("integration", "acceptance", "faults", "quality", "browser")
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
-    """Mark by the folder it is in what needs the servers, and what little or nothing may run beside. What needs the servers
-    begins, so that the processes which share the tests end together, with short ones."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark by the folder it is in what needs the servers, and what little or nothing may run beside."""
     for item in items:
         folders = item.path.parts
         if any(folder in folders for folder in STACK_FOLDERS):
@@ -52,8 +50,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
             item.add_marker(pytest.mark.alone)
         if any(folder in folders for folder in CALM_FOLDERS):
             item.add_marker(pytest.mark.calm)
-    yield
-    items.sort(key=lambda item: item.get_closest_marker("stack") is None)
 
 
 @pytest.fixture(autouse=True)

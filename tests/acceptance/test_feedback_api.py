@@ -206,6 +206,7 @@ class DescribeAnExperiment:
         assert client.get("/v1/experiments/length/results").status_code == 200
 
 
+@pytest.mark.thorough
 class DescribeTheWholeCircle:
     def it_measures_and_tunes_by_what_people_said(self, client, corpus, tmp_path, ran):
         with Chordwise(os.environ["CHORDWISE_URL"], key_of(client)) as python:

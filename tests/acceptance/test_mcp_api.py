@@ -181,13 +181,14 @@ PROMISES = [
 ]
 
 
-@pytest.mark.parametrize("era", ERAS)
 class DescribeEveryWay:
+    @pytest.mark.parametrize("era", ERAS)
     @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.__name__)
     async def it_keeps_every_promise_over_http(self, use, key, reader, era, promise):
         await promise(Door(era, key, reader, make_tenant(use)[1], lambda of: agent(of, "http", era)))
 
     @pytest.mark.timeout(240)
+    @pytest.mark.parametrize("era", ["auto", pytest.param("legacy", marks=pytest.mark.thorough)])
     async def it_keeps_them_all_over_standard_input_and_output(self, use, key, reader, era):
         """One process for each key, as an agent has it: starting one takes longer than everything it is asked."""
         async with AsyncExitStack() as running:

@@ -69,6 +69,7 @@ def served(fresh: Settings, tmp_path: Path) -> Iterator[Served]:
             yield Served(client, service)
 
 
+@pytest.mark.thorough
 class DescribeAModelService:
     def it_embeds_and_reranks_and_names_what_fails(self, served):
         client, service = served

@@ -172,6 +172,7 @@ def is_for_operators_and_says_what_is_wrong(moving: Moving, call: Callable[..., 
     assert wait_for(operator, 2, "aborted")["ended_at"]
 
 
+@pytest.mark.thorough
 class DescribeAMoveUnderLoad:
     @pytest.mark.timeout(240)
     def it_is_the_operators_and_fails_no_query_from_beginning_to_end(self, moving, call, tmp_path):

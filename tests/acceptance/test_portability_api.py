@@ -98,7 +98,7 @@ def compare(one: httpx.Client, other: httpx.Client, first: str, second: str) -> 
 
 
 class DescribeTheCommandLine:
-    @pytest.mark.parametrize("name", ["archive", "archive.chordwise"])
+    @pytest.mark.parametrize("name", [pytest.param("archive", marks=pytest.mark.thorough), "archive.chordwise"])
     def it_moves_a_namespace_to_another_tenant_with_identical_answers(self, name, key, other_key, tmp_path):
         path = str(tmp_path / name)
         with gateway(key) as one, gateway(other_key) as other:

@@ -17,14 +17,15 @@ from tests.support.fault_lab import CHANNELS, NAMESPACES, in_two_tries
 from tests.support.fault_stack import DEADLINE_S, RECALL, REST, FaultStack, fault_stack
 
 ONE, THREE = NAMESPACES[:1], NAMESPACES
-CELLS: list[tuple[str, Fault, tuple[str, ...]]] = [
+CELLS = [
     ("api", "hang", THREE),
-    ("api", "exception", ONE),
     ("expand", "hang", ONE),
-    ("expand", "empty", THREE),
     ("rerank", "hang", THREE),
     ("rerank", "bug", ONE),
-    ("rerank", "slow", THREE),
+    *(
+        pytest.param(*cell, marks=pytest.mark.thorough)
+        for cell in (("api", "exception", ONE), ("expand", "empty", THREE), ("rerank", "slow", THREE))
+    ),
 ]
 
 
@@ -97,8 +98,10 @@ class DescribeServices:
 class DescribeKilledWorkers:
     @pytest.mark.parametrize(
         ("part", "queues", "namespaces", "code"),
-        [("api", RECALL, ONE, "no_answer"), ("rerank", REST, THREE, "timeout")],
-        ids=["api", "rerank"],
+        [
+            pytest.param("api", RECALL, ONE, "no_answer", id="api"),
+            pytest.param("rerank", REST, THREE, "timeout", id="rerank", marks=pytest.mark.thorough),
+        ],
     )
     def it_answers_at_the_deadline_without_what_was_under_way(self, stack, part, queues, namespaces, code):
         """The worker of the part is killed while the service keeps it waiting; the gateway answers from the rest."""

@@ -61,7 +61,9 @@ def attempts(served: Served) -> set[int]:
 class DescribeALimitedService:
     """A minute of the service is a window of two or three seconds, so that the test sees several."""
 
-    @pytest.mark.parametrize("told", [False, True], ids=["by the settings", "by the answers"])
+    @pytest.mark.parametrize(
+        "told", [pytest.param(False, marks=pytest.mark.thorough), True], ids=["by the settings", "by the answers"]
+    )
     def it_is_used_to_the_limit_and_nothing_fails(self, served, told):
         served.service.limiter = limits = FixedWindows(requests=45, seconds=3.0, headers=told)
         ticket = served.submit(texts(450))
@@ -84,6 +86,7 @@ class DescribeALimitedService:
         assert sum(limits.refused.values()) < sum(limits.taken.values())
         assert_counts_agree(served)
 
+    @pytest.mark.thorough
     def it_keeps_to_tokens_as_well(self, served):
         served.service.limiter = limits = FixedWindows(requests=1000, tokens=2000, seconds=2.0)
         ticket = served.submit(texts(120, words=97))  # of 100 tokens each

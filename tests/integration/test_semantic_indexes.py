@@ -78,7 +78,7 @@ class Library:
         return sum(shares) / len(shares)
 
 
-@pytest.fixture(scope="module", params=["cosine", "euclidean"])
+@pytest.fixture(scope="module", params=["cosine", pytest.param("euclidean", marks=pytest.mark.thorough)])
 def library(request, settings) -> Iterator[Library]:
     with scratch_databases(settings) as moved:
         changed = {"semantic_exact_chunks": THRESHOLD, "pgvector_distance": request.param}

@@ -68,6 +68,7 @@ def collector() -> Iterator[tuple[Collector, str]]:
         yield collected, url
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 def it_is_one_trace_from_the_caller_to_the_stores(use: Resources, tmp_path, collector):
     collected, url = collector

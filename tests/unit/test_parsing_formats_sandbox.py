@@ -16,6 +16,7 @@ from pipeline.records import Section
 from pipeline.sandbox.parser import Parser
 from tests.support.hostile import HOSTILE, Hostile
 
+LARGE = ("200-mb-of-text.docx",)  # refused as the smaller zip-bomb.docx is, and takes seconds to make
 _GOOD = b"name,note\nbolt,long\n"
 _GOOD_TEXT = "name: bolt\nnote: long"
 
@@ -41,7 +42,13 @@ def _pid(parser: Parser) -> int:
 
 
 class DescribeHostileDocuments:
-    @pytest.mark.parametrize("hostile", HOSTILE, ids=lambda each: each.name)
+    @pytest.mark.parametrize(
+        "hostile",
+        [
+            pytest.param(each, id=each.name, marks=[pytest.mark.thorough] if each.name in LARGE else [])
+            for each in HOSTILE
+        ],
+    )
     def it_parks_each_with_its_code_and_parses_the_next(self, hostile: Hostile, parser: Parser, hurried: Parser):
         parser = hurried if hostile.code == "parser_timeout" else parser
         try:

@@ -1,0 +1,109 @@
+"""Which files of tests run beside which: each process of pytest reads files of its own, so no file is read twice.
+
+A file stays with one process anyway, because what is set up for it (databases, gateways) costs more than most tests; and
+reading every file in every process took longer than a third of the tests in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+ALONE_FOLDERS = ("faults",)  # they kill what others use, or promise a quarter of a second
+CALM_FOLDERS = ("quality", "browser")  # what many others do would make them late
+
+# About how many seconds a file takes. A wrong figure only lets one process end before the others.
+_USUAL = {"acceptance": 5.0, "contract": 4.0, "integration": 4.0, "unit": 1.4}
+_LONG = {
+    "acceptance/test_agent_guides.py": 11,
+    "acceptance/test_attacks.py": 17,
+    "acceptance/test_audit_api.py": 25,
+    "acceptance/test_bad_input.py": 11,
+    "acceptance/test_channels_api.py": 18,
+    "acceptance/test_control_api.py": 20,
+    "acceptance/test_crowd.py": 19,
+    "acceptance/test_design_s0.py": 13,
+    "acceptance/test_design_s1.py": 28,
+    "acceptance/test_design_s3.py": 11,
+    "acceptance/test_dify_api.py": 9,
+    "acceptance/test_documents_api.py": 10,
+    "acceptance/test_examples.py": 12,
+    "acceptance/test_generations_api.py": 12,
+    "acceptance/test_guides.py": 43,
+    "acceptance/test_job_events.py": 14,
+    "acceptance/test_mcp_api.py": 40,
+    "acceptance/test_portability_api.py": 14,
+    "acceptance/test_profiles_api.py": 10,
+    "acceptance/test_python_guides.py": 14,
+    "acceptance/test_query_understanding.py": 13,
+    "acceptance/test_runbooks.py": 22,
+    "acceptance/test_schema_properties.py": 27,
+    "acceptance/test_sources_api.py": 24,
+    "acceptance/test_tenancy_api.py": 26,
+    "acceptance/test_webhooks_api.py": 22,
+    "browser/test_console_looks.py": 50,
+    "browser/test_console_states.py": 25,
+    "browser/test_console_work.py": 47,
+    "contract/test_embedder_failures.py": 11,
+    "contract/test_http_rerankers.py": 13,
+    "faults/test_fault_matrix.py": 33,
+    "faults/test_fault_matrix_served.py": 15,
+    "faults/test_killed_worker.py": 32,
+    "faults/test_lost_channels.py": 13,
+    "faults/test_lost_understanding.py": 18,
+    "integration/test_alignment.py": 24,
+    "integration/test_chunk_edit.py": 11,
+    "integration/test_chunk_structure.py": 12,
+    "integration/test_doctor.py": 21,
+    "integration/test_every_moment.py": 38,
+    "integration/test_fetching.py": 14,
+    "integration/test_generations.py": 15,
+    "integration/test_kept_answers.py": 17,
+    "integration/test_migrations.py": 11,
+    "integration/test_model_migration.py": 24,
+    "integration/test_model_migration_faults.py": 41,
+    "integration/test_portability.py": 10,
+    "integration/test_portability_imports.py": 16,
+    "integration/test_rate_limits.py": 34,
+    "integration/test_resident_bounds.py": 9,
+    "integration/test_reuploads.py": 20,
+    "integration/test_selection.py": 10,
+    "integration/test_semantic_indexes.py": 33,
+    "integration/test_understanding_flow.py": 12,
+    "integration/test_webhooks.py": 16,
+    "quality/test_floors.py": 68,
+    "unit/test_cli_every_command.py": 18,
+    "unit/test_cli_tune.py": 25,
+    "unit/test_parser_plugins.py": 10,
+    "unit/test_parsing_formats_sandbox.py": 20,
+    "unit/test_traceparent.py": 13,
+}
+
+
+def files() -> list[Path]:
+    """Every file of tests."""
+    return sorted(TESTS.rglob("test_*.py"))
+
+
+def marked(mark: str, folders: Sequence[str]) -> list[Path]:
+    """The files in which tests with this mark may be: all of these folders, and those that name it."""
+    return [
+        file for file in files() if file.parent.name in folders or f"mark.{mark}" in file.read_text(encoding="utf-8")
+    ]
+
+
+def shared_out(found: Iterable[Path], many: int) -> list[list[Path]]:
+    """The files in as many lists, which take about as long as each other: the longest first, each to the list that is
+    shortest so far (Graham, "Bounds on multiprocessing timing anomalies", 1969)."""
+    lanes: list[list[Path]] = [[] for _ in range(many)]
+    taken = [0.0] * many
+    for file in sorted(found, key=_seconds, reverse=True):
+        shortest = taken.index(min(taken))
+        lanes[shortest].append(file)
+        taken[shortest] += _seconds(file)
+    return [lane for lane in lanes if lane]
+
+
+def _seconds(file: Path) -> float:
+    return _LONG.get(file.relative_to(TESTS).as_posix(), _USUAL.get(file.parent.name, 1.0))
