@@ -34,6 +34,15 @@ class Worded(Protocol):
         ...
 
 
+@runtime_checkable
+class Covering(Protocol):
+    """A channel that knows how much of a query's words a chunk holds."""
+
+    def coverage(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
+        """In [0, 1] for each of these chunks that it can tell it of. Raises Unavailable."""
+        ...
+
+
 class Channel(Protocol):
     """One way of recalling chunks."""
 

@@ -23,7 +23,8 @@ class Contribution:
 
     ``rank``: its place in the channel's ranking, from 1; None if the channel did not recall it but scored it
     afterwards. ``score``: the channel's own. ``normalized``: in [0, 1]; None where ranks alone count.
-    ``contribution``: the part of the fused score that is this channel's.
+    ``contribution``: the part of the fused score that is this channel's; the keyword channel's holds what
+    `core.coverage` gives for the query's words.
     """
 
     channel: ChannelName

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,9 @@ from pipeline.core.matching import FieldWeights, Occurrences, Places, damping
 # Letters and digits in one term: who types a code wants what has it rather than what has the words around it.
 _CODE = re.compile(r"(?=.*[a-z])(?=.*\d).{4,}", re.ASCII)
 _CODE_WORTH = 1.5
+# k1 for a score that asks only whether a term occurs: so little that once counts all but as much as often. With it a score
+# over its bound is the binary independence model's (Robertson and Spärck Jones, 1976), as a share of the best possible.
+PRESENCE: Final = 1e-9
 _PHRASE = 0.5  # of a phrase's rarest term: what having it in one piece is worth beside its terms
 
 
@@ -64,7 +68,8 @@ def score(
     The sum over units of the best of their ways, each the sum over its terms of worth times
     ``tf / (tf + k1 * (1 - b + b * length / average))``, where ``tf`` adds up the weights of the fields that the term
     occurs in; and over phrases the same with the number of times that they stand in one piece. Length is the number of
-    terms, whatever the fields weigh. With all weights 1 and no dictionary this is `core.bm25.bm25`.
+    terms, whatever the fields weigh. ``k1`` may be another than that of `weigh`; with the same, all weights 1 and no
+    dictionary this is `core.bm25.bm25`.
     """
     shares: dict[str, NDArray[np.float64]] = {}
     damped = damping(rows.lengths, average=weighed.average_length, k1=k1, b=b)

@@ -60,7 +60,8 @@ class FusionPlan:
     """How the channels' rankings become one. ``k`` belongs to rrf, ``normalisation`` to weighted, ``plugin`` names the
     entry point of custom. ``gate``: a channel whose best hit reaches less than this share of what it could, or that
     scores all its hits alike, has no say.
-    ``feedback``: whether the best hits are asked once more what the query may have meant."""
+    ``feedback``: whether the best hits are asked once more what the query may have meant, and, where a channel could not
+    read it, how much of it they hold."""
 
     __pydantic_config__ = _STRICT
 

@@ -18,6 +18,7 @@ from pipeline.core.query import Answer, AnswerChunk, AnswerContext, Envelope, Qu
 from pipeline.core.reranking import rerank_lift
 from pipeline.flows.arrived import Arrived
 from pipeline.flows.context import context_of
+from pipeline.flows.covering import with_coverage
 from pipeline.flows.falling_back import fallen_back
 from pipeline.flows.feedback import with_feedback
 from pipeline.flows.fusing import fuse
@@ -102,7 +103,8 @@ def _candidates(
     arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal
 ) -> list[Hit]:
     """The fused hits that can be shown, with their text, as far down as the answer may need them."""
-    fused = with_feedback(arrived, fuse(arrived, channels, journal), use, journal)
+    fused = with_coverage(arrived, fuse(arrived, channels, journal), channels, journal)
+    fused = with_feedback(arrived, fused, use, journal)
     hydrated = hydrate(arrived, fused, use, journal)
     hits = [
         Hit(fused=each, passage=hydrated[each.chunk_id], score=each.score)

@@ -1,0 +1,42 @@
+"""What a channel that could not read the query leaves to its words: how much of it each of the best candidates holds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from pipeline.channels.port import Channel, Covering
+from pipeline.core.coverage import CONSIDERED, coverage_share, covered
+from pipeline.core.fusion import Fused
+from pipeline.errors import PipelineError
+from pipeline.flows.arrived import Arrived
+from pipeline.flows.channels import aside
+from pipeline.flows.fusing import heard
+from pipeline.flows.journal import Journal
+from pipeline.records import ChannelName
+
+
+def with_coverage(
+    arrived: Arrived, fused: Sequence[Fused], channels: Mapping[ChannelName, Channel], journal: Journal
+) -> list[Fused]:
+    """The fused order after `core.coverage`; as it was where every channel understood the query, where it was not merged
+    by weights, and where the keyword channel cannot tell in time. One statement, by key."""
+    query, how = arrived.query, arrived.query.plan.retrieve.fusion
+    names = {ranking.channel for ranking in heard(arrived)[0]}
+    planned = {name: channel.weight for name, channel in query.plan.channels.items() if name in names}
+    share = coverage_share(planned, {name: arrived.weights[name] for name in planned})
+    keyword = channels.get(ChannelName.KEYWORD)
+    if not how.feedback or how.strategy != "weighted" or not share or not isinstance(keyword, Covering):
+        return list(fused)
+    started = time.perf_counter()
+    first = [hit.chunk_id for hit in fused[:CONSIDERED]]
+    limit_s = max(0.0, min(arrived.left_s, query.timeout_ms_of(ChannelName.KEYWORD) / 1000))
+    try:
+        coverage = aside(keyword.coverage, query, first).result(timeout=limit_s)
+    except (PipelineError, TimeoutError) as error:
+        code = error.code if isinstance(error, PipelineError) else "timeout"
+        journal.lost("fuse", code, "how much of the query the candidates hold could not be told")
+        return list(fused)
+    moved = covered(fused, coverage, share=share)
+    journal.took("coverage", started)
+    return moved

@@ -1,0 +1,126 @@
+"""When coverage applies, whom it asks, and what happens when the answer does not come."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from pipeline.channels.port import Recalled
+from pipeline.core.fusion import Contribution, Fused
+from pipeline.core.plan import ChannelPlan, FusionPlan, Plan, RetrievePlan
+from pipeline.core.query import Envelope, Query
+from pipeline.errors import StoreUnavailable
+from pipeline.flows.arrived import Arrived
+from pipeline.flows.covering import with_coverage
+from pipeline.flows.journal import Journal
+from pipeline.records import ChannelName, ChunkId, Namespace, QueryId, TenantId
+
+KEYWORD, SEMANTIC = ChannelName.KEYWORD, ChannelName.SEMANTIC
+
+
+def arrived(trust: float = 0.5, *, semantic: float | None = 0.3, **fusion: object) -> Arrived:
+    weights = {KEYWORD: 0.7} | ({} if semantic is None else {SEMANTIC: semantic})
+    channels = {name.value: ChannelPlan(weight=weight) for name, weight in weights.items()}
+    query = Query(
+        query_id=QueryId("q"),
+        tenant_id=TenantId("t"),
+        request_id="r",
+        query_text="机翼 气流",
+        namespaces=(Namespace("n"),),
+        plan=Plan(retrieve=RetrievePlan(channels=channels, fusion=FusionPlan(**fusion))),
+        created_at=time.time(),
+        deadline_at=time.time() + 3,
+    )
+    envelopes = {
+        name: Envelope(channel=name, status="ok", trust=trust if name == SEMANTIC else 1.0) for name in weights
+    }
+    return Arrived(query=query, envelopes=envelopes, elapsed_ms={})
+
+
+def without_semantic() -> Arrived:
+    """The semantic channel was asked and failed."""
+    said = arrived()
+    failed = replace(said.envelopes[SEMANTIC], status="failed")
+    return replace(said, envelopes={**said.envelopes, SEMANTIC: failed})
+
+
+FUSED = [
+    Fused(
+        chunk_id=ChunkId(name),
+        score=score,
+        contributions=(Contribution(channel=KEYWORD, rank=1, score=1.0, normalized=1.0, contribution=score),),
+    )
+    for name, score in (("a", 0.60), ("b", 0.55), ("c", 0.1))
+]
+
+
+@dataclass
+class Words:
+    """A keyword channel that knows how much of the query each chunk holds, or fails."""
+
+    told: dict[ChunkId, float] = field(default_factory=dict)
+    error: Exception | None = None
+    name: ChannelName = KEYWORD
+    asked: int = 0
+
+    def recall(self, query: Query) -> Recalled:
+        return Recalled()
+
+    def score(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
+        return {}
+
+    def coverage(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
+        self.asked += 1
+        if self.error is not None:
+            raise self.error
+        return {chunk_id: self.told[chunk_id] for chunk_id in chunk_ids}
+
+
+class DescribeWithCoverage:
+    def it_gives_words_what_the_semantic_channel_could_not_read(self):
+        words, journal = Words({ChunkId("a"): 0.2, ChunkId("b"): 1.0, ChunkId("c"): 0.1}), Journal()
+        moved = with_coverage(arrived(), FUSED, {KEYWORD: words}, journal)
+        assert [(hit.chunk_id, pytest.approx(hit.score)) for hit in moved] == [
+            ("b", 0.85 * 0.55 + 0.15),
+            ("a", 0.85 * 0.60 + 0.03),
+            ("c", 0.85 * 0.1 + 0.015),
+        ]
+        assert journal.degradations == []
+
+    @pytest.mark.parametrize(
+        "said",
+        [
+            arrived(trust=1.0),
+            arrived(feedback=False),
+            arrived(strategy="rrf"),
+            arrived(strategy="custom", plugin="own"),
+            arrived(semantic=None),
+            arrived(semantic=0.0),
+            without_semantic(),
+        ],
+        ids=[
+            "understood",
+            "switched off",
+            "rrf",
+            "own fusion",
+            "one channel",
+            "one channel with a say",
+            "one that worked",
+        ],
+    )
+    def it_asks_nobody_where_it_has_no_say(self, said):
+        words = Words()
+        assert with_coverage(said, FUSED, {KEYWORD: words}, Journal()) == FUSED
+        assert words.asked == 0
+
+    def it_keeps_the_order_without_a_channel_that_can_tell(self):
+        assert with_coverage(arrived(), FUSED, {}, Journal()) == FUSED
+
+    def it_says_when_the_words_cannot_be_read(self):
+        journal = Journal()
+        words = Words(error=StoreUnavailable("gone"))
+        assert with_coverage(arrived(), FUSED, {KEYWORD: words}, journal) == FUSED
+        assert [(lost.part, lost.code) for lost in journal.degradations] == [("fuse", "store_unavailable")]
