@@ -12,10 +12,10 @@ from pipeline.channels.lexicons import Lexicons
 from pipeline.channels.port import Recalled
 from pipeline.channels.recent import Recent
 from pipeline.channels.resident import ResidentIndexes
-from pipeline.core.bm25 import K1, Collection
+from pipeline.core.bm25 import Collection
 from pipeline.core.channel_options import keyword_options
 from pipeline.core.dictionary import Asked, Lexicon, Rule, read
-from pipeline.core.keyword_scoring import PRESENCE, Weighed, score, weigh
+from pipeline.core.keyword_scoring import Weighed, coverage, score, weigh
 from pipeline.core.matching import FieldWeights, IndexRows
 from pipeline.core.postings import Postings
 from pipeline.core.query import Query
@@ -80,18 +80,30 @@ class _Words:
             complete=len(chosen) == len(known) and not every,
         )
 
-    def score(self, rows: Sequence[TermsRow], fields: FieldWeights, *, k1: float = K1) -> dict[ChunkId, float]:
+    def score(self, rows: Sequence[TermsRow], fields: FieldWeights) -> dict[ChunkId, float]:
         """BM25 of index rows, by chunk."""
         scores: dict[ChunkId, float] = {}
+        for mine, block, tokens in self._blocks(rows):
+            scores.update(zip(mine, score(self.weighed, block, tokens, fields).tolist(), strict=True))
+        return scores
+
+    def coverage(self, rows: Sequence[TermsRow], fields: FieldWeights) -> dict[ChunkId, float]:
+        """How much of the query index rows hold, by chunk."""
+        blocks = self._blocks(rows)
+        held = coverage(self.asked, [(block, tokens) for _, block, tokens in blocks], fields)
+        return dict(zip((chunk_id for mine, *_ in blocks for chunk_id in mine), held, strict=True))
+
+    def _blocks(self, rows: Sequence[TermsRow]) -> list[tuple[list[ChunkId], IndexRows, Mapping[str, str]]]:
+        """Rows by namespace, each with how it writes the query's terms."""
         by_namespace: defaultdict[Namespace, list[TermsRow]] = defaultdict(list)
         for row in rows:
             by_namespace[row.namespace].append(row)
+        blocks = []
         for namespace, mine in by_namespace.items():
             if (tokens := self.tokens.get(namespace)) is not None:
                 block = IndexRows([row.terms for row in mine], [row.fields for row in mine])
-                found = score(self.weighed, block, tokens, fields, k1=k1).tolist()
-                scores.update((row.chunk_id, scored) for row, scored in zip(mine, found, strict=True))
-        return scores
+                blocks.append(([row.chunk_id for row in mine], block, tokens))
+        return blocks
 
     def best(self, copies: Mapping[Namespace, Postings], fields: FieldWeights, count: int) -> dict[ChunkId, float]:
         """BM25 of the ``count`` best chunks of each namespace, among all that hold any of the terms."""
@@ -174,19 +186,13 @@ class KeywordChannel:
         return scores | words.score(rows, fields)
 
     def coverage(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
-        """How much of the query these chunks hold, each word by its rarity and by whether it occurs at all: neither how
-        often nor in how long a text. Words that a dictionary has for one another count as one; where a rule of it has a
-        document stand higher than its words would, nothing is told. See `core.coverage`."""
-        if not chunk_ids:
-            return {}
+        """How much of the query these chunks hold; see `keyword_scoring.coverage` and `core.coverage`. Nothing is told
+        where a rule of the dictionary has a document stand higher than its words would."""
         with reading(self.mysql) as connection:
             words = self._words(connection, query)
-            bound = words.weighed.bound
-            if not bound or any(rule.namespace in query.namespaces for rule in words.asked.rules):
-                return {}
-            rows = KeywordIndex(connection, query.tenant_id).rows(chunk_ids)
-        scores = words.score(rows, self._fields(query), k1=PRESENCE)
-        return {chunk_id: min(1.0, scored / bound) for chunk_id, scored in scores.items()}
+            ruled = any(rule.namespace in query.namespaces for rule in words.asked.rules)
+            rows = [] if ruled else KeywordIndex(connection, query.tenant_id).rows(chunk_ids)
+        return words.coverage(rows, self._fields(query))
 
     def terms(self, query: Query) -> tuple[str, ...]:
         """The query's words and their synonyms, stop words left out."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +16,7 @@ from pipeline.core.matching import FieldWeights, Occurrences, Places, damping
 # Letters and digits in one term: who types a code wants what has it rather than what has the words around it.
 _CODE = re.compile(r"(?=.*[a-z])(?=.*\d).{4,}", re.ASCII)
 _CODE_WORTH = 1.5
-# k1 for a score that asks only whether a term occurs: so little that once counts all but as much as often. With it a score
-# over its bound is the binary independence model's (Robertson and Spärck Jones, 1976), as a share of the best possible.
-PRESENCE: Final = 1e-9
+_PRESENCE = 1e-9  # a k1 with which a term that occurs once counts all but as much as one that occurs often
 _PHRASE = 0.5  # of a phrase's rarest term: what having it in one piece is worth beside its terms
 
 
@@ -91,6 +88,33 @@ def score(
     for run, worth in weighed.phrases:
         total += worth * _share(rows.runs([tokens[term] for term in run]))
     return total
+
+
+def coverage(
+    asked: Asked, blocks: Sequence[tuple[Occurrences, Mapping[str, str]]], fields: FieldWeights
+) -> list[float]:
+    """How much of a query each row holds, in order, in [0, 1]: what its terms are worth that occur there at all,
+    neither how often nor in how long a text, over what all are worth.
+
+    ``blocks``: rows, and how their namespace writes each term. That is `score` with a ``k1`` of next to nothing over its
+    bound: the binary independence model (Robertson and Spärck Jones, 1976). A term's worth is taken among these rows,
+    the best candidates: what they all hold tells none apart.
+    """
+    frequency = {
+        term: sum(
+            int(np.count_nonzero(rows.frequency(rows.occurrences(tokens[term]), FieldWeights())))
+            for rows, tokens in blocks
+        )
+        for term in asked.terms
+    }
+    candidates = Collection(
+        chunk_count=sum(len(rows.lengths) for rows, _ in blocks),
+        term_count=sum(int(rows.lengths.sum()) for rows, _ in blocks),
+        chunk_frequency=frequency,
+    )
+    weighed = weigh(asked, candidates)
+    scores = (score(weighed, rows, tokens, fields, k1=_PRESENCE).tolist() for rows, tokens in blocks)
+    return [min(1.0, scored / (weighed.bound or 1.0)) for of_one in scores for scored in of_one]
 
 
 def _ways(unit: Unit, collection: Collection, k1: float) -> tuple[Way, ...]:

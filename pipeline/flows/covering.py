@@ -26,7 +26,8 @@ def with_coverage(
     planned = {name: channel.weight for name, channel in query.plan.channels.items() if name in names}
     share = coverage_share(planned, {name: arrived.weights[name] for name in planned})
     keyword = channels.get(ChannelName.KEYWORD)
-    if not how.feedback or how.strategy != "weighted" or not share or not isinstance(keyword, Covering):
+    asked = fused and how.feedback and how.strategy == "weighted" and share
+    if not asked or not isinstance(keyword, Covering):
         return list(fused)
     started = time.perf_counter()
     first = [hit.chunk_id for hit in fused[:CONSIDERED]]

@@ -95,6 +95,23 @@ class DescribeRecall:
         assert 0 < max(found.scores) < (found.upper_bound or 0)
         assert channel.score(asked, []) == {}
 
+    def it_tells_how_much_of_a_query_a_chunk_holds(self, corner):
+        channel, asked = KeywordChannel(corner.use.mysql), query(corner, "foxes hunt salt")
+        found = channel.recall(asked).chunk_ids
+        told = channel.coverage(asked, found)
+        assert sorted(told) == sorted(found)
+        assert 0 < min(told.values()) < 0.5 < max(told.values()) < 1
+        assert channel.coverage(query(corner, "foxes hunt at night"), found[:1]) == {found[0]: pytest.approx(1.0)}
+        assert channel.coverage(asked, []) == channel.coverage(query(corner, "..."), found) == {}
+
+    def it_tells_nothing_of_words_where_a_rule_has_put_a_document_first(self, corner):
+        asked = query(corner, "foxes hunt salt")
+        say(corner, rules=(Rule(when="foxes", namespace=corner.namespace, document_id="hyper", boost=2.0),))
+        channel = KeywordChannel(corner.use.mysql)
+        found = channel.recall(asked).chunk_ids
+        assert len(found) == 2
+        assert channel.coverage(asked, found) == {}
+
     def it_obeys_filters(self, corner):
         corner.ingest(_upload("tagged", "Foxes sleep by day.", tags=("animal",)))
         assert sorted(documents(corner, "foxes")) == ["foxes", "tagged"]

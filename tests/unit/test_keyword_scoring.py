@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pipeline.core.bm25 import Collection, TermCounts, bm25, upper_bound
 from pipeline.core.dictionary import Asked, Unit
-from pipeline.core.keyword_scoring import score, weigh
+from pipeline.core.keyword_scoring import coverage, score, weigh
 from pipeline.core.matching import FieldWeights, IndexRows
 from pipeline.records import FieldTerms
 
@@ -44,6 +44,30 @@ class DescribeScore:
         fields = [FieldTerms(title=len(document) // 2) for document in documents]
         found = score(weighed, rows(documents, fields), TOKENS, FieldWeights(title=title, body=body))
         assert all(0 <= scored <= weighed.bound + 1e-9 for scored in found.tolist())
+
+
+class DescribeCoverage:
+    def it_asks_what_occurs_and_neither_how_often_nor_in_how_long_a_text(self):
+        asked = Asked(units=(Unit(ways=(("a",),)), Unit(ways=(("b",), ("c",)))))
+        held = ["a", "aaadddd", "ab", "dddac", "d", ""]
+        once, often, own_word, synonym, nothing, empty = coverage(asked, [(rows(held), TOKENS)], FieldWeights())
+        assert once == pytest.approx(often)
+        assert 0 < once < own_word == pytest.approx(synonym) == pytest.approx(1.0)
+        assert nothing == empty == 0
+
+    def it_counts_a_word_by_its_rarity_among_the_rows_of_all_blocks(self):
+        asked = Asked(units=(Unit(ways=(("a",),)), Unit(ways=(("b",),))))
+        common, both, rare = coverage(asked, [(rows(["a", "ab"]), TOKENS), (rows(["b"]), TOKENS)], FieldWeights())
+        assert common == pytest.approx(rare) == pytest.approx(both / 2)
+        common, _, _, rare = coverage(asked, [(rows(["a"] * 3), TOKENS), (rows(["b"]), TOKENS)], FieldWeights())
+        assert common < rare
+
+    @settings(max_examples=30)
+    @given(chunks, queries)
+    def it_lies_between_0_and_1(self, documents, query):
+        asked = Asked(units=tuple(Unit(ways=((term,),)) for term in query))
+        assert all(0 <= share <= 1 for share in coverage(asked, [(rows(documents), TOKENS)], FieldWeights(title=0.0)))
+        assert coverage(asked, [], FieldWeights()) == []
 
 
 class DescribeIndexRows:
