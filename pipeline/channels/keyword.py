@@ -98,7 +98,7 @@ class _Words:
         by_namespace: defaultdict[Namespace, list[TermsRow]] = defaultdict(list)
         for row in rows:
             by_namespace[row.namespace].append(row)
-        blocks = []
+        blocks: list[tuple[list[ChunkId], IndexRows, Mapping[str, str]]] = []
         for namespace, mine in by_namespace.items():
             if (tokens := self.tokens.get(namespace)) is not None:
                 block = IndexRows([row.terms for row in mine], [row.fields for row in mine])
@@ -187,11 +187,12 @@ class KeywordChannel:
 
     def coverage(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
         """How much of the query these chunks hold; see `keyword_scoring.coverage` and `core.coverage`. Nothing is told
-        where a rule of the dictionary has a document stand higher than its words would."""
+        of a query without words, and where a rule of the dictionary has a document stand higher than its words would."""
         with reading(self.mysql) as connection:
             words = self._words(connection, query)
             ruled = any(rule.namespace in query.namespaces for rule in words.asked.rules)
-            rows = [] if ruled else KeywordIndex(connection, query.tenant_id).rows(chunk_ids)
+            untold = ruled or not words.asked.terms
+            rows = [] if untold else KeywordIndex(connection, query.tenant_id).rows(chunk_ids)
         return words.coverage(rows, self._fields(query))
 
     def terms(self, query: Query) -> tuple[str, ...]:
