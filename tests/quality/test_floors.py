@@ -26,10 +26,10 @@ from tests.support.processes import ROOT
 
 DATA = Path(os.environ.get("CHORDWISE_JUDGED_DATA", ROOT.parent / "shared" / "data"))
 QUESTIONS = 50
-EVERY = 4
+EVERY = 6
 
 # Collection, least nDCG@10 of the fused order, least of the keyword channel alone.
-FLOORS = [("cranfield", 0.55, 0.54), ("cmrc2018", 0.96, 0.96), ("scifact", 0.86, 0.84)]
+FLOORS = [("cranfield", 0.58, 0.56), ("cmrc2018", 0.96, 0.96), ("scifact", 0.87, 0.85)]
 AT_LENGTH = ("scifact",)  # the language and the script of cranfield, with more to ingest
 MEASURED = [way for way in WAYS if way.name != "semantic"]
 
