@@ -48,7 +48,7 @@ def _suite(folder: Path, *, also_thorough: bool) -> int:
     which = "" if also_thorough else " and not thorough"
     # Tests wait for processes, deadlines and servers more than they compute.
     parts = (
-        Part("together", files(), 5, f"not alone and not calm{which}"),
+        Part("together", files(), 4, f"not alone and not calm{which}"),
         Part("calm", marked("calm", CALM_FOLDERS), 3, f"calm{which}"),
         Part("alone", marked("alone", ALONE_FOLDERS), 1, f"alone{which}"),
     )

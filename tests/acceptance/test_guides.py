@@ -43,7 +43,7 @@ def it_is_used_as_the_readme_says(reader):
     assert "-m tests" in reader.types(make, knowing=False)
     shown = reader.types(use, knowing=False)
     assert "2 succeeded, 0 failed" in shown
-    assert "80" in reader.types(curl, knowing=False).rpartition("绿茶")[0]
+    assert '"text":"绿茶用八十度的水冲泡。"' in reader.types(curl, knowing=False)
     [program] = blocks(README, "python")
     assert " keyword " in reader.runs(program.text)
     assert "compose/local.py up" in reader.types(servers + _LOADS, knowing=False)

@@ -1,30 +1,25 @@
-"""Webhooks as a user has them: a gateway and workers that may call loopback, and a receiver there."""
+"""Webhooks as a user has them: a stack that may call loopback, and a receiver there."""
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import time
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import httpx
 import pytest
-from sqlalchemy import make_url
 
 from chordwise import NotGenuine, verify_webhook
 from chordwise.cli import run
 from pipeline.flows.resources import Resources
-from pipeline.settings import Settings
-from pipeline.stores.migrate import upgrade
-from tests.conftest import make_tenant, scratch_databases
+from tests.conftest import make_tenant
 from tests.support.gateway_client import VALID, ended, pointers, problem, send
 from tests.support.guides import blocks
-from tests.support.processes import free_port, process, wait_for_http, wait_for_log, worker
-from tests.support.receiver import LOOPBACK, Receiver, receiving
+from tests.support.receiver import Receiver, receiving
+from tests.support.stack_logs import nobody_wrote
 
 
 class Served(NamedTuple):
@@ -36,35 +31,10 @@ class Served(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def served(settings: Settings, tmp_path_factory) -> Iterator[Served]:
-    """Databases, a gateway and workers of the module's own, which may call loopback."""
-    logs: Path = tmp_path_factory.mktemp("webhooks")
-    with scratch_databases(settings) as own:
-        redis_url = make_url(own.redis_url.get_secret_value()).set(database="12").render_as_string(False)
-        use = Resources(own)
-        upgrade(use.mysql, use.postgres, own)
-        keys = [make_tenant(use)[1] for _ in range(2)]
-        use.close()
-        port = free_port()
-        environment = {
-            "CHORDWISE_MYSQL_URL": own.mysql_url.get_secret_value(),
-            "CHORDWISE_POSTGRES_URL": own.postgres_url.get_secret_value(),
-            "CHORDWISE_REDIS_URL": redis_url,
-            "CHORDWISE_BROKER_URL": redis_url,
-            "CHORDWISE_GATEWAY_PORT": str(port),
-            "CHORDWISE_WEBHOOK_ALLOW_PRIVATE": LOOPBACK,
-            "CHORDWISE_SECRET_KEY": "a key of the test's own",
-        }
-        with (
-            process("api_gateway", log=logs / "gateway.log", ending=signal.SIGKILL, **environment),
-            worker("hooked", "ingest,upkeep", log=logs / "worker.log", ending=signal.SIGKILL, **environment),
-        ):
-            wait_for_http(f"http://127.0.0.1:{port}/healthz")
-            wait_for_log(logs / "worker.log", " ready.")
-            yield Served(f"http://127.0.0.1:{port}", *keys)
-        said = "".join(path.read_text() for path in logs.iterdir())
-        assert "whsec_" not in said
-        assert "Traceback" not in said
+def served(use: Resources) -> Iterator[Served]:
+    """Two tenants of the stack, whose webhooks `make test` allows to call loopback."""
+    yield Served(os.environ["CHORDWISE_URL"], *(make_tenant(use)[1] for _ in range(2)))
+    assert nobody_wrote("whsec_")
 
 
 def connect(served: Served, key: str) -> httpx.Client:

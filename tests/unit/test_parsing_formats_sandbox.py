@@ -16,7 +16,8 @@ from pipeline.records import Section
 from pipeline.sandbox.parser import Parser
 from tests.support.hostile import HOSTILE, Hostile
 
-LARGE = ("200-mb-of-text.docx",)  # refused as the smaller zip-bomb.docx is, and takes seconds to make
+# Seconds each: the first is refused as the smaller zip-bomb.docx is, the other as a parser of others that loops.
+LARGE = ("200-mb-of-text.docx", "50-mb-of-tags.html")
 _GOOD = b"name,note\nbolt,long\n"
 _GOOD_TEXT = "name: bolt\nnote: long"
 
