@@ -85,6 +85,12 @@ def open_use(use_alone: Resources) -> Resources:
 
 
 @pytest.fixture
+def closed_use(use_alone: Resources) -> Resources:
+    """One that may call nothing inside, whatever the stack may."""
+    return derived(use_alone, webhook_allow_private=())
+
+
+@pytest.fixture
 def hooked(open_use, namespace, receiver) -> Hooked:
     return Hooked(open_use, namespace, receiver)
 
@@ -301,13 +307,13 @@ class DescribeSending:
 
 
 class DescribeTheWayInside:
-    def it_takes_no_endpoint_that_is_inside(self, use_alone, receiver):
+    def it_takes_no_endpoint_that_is_inside(self, closed_use, receiver):
         with pytest.raises(NotAllowed, match="not on the public internet"):
-            webhooks.add(make_tenant(use_alone)[0], receiver.url, ENDS, use_alone)
+            webhooks.add(make_tenant(closed_use)[0], receiver.url, ENDS, closed_use)
 
-    def it_does_not_call_one_that_has_moved_inside(self, hooked, use_alone):
+    def it_does_not_call_one_that_has_moved_inside(self, hooked, closed_use):
         hooked.ingest(_upload("a", "text"))
-        webhooks.deliver(use_alone)  # what was permitted once is not any more
+        webhooks.deliver(closed_use)  # what was permitted once is not any more
         assert hooked.receiver.calls == []
         assert "not on the public internet" in (hooked.deliveries()[0].last_error or "")
 
