@@ -14,9 +14,9 @@ _MOST: Final = 64  # look-ups of one process at a time; those nobody waits for a
 _places = threading.BoundedSemaphore(_MOST)
 
 
-def within(look_up: Callable[[], Found], *, seconds: float) -> Found:
+def within(look_up: Callable[[], Found], *, seconds: float, places: threading.BoundedSemaphore = _places) -> Found:
     """What ``look_up`` returns or raises. Raises TimeoutError when it does neither in time; it is then left to end alone,
-    in a thread that keeps no process from ending."""
+    in a thread that keeps no process from ending. ``places``: as many may be under way at a time."""
     ends = time.monotonic() + seconds
     reply: Future[Found] = Future()
 
@@ -26,13 +26,13 @@ def within(look_up: Callable[[], Found], *, seconds: float) -> Found:
         except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
             reply.set_exception(error)
         finally:
-            _places.release()
+            places.release()
 
-    if not _places.acquire(timeout=max(0.0, seconds)):
+    if not places.acquire(timeout=max(0.0, seconds)):
         raise TimeoutError("too many names are being looked up")
     try:
         threading.Thread(target=run, name="names", daemon=True).start()
     except RuntimeError:
-        _places.release()
+        places.release()
         raise TimeoutError("no thread could be started") from None
     return reply.result(timeout=max(0.0, ends - time.monotonic()))

@@ -7,7 +7,6 @@ import time
 
 import pytest
 
-from pipeline.fetching import names
 from pipeline.fetching.names import within
 from tests.support.patience import SPARE_S
 
@@ -31,8 +30,8 @@ class DescribeALookUp:
         assert time.monotonic() - began < 0.1 + SPARE_S
         released.set()
 
-    def it_begins_no_more_than_there_are_places_and_gives_each_back(self, monkeypatch):
-        monkeypatch.setattr(names, "_places", threading.BoundedSemaphore(2))
+    def it_begins_no_more_than_there_are_places_and_gives_each_back(self):
+        places = threading.BoundedSemaphore(2)
         released, begun, ended = threading.Event(), [], []
 
         def hanging() -> None:
@@ -42,8 +41,8 @@ class DescribeALookUp:
 
         for _ in range(3):
             with pytest.raises(TimeoutError):
-                within(hanging, seconds=0.05)
+                within(hanging, seconds=0.05, places=places)
         assert len(begun) == 2
         released.set()
-        assert within(lambda: "found", seconds=2) == "found"
-        assert within(lambda: len(ended), seconds=2) >= 1
+        assert within(lambda: "found", seconds=2, places=places) == "found"
+        assert within(lambda: len(ended), seconds=2, places=places) >= 1
