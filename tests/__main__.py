@@ -49,7 +49,7 @@ def _suite(folder: Path, *, also_thorough: bool) -> int:
     # Tests wait for processes, deadlines and servers more than they compute.
     parts = (
         Part("together", files(), 4, f"not alone and not calm{which}"),
-        Part("calm", marked("calm", CALM_FOLDERS), 4, f"calm{which}"),
+        Part("calm", marked("calm", CALM_FOLDERS), 2, f"calm{which}"),
         Part("alone", marked("alone", ALONE_FOLDERS), 1, f"alone{which}"),
     )
     statuses = {status for part in parts for status in _side_by_side(part, folder)}

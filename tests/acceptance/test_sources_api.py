@@ -111,7 +111,7 @@ class DescribeSources:
         assert "404" in capsys.readouterr().err
 
 
-@pytest.mark.calm  # they count what every test leaves behind
+@pytest.mark.alone  # they count what every test leaves behind
 class DescribeDeadLetterCounters:
     def it_returns_to_where_they_were_after_a_replay(self, client, namespace, web):
         before = metric(client, "chordwise_dead_letters", reason="rejected")
