@@ -98,7 +98,7 @@ class DescribeLostChannels:
         assert found_documents(answer) == ["solar"]
         assert answer["stats"]["hits"] == {"keyword": 1, "semantic": 1}
 
-    @pytest.mark.parametrize("how", ["cut", pytest.param("freeze", marks=pytest.mark.thorough)])
+    @pytest.mark.parametrize("how", ["cut", "freeze"])
     def it_answers_by_keywords_when_the_vector_store_is_gone(self, mini, how):
         mini.heal()
         getattr(mini.postgres, how)()
@@ -109,7 +109,7 @@ class DescribeLostChannels:
         assert {lost["part"] for lost in answer["stats"]["degradations"]} == {"semantic"}
         assert took_s <= DEADLINE_S + 0.25
 
-    @pytest.mark.parametrize("how", ["cut", pytest.param("freeze", marks=pytest.mark.thorough)])
+    @pytest.mark.parametrize("how", ["cut", "freeze"])
     def it_is_empty_with_reasons_when_no_store_can_be_read(self, mini, how):
         mini.heal()
         getattr(mini.mysql, how)()
