@@ -53,7 +53,7 @@ async def answer_of(query: Query, gateway: Gateway, *, receive: Receive, cache_c
 
     left_s = query.deadline_at - time.time()
     with gateway.wakes.watch(wake_name("query", query.tenant_id, query.query_id)) as waiter:
-        answer = await gateway.run(send, query, gateway, cache_control=cache_control)
+        answer = await send(query, gateway, cache_control=cache_control)
         if answer is not None:
             return answer
         found = await gateway.wakes.until(
@@ -65,13 +65,17 @@ async def answer_of(query: Query, gateway: Gateway, *, receive: Receive, cache_c
     return found.answer
 
 
-def send(query: Query, gateway: Gateway, *, cache_control: str = "") -> bytes | None:
+async def send(query: Query, gateway: Gateway, *, cache_control: str = "") -> bytes | None:
     """Keep a query and hand it to the workers; or answer it at once, if the same was asked before and nothing has
-    changed since, unless ``cache_control`` says no-cache or no-store. Blocking.
+    changed since, unless ``cache_control`` says no-cache or no-store.
 
     Gives the answer if there is one already. Raises Problem 404 for a namespace, or Unavailable.
     """
-    gateway.namespaces.require(query.tenant_id, query.namespaces)
+    await gateway.namespaces.require(query.tenant_id, query.namespaces)
+    return await gateway.run(_send, query, gateway, cache_control=cache_control)
+
+
+def _send(query: Query, gateway: Gateway, *, cache_control: str) -> bytes | None:
     queries = gateway.resources.queries(query.tenant_id)
     with suppress(Unavailable):  # then each part takes the active space as it knows it
         query = replace(query, embedding_space=gateway.quick.spaces.live().active.number)

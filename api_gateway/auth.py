@@ -4,39 +4,27 @@ from __future__ import annotations
 
 import hmac
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 
 import structlog
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from api_gateway.problems import Problem
-from pipeline.errors import Unavailable
+from api_gateway.remembering import Remembered
 from pipeline.flows.resources import Resources
 from pipeline.records import Actor
 from pipeline.stores.audit import act_as
 from pipeline.stores.tenants import OPERATOR, Principal, Tenants, hashed, tenant_of
 from pipeline.stores.work import unit_of_work
 
-log = structlog.get_logger(__name__)
-
-FRESH_S = 2.0  # a revoked key, or one of a disabled tenant, works for at most this long
-FRESH_REFUSAL_S = 2.0  # a new key is refused for at most this long, if it was tried too early
-STALE_S = 300.0  # how long verified keys go on working while MySQL is away
-_MOST_KEYS = 10_000
+# A revoked key, or one of a disabled tenant, works for at most this long; and a new one is refused so, if tried too early.
+FRESH_S = 2.0
 
 # Read by hand in `api_key_of`; this describes it in OpenAPI.
 _BEARER = HTTPBearer(
     auto_error=False, scheme_name="api_key", description="An API key of the form `cw_<tenant>_<secret>`."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    principal: Principal | None
-    at: float
 
 
 class Keys:
@@ -49,8 +37,7 @@ class Keys:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._look_up = look_up
-        self._clock = clock
-        self._known: OrderedDict[bytes, _Verdict] = OrderedDict()
+        self._known: Remembered[bytes, Principal | None] = Remembered("key", fresh_s=FRESH_S, clock=clock)
 
     async def principal(self, api_key: str) -> Principal | None:
         """Who the key stands for, None if nobody.
@@ -59,24 +46,7 @@ class Keys:
         """
         if tenant_of(api_key) is None:
             return None
-        digest = hashed(api_key)
-        known = self._known.get(digest)
-        if known is not None:
-            age = self._clock() - known.at
-            if age < (FRESH_S if known.principal else FRESH_REFUSAL_S):
-                return known.principal
-        try:
-            found = await self._look_up(api_key)
-        except Unavailable:
-            if known is None or known.principal is None or self._clock() - known.at > STALE_S:
-                raise
-            log.warning("key_answered_from_cache", tenant_id=known.principal.tenant_id)
-            return known.principal
-        self._known[digest] = _Verdict(found, self._clock())
-        self._known.move_to_end(digest)
-        if len(self._known) > _MOST_KEYS:
-            self._known.popitem(last=False)
-        return found
+        return await self._known.of(hashed(api_key), lambda: self._look_up(api_key))
 
 
 def look_up(api_key: str, use: Resources) -> Principal | None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar
 
 import redis
 import redis.asyncio
-import structlog
 from anyio import CapacityLimiter, to_thread
 from fastapi import Request
 
@@ -18,26 +16,20 @@ from api_gateway.auth import Keys, look_up
 from api_gateway.configurations import Configurations
 from api_gateway.following import Following
 from api_gateway.job_source import JobSource
+from api_gateway.known_namespaces import KnownNamespaces
 from api_gateway.own_rates import OwnRates
-from api_gateway.problems import Problem
 from api_gateway.readiness import Probes
 from api_gateway.sharing import SharedLooks
 from api_gateway.waiting import Wakes
 from pipeline.core.configuration import Configuration
-from pipeline.errors import Unavailable
 from pipeline.flows.experimenting import make_assigner
 from pipeline.flows.keeping import KeptAnswers
 from pipeline.flows.profiles import load_configuration
 from pipeline.flows.resources import Resources
-from pipeline.records import Namespace, TenantId
+from pipeline.records import TenantId
 from pipeline.settings import Settings
-from pipeline.stores.namespaces import Namespaces
 from pipeline.stores.request_rates import RequestRates
 from pipeline.stores.tenants import Principal
-from pipeline.stores.vector_stores import VectorStores
-from pipeline.stores.work import unit_of_work
-
-log = structlog.get_logger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,9 +41,6 @@ PARSER_THREADS = 1  # there is one parser process; a second book waits here, and
 QUICK_TIMEOUT_S = 2.0  # for the small look-ups that stand in front of a request
 _LIMIT_S = 0.5  # what stands in front of every request asks Redis for no longer
 KEPT_TIMEOUT_S = 0.3  # for the one that may spare a query: longer would cost more than it saves
-_NAMESPACE_FRESH_S = 5.0
-_NAMESPACE_STALE_S = 300.0
-_MOST_NAMESPACES = 10_000
 
 
 class Gateway:
@@ -65,7 +54,7 @@ class Gateway:
         self.wakes = Wakes()
         self.looks = SharedLooks()
         self.keys = Keys(self._look_up)
-        self.namespaces = KnownNamespaces(self.quick)
+        self.namespaces = KnownNamespaces(self.run, self.quick)
         self.configurations = Configurations(self._configuration)
         self.assigner = make_assigner(settings)
         self.probes = Probes(settings, self.quick)
@@ -152,57 +141,6 @@ def _broker_redis(settings: Settings) -> redis.Redis | None:
     if not settings.broker.startswith(("redis://", "rediss://")):
         return None
     return redis.Redis.from_url(settings.broker, socket_timeout=0.5, socket_connect_timeout=0.5)
-
-
-class KnownNamespaces:
-    """Which namespaces were there a moment ago: few are ever unmade, so only the absent ones are asked for often.
-
-    Who asks is about to use them, and that is noted: vector stores may be kept only as long as they are used.
-    """
-
-    def __init__(self, use: Resources, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._use = use
-        self._clock = clock
-        self._seen: dict[tuple[TenantId, Namespace], float] = {}
-
-    def require(self, tenant_id: TenantId, names: Sequence[Namespace]) -> None:
-        """Blocking. Raises Problem 404 that names the first one that is not there.
-
-        While MySQL is away, those seen in the last minutes are taken to be there; Unavailable is raised for others.
-        """
-        if all(self._age(tenant_id, name) < _NAMESPACE_FRESH_S for name in names):
-            return
-        try:
-            with unit_of_work(self._use.mysql) as work:
-                there = Namespaces(work.connection, tenant_id).existing(names)
-        except Unavailable:
-            if all(self._age(tenant_id, name) < _NAMESPACE_STALE_S for name in names):
-                log.warning("namespaces_answered_from_cache")
-                return
-            raise
-        self._note_use(tenant_id, there)
-        if len(self._seen) > _MOST_NAMESPACES:
-            self._seen.clear()
-        self._seen.update(((tenant_id, name), self._clock()) for name in there)
-        missing = [(place, name) for place, name in enumerate(names) if name not in there]
-        if missing:
-            errors = [{"pointer": f"/namespaces/{place}", "detail": "does not exist"} for place, _ in missing]
-            detail = f"There is no namespace {missing[0][1]}."
-            raise Problem(404, "namespace_not_found", detail, errors=errors)
-
-    def forget(self, tenant_id: TenantId, name: Namespace) -> None:
-        """This one was unmade; other processes notice within seconds."""
-        self._seen.pop((tenant_id, name), None)
-
-    def _note_use(self, tenant_id: TenantId, names: Collection[Namespace]) -> None:
-        try:
-            with unit_of_work(self._use.mysql) as work:
-                VectorStores(work.connection, tenant_id).touch(names)
-        except Unavailable as error:  # no reason to refuse what they are wanted for
-            log.warning("namespace_use_not_noted", namespaces=len(names), code=error.code)
-
-    def _age(self, tenant_id: TenantId, name: Namespace) -> float:
-        return self._clock() - self._seen.get((tenant_id, name), float("-inf"))
 
 
 def gateway_of(request: Request) -> Gateway:

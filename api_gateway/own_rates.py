@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import structlog
 
+from api_gateway.remembering import Remembered
 from pipeline.core.buckets import Rate
 from pipeline.errors import Unavailable
 from pipeline.flows.resources import Resources
@@ -18,7 +18,6 @@ from pipeline.stores.work import unit_of_work
 log = structlog.get_logger(__name__)
 
 _FRESH_S = 30.0
-_MOST_TENANTS = 10_000
 
 
 class OwnRates:
@@ -28,29 +27,18 @@ class OwnRates:
         self._run = run
         self._use = use
         self._default = Rate(per_minute=use.settings.quota_requests_per_minute, burst=use.settings.quota_requests_burst)
-        self._known: dict[TenantId, tuple[Rate | None, float]] = {}
+        self._known: Remembered[TenantId, Rate] = Remembered("rate", fresh_s=_FRESH_S)
 
     async def of(self, tenant_id: TenantId) -> Rate | None:
         """None for no limit. While MySQL is away, what was known last holds, or the setting."""
-        rate, until = self._known.get(tenant_id, (self._limited(self._default), 0.0))
-        if time.monotonic() < until:
-            return rate
-        # Whoever comes while one looks goes on with what was known, and does not look as well.
-        self._known[tenant_id] = rate, time.monotonic() + _FRESH_S
-        if len(self._known) > _MOST_TENANTS:
-            self._known.clear()
         try:
-            own = await self._run(self._read, tenant_id)
+            rate = await self._known.of(tenant_id, lambda: self._run(self._read, tenant_id))
         except Unavailable as error:
             log.info("rate_not_read", code=error.code)
-            return rate
-        rate = self._limited(self._default if own is None else self._default.scaled_to(own))
-        self._known[tenant_id] = rate, time.monotonic() + _FRESH_S
-        return rate
-
-    def _read(self, tenant_id: TenantId) -> int | None:
-        with unit_of_work(self._use.mysql) as work:
-            return own_requests_per_minute(work.connection, tenant_id)
-
-    def _limited(self, rate: Rate) -> Rate | None:
+            rate = self._default
         return rate if rate.per_minute else None
+
+    def _read(self, tenant_id: TenantId) -> Rate:
+        with unit_of_work(self._use.mysql) as work:
+            own = own_requests_per_minute(work.connection, tenant_id)
+        return self._default if own is None else self._default.scaled_to(own)

@@ -60,20 +60,24 @@ def namespaces(
     return {"namespaces": shown, "next": shown[-1]["namespace"] if len(views) > limit else None}
 
 
-def namespace(tenant_id: TenantId, name: str, gateway: Gateway) -> dict[str, Any]:
+async def namespace(tenant_id: TenantId, name: str, gateway: Gateway) -> dict[str, Any]:
     """A namespace with its first documents. Raises Problem 404."""
     try:
         known = Namespace(tidy_namespace(name))
     except ValueError:
         raise Problem(404, "namespace_not_found", "There is no such namespace.") from None
-    gateway.namespaces.require(tenant_id, [known])
-    with unit_of_work(gateway.resources.mysql) as work:
-        views = DocumentViews(work.connection, tenant_id).views(namespace=known, after=None, limit=_DOCUMENTS_SHOWN + 1)
+    await gateway.namespaces.require(tenant_id, [known])
+    views = await gateway.run(_first_documents, tenant_id, known, gateway)
     documents = [
         {"id": found_id(known, view.document_id), "title": view.fields.title, "chunks": view.chunk_count}
         for view in views[:_DOCUMENTS_SHOWN]
     ]
     return {"namespace": known, "documents": documents, "more": len(views) > _DOCUMENTS_SHOWN}
+
+
+def _first_documents(tenant_id: TenantId, name: Namespace, gateway: Gateway) -> list[DocumentView]:
+    with unit_of_work(gateway.resources.mysql) as work:
+        return DocumentViews(work.connection, tenant_id).views(namespace=name, after=None, limit=_DOCUMENTS_SHOWN + 1)
 
 
 def job(tenant_id: TenantId, job_id: str, gateway: Gateway) -> dict[str, Any]:

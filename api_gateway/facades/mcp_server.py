@@ -142,7 +142,7 @@ class _Handlers:
         try:
             if uri.startswith(_NAMESPACE):
                 name = unquote(uri.removeprefix(_NAMESPACE))
-                found = await self._gateway.run(reading.namespace, tenant_id, name, self._gateway)
+                found = await reading.namespace(tenant_id, name, self._gateway)
             elif uri.startswith(_JOB):
                 require_scope(self._caller(context).principal, "write")
                 found = await self._gateway.run(reading.job, tenant_id, uri.removeprefix(_JOB), self._gateway)

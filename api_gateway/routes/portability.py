@@ -72,10 +72,10 @@ async def export(
     after = cursors.decode(cursor, "export", str)
 
     def read() -> ExportedPart:
-        gateway.namespaces.require(principal.tenant_id, [name])
         start = after[0] if after else ""
         return export_part(principal.tenant_id, name, gateway.resources, after=start, most_documents=limit)
 
+    await gateway.namespaces.require(principal.tenant_id, [name])
     part = await gateway.run_heavy(read)
     counts = ("documents", "chunks", "vectors", "without_vector")
     headers = {

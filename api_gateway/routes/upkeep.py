@@ -18,7 +18,7 @@ from api_gateway.routes.documenting import Cursor, Limit, answers, json_body
 from api_gateway.wire import answers as wire
 from api_gateway.wire.fields import NamespaceName, Wire
 from api_gateway.wire.shapes import Alignment, NamespacePage
-from pipeline.flows.verify import Report, verify
+from pipeline.flows.verify import verify
 from pipeline.records import Namespace
 from pipeline.stores.namespaces import Namespaces, NamespaceView
 from pipeline.stores.tenants import Principal
@@ -79,10 +79,7 @@ async def verify_stores(request: Request, principal: Reader) -> Response:
         require_scope(principal, "write")
     names = None if asked.namespaces is None else [Namespace(name) for name in dict.fromkeys(asked.namespaces)]
 
-    def compare() -> Report:
-        if names is not None:
-            gateway.namespaces.require(principal.tenant_id, names)
-        return verify(principal.tenant_id, names, gateway.resources, repair=asked.repair)
-
-    report = await gateway.run_heavy(compare)
+    if names is not None:
+        await gateway.namespaces.require(principal.tenant_id, names)
+    report = await gateway.run_heavy(verify, principal.tenant_id, names, gateway.resources, repair=asked.repair)
     return Response(orjson.dumps(report), media_type="application/json")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import structlog
 from sqlalchemy import Connection, Engine
 
-from pipeline.errors import PipelineError, Unavailable, VectorsMissing
+from pipeline.errors import PipelineError, VectorsMissing
 from pipeline.flows.vectorizing import vectors_of
 from pipeline.models.factory import make_space_embedder
 from pipeline.models.port import Embedder, Governor, Matrix
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 FRESH_S = 1.0  # how late a process may learn that the pointer was moved
+_PATIENCE_S = 0.25  # a MySQL that hangs takes no more than this of what could go on without it
 _LEFT_ALONE_S = 30.0  # a standby model that failed is not waited for again before
 _STANDBY_AT_ONCE = 256
 
@@ -56,7 +57,8 @@ class Spaces:
         self.base = spaces.base_space(settings)
 
     def live(self, *, fresh: bool = False) -> LiveSpaces:
-        """The live spaces, at most a second old unless ``fresh``. While MySQL is away the last known ones hold.
+        """The live spaces, at most a second old unless ``fresh``. While MySQL is away, or slow to tell, the last known
+        ones hold.
 
         Raises Unavailable if they were never read.
         """
@@ -67,25 +69,30 @@ class Spaces:
         if not self._refreshing.acquire(blocking=known is None or fresh):
             assert known is not None
             return known
-        try:
-            if self._known is None or fresh or self._clock() - self._read_at >= FRESH_S:
-                self._refresh()
-            assert self._known is not None
-            return self._known
-        finally:
+        if known is not None and not fresh:
+            refreshing = threading.Thread(target=self._refresh, daemon=True)
+            refreshing.start()
+            refreshing.join(_PATIENCE_S)
+        elif fresh or self._known is None:
+            self._refresh()
+        else:  # another thread was the first of all
             self._refreshing.release()
+        assert self._known is not None
+        return self._known
 
     def _refresh(self) -> None:
+        """Read them again, and let the next one do so."""
         try:
             with reading(self._mysql()) as connection:
                 found = spaces.live(connection, self.base)
-        except Unavailable as error:
+            self._learn(found)
+        except PipelineError as error:
             if self._known is None:
                 raise
             log.warning("spaces_not_read", code=error.code)
-            found = self._known
-        self._read_at = self._clock()
-        self._learn(found)
+        finally:
+            self._read_at = self._clock()
+            self._refreshing.release()
 
     def _learn(self, found: LiveSpaces) -> None:
         before, self._known = self._known, found

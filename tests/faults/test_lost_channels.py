@@ -109,6 +109,16 @@ class DescribeLostChannels:
         assert {lost["part"] for lost in answer["stats"]["degradations"]} == {"semantic"}
         assert took_s <= DEADLINE_S + 0.25
 
+    def it_waits_for_nothing_that_it_knew_a_moment_ago(self, mini):
+        """The key, the profiles, the namespace and the active space are all to be read again by then."""
+        mini.heal()
+        time.sleep(5.5)
+        mini.mysql.freeze()
+        answer, took_s = _timed(mini.client)
+        mini.heal()
+        assert {"keyword"} <= {lost["part"] for lost in answer["stats"]["degradations"]}
+        assert took_s <= DEADLINE_S
+
     @pytest.mark.parametrize("how", ["cut", "freeze"])
     def it_is_empty_with_reasons_when_no_store_can_be_read(self, mini, how):
         mini.heal()

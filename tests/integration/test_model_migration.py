@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
@@ -256,6 +257,24 @@ class DescribeQueries:
         assert known.live() == before
         with pytest.raises(StoreUnavailable):
             Spaces(use.settings, engine).live()
+
+    def it_waits_shortly_for_a_mysql_that_hangs(self, use):
+        clock = [0.0]
+        back = threading.Event()
+        back.set()
+
+        def engine():
+            assert back.wait(20)
+            return use.mysql
+
+        known = Spaces(use.settings, engine, clock=lambda: clock[0])
+        before = known.live()
+        back.clear()
+        clock[0] = 100.0
+        begun = time.monotonic()
+        assert [known.live() for _ in range(3)] == [before] * 3
+        assert time.monotonic() - begun < 1.0
+        back.set()
 
 
 class DescribeTheGate:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import text
 
-from api_gateway.gateway import KnownNamespaces
+from api_gateway.known_namespaces import KnownNamespaces
 from pipeline.errors import DocumentTooLarge, QuotaExceeded
 from pipeline.flows.erase import delete_namespace
 from pipeline.flows.expiring import expire
@@ -237,7 +238,7 @@ class DescribeKeeping:
         namespace = Namespace("vs_a")
         _let_pass(use_alone, owner, "vector_stores", hours=23)
         if used == "asked":
-            KnownNamespaces(use_alone).require(owner, [namespace, namespace])
+            asyncio.run(KnownNamespaces(asyncio.to_thread, use_alone).require(owner, [namespace, namespace]))
         else:
             written(owner, use_alone, namespace, "d", b"An owl.")
         _let_pass(use_alone, owner, "vector_stores", hours=23)

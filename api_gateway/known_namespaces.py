@@ -1,0 +1,65 @@
+"""Which namespaces were there a moment ago: few are ever unmade, so only the absent ones are asked for often."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any
+
+import structlog
+
+from api_gateway.problems import Problem
+from api_gateway.remembering import Remembered
+from pipeline.errors import Unavailable
+from pipeline.flows.resources import Resources
+from pipeline.records import Namespace, TenantId
+from pipeline.stores.namespaces import Namespaces
+from pipeline.stores.vector_stores import VectorStores
+from pipeline.stores.work import unit_of_work
+
+log = structlog.get_logger(__name__)
+
+_FRESH_S = 5.0
+
+
+class KnownNamespaces:
+    """The namespaces that requests name together. ``run`` calls something that blocks, in a thread.
+
+    Who asks is about to use them, and that is noted: vector stores may be kept only as long as they are used.
+    """
+
+    def __init__(
+        self, run: Callable[..., Awaitable[Any]], use: Resources, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._run = run
+        self._use = use
+        self._there: Remembered[tuple[TenantId, tuple[Namespace, ...]], bool] = Remembered(
+            "namespaces", fresh_s=_FRESH_S, clock=clock
+        )
+
+    async def require(self, tenant_id: TenantId, names: Sequence[Namespace]) -> None:
+        """Raises Problem 404 that names the first one that is not there, and Unavailable while MySQL is away, unless they
+        were seen in the last minutes."""
+        await self._there.of((tenant_id, tuple(names)), lambda: self._run(self._look, tenant_id, names))
+
+    def forget(self, tenant_id: TenantId, name: Namespace) -> None:
+        """This one was unmade; other processes notice within seconds."""
+        self._there.forget(lambda key: key[0] == tenant_id and name in key[1])
+
+    def _look(self, tenant_id: TenantId, names: Sequence[Namespace]) -> bool:
+        with unit_of_work(self._use.mysql) as work:
+            there = Namespaces(work.connection, tenant_id).existing(names)
+        self._note_use(tenant_id, there)
+        missing = [(place, name) for place, name in enumerate(names) if name not in there]
+        if missing:
+            errors = [{"pointer": f"/namespaces/{place}", "detail": "does not exist"} for place, _ in missing]
+            detail = f"There is no namespace {missing[0][1]}."
+            raise Problem(404, "namespace_not_found", detail, errors=errors)
+        return True
+
+    def _note_use(self, tenant_id: TenantId, names: Collection[Namespace]) -> None:
+        try:
+            with unit_of_work(self._use.mysql) as work:
+                VectorStores(work.connection, tenant_id).touch(names)
+        except Unavailable as error:  # no reason to refuse what they are wanted for
+            log.warning("namespace_use_not_noted", namespaces=len(names), code=error.code)
