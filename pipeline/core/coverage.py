@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
-from pipeline.core.fusion import Contribution, Fused, Weights
+from pipeline.core.fusion import Fused, Weights
 from pipeline.records import ChannelName, ChunkId
 
 CONSIDERED: Final = 50  # best candidates, as many as `core.feedback` reads
@@ -61,15 +60,10 @@ def _has_words(hit: Fused) -> bool:
 def _parted(hit: Fused, left: float, added: float) -> Fused:
     """The hit with each contribution times ``left``, the keyword channel's and ``added``."""
 
-    def part_of(part: Contribution) -> Contribution:
-        more = added if part.channel == ChannelName.KEYWORD else 0.0
-        return replace(part, contribution=left * part.contribution + more)
-
-    contributions = tuple(map(part_of, hit.contributions))
-    feedback = left * hit.feedback
-    return replace(
-        hit,
-        score=math.fsum(part.contribution for part in contributions) + feedback,
-        contributions=contributions,
-        feedback=feedback,
+    contributions = tuple(
+        part._replace(contribution=left * part.contribution + (added if part.channel == ChannelName.KEYWORD else 0.0))
+        for part in hit.contributions
     )
+    feedback = left * hit.feedback
+    score = math.fsum([part.contribution for part in contributions]) + feedback
+    return Fused(hit.chunk_id, score, contributions, feedback)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from numbers import Real
 from types import MappingProxyType
 from typing import Protocol
@@ -63,10 +62,9 @@ def custom_fusion(
 
 def _rescored(hit: Fused, score: float) -> Fused:
     parts = [
-        replace(
-            part,
+        part._replace(
             contribution=score * (part.contribution / hit.score if hit.score > 0 else 1 / len(hit.contributions)),
         )
         for part in hit.contributions
     ]
-    return replace(hit, score=score, contributions=tuple(parts))
+    return hit._replace(score=score, contributions=tuple(parts))

@@ -54,5 +54,5 @@ def _merged(group: Sequence[Hit]) -> Hit:
             known = parts.get(part.channel)
             if known is None or part.contribution > known.contribution:
                 parts[part.channel] = part
-    fused = replace(best.fused, contributions=tuple(parts[channel] for channel in sorted(parts)))
+    fused = best.fused._replace(contributions=tuple(parts[channel] for channel in sorted(parts)))
     return replace(best, fused=fused, duplicates=tuple(hit.chunk_id for hit in group[1:]))

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, compress, count
 
 # What each kind of evidence may add to a score. A kind that a query cannot show (a phrase of one word) is left out,
 # and the others are scaled up to a total of 1.
@@ -35,8 +36,13 @@ def evidence(query: Reading, candidates: Sequence[Reading]) -> list[float]:
     """
     wanted = list(dict.fromkeys(query.terms))
     wanted_identifiers = identifiers(query.text)
-    rarity = _rarity(wanted, [frozenset(candidate.terms) for candidate in candidates])
-    return [_score(query, candidate, wanted, wanted_identifiers, rarity) for candidate in candidates]
+    asked = frozenset(wanted)
+    held = [asked.intersection(candidate.terms) for candidate in candidates]
+    rarity = _rarity(wanted, held)
+    return [
+        _score(query, candidate, found, wanted, wanted_identifiers, rarity)
+        for candidate, found in zip(candidates, held, strict=True)
+    ]
 
 
 def identifiers(text: str) -> frozenset[str]:
@@ -56,11 +62,14 @@ def _is_identifier(word: str) -> bool:
 
 
 def _score(
-    query: Reading, candidate: Reading, wanted: list[str], wanted_identifiers: frozenset[str], rarity: dict[str, float]
+    query: Reading,
+    candidate: Reading,
+    found: frozenset[str],
+    wanted: list[str],
+    wanted_identifiers: frozenset[str],
+    rarity: dict[str, float],
 ) -> float:
-    present = frozenset(wanted)
-    places = [(place, term) for place, term in enumerate(candidate.terms) if term in present]  # few of all
-    found = {term for _, term in places}
+    places = _places(candidate.terms, found)
     total_rarity = sum(rarity.values())
     # Added up in the query's order: a set's order changes between processes, and with it the last digit of a sum.
     coverage = sum(rarity[term] for term in wanted if term in found) / total_rarity if total_rarity else 0.0
@@ -76,14 +85,20 @@ def _score(
     return min(1.0, sum(weight * part for weight, part in parts) / weight) if weight else 0.0
 
 
-def _rarity(wanted: Sequence[str], term_sets: Sequence[frozenset[str]]) -> dict[str, float]:
+def _places(terms: Sequence[str], found: frozenset[str]) -> list[tuple[int, str]]:
+    """Where the terms that were found stand among all, in order: few of many, so none of the others costs a step."""
+    places = compress(count(), map(found.__contains__, terms))
+    return [(place, terms[place]) for place in places] if found else []
+
+
+def _rarity(wanted: Sequence[str], held: Sequence[frozenset[str]]) -> dict[str, float]:
     """ln(1 + (n - df + 0.5) / (df + 0.5)) by term, where n candidates are counted; positive for every term."""
-    frequency = Counter(term for terms in term_sets for term in wanted if term in terms)
-    count = len(term_sets)
-    return {term: math.log1p((count - frequency[term] + 0.5) / (frequency[term] + 0.5)) for term in wanted}
+    frequency = Counter(chain.from_iterable(held))
+    many = len(held)
+    return {term: math.log1p((many - frequency[term] + 0.5) / (frequency[term] + 0.5)) for term in wanted}
 
 
-def _density(places: Sequence[tuple[int, str]], found: set[str]) -> float:
+def _density(places: Sequence[tuple[int, str]], found: frozenset[str]) -> float:
     """The number of ``found`` terms over the length of the narrowest stretch holding all; 0 for fewer than two.
     ``places``: where they stand, in order."""
     if len(found) < 2:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -115,4 +114,4 @@ def _codes(terms: str) -> NDArray[np.uint64]:
 
 def _moved(hit: Fused, support: float, share: float) -> Fused:
     feedback = share * (support - hit.score)
-    return replace(hit, score=hit.score + feedback, feedback=hit.feedback + feedback)
+    return Fused(hit.chunk_id, hit.score + feedback, hit.contributions, hit.feedback + feedback)

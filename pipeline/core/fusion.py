@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from itertools import repeat
+from typing import Literal, NamedTuple
 
 from pipeline.records import ChannelName, ChunkId, Ranking
 
@@ -17,8 +17,8 @@ Completed = Mapping[ChannelName, Mapping[ChunkId, float]]
 _Z_RANGE = 3.0  # standard deviations from the mean that are told apart; what is further out counts as just as far
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contribution:
+# Both are named tuples because a query makes hundreds of them, for which a frozen dataclass takes three times as long.
+class Contribution(NamedTuple):
     """What one channel gave to one chunk's fused score.
 
     ``rank``: its place in the channel's ranking, from 1; None if the channel did not recall it but scored it
@@ -34,8 +34,7 @@ class Contribution:
     contribution: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fused:
+class Fused(NamedTuple):
     """A chunk in the fused order. ``score`` is the sum of its contributions, which are in the order of channel names, and
     of its ``feedback``: what its neighbours among the candidates added or took away (`core.feedback`)."""
 
@@ -54,13 +53,13 @@ def reciprocal_rank_fusion(rankings: Iterable[Ranking], *, weights: Weights | No
     sub-query) earn each by itself and are reported together, with the best rank and its score.
     Best first. Equal totals are ordered by chunk id, so a question always gets one answer.
     """
-    earned: defaultdict[ChunkId, defaultdict[ChannelName, list[_Place]]] = defaultdict(lambda: defaultdict(list))
+    earned: defaultdict[ChunkId, defaultdict[ChannelName, list[_Earned]]] = defaultdict(lambda: defaultdict(list))
     for ranking in rankings:
         weight = _weight(weights, ranking.channel)
         for rank, (chunk_id, score) in enumerate(zip(ranking.chunk_ids, ranking.scores, strict=True), start=1):
-            earned[chunk_id][ranking.channel].append(_Place(rank, score, weight / (k + rank)))
+            earned[chunk_id][ranking.channel].append((rank, -score, weight / (k + rank)))
     return _ordered(
-        (chunk_id, [_reported(channel, places) for channel, places in by_channel.items()])
+        (chunk_id, [_reported(channel, places) for channel, places in sorted(by_channel.items())])
         for chunk_id, by_channel in earned.items()
     )
 
@@ -89,36 +88,35 @@ def weighted_fusion(
     """
     recalled: dict[ChannelName, dict[ChunkId, _Place]] = {}
     for ranking in rankings:
-        best = recalled.setdefault(ranking.channel, {})
-        for rank, (chunk_id, score) in enumerate(zip(ranking.chunk_ids, ranking.scores, strict=True), start=1):
-            known = best.get(chunk_id)
-            if known is None or score > known.score or (score == known.score and rank < known.rank):
-                best[chunk_id] = _Place(rank, score, 0.0)
-    candidates = {chunk_id for places in recalled.values() for chunk_id in places}
+        _keep_best(recalled.setdefault(ranking.channel, {}), ranking)
     shares = _shares(recalled, weights)
-    parts: dict[ChunkId, list[Contribution]] = {chunk_id: [] for chunk_id in candidates}
-    for channel, places in recalled.items():
-        extra = (completed or {}).get(channel, {})
-        scores = {chunk_id: score for chunk_id, score in extra.items() if chunk_id in candidates}
-        scores.update((chunk_id, place.score) for chunk_id, place in places.items())
-        for chunk_id, normalized in _normalised(scores, normalisation, any_recalled=bool(places)).items():
-            parts[chunk_id].append(
-                Contribution(
-                    channel=channel,
-                    rank=places[chunk_id].rank if chunk_id in places else None,
-                    score=scores[chunk_id],
-                    normalized=normalized,
-                    contribution=shares[channel] * normalized,
-                )
-            )
+    parts: dict[ChunkId, list[Contribution]] = {chunk_id: [] for places in recalled.values() for chunk_id in places}
+    for channel in sorted(recalled):
+        places, share = recalled[channel], shares[channel]
+        scores = {chunk_id: place[0] for chunk_id, place in places.items()}
+        ranks: list[int | None] = [-place[1] for place in places.values()]
+        for chunk_id, score in (completed or {}).get(channel, {}).items():
+            if chunk_id in parts and chunk_id not in scores:
+                scores[chunk_id] = score
+                ranks.append(None)
+        normalized = _normalised(list(scores.values()), normalisation, any_recalled=bool(places))
+        earned = [share * each for each in normalized]
+        found = map(Contribution, repeat(channel), ranks, scores.values(), normalized, earned)
+        for chunk_id, part in zip(scores, found, strict=True):
+            parts[chunk_id].append(part)
     return _ordered(parts.items())
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    rank: int
-    score: float
-    earned: float
+def _keep_best(best: dict[ChunkId, _Place], ranking: Ranking) -> None:
+    """Put the ranking's places among those of its channel: the best score of each chunk, at its best rank."""
+    places = zip(ranking.scores, range(-1, -len(ranking.scores) - 1, -1), strict=True)
+    for chunk_id, place in zip(ranking.chunk_ids, places, strict=True):
+        if chunk_id not in best or place > best[chunk_id]:
+            best[chunk_id] = place
+
+
+# What a chunk scored, and its rank below zero: of two, the greater is the better.
+_Place = tuple[float, int]
 
 
 def _weight(weights: Weights | None, channel: ChannelName) -> float:
@@ -131,46 +129,45 @@ def _shares(channels: Iterable[ChannelName], weights: Weights | None) -> dict[Ch
     return {channel: weight / total if total else 1 / len(own) for channel, weight in own.items()}
 
 
-def _reported(channel: ChannelName, places: Sequence[_Place]) -> Contribution:
-    best = min(places, key=lambda place: (place.rank, -place.score))
-    earned = math.fsum(place.earned for place in places)
-    return Contribution(channel=channel, rank=best.rank, score=best.score, normalized=None, contribution=earned)
+_Earned = tuple[int, float, float]  # rank, score below zero, and what it earned
 
 
-def _normalised(
-    scores: Mapping[ChunkId, float], normalisation: Normalisation, *, any_recalled: bool
-) -> dict[ChunkId, float]:
+def _reported(channel: ChannelName, places: Sequence[_Earned]) -> Contribution:
+    rank, score, _ = min(places)
+    return Contribution(channel, rank, -score, None, math.fsum(earned for _, _, earned in places))
+
+
+def _normalised(scores: Sequence[float], normalisation: Normalisation, *, any_recalled: bool) -> list[float]:
     if not scores:
-        return {}
-    if not all(map(math.isfinite, scores.values())):
+        return []
+    if not all(map(math.isfinite, scores)):
         raise ValueError("a channel gave a score that is not a finite number")
-    lowest, highest = min(scores.values()), max(scores.values())
+    lowest, highest = min(scores), max(scores)
     if normalisation == "z_score":
         # Moved and scaled to [0, 1] first, which changes no z-score and keeps squares of huge scores finite.
         scores = _between(scores, lowest, highest)
-        mean = math.fsum(scores.values()) / len(scores)
-        deviation = math.sqrt(math.fsum((score - mean) ** 2 for score in scores.values()) / len(scores))
+        mean = math.fsum(scores) / len(scores)
+        deviation = math.sqrt(math.fsum((score - mean) ** 2 for score in scores) / len(scores))
         lowest, highest = mean - _Z_RANGE * deviation, mean + _Z_RANGE * deviation
     if not highest > lowest:
-        return dict.fromkeys(scores, 1.0 if any_recalled else 0.0)
+        return [1.0 if any_recalled else 0.0] * len(scores)
     return _between(scores, lowest, highest)
 
 
-def _between(scores: Mapping[ChunkId, float], lowest: float, highest: float) -> dict[ChunkId, float]:
+def _between(scores: Sequence[float], lowest: float, highest: float) -> list[float]:
     """Where each score lies from ``lowest`` (0) to ``highest`` (1), cut off there; halved so that no span is infinite."""
-    span = highest / 2 - lowest / 2
+    start, span = lowest / 2, highest / 2 - lowest / 2
     if span <= 0:
-        return dict.fromkeys(scores, 0.0)
-    return {chunk_id: min(1.0, max(0.0, (score / 2 - lowest / 2) / span)) for chunk_id, score in scores.items()}
+        return [0.0] * len(scores)
+    places = ((score / 2 - start) / span for score in scores)
+    return [0.0 if place < 0 else min(place, 1.0) for place in places]
 
 
 def _ordered(parts: Iterable[tuple[ChunkId, list[Contribution]]]) -> list[Fused]:
+    """Best first; the contributions come in the order of channel names."""
     fused = [
-        Fused(
-            chunk_id=chunk_id,
-            score=math.fsum(part.contribution for part in contributions),
-            contributions=tuple(sorted(contributions, key=lambda part: part.channel)),
-        )
+        Fused(chunk_id, math.fsum([part.contribution for part in contributions]), tuple(contributions))
         for chunk_id, contributions in parts
     ]
-    return sorted(fused, key=lambda hit: (-hit.score, hit.chunk_id))
+    fused.sort(key=lambda hit: (-hit.score, hit.chunk_id))
+    return fused

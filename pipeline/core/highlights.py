@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from pipeline.core.query import AnswerChunk, Span
-from pipeline.core.terms import ANY_WORD, UNSPACED_START, analyze, fold, terms_of_word
+from pipeline.core.terms import ANY_WORD, UNSPACED_START, analyze, ascii_words_with, fold, terms_of_word
 
 _LONGEST_TEXT = 20_000  # characters; what comes after them is not looked at
 _MOST = 100  # spans of a text
@@ -44,7 +44,9 @@ def _spans(text: str, marked: _Marked) -> tuple[Span, ...]:
     found: list[Span] = []
     if not marked.terms:
         return ()
-    for word in ANY_WORD.finditer(text[:_LONGEST_TEXT].translate(_SAME_LENGTH)):
+    text = text[:_LONGEST_TEXT]
+    words = ascii_words_with(marked.terms, text) if text.isascii() else ANY_WORD.finditer(text.translate(_SAME_LENGTH))
+    for word in words:
         if inside := marked[word[0]]:
             at = word.start()
             found.extend(Span(start=at + start, end=at + end) for start, end in inside)

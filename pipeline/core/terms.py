@@ -8,8 +8,8 @@ import re
 import threading
 import unicodedata
 from collections.abc import Iterable, Iterator
-from itertools import chain
-from operator import add
+from itertools import chain, compress
+from operator import add, not_
 
 import snowballstemmer
 
@@ -111,6 +111,14 @@ def analyze(text: str) -> list[str]:
 def terms_of_word(word: str) -> tuple[str, ...]:
     """What `analyze` makes of a single word of ASCII letters."""
     return _terms_by_word[word.lower()]
+
+
+def ascii_words_with(terms: frozenset[str], text: str) -> Iterator[re.Match[str]]:
+    """The words of an ASCII ``text``, in lower case, of which `analyze` makes any of ``terms``, in order. Most words are
+    others, and cost no step of the interpreter."""
+    lowered = text.lower()
+    misses = map(terms.isdisjoint, map(_terms_by_word.__getitem__, _ASCII_WORD.findall(lowered)))
+    return compress(_ASCII_WORD.finditer(lowered), map(not_, misses))
 
 
 def query_terms(text: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import filterfalse
 from typing import Final
 
 from pipeline.core.evidence import Reading, evidence
@@ -51,7 +52,7 @@ class LocalReranker:
                 raise RerankerUnavailable(f"only {len(readings)} of {len(candidates)} candidates could be read in time")
             text = f"{candidate.title or ''}\n{candidate.text}"[:_LONGEST_TEXT]
             # Stop words are not in the query's terms, so they must not stand between the words of its phrases either.
-            readings.append(Reading(terms=[term for term in analyze(text) if term not in STOP_WORDS], text=text))
+            readings.append(Reading(terms=list(filterfalse(STOP_WORDS.__contains__, analyze(text))), text=text))
         scores = evidence(asked, readings)
         return {candidate.chunk_id: score for candidate, score in zip(candidates, scores, strict=True)}
 

@@ -35,7 +35,7 @@ def token_counter(name: str) -> TokenCounter:
     tokenizer.no_padding()
     if name == "llama-2":
         tokens = Tokens(tokenizer)
-        return lambda text: len(tokens.of(_well_formed(text)))
+        return lambda text: tokens.count(_well_formed(text))
     return lambda text: len(tokenizer.encode(_well_formed(text), add_special_tokens=False).ids)
 
 

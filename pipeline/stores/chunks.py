@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+import orjson
 from sqlalchemy import Connection, bindparam, text
 
 from pipeline.records import Chunk, ChunkId, Chunking, Generation, Segment, TenantId
@@ -187,7 +188,7 @@ def _stored(row: Mapping[Any, Any]) -> StoredChunk:
         generation=row["generation"],
         ordinal=row["ordinal"],
         text=row["text"],
-        heading_path=tuple(json.loads(row["heading_path"])),
+        heading_path=tuple(orjson.loads(row["heading_path"])),
         page=row["page"],
         start=row["start_offset"],
         end=row["end_offset"],
@@ -195,7 +196,7 @@ def _stored(row: Mapping[Any, Any]) -> StoredChunk:
         title=row["title"],
         author=row["author"],
         type=row["type"],
-        tags=tuple(json.loads(row["tags"])),
+        tags=tuple(orjson.loads(row["tags"])),
         published_at=as_utc(row["published_at"]),
         story_time=row["story_time"],
         metadata=metadata_of(row["metadata"]),
@@ -204,8 +205,13 @@ def _stored(row: Mapping[Any, Any]) -> StoredChunk:
         chunk_type=row["chunk_type"],
         parent_id=row["parent_id"],
         segment=segment_of(row["segment"]),
-        chunking=Chunking(**json.loads(row["chunking"])),
+        chunking=_chunking(row["chunking"]),
     )
+
+
+@functools.lru_cache(maxsize=256)  # documents are many, ways to cut them few
+def _chunking(column: str) -> Chunking:
+    return Chunking(**orjson.loads(column))
 
 
 def segment_to_json(segment: Segment) -> str:
@@ -225,7 +231,7 @@ def segment_of(column: str | None) -> Segment | None:
     """The segment in a column ``segment``."""
     if column is None:
         return None
-    said = json.loads(column)
+    said = orjson.loads(column)
     return Segment(**{**said, "entity_names": tuple(said["entity_names"])})
 
 

@@ -43,7 +43,9 @@ class DescribeTokens:
     @example(text=" two  spaces   three ")
     @example(text="a<s> b</s>c")
     def it_gives_those_of_the_whole_text(self, text):
-        assert Tokens(LOADED.tokenizer).of(text) == LOADED.tokenizer.encode(text, add_special_tokens=False).ids
+        tokens = Tokens(LOADED.tokenizer)
+        assert tokens.of(text) == LOADED.tokenizer.encode(text, add_special_tokens=False).ids
+        assert tokens.count(text) == tokens.count(text) == len(tokens.of(text))
 
     @pytest.mark.parametrize("text", ["The pump starts. The pump stops.", "离心泵启动前必须灌泵。" * 20])
     def it_gives_the_same_when_words_are_remembered(self, text):
