@@ -89,6 +89,8 @@ def _in_run(run: str, terms: Collection[str]) -> Iterator[tuple[int, int]]:
     folded = fold(run)
     if len(folded) != len(run):  # half-width kana with their marks: too rare to be worth a map of places
         return
+    if not any(term in folded for term in terms):  # as in most runs of a text
+        return
     marked = [character in terms for character in folded]
     for place in range(len(folded) - 1):
         if folded[place : place + 2] in terms:

@@ -52,6 +52,11 @@ class DescribeTokens:
         tokens = Tokens(LOADED.tokenizer)
         assert tokens.of(text) == tokens.of(text) == LOADED.tokenizer.encode(text, add_special_tokens=False).ids
 
+    def it_may_cut_at_chinese_and_line_ends_because_no_token_of_several_characters_holds_them(self):
+        vocabulary = LOADED.tokenizer.get_vocab()
+        alone = set("\n离心泵，。？")
+        assert not [token for token in vocabulary if len(token) > 1 and not alone.isdisjoint(token)]
+
     def it_may_cut_at_spaces_because_no_token_holds_one_inside(self):
         vocabulary = LOADED.tokenizer.get_vocab()
         assert not [token for token in vocabulary if "\u2581" in token.lstrip("\u2581")]
