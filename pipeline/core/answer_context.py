@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from pipeline.core.answer import AnswerChunk, AnswerContext
 from pipeline.core.context import ContextPassage, build_context
 from pipeline.core.dialogue import dialogue_of
 from pipeline.core.hits import Hydrated
 from pipeline.core.plan import ContextOptions
-from pipeline.core.query import AnswerChunk, AnswerContext
 from pipeline.core.tokens import count_tokens
 from pipeline.records import ChunkId
 

@@ -5,19 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from pipeline.core.answer import AnswerChunk, HitSource, RerankMove, UnderstoodQuery
 from pipeline.core.confidence import confidence_of
 from pipeline.core.hit_conditions import as_sent
 from pipeline.core.hits import Hit
-from pipeline.core.query import (
-    AnswerChunk,
-    Envelope,
-    HitSource,
-    Query,
-    RerankMove,
-    Understanding,
-    UnderstoodQuery,
-    filters_as_sent,
-)
+from pipeline.core.query import Envelope, Query, Understanding, filters_as_sent
 from pipeline.records import ChannelName
 
 

@@ -6,9 +6,9 @@ import uuid
 from collections.abc import Sequence
 from typing import Literal
 
+from pipeline.core.answer import AnswerChunk, HitSource
 from pipeline.core.hits import Hydrated
 from pipeline.core.plan import FallbackPlan
-from pipeline.core.query import AnswerChunk, HitSource
 from pipeline.records import ChannelName, TenantId
 
 Reason = Literal["empty", "below_threshold"]

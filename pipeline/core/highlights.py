@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from pipeline.core.query import AnswerChunk, Span
+from pipeline.core.answer import AnswerChunk, Span
 from pipeline.core.terms import ANY_WORD, UNSPACED_START, analyze, ascii_words_with, fold, terms_of_word
 
 _LONGEST_TEXT = 20_000  # characters; what comes after them is not looked at

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.core.query import AnswerChunk
+from pipeline.core.answer import AnswerChunk
 
 
 def format_markdown(chunks: Sequence[AnswerChunk]) -> str:

@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pipeline.core.answer import Answer, AnswerChunk, Degradation
 from pipeline.core.fusion import Contribution
 from pipeline.core.hits import Drop, Hit
 from pipeline.core.plan import plan_as_json
-from pipeline.core.query import Answer, AnswerChunk, Degradation, Envelope, Query, filters_as_sent
+from pipeline.core.query import Envelope, Query, filters_as_sent
 from pipeline.records import ChannelName
 
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from pipeline.core.answer import Degradation
 from pipeline.core.model_replies import Rewritten, Routed
 from pipeline.core.plan import Method, Plan, RetrievePlan
-from pipeline.core.query import Degradation, Envelope, Query, Step, Understanding
+from pipeline.core.query import Envelope, Query, Step, Understanding
 from pipeline.core.query_keywords import entities_of, keywords_of
 from pipeline.core.routing import Route, route
 from pipeline.core.terms import query_terms

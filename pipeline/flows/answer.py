@@ -10,11 +10,12 @@ from functools import partial
 import orjson
 
 from pipeline.channels.port import Channel
+from pipeline.core.answer import Answer, AnswerChunk, AnswerContext, Stats
 from pipeline.core.answering import answer_chunks, source_share, understood
 from pipeline.core.fusion import Fused
 from pipeline.core.hits import Drop, Hit, Hydrated
 from pipeline.core.masking import masked
-from pipeline.core.query import Answer, AnswerChunk, AnswerContext, Envelope, Query, Stats, Understanding
+from pipeline.core.query import Envelope, Query, Understanding
 from pipeline.core.reranking import rerank_lift
 from pipeline.flows.arrived import Arrived
 from pipeline.flows.context import context_of

@@ -6,7 +6,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pipeline.core.query import Degradation, Envelope, Query
+from pipeline.core.answer import Degradation
+from pipeline.core.query import Envelope, Query
 from pipeline.records import ChannelName
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.channels.port import Channel
-from pipeline.core.query import Answer, Query
+from pipeline.core.answer import Answer
+from pipeline.core.query import Query
 from pipeline.flows.answer import compose
 from pipeline.flows.arrived import Arrived
 from pipeline.flows.asking import RESERVE_S, ask_side_by_side

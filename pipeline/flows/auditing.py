@@ -8,7 +8,8 @@ from typing import Final
 import structlog
 from pydantic import SecretStr
 
-from pipeline.core.query import Answer, Query
+from pipeline.core.answer import Answer
+from pipeline.core.query import Query
 from pipeline.flows.measuring import outcome
 from pipeline.flows.resources import Resources
 from pipeline.records import TenantId

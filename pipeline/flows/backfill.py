@@ -12,7 +12,8 @@ from typing import Any
 import structlog
 
 from pipeline.errors import Misconfigured, PipelineError, Unavailable
-from pipeline.flows.mend import look, mend
+from pipeline.flows.comparing import look
+from pipeline.flows.mend import mend
 from pipeline.flows.resources import Resources
 from pipeline.flows.verify import DOCUMENTS, Spot, all_namespaces, compare, documents_by_namespace
 from pipeline.records import DocumentId, EmbeddingSpace, Namespace, TenantId

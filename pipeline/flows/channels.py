@@ -20,7 +20,9 @@ from pipeline.channels.plugins import installed_channels
 from pipeline.channels.port import Channel
 from pipeline.channels.resident import ResidentIndexes
 from pipeline.channels.semantic import SemanticChannel
+from pipeline.errors import PipelineError
 from pipeline.fetching.calling import ApiCaller
+from pipeline.flows.journal import Journal
 from pipeline.flows.resources import Resources
 from pipeline.flows.vectorizing import vectors_of
 from pipeline.models.port import Embedder
@@ -89,3 +91,13 @@ def _installed(use: Resources) -> dict[ChannelName, Channel]:
 def aside(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
     """Start ``call`` in a thread of its own. Who waits for it sets the bound; a call that hangs is left to end alone."""
     return _ASIDE.submit(copy_context().run, partial(call, *args, **kwargs))
+
+
+def in_time(call: Future[T], *, limit_s: float, journal: Journal, part: str, otherwise: str) -> T | None:
+    """What ``call`` gives within ``limit_s``. None when it is late or something it needs fails; then ``part`` is lost, and
+    ``otherwise`` is what the answer says of it. Raises what is neither."""
+    try:
+        return call.result(timeout=max(0.0, limit_s))
+    except (PipelineError, TimeoutError) as error:
+        journal.lost(part, error.code if isinstance(error, PipelineError) else "timeout", otherwise)
+        return None

@@ -6,10 +6,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pipeline.core.answer import AnswerChunk, AnswerContext
 from pipeline.core.answer_context import answer_context
 from pipeline.core.hits import Hydrated
 from pipeline.core.masking import masked_texts, masked_value
-from pipeline.core.query import AnswerChunk, AnswerContext
 from pipeline.errors import Unavailable
 from pipeline.flows.arrived import Arrived
 from pipeline.flows.entities import states_named

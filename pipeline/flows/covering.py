@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from pipeline.channels.port import Channel, Covering
 from pipeline.core.coverage import CONSIDERED, coverage_share, covered
 from pipeline.core.fusion import Fused
-from pipeline.errors import PipelineError
 from pipeline.flows.arrived import Arrived
-from pipeline.flows.channels import aside
+from pipeline.flows.channels import aside, in_time
 from pipeline.flows.fusing import heard
 from pipeline.flows.journal import Journal
 from pipeline.records import ChannelName
@@ -31,12 +30,14 @@ def with_coverage(
         return list(fused)
     started = time.perf_counter()
     first = [hit.chunk_id for hit in fused[:CONSIDERED]]
-    limit_s = max(0.0, min(arrived.left_s, query.timeout_ms_of(ChannelName.KEYWORD) / 1000))
-    try:
-        coverage = aside(keyword.coverage, query, first).result(timeout=limit_s)
-    except (PipelineError, TimeoutError) as error:
-        code = error.code if isinstance(error, PipelineError) else "timeout"
-        journal.lost("fuse", code, "how much of the query the candidates hold could not be told")
+    coverage = in_time(
+        aside(keyword.coverage, query, first),
+        limit_s=min(arrived.left_s, query.timeout_ms_of(ChannelName.KEYWORD) / 1000),
+        journal=journal,
+        part="fuse",
+        otherwise="how much of the query the candidates hold could not be told",
+    )
+    if coverage is None:
         return list(fused)
     moved = covered(fused, coverage, share=share)
     journal.took("coverage", started)

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from pipeline.channels.port import Channel, Recalled
+from pipeline.core.answer import AnswerChunk
 from pipeline.core.channel_options import faq_options, searched_namespaces
 from pipeline.core.fallback import MOST_ANSWERS, Kind, fallback_chunk, hint_passage, reason_for, told, with_room
 from pipeline.core.hits import Drop, Hydrated
 from pipeline.core.plan import ChannelPlan
-from pipeline.core.query import AnswerChunk, Query
+from pipeline.core.query import Query
 from pipeline.errors import PipelineError
 from pipeline.flows.arrived import Arrived
 from pipeline.flows.channels import aside

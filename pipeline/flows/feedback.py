@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from pipeline.core.feedback import CONSIDERED, feedback_share, neighbour_feedback
 from pipeline.core.fusion import Fused
 from pipeline.core.query import Query
-from pipeline.errors import PipelineError
 from pipeline.flows.arrived import Arrived
-from pipeline.flows.channels import aside
+from pipeline.flows.channels import aside, in_time
 from pipeline.flows.fusing import heard
 from pipeline.flows.journal import Journal
 from pipeline.flows.resources import Resources
@@ -34,12 +33,14 @@ def with_feedback(arrived: Arrived, fused: Sequence[Fused], use: Resources, jour
         return list(fused)
     started = time.perf_counter()
     first = [ChunkId(hit.chunk_id) for hit in fused[:CONSIDERED]]
-    limit_s = max(0.0, min(arrived.left_s, use.settings.recall_timeout_ms / 1000))
-    try:
-        terms = aside(_terms, query, first, use).result(timeout=limit_s)
-    except (PipelineError, TimeoutError) as error:
-        code = error.code if isinstance(error, PipelineError) else "timeout"
-        journal.lost("feedback", code, "the candidates could not be compared with each other; the fused order stands")
+    terms = in_time(
+        aside(_terms, query, first, use),
+        limit_s=min(arrived.left_s, use.settings.recall_timeout_ms / 1000),
+        journal=journal,
+        part="feedback",
+        otherwise="the candidates could not be compared with each other; the fused order stands",
+    )
+    if terms is None:
         return list(fused)
     moved = neighbour_feedback(fused, terms, share=share)
     journal.took("feedback", started)

@@ -13,9 +13,9 @@ from pipeline.core.custom_fusion import custom_fusion
 from pipeline.core.fusion import Completed, Fused, Weights, reciprocal_rank_fusion, weighted_fusion
 from pipeline.core.gate import Weak, gated
 from pipeline.core.hits import Drop
-from pipeline.errors import FusionPluginFailed, PipelineError
+from pipeline.errors import FusionPluginFailed
 from pipeline.flows.arrived import Arrived
-from pipeline.flows.channels import aside
+from pipeline.flows.channels import aside, in_time
 from pipeline.flows.fusion_plugins import load_fusion
 from pipeline.flows.journal import Journal
 from pipeline.records import ChannelName, ChunkId, Ranking
@@ -130,12 +130,15 @@ def _complete(
             running[ranking.channel] = aside(channel.score, arrived.query, unscored)
     for name, future in running.items():
         try:
-            completed[name] = future.result(
-                timeout=max(0.0, min(arrived.left_s, arrived.query.timeout_ms_of(name) / 1000))
+            scores = in_time(
+                future,
+                limit_s=min(arrived.left_s, arrived.query.timeout_ms_of(name) / 1000),
+                journal=journal,
+                part="fuse",
+                otherwise=f"{name} could not score what other channels found",
             )
-        except (PipelineError, TimeoutError) as error:
-            code = error.code if isinstance(error, PipelineError) else "timeout"
-            journal.lost("fuse", code, f"{name} could not score what other channels found")
+            if scores is not None:
+                completed[name] = scores
         except Exception as error:  # a channel may be a stranger's code
             log.exception("channel_bug", channel=name, query_id=arrived.query.query_id)
             detail = f"{name} could not score what other channels found: unexpected {type(error).__name__}"

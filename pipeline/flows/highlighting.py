@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 import structlog
 
 from pipeline.channels.port import Channel, Worded
+from pipeline.core.answer import AnswerChunk
 from pipeline.core.highlights import highlight
-from pipeline.core.query import AnswerChunk, Query
+from pipeline.core.query import Query
 from pipeline.core.terms import query_terms
 from pipeline.errors import Unavailable
 from pipeline.records import ChannelName

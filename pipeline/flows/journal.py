@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pipeline.core.answer import Degradation
 from pipeline.core.hits import Drop, Hit
 from pipeline.core.ladder import Rung
-from pipeline.core.query import Degradation, Envelope
+from pipeline.core.query import Envelope
 from pipeline.records import ChannelName
 
 

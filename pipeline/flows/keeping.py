@@ -17,7 +17,8 @@ import orjson
 import structlog
 from pydantic import TypeAdapter, ValidationError
 
-from pipeline.core.query import Answer, Query
+from pipeline.core.answer import Answer
+from pipeline.core.query import Query
 from pipeline.core.result_cache import cache_key, can_tell, has_settled
 from pipeline.errors import Unavailable
 from pipeline.flows.answer import render

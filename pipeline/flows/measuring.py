@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 import structlog
 
-from pipeline.core.query import Answer, Envelope, Query
+from pipeline.core.answer import Answer
+from pipeline.core.query import Envelope, Query
 from pipeline.records import ChannelName
 from pipeline.stores.meter import Meter
 

@@ -11,7 +11,8 @@ import time
 import structlog
 
 from pipeline.channels.port import Channel
-from pipeline.core.query import Answer, Envelope, Query
+from pipeline.core.answer import Answer
+from pipeline.core.query import Envelope, Query
 from pipeline.flows.answer import compose, empty_answer, render
 from pipeline.flows.arrived import Arrived
 from pipeline.flows.asking import RESERVE_S, ask_and_blame

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from pipeline.core.query import Answer
+from pipeline.core.answer import Answer
 from pipeline.core.trace import trace_of
 from pipeline.flows.arrived import Arrived
 from pipeline.flows.journal import Journal

@@ -18,7 +18,8 @@ import structlog
 from pydantic import TypeAdapter, ValidationError
 
 from pipeline.channels.port import Channel
-from pipeline.core.query import Degradation, Query, Step
+from pipeline.core.answer import Degradation
+from pipeline.core.query import Query, Step
 from pipeline.core.understanding import Made, Understood, understood_by_model, understood_by_rules, wait_until
 from pipeline.errors import PipelineError
 from pipeline.flows.arrived import Arrived

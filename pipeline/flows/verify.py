@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
-from pipeline.flows.mend import Found, look, mend
+from pipeline.flows.comparing import Found, look
+from pipeline.flows.mend import mend
 from pipeline.flows.resources import Resources
 from pipeline.records import DocumentId, EmbeddingSpace, Namespace, TenantId
 from pipeline.stores import alignment

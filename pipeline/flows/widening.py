@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pipeline.core.answer import AnswerChunk
 from pipeline.core.hits import Hydrated
 from pipeline.core.plan import ContextOptions
-from pipeline.core.query import AnswerChunk
 from pipeline.flows.resources import Resources
 from pipeline.records import ChunkId, TenantId
 from pipeline.stores.parents import Parents

@@ -10,7 +10,8 @@ from dataclasses import replace
 import structlog
 
 from pipeline.channels.port import Channel, PreparingChannel
-from pipeline.core.query import Degradation, Envelope, Query
+from pipeline.core.answer import Degradation
+from pipeline.core.query import Envelope, Query
 from pipeline.core.understanding import Wording, merged, pool_share, wordings_of
 from pipeline.errors import PipelineError
 from pipeline.flows.channels import aside

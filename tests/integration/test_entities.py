@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import pytest
 
+from pipeline.core.answer import AnswerChunk
 from pipeline.core.entities import EntityState
 from pipeline.core.hits import Hydrated
 from pipeline.core.plan import ContextOptions, Plan
-from pipeline.core.query import AnswerChunk, Query
+from pipeline.core.query import Query
 from pipeline.flows.arrived import Arrived
 from pipeline.flows.context import context_of
 from pipeline.flows.entities import delete_entities, list_states, put_states, states_named

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.core.answer import AnswerChunk
 from pipeline.core.answer_context import answer_context
 from pipeline.core.context import ContextPassage, build_context, story_line
 from pipeline.core.hits import Hydrated
 from pipeline.core.markdown import format_markdown
 from pipeline.core.plan import ContextOptions
-from pipeline.core.query import AnswerChunk
 from pipeline.core.tokens import count_tokens
 from pipeline.models.tokenizing import token_counter
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.channels.port import Channel
-from pipeline.core.query import Answer, Query
+from pipeline.core.answer import Answer
+from pipeline.core.query import Query
 from pipeline.flows.answer import render
 from pipeline.flows.ask import ask_in_process
 from pipeline.flows.channels import make_channels

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.core.answer import Answer, AnswerContext, Stats
 from pipeline.core.answering import answer_chunks, understood
 from pipeline.core.fallback import fallback_chunk, hint_passage
 from pipeline.core.hits import Drop
-from pipeline.core.query import Answer, AnswerContext, Envelope, Stats
+from pipeline.core.query import Envelope
 from pipeline.core.trace import explained, mentions, trace_of
 from pipeline.records import ChannelName, TenantId
 from tests.support.hits import hit

@@ -11,8 +11,9 @@ import fakeredis
 import pytest
 
 from pipeline.channels.port import Recalled
+from pipeline.core.answer import Degradation
 from pipeline.core.plan import ChannelPlan, Plan, RetrievePlan, UnderstandPlan
-from pipeline.core.query import Degradation, Envelope, Query, Understanding
+from pipeline.core.query import Envelope, Query, Understanding
 from pipeline.core.understanding import Made, Understood
 from pipeline.errors import StoreUnavailable
 from pipeline.flows.recall import recall
