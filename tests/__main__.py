@@ -19,7 +19,8 @@ from tempfile import TemporaryDirectory
 
 import certifi
 
-from tests.lanes import ALONE_FOLDERS, CALM_FOLDERS, files, marked, shared_out
+from tests.lanes import ALONE_FOLDERS, CALM_FOLDERS, marked, shared_out, together
+from tests.warm import pytest_apart
 
 _PASSED, _FAILED, _NONE = 0, 1, 5  # pytest's; others say that tests were not run as they should
 
@@ -48,7 +49,7 @@ def _suite(folder: Path, *, also_thorough: bool) -> int:
     which = "" if also_thorough else " and not thorough"
     # Tests wait for processes, deadlines and servers more than they compute.
     parts = (
-        Part("together", files(), 4, f"not alone and not calm{which}"),
+        Part("together", together(), 4, f"not alone and not calm{which}"),
         Part("calm", marked("calm", CALM_FOLDERS), 2, f"calm{which}"),
         Part("alone", marked("alone", ALONE_FOLDERS), 1, f"alone{which}"),
     )
@@ -67,17 +68,13 @@ def _side_by_side(part: Part, folder: Path) -> Iterator[int]:
 
     def run(number: int, lane: Sequence[Path]) -> int:
         begun = time.monotonic()
-        cache = f"cache_dir={folder / f'{part.name}-{number}'}"
-        ended = subprocess.run(
-            [sys.executable, "-m", "pytest", "-o", cache, "-m", part.expression, *map(str, lane)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
+        name = f"{part.name}-{number}"
+        output = folder / f"{name}.txt"
+        status = pytest_apart(["-o", f"cache_dir={folder / name}", "-m", part.expression, *map(str, lane)], output)
         took = time.monotonic() - begun
-        said = ended.stdout.decode(errors="replace")
-        _say(f"{said}{part.name} {number} of {part.processes}: status {ended.returncode} after {took:.0f} s")
-        return ended.returncode
+        said = output.read_text(encoding="utf-8", errors="replace")
+        _say(f"{said}{part.name} {number} of {part.processes}: status {status} after {took:.0f} s")
+        return status
 
     lanes = shared_out(part.files, part.processes)
     with ThreadPoolExecutor(len(lanes)) as threads:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import uuid
 from collections.abc import Iterator
@@ -36,6 +37,9 @@ structlog.configure(
     ]
 )
 
+# Looking for cycles among what was imported took a fifth of the unit tests' time.
+gc.set_threshold(20_000, 20, 50)
+
 STACK_FOLDERS = ("integration", "acceptance", "faults", "quality", "browser")
 
 
@@ -50,6 +54,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.alone)
         if any(folder in folders for folder in CALM_FOLDERS):
             item.add_marker(pytest.mark.calm)
+
+
+def pytest_collection_finish() -> None:
+    """What is there by now stays until the end: it need not be looked through for garbage again and again."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -81,15 +81,15 @@ _LONG = {
 }
 
 
-def files() -> list[Path]:
-    """Every file of tests."""
-    return sorted(TESTS.rglob("test_*.py"))
+def together() -> list[Path]:
+    """The files in which tests without a mark may be: all but those whose folder gives them one."""
+    return [file for file in _files() if file.parent.name not in (*ALONE_FOLDERS, *CALM_FOLDERS)]
 
 
 def marked(mark: str, folders: Sequence[str]) -> list[Path]:
     """The files in which tests with this mark may be: all of these folders, and those that name it."""
     return [
-        file for file in files() if file.parent.name in folders or f"mark.{mark}" in file.read_text(encoding="utf-8")
+        file for file in _files() if file.parent.name in folders or f"mark.{mark}" in file.read_text(encoding="utf-8")
     ]
 
 
@@ -103,6 +103,10 @@ def shared_out(found: Iterable[Path], many: int) -> list[list[Path]]:
         lanes[shortest].append(file)
         taken[shortest] += _seconds(file)
     return [lane for lane in lanes if lane]
+
+
+def _files() -> list[Path]:
+    return sorted(TESTS.rglob("test_*.py"))
 
 
 def _seconds(file: Path) -> float:
