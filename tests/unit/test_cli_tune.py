@@ -60,7 +60,7 @@ def scripted(stub):
 def folder(tmp_path):
     made = tmp_path / "judged"
     made.mkdir()
-    write(made, "", [f"q{n}" for n in range(44)])
+    write(made, "", [f"q{n}" for n in range(26)])
     return made
 
 
@@ -163,7 +163,7 @@ class DescribeEvalUnderAProfile:
         assert run(["eval", "--compare", str(tmp_path / "a"), str(tmp_path / "b"), "--json"]) == 0
         rows = json.loads(capsys.readouterr().out)["rows"]
         fused = next(row for row in rows if (row["way"], row["measure"]) == ("fused", "ndcg@10"))
-        assert (fused["difference"], fused["worse"], fused["queries"]) == (-0.5, 44, 44)
+        assert (fused["difference"], fused["worse"], fused["queries"]) == (-0.5, 26, 26)
         assert fused["p"] < 0.001
         assert run(["eval", "--compare", str(tmp_path / "a"), str(tmp_path / "b"), "--max-loss", "0.1"]) == 1
         assert "nDCG@10 of keyword fell by 0.5000" in capsys.readouterr().err
