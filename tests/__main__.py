@@ -39,6 +39,7 @@ def main(arguments: Sequence[str]) -> int:
     """0 if everything passed."""
     with TemporaryDirectory(prefix="chordwise-tests-") as folder:
         os.environ["SSL_CERT_FILE"] = str(_one_authority(Path(folder)))
+        os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as the stack's own processes have it
         thorough = "--thorough" in arguments
         if others := [each for each in arguments if each != "--thorough"]:
             return _pytest(*others)
