@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from datetime import UTC, datetime
-from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.conftest import gateway, make_tenant
+from tests.support.commands import called
 from tests.support.documents import document, upload
 
 
@@ -64,11 +61,8 @@ class DescribeUsage:
             assert other.get("/v1/usage", params={"by": "job"}).json()["data"] == []
 
     def it_is_printed_by_the_command_line(self, client, ingested):
-        environment = {**os.environ, "CHORDWISE_API_KEY": client.headers["authorization"].removeprefix("Bearer ")}
-        command = [str(Path(sys.executable).with_name("chordwise")), "usage", "--by", "job"]
-        shown = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True).stdout
-        assert ingested["job_id"] in shown
-        asked = subprocess.run(
-            [*command, "--json"], env=environment, capture_output=True, text=True, timeout=60, check=True
-        )
+        key = client.headers["authorization"].removeprefix("Bearer ")
+        shown = called("usage", "--by", "job", CHORDWISE_API_KEY=key)
+        assert (shown.returncode, ingested["job_id"] in shown.stdout) == (0, True), shown
+        asked = called("usage", "--by", "job", "--json", CHORDWISE_API_KEY=key)
         assert json.loads(asked.stdout)["data"][0]["key"] == ingested["job_id"]

@@ -97,19 +97,15 @@ class DescribeCompletion:
         assert f"chordwise completion {shell.value}" in first
         assert "_CHORDWISE_COMPLETE" in "\n".join(script)
 
-    def it_completes_commands_in_bash(self):
+    @pytest.mark.parametrize(("typed", "completed"), [("jo", "jobs"), ("verify --re", "--repair")])
+    def it_completes_in_bash(self, typed, completed, capsys):
+        assert run(["completion", "bash"]) == 0
+        words = typed.split()
         script = (
-            'eval "$(chordwise completion bash)"; COMP_WORDS=(chordwise jo); COMP_CWORD=1;'
+            f"{capsys.readouterr().out}COMP_WORDS=(chordwise {typed}); COMP_CWORD={len(words)};"
             '_chordwise_completion chordwise; echo "${COMPREPLY[@]}"'
         )
-        assert ask("bash", "-c", script).split() == ["jobs"]
-
-    def it_completes_options_in_bash(self):
-        script = (
-            'eval "$(chordwise completion bash)"; COMP_WORDS=(chordwise verify --re); COMP_CWORD=2;'
-            '_chordwise_completion chordwise; echo "${COMPREPLY[@]}"'
-        )
-        assert ask("bash", "-c", script).split() == ["--repair"]
+        assert ask("bash", "-c", script).split() == [completed]
 
     @pytest.mark.parametrize(("shell", "more"), [("zsh", {}), ("fish", {"_TYPER_COMPLETE_FISH_ACTION": "get-args"})])
     def it_answers_other_shells(self, shell, more):
