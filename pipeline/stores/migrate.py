@@ -8,18 +8,18 @@ from __future__ import annotations
 import argparse
 import sys
 from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Literal
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, inspect, text
 
 from pipeline.errors import Misconfigured, PipelineError
 from pipeline.records import EmbeddingSpace
 from pipeline.settings import Settings, settings
 from pipeline.stores import space_tables, spaces
 from pipeline.stores.engines import mysql_engine, mysql_errors, postgres_engine, postgres_errors
+
+Side = Literal["mysql", "postgres"]
 
 OPERATOR_CLASSES = {"cosine": "halfvec_cosine_ops", "euclidean": "halfvec_l2_ops"}
 
@@ -34,7 +34,7 @@ def upgrade(mysql: Engine, postgres: Engine, use: Settings) -> None:
         connection.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": _LOCK})
         connection.commit()
         try:
-            command.upgrade(_config("postgres", connection, use), "head")
+            _migrate("upgrade", "head", "postgres", connection, use)
             connection.commit()
         finally:
             connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": _LOCK})
@@ -47,7 +47,7 @@ def upgrade_mysql(mysql: Engine, use: Settings) -> None:
     with mysql_errors(), mysql.connect() as connection:
         connection.execute(text("SELECT GET_LOCK('chordwise_migrations', 60)"))
         try:
-            command.upgrade(_config("mysql", connection, use), "head")
+            _migrate("upgrade", "head", "mysql", connection, use)
             connection.commit()
         finally:
             connection.execute(text("SELECT RELEASE_LOCK('chordwise_migrations')"))
@@ -67,10 +67,10 @@ def _make_lost_spaces(mysql: Engine, postgres: Engine, use: Settings) -> None:
 def downgrade(mysql: Engine, postgres: Engine, use: Settings) -> None:
     """Take every revision back. All data is gone afterwards."""
     with postgres_errors(), postgres.connect() as connection:
-        command.downgrade(_config("postgres", connection, use), "base")
+        _migrate("downgrade", "base", "postgres", connection, use)
         connection.commit()
     with mysql_errors(), mysql.connect() as connection:
-        command.downgrade(_config("mysql", connection, use), "base")
+        _migrate("downgrade", "base", "mysql", connection, use)
         connection.commit()
 
 
@@ -80,10 +80,10 @@ def check(mysql: Engine, postgres: Engine, use: Settings) -> None:
     Raises Misconfigured with one sentence: a revision is missing, or the vectors have another dimension or distance.
     """
     with mysql_errors(), mysql.connect() as connection:
-        _check_revision("mysql", connection, use)
+        _check_revision("mysql", connection)
         live = spaces.live(connection, spaces.base_space(use))
     with postgres_errors(), postgres.connect() as connection:
-        _check_revision("postgres", connection, use)
+        _check_revision("postgres", connection)
         for space in live.every:
             _check_space(connection, space, use)
 
@@ -105,11 +105,11 @@ def _check_space(connection: Connection, space: EmbeddingSpace, use: Settings) -
         raise Misconfigured(f"CHORDWISE_PGVECTOR_DISTANCE needs {expected} but the vector store was made with {made}")
 
 
-def _check_revision(side: str, connection: Connection, use: Settings) -> None:
-    config = _config(side, connection, use)
-    context = MigrationContext.configure(connection, opts={"version_table": f"schema_version_{side}"})
-    found = context.get_current_revision()
-    newest = ScriptDirectory.from_config(config).get_current_head()
+def _check_revision(side: Side, connection: Connection) -> None:
+    table = f"schema_version_{side}"
+    found = connection.execute(text(f"SELECT version_num FROM {table}")).scalar() if _has(connection, table) else None
+    # Files of migrations begin with their revision, which is higher than those before.
+    newest = max(each.name[:4] for each in (_migrations(side) / "versions").iterdir() if each.name[:4].isdecimal())
     if found != newest:
         raise Misconfigured(
             f"the {side} schema is at revision {found or 'none'}, this code needs {newest}:"
@@ -117,16 +117,31 @@ def _check_revision(side: str, connection: Connection, use: Settings) -> None:
         )
 
 
-def _config(side: str, connection: Connection, use: Settings) -> Config:
+def _has(connection: Connection, table: str) -> bool:
+    return inspect(connection).has_table(table)
+
+
+def _migrate(
+    direction: Literal["upgrade", "downgrade"], to: str, side: Side, connection: Connection, use: Settings
+) -> None:
+    # Every worker and gateway checks the schema when it starts, and none migrates: what that takes is loaded here alone.
+    from alembic import command
+    from alembic.config import Config
+
     config = Config()
-    config.set_main_option("script_location", str(files("pipeline.stores") / "migrations" / side))
+    config.set_main_option("script_location", str(_migrations(side)))
     config.set_main_option("path_separator", "os")
     config.attributes.update(
         connection=connection,
         dimension=use.embedding_dim,
         operator_class=OPERATOR_CLASSES[use.pgvector_distance],
     )
-    return config
+    run = command.upgrade if direction == "upgrade" else command.downgrade
+    run(config, to)
+
+
+def _migrations(side: Side) -> Traversable:
+    return files("pipeline.stores") / "migrations" / side
 
 
 def main() -> int:

@@ -186,7 +186,7 @@ class DescribeGarbage:
 
 def _listens(process: Path) -> bool:
     try:
-        return b"api_gateway" in (process / "cmdline").read_bytes()
+        return b"\0-m\0api_gateway\0" in (process / "cmdline").read_bytes()
     except OSError:
         return False
 
