@@ -14,11 +14,14 @@ import pytest
 # The server of forks imports these once, before the first fork. What fails to be imported is left to who asks for it.
 _IMPORTED = (
     "api_gateway.app",
-    "workers.app",
+    "workers.tasks.ingest",
+    "workers.tasks.recall",
+    "workers.tasks.upkeep",
+    "alembic.command",
     "chordwise.cli",
     "fakeredis",
     "hypothesis",
-    "langchain_core.prompts",
+    "langchain_core.prompts.chat",
     "openai.resources",
     "openpyxl",
     "prometheus_client.parser",
