@@ -25,6 +25,7 @@ _IMPORTED = (
     "openai.resources",
     "openpyxl",
     "prometheus_client.parser",
+    "tests.support.described_already",
 )
 _WARM = multiprocessing.get_context("forkserver")
 _WARM.set_forkserver_preload(list(_IMPORTED))

@@ -11,10 +11,9 @@ from celery.bin.beat import beat
 from celery.bin.worker import worker
 from click import Context
 
-from api_gateway.app import create_app
 from benchmarks.__main__ import _parser as benchmark_parser
-from pipeline.settings import load
 from tests.support.cli_uses import PROGRAM, Use, commands, use_of, uses_of_shell, uses_of_test
+from tests.support.described_codes import document
 from tests.support.guides import NOT_RUN, PICTURES, READMES, blocks, pages, set_in_lines, whole_blocks
 from tests.support.project import PROJECT, ROOT, queues
 from workers.names import Queue
@@ -224,7 +223,7 @@ class DescribeOtherCommands:
             assert listened == {queue.value for queue in Queue}
 
     def it_asks_routes_that_exist(self):
-        described = create_app(load()).openapi()["paths"]
+        described = document()["paths"]
         routes = {(method.upper(), re.sub(r"{\w+}", "{}", path)) for path, item in described.items() for method in item}
         named = {
             (match[1], re.sub(r"{\w+}", "{}", match[2]))
