@@ -79,7 +79,8 @@ class DescribeSigningOut:
         expect(page.get_by_label("Question")).to_have_value("")
         expect(page.locator(".side-result")).to_have_count(0)
         page.get_by_role("link", name="Traces").click()
-        expect(page.get_by_text("Nothing has been asked yet")).to_be_visible()
+        own = page.locator("section[aria-labelledby=mine]")  # beside it, what the audit kept
+        expect(own.get_by_text("Nothing has been asked yet")).to_be_visible()
         assert [url for url in asked if url.endswith("/v1/rag/debug")] == []
 
 

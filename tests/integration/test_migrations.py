@@ -77,6 +77,17 @@ class DescribeMigrations:
         with pytest.raises(Misconfigured, match=r"run python -m pipeline.stores.migrate upgrade"):
             check(*engines, fresh)
 
+    def it_says_which_revision_is_behind(self, settings, migrated):
+        with migrated[0].begin() as connection:
+            newest = connection.execute(text("SELECT version_num FROM schema_version_mysql")).scalar_one()
+            connection.execute(text("UPDATE schema_version_mysql SET version_num = '0001'"))
+        try:
+            with pytest.raises(Misconfigured, match=f"is at revision 0001, this code needs {newest}"):
+                check(*migrated, settings)
+        finally:
+            with migrated[0].begin() as connection:
+                connection.execute(text("UPDATE schema_version_mysql SET version_num = :newest"), {"newest": newest})
+
     @pytest.mark.parametrize(
         ("change", "named"),
         [
