@@ -17,7 +17,7 @@ from api_gateway.auth import Keys
 from api_gateway.openapi import docs_page
 from api_gateway.waiting import Wakes
 from api_gateway.wire import results, shapes
-from pipeline.core import query as records
+from pipeline.core import answer as records
 from pipeline.errors import StoreUnavailable
 from pipeline.flows.verify import NamespaceReport, Report
 from pipeline.records import TenantId
