@@ -11,7 +11,7 @@ from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from api_gateway.problems import Problem
-from api_gateway.remembering import Remembered
+from api_gateway.remembering import Away, Remembered
 from pipeline.flows.resources import Resources
 from pipeline.records import Actor
 from pipeline.stores.audit import act_as
@@ -20,6 +20,7 @@ from pipeline.stores.work import unit_of_work
 
 # A revoked key, or one of a disabled tenant, works for at most this long; and a new one is refused so, if tried too early.
 FRESH_S = 2.0
+PATIENCE_S = 1.0  # a MySQL that is only slow must not let a revoked key in
 
 # Read by hand in `api_key_of`; this describes it in OpenAPI.
 _BEARER = HTTPBearer(
@@ -34,10 +35,13 @@ class Keys:
         self,
         look_up: Callable[[str], Awaitable[Principal | None]],
         *,
+        away: Away | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._look_up = look_up
-        self._known: Remembered[bytes, Principal | None] = Remembered("key", fresh_s=FRESH_S, clock=clock)
+        self._known: Remembered[bytes, Principal | None] = Remembered(
+            "key", fresh_s=FRESH_S, patience_s=PATIENCE_S, away=away, clock=clock
+        )
 
     async def principal(self, api_key: str) -> Principal | None:
         """Who the key stands for, None if nobody.

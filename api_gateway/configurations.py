@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from api_gateway.remembering import Remembered
+from api_gateway.remembering import Away, Remembered
 from pipeline.core.configuration import Configuration, built_in_configuration
 from pipeline.errors import Unavailable
 from pipeline.records import TenantId
@@ -24,10 +24,13 @@ class Configurations:
         self,
         read: Callable[[TenantId], Awaitable[Configuration]],
         *,
+        away: Away | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._read = read
-        self._known: Remembered[TenantId, Configuration] = Remembered("configuration", fresh_s=FRESH_S, clock=clock)
+        self._known: Remembered[TenantId, Configuration] = Remembered(
+            "configuration", fresh_s=FRESH_S, away=away, clock=clock
+        )
 
     async def of(self, tenant_id: TenantId) -> Configuration:
         """The tenant's configuration. While MySQL is away, the one of the last minutes; else what is built in, so that

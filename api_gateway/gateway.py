@@ -19,6 +19,7 @@ from api_gateway.job_source import JobSource
 from api_gateway.known_namespaces import KnownNamespaces
 from api_gateway.own_rates import OwnRates
 from api_gateway.readiness import Probes
+from api_gateway.remembering import Away
 from api_gateway.sharing import SharedLooks
 from api_gateway.waiting import Wakes
 from pipeline.core.configuration import Configuration
@@ -53,9 +54,10 @@ class Gateway:
         self.kept_answers = KeptAnswers(replace(resources, timeout_s=KEPT_TIMEOUT_S, reading=True))
         self.wakes = Wakes()
         self.looks = SharedLooks()
-        self.keys = Keys(self._look_up)
-        self.namespaces = KnownNamespaces(self.run, self.quick)
-        self.configurations = Configurations(self._configuration)
+        away = Away()  # one MySQL stands behind them all
+        self.keys = Keys(self._look_up, away=away)
+        self.namespaces = KnownNamespaces(self.run, self.quick, away=away)
+        self.configurations = Configurations(self._configuration, away=away)
         self.assigner = make_assigner(settings)
         self.probes = Probes(settings, self.quick)
         self.following = Following(JobSource(self.run, self.quick), self.wakes)
@@ -64,7 +66,7 @@ class Gateway:
             settings.redis_url.get_secret_value(), socket_timeout=_LIMIT_S, socket_connect_timeout=_LIMIT_S
         )
         self.request_rates = RequestRates(self.async_redis)
-        self.own_rates = OwnRates(self.run, self.quick)
+        self.own_rates = OwnRates(self.run, self.quick, away=away)
         self._background: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads: CapacityLimiter | None = None

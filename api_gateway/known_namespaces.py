@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 
 from api_gateway.problems import Problem
-from api_gateway.remembering import Remembered
+from api_gateway.remembering import Away, Remembered
 from pipeline.errors import Unavailable
 from pipeline.flows.resources import Resources
 from pipeline.records import Namespace, TenantId
@@ -29,12 +29,17 @@ class KnownNamespaces:
     """
 
     def __init__(
-        self, run: Callable[..., Awaitable[Any]], use: Resources, *, clock: Callable[[], float] = time.monotonic
+        self,
+        run: Callable[..., Awaitable[Any]],
+        use: Resources,
+        *,
+        away: Away | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._run = run
         self._use = use
         self._there: Remembered[tuple[TenantId, tuple[Namespace, ...]], bool] = Remembered(
-            "namespaces", fresh_s=_FRESH_S, clock=clock
+            "namespaces", fresh_s=_FRESH_S, away=away, clock=clock
         )
 
     async def require(self, tenant_id: TenantId, names: Sequence[Namespace]) -> None:

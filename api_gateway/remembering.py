@@ -16,11 +16,30 @@ from pipeline.errors import Unavailable
 log = structlog.get_logger(__name__)
 
 STALE_S: Final = 300.0  # how long what is known goes on holding while MySQL is away
-PATIENCE_S: Final = 0.25  # a MySQL that hangs takes no more than this of a request that could go on without it
+PATIENCE_S: Final = 0.25  # for what a request could go on without
 PAUSE_S: Final = 1.0  # after somebody waited in vain, nobody else does
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+
+
+class Away:
+    """Whether MySQL was lately waited for in vain: then nobody else waits, whatever it is that he wants to know."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._until = float("-inf")
+
+    def __bool__(self) -> bool:
+        return self._clock() < self._until
+
+    def note(self) -> None:
+        """Somebody waited in vain."""
+        self._until = self._clock() + PAUSE_S
+
+    def clear(self) -> None:
+        """It answered."""
+        self._until = float("-inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +51,28 @@ class _Known(Generic[V]):
 class Remembered(Generic[K, V]):
     """Values by key, read again when they are older than ``fresh_s``, by one reader of each key at a time.
 
-    While a value is read again, the old one is there: who asks waits for the new one for a quarter of a second and takes
-    the old one then, or if the reading fails, up to ``STALE_S``. That there is nothing (None) is not held on to so.
+    While a value is read again, the old one is there: who asks waits for the new one for ``patience_s`` and takes the old
+    one then, or if the reading fails, up to ``STALE_S``. That there is nothing (None) is not held on to so.
     """
 
     def __init__(
-        self, what: str, *, fresh_s: float, most: int = 10_000, clock: Callable[[], float] = time.monotonic
+        self,
+        what: str,
+        *,
+        fresh_s: float,
+        patience_s: float = PATIENCE_S,
+        away: Away | None = None,
+        most: int = 10_000,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._what = what
         self._fresh_s = fresh_s
+        self._patience_s = patience_s
+        self._away = Away(clock) if away is None else away
         self._most = most
         self._clock = clock
         self._known: OrderedDict[K, _Known[V]] = OrderedDict()
         self._reading: dict[K, asyncio.Task[V]] = {}
-        self._away_until = float("-inf")
 
     def __len__(self) -> int:
         return len(self._known)
@@ -57,7 +84,7 @@ class Remembered(Generic[K, V]):
         if known is not None and age_s < self._fresh_s:
             return known.value
         usable = known is not None and known.value is not None and age_s <= STALE_S
-        if usable and self._clock() < self._away_until:
+        if usable and self._away:
             assert known is not None
             return known.value
         reading = self._reading.get(key)
@@ -65,9 +92,9 @@ class Remembered(Generic[K, V]):
             reading = self._reading[key] = asyncio.ensure_future(self._read(key, read))
             reading.add_done_callback(_look_at)
         try:
-            return await asyncio.wait_for(asyncio.shield(reading), PATIENCE_S if usable else None)
+            return await asyncio.wait_for(asyncio.shield(reading), self._patience_s if usable else None)
         except (Unavailable, TimeoutError) as error:
-            self._away_until = self._clock() + PAUSE_S
+            self._away.note()
             if not usable or known is None:
                 raise
             log.warning("answered_from_memory", what=self._what, age_s=round(age_s, 1), error=type(error).__name__)
@@ -96,7 +123,7 @@ class Remembered(Generic[K, V]):
         if newest:
             self._known[key] = _Known(value, self._clock())
             self._known.move_to_end(key)
-            self._away_until = float("-inf")
+            self._away.clear()
             if len(self._known) > self._most:
                 self._known.popitem(last=False)
         return value

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from api_gateway.problems import Problem
-from api_gateway.remembering import PATIENCE_S, PAUSE_S, STALE_S, Remembered
+from api_gateway.remembering import PATIENCE_S, PAUSE_S, STALE_S, Away, Remembered
 from pipeline.errors import StoreUnavailable
 
 FRESH_S = 2.0
@@ -71,6 +71,28 @@ class DescribeRemembered:
         await asyncio.sleep(0.01)
         assert await known.of("k", source.read) == "second"  # the reading went on, and was the only one
         assert source.reads == 2
+
+    async def it_waits_in_vain_for_one_of_several_things_alone(self, source):
+        away = Away(lambda: source.now)
+        first, second = (
+            Remembered(what, fresh_s=FRESH_S, away=away, clock=lambda: source.now) for what in ("first", "second")
+        )
+        await asyncio.gather(first.of("k", source.read), second.of("k", source.read))
+        source.now = FRESH_S
+        source.answers.clear()
+        assert (await _timed(first.of("k", source.read)))[1] >= PATIENCE_S * 0.9
+        assert (await _timed(second.of("k", source.read)))[1] < PATIENCE_S / 2
+        source.answers.set()
+
+    async def it_waits_as_long_as_it_is_told_to(self, source):
+        known = Remembered("key", fresh_s=FRESH_S, patience_s=5.0, clock=lambda: source.now)
+        await known.of("k", source.read)
+        source.now, source.value = FRESH_S, None
+        source.answers.clear()
+        asked = asyncio.ensure_future(known.of("k", source.read))
+        await asyncio.sleep(2 * PATIENCE_S)
+        source.answers.set()
+        assert await asked is None  # revoked, and MySQL was only slow to say so
 
     async def it_asks_again_after_a_pause(self, known, source):
         await known.of("k", source.read)
