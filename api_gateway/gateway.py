@@ -27,6 +27,7 @@ from pipeline.flows.experimenting import make_assigner
 from pipeline.flows.keeping import KeptAnswers
 from pipeline.flows.profiles import load_configuration
 from pipeline.flows.resources import Resources
+from pipeline.garbage import keep_for_good
 from pipeline.records import TenantId
 from pipeline.settings import Settings
 from pipeline.stores.request_rates import RequestRates
@@ -113,6 +114,7 @@ class Gateway:
     async def warm_up(self) -> None:
         """Load what an overdue answer needs, so that it does not wait for it."""
         await self.run(self.resources.count_tokens, "warm up")
+        await self.run(keep_for_good)
 
     def release_soon(self) -> None:
         """End all waiting. May be called from a signal handler."""

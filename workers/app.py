@@ -25,6 +25,7 @@ from celery.signals import (
 
 from pipeline import tracing
 from pipeline.errors import Misconfigured, Unavailable
+from pipeline.garbage import keep_for_good
 from pipeline.models.factory import check_embedder, make_embedder
 from pipeline.settings import settings
 from pipeline.stores.broker import SENT_AT
@@ -106,6 +107,7 @@ def _warm_up_threads(instance: Any, **_: Any) -> None:
         sys.setswitchinterval(0.0005)
         resources.warm_up(resources.for_queries())
         tracing.warm_up()
+        keep_for_good()
 
 
 @worker_process_init.connect(weak=False)
@@ -113,6 +115,7 @@ def _warm_up_child(**_: Any) -> None:
     """A forked child of the ingest worker loads the model before its first batch, whose lease is running by then."""
     resources.warm_up(resources.for_ingestion())
     tracing.warm_up()
+    keep_for_good()
 
 
 @worker_process_shutdown.connect(weak=False)
