@@ -11,6 +11,7 @@ from typing import Final, Generic, TypeVar
 
 import structlog
 
+from api_gateway.problems import Problem
 from pipeline.errors import Unavailable
 
 log = structlog.get_logger(__name__)
@@ -110,11 +111,9 @@ class Remembered(Generic[K, V]):
         reading = asyncio.current_task()
         try:
             value = await read()
-        except Unavailable:
-            raise
-        except Exception:
+        except Problem:  # it is not there any more, whoever waited to hear that
             if self._reading.get(key) is reading:
-                self._known.pop(key, None)  # it is not there any more, whoever waited for that
+                self._known.pop(key, None)
             raise
         finally:
             newest = self._reading.get(key) is reading
