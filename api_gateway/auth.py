@@ -11,7 +11,7 @@ from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from api_gateway.problems import Problem
-from api_gateway.remembering import Away, Remembered
+from api_gateway.remembering import Remembered
 from pipeline.flows.resources import Resources
 from pipeline.records import Actor
 from pipeline.stores.audit import act_as
@@ -35,13 +35,13 @@ class Keys:
         self,
         look_up: Callable[[str], Awaitable[Principal | None]],
         *,
-        away: Away | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._look_up = look_up
         self._known: Remembered[bytes, Principal | None] = Remembered(
-            "key", fresh_s=FRESH_S, patience_s=PATIENCE_S, away=away, clock=clock
+            "key", fresh_s=FRESH_S, patience_s=PATIENCE_S, clock=clock
         )
+        self.is_away = self._known.is_away  # whether MySQL was lately waited for in vain
 
     async def principal(self, api_key: str) -> Principal | None:
         """Who the key stands for, None if nobody.

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from api_gateway.remembering import Away, Remembered
+from api_gateway.remembering import Remembered
 from pipeline.core.configuration import Configuration, built_in_configuration
 from pipeline.errors import Unavailable
 from pipeline.records import TenantId
@@ -24,7 +24,7 @@ class Configurations:
         self,
         read: Callable[[TenantId], Awaitable[Configuration]],
         *,
-        away: Away | None = None,
+        away: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._read = read

@@ -19,7 +19,6 @@ from api_gateway.job_source import JobSource
 from api_gateway.known_namespaces import KnownNamespaces
 from api_gateway.own_rates import OwnRates
 from api_gateway.readiness import Probes
-from api_gateway.remembering import Away
 from api_gateway.sharing import SharedLooks
 from api_gateway.waiting import Wakes
 from pipeline.core.configuration import Configuration
@@ -55,8 +54,8 @@ class Gateway:
         self.kept_answers = KeptAnswers(replace(resources, timeout_s=KEPT_TIMEOUT_S, reading=True))
         self.wakes = Wakes()
         self.looks = SharedLooks()
-        away = Away()  # one MySQL stands behind them all
-        self.keys = Keys(self._look_up, away=away)
+        self.keys = Keys(self._look_up)
+        away = self.keys.is_away  # one MySQL stands behind them all; keys alone are not told that it is slow
         self.namespaces = KnownNamespaces(self.run, self.quick, away=away)
         self.configurations = Configurations(self._configuration, away=away)
         self.assigner = make_assigner(settings)

@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 
 from api_gateway.problems import Problem
-from api_gateway.remembering import Away, Remembered
+from api_gateway.remembering import Remembered
 from pipeline.errors import Unavailable
 from pipeline.flows.resources import Resources
 from pipeline.records import Namespace, TenantId
@@ -33,7 +33,7 @@ class KnownNamespaces:
         run: Callable[..., Awaitable[Any]],
         use: Resources,
         *,
-        away: Away | None = None,
+        away: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._run = run

@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from api_gateway.remembering import Away, Remembered
+from api_gateway.remembering import Remembered
 from pipeline.core.buckets import Rate
 from pipeline.errors import Unavailable
 from pipeline.flows.resources import Resources
@@ -23,7 +23,9 @@ _FRESH_S = 30.0
 class OwnRates:
     """Every tenant's rate. ``run`` calls something that blocks, in a thread."""
 
-    def __init__(self, run: Callable[..., Awaitable[Any]], use: Resources, *, away: Away | None = None) -> None:
+    def __init__(
+        self, run: Callable[..., Awaitable[Any]], use: Resources, *, away: Callable[[], bool] = lambda: False
+    ) -> None:
         self._run = run
         self._use = use
         self._default = Rate(per_minute=use.settings.quota_requests_per_minute, burst=use.settings.quota_requests_burst)

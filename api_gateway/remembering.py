@@ -18,29 +18,10 @@ log = structlog.get_logger(__name__)
 
 STALE_S: Final = 300.0  # how long what is known goes on holding while MySQL is away
 PATIENCE_S: Final = 0.25  # for what a request could go on without
-PAUSE_S: Final = 1.0  # after somebody waited in vain, nobody else does
+PAUSE_S: Final = 3.0  # after a reading that failed or took too long nobody waits; longer than a reading may take
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
-
-
-class Away:
-    """Whether MySQL was lately waited for in vain: then nobody else waits, whatever it is that he wants to know."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._until = float("-inf")
-
-    def __bool__(self) -> bool:
-        return self._clock() < self._until
-
-    def note(self) -> None:
-        """Somebody waited in vain."""
-        self._until = self._clock() + PAUSE_S
-
-    def clear(self) -> None:
-        """It answered."""
-        self._until = float("-inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +34,9 @@ class Remembered(Generic[K, V]):
     """Values by key, read again when they are older than ``fresh_s``, by one reader of each key at a time.
 
     While a value is read again, the old one is there: who asks waits for the new one for ``patience_s`` and takes the old
-    one then, or if the reading fails, up to ``STALE_S``. That there is nothing (None) is not held on to so.
+    one then, or if the reading fails, up to ``STALE_S``. After that nobody waits: each gets the old value at once, and one
+    reading at a time goes on beside them until one succeeds, or nobody has asked for ``PAUSE_S``. ``away``: whether
+    somebody else knows already that waiting is vain. That there is nothing (None) is not held on to so.
     """
 
     def __init__(
@@ -62,21 +45,26 @@ class Remembered(Generic[K, V]):
         *,
         fresh_s: float,
         patience_s: float = PATIENCE_S,
-        away: Away | None = None,
+        away: Callable[[], bool] = lambda: False,
         most: int = 10_000,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._what = what
         self._fresh_s = fresh_s
         self._patience_s = patience_s
-        self._away = Away(clock) if away is None else away
+        self._known_away = away
         self._most = most
         self._clock = clock
         self._known: OrderedDict[K, _Known[V]] = OrderedDict()
         self._reading: dict[K, asyncio.Task[V]] = {}
+        self._away_until = float("-inf")
 
     def __len__(self) -> int:
         return len(self._known)
+
+    def is_away(self) -> bool:
+        """Whether it was lately waited for in vain."""
+        return self._clock() < self._away_until
 
     async def of(self, key: K, read: Callable[[], Awaitable[V]]) -> V:
         """The key's value. Raises what ``read`` raises; Unavailable only if nothing usable is known."""
@@ -84,20 +72,17 @@ class Remembered(Generic[K, V]):
         age_s = float("inf") if known is None else self._clock() - known.at
         if known is not None and age_s < self._fresh_s:
             return known.value
-        usable = known is not None and known.value is not None and age_s <= STALE_S
-        if usable and self._away:
-            assert known is not None
+        if known is None or known.value is None or age_s > STALE_S:
+            return await asyncio.shield(self._reading.get(key) or self._begin(key, read))
+        if self.is_away() or self._known_away():
+            if not self._reading:
+                self._begin(key, read)
             return known.value
-        reading = self._reading.get(key)
-        if reading is None:
-            reading = self._reading[key] = asyncio.ensure_future(self._read(key, read))
-            reading.add_done_callback(_look_at)
+        reading = self._reading.get(key) or self._begin(key, read)
         try:
-            return await asyncio.wait_for(asyncio.shield(reading), self._patience_s if usable else None)
+            return await asyncio.wait_for(asyncio.shield(reading), self._patience_s)
         except (Unavailable, TimeoutError) as error:
-            self._away.note()
-            if not usable or known is None:
-                raise
+            self._note_away()
             log.warning("answered_from_memory", what=self._what, age_s=round(age_s, 1), error=type(error).__name__)
             return known.value
 
@@ -107,10 +92,21 @@ class Remembered(Generic[K, V]):
             for key in [key for key in of_keys if forgotten(key)]:
                 del of_keys[key]
 
+    def _begin(self, key: K, read: Callable[[], Awaitable[V]]) -> asyncio.Task[V]:
+        reading = self._reading[key] = asyncio.ensure_future(self._read(key, read))
+        reading.add_done_callback(_look_at)
+        return reading
+
+    def _note_away(self) -> None:
+        self._away_until = self._clock() + PAUSE_S
+
     async def _read(self, key: K, read: Callable[[], Awaitable[V]]) -> V:
         reading = asyncio.current_task()
         try:
             value = await read()
+        except Unavailable:
+            self._note_away()
+            raise
         except Problem:  # it is not there any more, whoever waited to hear that
             if self._reading.get(key) is reading:
                 self._known.pop(key, None)
@@ -122,7 +118,7 @@ class Remembered(Generic[K, V]):
         if newest:
             self._known[key] = _Known(value, self._clock())
             self._known.move_to_end(key)
-            self._away.clear()
+            self._away_until = float("-inf")
             if len(self._known) > self._most:
                 self._known.popitem(last=False)
         return value

@@ -17,7 +17,7 @@ Completed = Mapping[ChannelName, Mapping[ChunkId, float]]
 _Z_RANGE = 3.0  # standard deviations from the mean that are told apart; what is further out counts as just as far
 
 
-# Both are named tuples because a query makes hundreds of them, for which a frozen dataclass takes three times as long.
+# Both are named tuples because a query makes hundreds of them, and frozen dataclasses take nearly twice as long to make.
 class Contribution(NamedTuple):
     """What one channel gave to one chunk's fused score.
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from api_gateway.problems import Problem
-from api_gateway.remembering import PATIENCE_S, PAUSE_S, STALE_S, Away, Remembered
+from api_gateway.remembering import PATIENCE_S, PAUSE_S, STALE_S, Remembered
 from pipeline.errors import StoreUnavailable
 
 FRESH_S = 2.0
@@ -72,16 +72,15 @@ class DescribeRemembered:
         assert await known.of("k", source.read) == "second"  # the reading went on, and was the only one
         assert source.reads == 2
 
-    async def it_waits_in_vain_for_one_of_several_things_alone(self, source):
-        away = Away(lambda: source.now)
-        first, second = (
-            Remembered(what, fresh_s=FRESH_S, away=away, clock=lambda: source.now) for what in ("first", "second")
-        )
+    async def it_does_not_wait_for_what_another_waited_for_in_vain(self, source):
+        first = Remembered("first", fresh_s=FRESH_S, clock=lambda: source.now)
+        second = Remembered("second", fresh_s=FRESH_S, away=first.is_away, clock=lambda: source.now)
         await asyncio.gather(first.of("k", source.read), second.of("k", source.read))
         source.now = FRESH_S
         source.answers.clear()
         assert (await _timed(first.of("k", source.read)))[1] >= PATIENCE_S * 0.9
         assert (await _timed(second.of("k", source.read)))[1] < PATIENCE_S / 2
+        assert not second.is_away()  # only the one who waited knows
         source.answers.set()
 
     async def it_waits_as_long_as_it_is_told_to(self, source):
@@ -94,14 +93,38 @@ class DescribeRemembered:
         source.answers.set()
         assert await asked is None  # revoked, and MySQL was only slow to say so
 
-    async def it_asks_again_after_a_pause(self, known, source):
+    async def it_notices_beside_its_askers_that_it_is_back(self, known, source):
         await known.of("k", source.read)
         source.now, source.value = FRESH_S, StoreUnavailable("MySQL: gone")
-        assert [await known.of("k", source.read) for _ in range(3)] == ["first"] * 3
-        assert source.reads == 2
-        source.now += PAUSE_S
+        for _ in range(5):
+            assert await known.of("k", source.read) == "first"
+            await asyncio.sleep(0.01)
         source.value = "second"
+        assert await known.of("k", source.read) == "first"  # and a reading begins
+        await asyncio.sleep(0.01)
         assert await known.of("k", source.read) == "second"
+        assert not known.is_away()
+
+    async def it_reads_one_key_at_a_time_while_it_is_away(self, known, source):
+        names = [f"k{number}" for number in range(20)]
+        for name in names:
+            await known.of(name, source.read)
+        source.now = FRESH_S
+        source.answers.clear()
+        await known.of("k0", source.read)
+        reads = source.reads
+        assert [await known.of(name, source.read) for name in names] == ["first"] * 20
+        await asyncio.sleep(0)
+        assert source.reads == reads
+        source.answers.set()
+
+    async def it_forgets_after_a_pause_that_it_was_away(self, known, source):
+        await known.of("k", source.read)
+        source.now, source.value = FRESH_S, StoreUnavailable("MySQL: gone")
+        assert await known.of("k", source.read) == "first"
+        source.now += PAUSE_S
+        source.value = None  # gone while nobody asked
+        assert await known.of("k", source.read) is None
 
     async def it_lets_what_is_known_hold_for_minutes_and_not_for_ever(self, known, source):
         await known.of("k", source.read)
