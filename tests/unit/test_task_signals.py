@@ -11,14 +11,15 @@ import structlog
 from celery import Celery
 from celery.beat import Scheduler
 from celery.schedules import schedule
+from kombu import Queue as KombuQueue
 
 import workers.app  # noqa: F401  # its signals are what the beat and the workers have
 from pipeline.errors import StoreUnavailable
 from pipeline.stores.broker import SENT_AT
 from pipeline.stores.meter import TOTALS, Meter
 from workers import resources
-from workers.base import LoggedTask
-from workers.names import TaskName
+from workers.base import CallbackTask, LoggedTask
+from workers.names import Queue, TaskName
 
 
 @pytest.fixture
@@ -56,6 +57,54 @@ class DescribeWhatATaskCameTo:
         ]
         assert states == [state]
         assert [line["state"] for line in lines if line["event"] == "task_done"] == [state.upper()]
+
+
+class DescribeACallback:
+    """In a worker that takes from `answer` and from nothing else."""
+
+    @pytest.fixture
+    def ran(self, celery) -> list[str]:
+        ran: list[str] = []
+        celery.conf.task_queues = [KombuQueue(queue.value) for queue in (Queue.ANSWER, Queue.RERANK)]
+        celery.amqp.queues.select([Queue.ANSWER.value])
+
+        @celery.task(base=CallbackTask, name="test.callback", shared=False)
+        def callback(query_id: str) -> None:
+            ran.append(query_id)
+            if query_id == "bad":
+                raise RuntimeError("a bug")
+
+        @celery.task(base=LoggedTask, name="test.header", shared=False)
+        def header(tenant_id: str, query_id: str, queue: str) -> None:
+            celery.signature("test.callback", kwargs={"query_id": query_id}).apply_async(queue=queue)
+            ran.append("header ends")
+
+        return ran
+
+    def it_is_run_by_the_worker_that_ends_the_last_header(self, celery, ran):
+        with structlog.testing.capture_logs(processors=[structlog.contextvars.merge_contextvars]) as lines:
+            celery.tasks["test.header"].apply(kwargs={"tenant_id": "t", "query_id": "q", "queue": "answer"})
+        assert ran == ["q", "header ends"]
+        done = [(line["task"], line.get("tenant_id")) for line in lines if line["event"] == "task_done"]
+        assert done == [("test.callback", None), ("test.header", "t")], "each line is told of its own task"
+        assert structlog.contextvars.get_contextvars() == {}
+
+    def it_takes_nothing_with_it_when_it_fails(self, celery, ran):
+        asked = {"tenant_id": "t", "query_id": "bad", "queue": "answer"}
+        assert celery.tasks["test.header"].apply(kwargs=asked).successful()
+        assert ran == ["bad", "header ends"]
+
+    def it_is_sent_where_only_others_take_from_its_queue(self, celery, ran):
+        celery.tasks["test.header"].apply(kwargs={"tenant_id": "t", "query_id": "q", "queue": "rerank"})
+        assert ran == ["header ends"]
+        with celery.connection_for_read() as connection:
+            assert connection.SimpleQueue("rerank").get(timeout=1).headers["task"] == "test.callback"
+
+    def it_is_sent_by_who_is_no_worker(self, celery, ran):
+        celery.tasks["test.callback"].apply_async(kwargs={"query_id": "q"}, queue="answer")
+        assert ran == []
+        with celery.connection_for_read() as connection:
+            assert connection.SimpleQueue("answer").get(timeout=1).headers["task"] == "test.callback"
 
 
 class DescribeWhatTheBeatSends:

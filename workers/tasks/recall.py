@@ -8,7 +8,7 @@ from celery import shared_task
 
 from pipeline.flows import explaining, recall, understanding
 from pipeline.records import ChunkId, QueryId, TenantId
-from workers.base import LoggedTask
+from workers.base import CallbackTask, LoggedTask
 from workers.names import TaskName
 from workers.resources import channel_named, channels, for_queries
 
@@ -30,7 +30,7 @@ def understand(tenant_id: str, query_id: str) -> None:
     understanding.understand(TenantId(tenant_id), QueryId(query_id), for_queries())
 
 
-@shared_task(name=TaskName.ANSWER.value, base=LoggedTask)
+@shared_task(name=TaskName.ANSWER.value, base=CallbackTask)
 def answer(_outcomes: Any, tenant_id: str, query_id: str) -> None:
     """Put the answer together, now that every header has come back."""
     recall.answer(TenantId(tenant_id), QueryId(query_id), for_queries(), channels())
