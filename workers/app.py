@@ -102,9 +102,6 @@ def _warm_up_threads(instance: Any, **_: Any) -> None:
     """A worker without children loads the model before it takes queries: a channel's time is less than loading takes."""
     pool = instance.pool_cls  # an alias or a class, depending on how far the worker has got
     if "prefork" not in (pool if isinstance(pool, str) else pool.__module__):
-        # Threads that come back from a database wait for the interpreter as long as this while another one computes;
-        # with the default of 5 ms, a query's dozen small waits added up to twice its own time.
-        sys.setswitchinterval(0.0005)
         resources.warm_up(resources.for_queries())
         tracing.warm_up()
         keep_for_good()
