@@ -1,14 +1,19 @@
-"""kombu's Redis transport with one client for a channel's commands, where stock makes a new one for each.
+"""kombu's Redis transport with one client for a channel's commands, where stock makes a new one for each, and with a
+faster reading of messages.
 
 A client holds nothing but its pool. Making one cost more than sending with it: 5 % of a query's processor time.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Final
 
+import orjson
+from kombu.serialization import register
 from kombu.transport import TRANSPORT_ALIASES
 from kombu.transport import redis as stock
+from kombu.utils import json
 
 _NAME: Final = f"{__name__}:Transport"
 
@@ -33,6 +38,21 @@ class Transport(stock.Transport):
     Channel = Channel
 
 
+def read(message: str | bytes) -> Any:
+    """What a message says, read by orjson: kombu's own reading calls a function for each object. What only kombu's own
+    can read, it reads: its tagged types, and numbers that are not JSON. Whole numbers past 64 bits, which nothing here
+    sends, would lose digits."""
+    tagged = b'"__type__"' in message if isinstance(message, bytes) else '"__type__"' in message
+    if not tagged:
+        with suppress(orjson.JSONDecodeError):
+            return orjson.loads(message)
+    return json.loads(message)  # type: ignore[no-untyped-call]
+
+
 def use_for_redis() -> None:
-    """Have ``redis://`` and ``rediss://`` mean this transport from now on."""
+    """Have ``redis://`` and ``rediss://`` mean this transport from now on, and JSON be read this way."""
     TRANSPORT_ALIASES["redis"] = TRANSPORT_ALIASES["rediss"] = _NAME
+    stock.loads = read  # type: ignore[attr-defined,assignment]
+    register(  # type: ignore[no-untyped-call]
+        "json", json.dumps, read, content_type="application/json", content_encoding="utf-8"
+    )
