@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import structlog
 from numpy.typing import NDArray
-from pgvector import HalfVector
 from sqlalchemy import Engine, bindparam, text
 
 from pipeline.core.nearest import Sample, SearchPlan, plan_search
@@ -19,7 +18,7 @@ from pipeline.errors import Unavailable
 from pipeline.records import ChunkId, Filters, Namespace, TenantId
 from pipeline.stores.filters import postgres_condition
 from pipeline.stores.vector_indexes import KnownIndexes, ReadyIndex, tenant_literal
-from pipeline.stores.vectors import OPERATORS, Distance, similarity, space_errors
+from pipeline.stores.vectors import OPERATORS, Distance, halfvec_literal, similarity, space_errors
 
 log = structlog.get_logger(__name__)
 
@@ -96,7 +95,7 @@ class VectorSearch:
         is not believed: then every row is read after all. Raises VectorTableMissing and StoreUnavailable.
         """
         asked = _Asked(
-            vector=HalfVector(vector).to_text(), namespaces=tuple(sorted(namespaces)), filters=filters, limit=limit
+            vector=halfvec_literal(vector), namespaces=tuple(sorted(namespaces)), filters=filters, limit=limit
         )
         if per_namespace is None:
             return self._search(asked)

@@ -5,6 +5,7 @@ The first answer written wins; whoever comes later changes nothing. Every key be
 
 from __future__ import annotations
 
+import functools
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -108,7 +109,7 @@ class Queries:
         """The query as it was asked, or None if it is gone or answered already."""
         with redis_errors():
             raw, answered = self._redis.hmget(self._key(query_id), ["query", "answer_status"])  # type: ignore[misc]
-        return None if raw is None or answered is not None else _QUERY.validate_json(raw)
+        return None if raw is None or answered is not None else _read_query(raw)
 
     def report(self, query: Query, envelope: Envelope, *, elapsed_ms: float) -> None:
         """Keep what a channel said, for whoever has to answer when the chord does not complete. What it said before stays
@@ -240,7 +241,7 @@ class Queries:
         """The query as it was asked, answered or not; None if it is gone."""
         with redis_errors():
             raw = self._redis.hget(self._key(query_id), "query")
-        return None if raw is None else _QUERY.validate_json(raw)  # type: ignore[arg-type]
+        return None if raw is None else _read_query(raw)  # type: ignore[arg-type]
 
     def cancel(self, query_id: QueryId) -> bool:
         """Forget a query: its tasks find nothing to do, its answer is gone. False if there is no such query."""
@@ -277,6 +278,11 @@ def announce_job(client: redis.Redis, tenant_id: TenantId, job_id: JobId) -> Non
         client.publish(WAKE_CHANNEL, wake_name("job", tenant_id, job_id))
 
 
+@functools.lru_cache(maxsize=32)  # every part of a query reads the same
+def _read_query(document: bytes) -> Query:
+    return _QUERY.validate_json(document)
+
+
 def _state(raw: dict[bytes, bytes]) -> QueryState:
     envelopes, elapsed = [], {}
     for name, value in sorted(raw.items()):
@@ -286,7 +292,7 @@ def _state(raw: dict[bytes, bytes]) -> QueryState:
         elif kind == "elapsed":
             elapsed[channel] = float(value)
     return QueryState(
-        query=_QUERY.validate_json(raw[b"query"]),
+        query=_read_query(raw[b"query"]),
         status=raw.get(b"answer_status", b"running" if envelopes else b"queued").decode(),
         envelopes=tuple(envelopes),
         elapsed_ms=elapsed,
