@@ -70,6 +70,7 @@ from pipeline.stores import migrate
 log = structlog.get_logger(__name__)
 
 _ROUTERS = (
+    queries,  # routes are tried one after the other, and this one is asked most
     documents,
     generations,
     files,
@@ -80,7 +81,6 @@ _ROUTERS = (
     dead_letters,
     webhooks,
     api_sources,
-    queries,
     explaining,
     feedback,
     profiles,

@@ -4,6 +4,7 @@ part; a request overrides parts of it. What is put together from such layers is 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
@@ -282,13 +283,22 @@ def read_plan(*layers: Mapping[str, Any]) -> Plan:
     merged: Mapping[str, Any] = {}
     for layer in layers:
         merged = overlaid(merged, layer)
+    document = orjson.dumps(merged)
+    return (_known_plan if len(document) <= _SHORT else _checked_plan)(document)
+
+
+def _checked_plan(document: bytes) -> Plan:
     try:
-        plan = _PLAN.validate_json(orjson.dumps(merged), strict=True)
+        plan = _PLAN.validate_json(document, strict=True)
     except ValidationError as error:
         raise PlanFlaw([(_pointer(each["loc"]), each["msg"]) for each in error.errors(include_url=False)]) from error
     if flaws := contradictions(plan):
         raise PlanFlaw(flaws)
     return plan
+
+
+_SHORT = 4096  # bytes; who overrides more than a plan usually says will hardly say the same again
+_known_plan = functools.lru_cache(maxsize=256)(_checked_plan)
 
 
 def plan_as_json(plan: Plan) -> dict[str, Any]:
