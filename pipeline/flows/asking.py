@@ -22,8 +22,8 @@ RESERVE_S = 0.1
 
 
 def ask_channel(query: Query, channel: Channel) -> Envelope:
-    """One channel within its time, tried again as often as the query allows while there is time left. Never raises for
-    what a channel can do wrong: it gives an envelope that says so."""
+    """One channel within its time, all tries together, tried again as often as the query allows while there is time left.
+    Never raises for what a channel can do wrong: it gives an envelope that says so."""
     return ask_and_blame(query, channel)[0]
 
 
@@ -31,12 +31,14 @@ def ask_and_blame(query: Query, channel: Channel) -> tuple[Envelope, bool]:
     """The same, and whether something behind the channel failed or was silent."""
     last: PipelineError | None = None
     timeout_ms = query.timeout_ms_of(channel.name)
+    # A store that hangs is given up by its own client at about the same moment: asking again would take as long again.
+    ends = min(query.deadline_at - RESERVE_S, time.time() + timeout_ms / 1000)
     for _ in range(query.retry_of(channel.name) + 1):
-        left = query.deadline_at - time.time() - RESERVE_S
+        left = ends - time.time()
         if left <= 0:
             break
         try:
-            found = aside(channel.recall, query).result(timeout=min(left, timeout_ms / 1000))
+            found = aside(channel.recall, query).result(timeout=left)
         except TimeoutError:
             return _lost(channel, "timeout", "timeout", f"no answer within {timeout_ms} ms"), True
         except Unavailable as error:

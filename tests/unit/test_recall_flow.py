@@ -104,6 +104,18 @@ class DescribeAHeaderTask:
         assert envelope.status == "timeout"
         assert time.monotonic() - started < 0.1 + SPARE_S
 
+    def it_takes_no_longer_for_all_its_tries_together(self, use):
+        """A store that hangs is given up by its client just before the channel is: there is no time for another try."""
+
+        def hangs() -> Recalled:
+            time.sleep(0.19)
+            raise StoreUnavailable("read timed out")
+
+        open_query(use, retry=3, timeout_ms=200)
+        channel = FakeChannel(hangs)
+        assert recall(TENANT, QUERY, channel, use).status in ("failed", "timeout")
+        assert channel.calls <= 2
+
     def it_does_not_start_what_cannot_end_in_time(self, use):
         open_query(use, deadline_s=-1.0)
         channel = FakeChannel(finds)
