@@ -19,7 +19,7 @@ from workers.resources import meter
 
 log = structlog.get_logger(__name__)
 
-_STARTED, _SPAN, _AROUND = "chordwise_started", "chordwise_span", "chordwise_around"
+_STARTED, _SPAN, _TOLD = "chordwise_started", "chordwise_span", "chordwise_told"
 _OF_QUERIES = {TaskName.UNDERSTAND, TaskName.ANSWER}
 
 
@@ -59,9 +59,10 @@ class CallbackTask(LoggedTask):
 
     def apply_async(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
         """Run it here, or send it to a worker that can."""
-        here = self.app.current_worker_task is not None and options.get("queue") in self.app.amqp.queues.consume_from
-        if not here:
+        header = self.app.current_worker_task
+        if header is None or options.get("queue") not in self.app.amqp.queues.consume_from:
             return super().apply_async(args, kwargs, **options)
+        unbind(header, state="SUCCESS")  # it has returned; what follows is not its time
         return self.apply(args, kwargs, throw=False, **options)
 
 
@@ -71,8 +72,6 @@ def bind(task: Task, kwargs: dict[str, Any] | None = None, **_: Any) -> None:
     ids = {name: value for name, value in (kwargs or {}).items() if name.endswith("_id") or name == "channel"}
     sent = {name: _header(task, name) for name in ("request_id", TRACEPARENT, TRACESTATE)}
     request_id = sent["request_id"]
-    if task.request.is_eager:  # run within another, which goes on after it
-        setattr(task.request, _AROUND, structlog.contextvars.get_contextvars())
     structlog.contextvars.clear_contextvars()
     structlog.contextvars.bind_contextvars(task=task.name, **ids, **({"request_id": request_id} if request_id else {}))
     lasting = ExitStack()
@@ -86,6 +85,9 @@ def bind(task: Task, kwargs: dict[str, Any] | None = None, **_: Any) -> None:
 def unbind(task: Task, state: str | None = None, retval: Any = None, **_: Any) -> None:
     """One line for each task that was not about a query, which says more of itself; then forget whose it was. For a task
     that failed ``retval`` is its error; what will be done later because something was away is no failure of ours."""
+    if getattr(task.request, _TOLD, False):
+        return
+    setattr(task.request, _TOLD, True)
     failed = state == "FAILURE"
     if failed and isinstance(retval, Unavailable):
         state = "POSTPONED"
@@ -101,7 +103,6 @@ def unbind(task: Task, state: str | None = None, retval: Any = None, **_: Any) -
         span.failed(type(retval).__name__)
     lasting.close()
     structlog.contextvars.clear_contextvars()
-    structlog.contextvars.bind_contextvars(**getattr(task.request, _AROUND, {}))
 
 
 def _header(task: Task, name: str) -> Any:

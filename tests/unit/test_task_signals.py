@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import fakeredis
@@ -70,6 +71,7 @@ class DescribeACallback:
 
         @celery.task(base=CallbackTask, name="test.callback", shared=False)
         def callback(query_id: str) -> None:
+            time.sleep(0.05)
             ran.append(query_id)
             if query_id == "bad":
                 raise RuntimeError("a bug")
@@ -85,8 +87,9 @@ class DescribeACallback:
         with structlog.testing.capture_logs(processors=[structlog.contextvars.merge_contextvars]) as lines:
             celery.tasks["test.header"].apply(kwargs={"tenant_id": "t", "query_id": "q", "queue": "answer"})
         assert ran == ["q", "header ends"]
-        done = [(line["task"], line.get("tenant_id")) for line in lines if line["event"] == "task_done"]
-        assert done == [("test.callback", None), ("test.header", "t")], "each line is told of its own task"
+        done = [line for line in lines if line["event"] == "task_done"]
+        told = [(line["task"], line.get("tenant_id"), line["latency_ms"] < 50) for line in done]
+        assert told == [("test.header", "t", True), ("test.callback", None, False)], "each of itself, in its own time"
         assert structlog.contextvars.get_contextvars() == {}
 
     def it_takes_nothing_with_it_when_it_fails(self, celery, ran):
