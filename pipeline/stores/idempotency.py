@@ -57,7 +57,8 @@ class IdempotencyKeys:
         return claimed if written else None
 
     def claim(self, digest: bytes, *, lease_s: float, ttl_s: float) -> Claimed | Running | Answered | None:
-        """How a used key stands; claimed if it has expired, or its holder has died. None if it is gone meanwhile."""
+        """How a used key stands; claimed if it has expired, or its holder has died. None if it went, or was claimed by
+        another, while it was looked at."""
         row = self._connection.execute(_LOOK, self._with(digest)).one_or_none()
         if row is None:
             return None
@@ -69,7 +70,7 @@ class IdempotencyKeys:
 
     def _take_over(
         self, digest: bytes, row: Row[tuple[object, ...]], *, lease_s: float, ttl_s: float
-    ) -> Claimed | Running:
+    ) -> Claimed | None:
         died = row.status is None
         claimed = Claimed(work_id=row.work_id if died else str(uuid.uuid4()), token=str(uuid.uuid4()))
         values = self._with(
@@ -80,7 +81,7 @@ class IdempotencyKeys:
             ttl=_micro(ttl_s),
             before=row.token,
         )
-        return claimed if self._connection.execute(_TAKE_OVER, values).rowcount else Running(lease_left_s=lease_s)
+        return claimed if self._connection.execute(_TAKE_OVER, values).rowcount else None
 
     def renew(self, digest: bytes, token: str, *, lease_s: float) -> bool:
         """Hold the key for longer. False if it is not ours any more."""
