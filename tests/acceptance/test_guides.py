@@ -12,7 +12,7 @@ from chordwise.cli import run
 from pipeline.flows.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.business_api import business_api, says
-from tests.support.documents import document, half_done, search, upload
+from tests.support.documents import begun, document, search, upload
 from tests.support.guides import README, blocks
 from tests.support.reading import Reader
 
@@ -132,7 +132,7 @@ def it_does_what_is_named_in_passing(reader, tea, monkeypatch, capsys):
     assert run(["usage"]) == 0
     assert run(["doctor", "--drift"]) == 0
     with gateway(reader.key) as client:
-        job = half_done(client, "many", 200)
+        job = begun(client, "many", 400)
     assert run(["jobs", job, "--pause"]) == 0
     assert run(["jobs", job, "--resume"]) == 0
     key = said("keys", "create", "importer")["key_id"]
