@@ -90,8 +90,11 @@ _OWN: Final[tuple[tuple[str, Codes], ...]] = (
     (r".* /v1/api-sources/\{name\}.*", {404: ("api_source_not_found",)}),
     (r"PUT /v1/api-sources/.*", {409: ("too_many_api_sources",)}),
     (r"POST /v1/api-sources/.*/test", {404: ("namespace_not_found", "profile_not_found"), 422: ("api_source_failed",)}),
-    (r"POST /v1/(queries|rag/query|rag/debug|queries/\{query_id\}/replay)", _ASKED),
-    (r"POST /v1/(rag/debug|queries/.*)", {409: ("query_not_answered",), 503: ("query_not_answered", "not_explained")}),
+    (r"POST (/v1/(queries|rag/query|rag/debug|queries/\{query_id\}/replay)|/internal/recall/test)", _ASKED),
+    (
+        r"POST (/v1/(rag/debug|queries/.*)|/internal/recall/test)",
+        {409: ("query_not_answered",), 503: ("query_not_answered", "not_explained")},
+    ),
     (r"GET .*/trace", {404: ("trace_not_kept",), 409: ("query_not_answered",)}),
     (r"POST .*/why-not", {404: ("chunk_not_found", "document_not_found")}),
     (r"POST .*/feedback", {404: ("rated_not_found",), 409: ("query_unanswered",)}),

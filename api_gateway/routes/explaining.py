@@ -42,11 +42,18 @@ _MAX_BODY_BYTES = 64 * 1024
 _PATIENCE_S = 15.0  # for an explanation, which may run the query once more
 _PROBLEMS = (401, 403, 404, 409, 422, 503)
 _BODY_PROBLEMS = (400, 401, 403, 404, 409, 413, 415, 422, 503)
+_DEBUGGED = answers(200, shapes.Debugged, "The answer and its trace.", 400, 401, 403, 404, 413, 415, 422, 503)
 
 
 @router.post(
+    "/internal/recall/test",
+    responses=_DEBUGGED,
+    openapi_extra=json_body(QueryRequest, EXAMPLE),
+    summary="The same under a name that integration tests know",
+)
+@router.post(
     "/v1/rag/debug",
-    responses=answers(200, shapes.Debugged, "The answer and its trace.", 400, 401, 403, 404, 413, 415, 422, 503),
+    responses=_DEBUGGED,
     openapi_extra=json_body(QueryRequest, EXAMPLE),
     summary="Ask, and see how the answer comes about",
 )

@@ -244,6 +244,18 @@ class DescribeTheFallback:
         assert "fallback" not in {chunk["source"] for chunk in answer["chunks"]}
 
 
+class DescribeTheTestDoor:
+    def it_answers_with_the_whole_run(self, corpus):
+        answer = corpus.post("/internal/recall/test", json={"query_text": QUESTION, "namespaces": [KB]}).json()
+        assert answer["chunks"]
+        assert {"keyword", "semantic"} <= set(answer["trace"]["channels"])
+
+    def it_is_open_to_no_stranger(self, corpus, use):
+        with gateway(make_tenant(use)[1]) as stranger:
+            refused = stranger.post("/internal/recall/test", json={"query_text": QUESTION, "namespaces": [KB]})
+        assert (refused.status_code, refused.json()["code"]) == (404, "namespace_not_found")
+
+
 class DescribeTheBreaker:
     FAILURES = 5  # CHORDWISE_BREAKER_FAILURES
 

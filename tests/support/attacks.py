@@ -66,6 +66,7 @@ BODIES: dict[str, Body] = {
     "POST /v1/queries": lambda its: _query(its),
     "POST /v1/rag/query": lambda its: _query(its),
     "POST /v1/rag/debug": lambda its: _query(its),
+    "POST /internal/recall/test": lambda its: _query(its),
     "POST /v1/queries/{query_id}/why-not": lambda its: {"chunk_id": its.ids["chunks"]},
     "POST /v1/queries/{query_id}/replay": lambda its: {},
     "POST /v1/queries/{query_id}/feedback": lambda its: {"rating": "good", "chunk_id": its.ids["chunks"]},
@@ -105,6 +106,7 @@ FOR_OPERATORS = ("/v1/tenants", "/v1/admin/", "/v1/doctor")
 # What a key with the scope read may do although it is no GET: it asks, or takes back what it asked or said.
 READING = {
     *("POST /v1/queries", "POST /v1/rag/query", "POST /v1/rag/debug", "DELETE /v1/queries/{query_id}"),
+    "POST /internal/recall/test",
     *("POST /v1/queries/{query_id}/why-not", "POST /v1/queries/{query_id}/replay"),
     *("POST /v1/queries/{query_id}/feedback", f"POST {_STORE}/search", "POST /dify/retrieval"),
 }

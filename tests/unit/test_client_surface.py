@@ -142,6 +142,7 @@ WITHOUT_A_METHOD = {
     "DELETE /v1/tenants/{tenant_id}/keys/{key_id}": "revoke_key(tenant_id=…)",
     "POST /v1/rag/query": "query() is the same",
     "POST /v1/rag/debug": "query(trace=True) is the same",
+    "POST /internal/recall/test": "query(trace=True) is the same",
 }
 ELSEWHERE = ("/openai/", "/dify/", "/mcp", "/console")  # other dialects have clients of their own
 
