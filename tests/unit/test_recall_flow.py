@@ -157,7 +157,7 @@ class DescribeACircuit:
         assert channel.calls == 2 * use.settings.breaker_failures
 
     def it_does_not_count_timeouts_of_queries_that_came_too_late(self, use):
-        channel = FakeChannel(lambda: time.sleep(0.05) or finds())
+        channel = FakeChannel(lambda: time.sleep(0.4) or finds())
         for _ in range(2 * use.settings.breaker_failures):
             open_query(use, timeout_ms=200, deadline_s=0.11)
             assert recall(TENANT, QUERY, channel, use).status == "timeout"

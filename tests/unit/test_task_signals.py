@@ -88,8 +88,11 @@ class DescribeACallback:
             celery.tasks["test.header"].apply(kwargs={"tenant_id": "t", "query_id": "q", "queue": "answer"})
         assert ran == ["q", "header ends"]
         done = [line for line in lines if line["event"] == "task_done"]
-        told = [(line["task"], line.get("tenant_id"), line["latency_ms"] < 50) for line in done]
-        assert told == [("test.header", "t", True), ("test.callback", None, False)], "each of itself, in its own time"
+        assert [(line["task"], line.get("tenant_id")) for line in done] == [
+            ("test.header", "t"),
+            ("test.callback", None),
+        ]
+        assert done[0]["latency_ms"] < done[1]["latency_ms"], "a header's time is its own"
         assert structlog.contextvars.get_contextvars() == {}
 
     def it_takes_nothing_with_it_when_it_fails(self, celery, ran):
