@@ -54,8 +54,8 @@ class LoggedTask(Task):  # type: ignore[misc]  # Celery has no types
 
 class CallbackTask(LoggedTask):
     """A chord's callback, run by the worker that counted the last header, at once and in its thread, when that worker
-    takes from the callback's queue anyway. Through the broker it would come back to one like it: a third of what Celery
-    does for a query. Should the worker die, the deadline answers as it does for a message taken and lost."""
+    takes from the callback's queue anyway: through the broker it would only come back to one like it. Should the worker
+    die, the deadline answers as it does for a message taken and lost."""
 
     def apply_async(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
         """Run it here, or send it to a worker that can."""
