@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from pipeline.core.answer import AnswerChunk, Span
-from pipeline.core.terms import ANY_WORD, UNSPACED_START, analyze, ascii_words_with, fold, terms_of_word
+from pipeline.core.terms import ANY_WORD, UNSPACED_START, analyze, fold, is_spaced, pieces_with, terms_of_word
 
 _LONGEST_TEXT = 20_000  # characters; what comes after them is not looked at
 _MOST = 100  # spans of a text
@@ -45,13 +45,13 @@ def _spans(text: str, marked: _Marked) -> tuple[Span, ...]:
     if not marked.terms:
         return ()
     text = text[:_LONGEST_TEXT]
-    words = ascii_words_with(marked.terms, text) if text.isascii() else ANY_WORD.finditer(text.translate(_SAME_LENGTH))
-    for word in words:
-        if inside := marked[word[0]]:
-            at = word.start()
-            found.extend(Span(start=at + start, end=at + end) for start, end in inside)
-            if len(found) >= _MOST:
-                break
+    pieces = ((each.start(), each[0]) for each in pieces_with(marked.terms, text)) if is_spaced(text) else [(0, text)]
+    for start, piece in pieces:
+        for word in ANY_WORD.finditer(piece.translate(_SAME_LENGTH)):
+            at = start + word.start()
+            found.extend(Span(start=at + first, end=at + end) for first, end in marked[word[0]])
+        if len(found) >= _MOST:
+            break
     return tuple(found[:_MOST])
 
 

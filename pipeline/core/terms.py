@@ -22,6 +22,9 @@ _HANGUL = "\u1100-\u11ff\uac00-\ud7af"
 _SOUTH_EAST_ASIAN = "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ecf\u1000-\u103f\u1050-\u109f\u1780-\u17d3"
 _UNSPACED = _HAN + _KANA + _HANGUL + _SOUTH_EAST_ASIAN + "\u3100-\u312f"
 _FIRST_UNSPACED = "\u0e01"
+# What no folding makes a character of theirs: everything before them, punctuation, signs of currencies, the trade mark.
+_BEYOND_SPACED = re.compile("[^\u0000-\u0e00\u2000-\u206f\u20a0-\u20cf\u2122]")
+_PIECE = re.compile(r"\S+")
 
 _LETTERS = rf"[^\W_{_UNSPACED}]+"
 _WORD = rf"{_LETTERS}(?:[-._@&']{_LETTERS}|,\d{{3}}(?!\d))*(?:\+\+|#)?"
@@ -90,8 +93,8 @@ def analyze(text: str) -> list[str]:
     characters; every Han character but particles is also given once for the whole text, at its end, so that a query of
     a single one can match. Traditional and simplified characters stay different terms.
     """
-    if text.isascii():
-        return list(chain.from_iterable(map(_terms_by_word.__getitem__, _words(text))))
+    if is_spaced(text):
+        return list(chain.from_iterable(map(_terms_by_piece.__getitem__, _one_case(text).split())))
     terms: list[str] = []
     inner: set[str] = set()
     alone: set[str] = set()
@@ -115,12 +118,12 @@ def terms_of_word(word: str) -> tuple[str, ...]:
     return _terms_by_word[word.lower()]
 
 
-def ascii_words_with(terms: frozenset[str], text: str) -> Iterator[re.Match[str]]:
-    """The words of an ASCII ``text``, in lower case, of which `analyze` makes any of ``terms``, in order. Most words are
-    others, and cost no step of the interpreter."""
-    lowered = text.lower()
-    misses = map(terms.isdisjoint, map(_terms_by_word.__getitem__, _ASCII_WORD.findall(lowered)))
-    return compress(_ASCII_WORD.finditer(lowered), map(not_, misses))
+def pieces_with(terms: frozenset[str], text: str) -> Iterator[re.Match[str]]:
+    """What stands between two spaces of ``text``, which `is_spaced`, and of which `analyze` makes any of ``terms``, in
+    order. Most pieces are others, and cost no step of the interpreter."""
+    text = _one_case(text)
+    misses = map(terms.isdisjoint, map(_terms_by_piece.__getitem__, text.split()))
+    return compress(_PIECE.finditer(text), map(not_, misses))
 
 
 def query_terms(text: str) -> list[str]:
@@ -202,6 +205,17 @@ def _words(text: str) -> Iterator[str]:
     return iter(ANY_WORD.findall(fold(text)))
 
 
+def is_spaced(text: str) -> bool:
+    """Whether no word of ``text`` goes on across a space, nor depends on what is beyond one, whatever folding makes of it:
+    so for ASCII, and for all that is written with the letters of Europe and the Near East."""
+    return text.isascii() or not _BEYOND_SPACED.search(text)
+
+
+def _one_case(text: str) -> str:
+    """``text`` in lower case where that moves no character: fewer spellings to remember."""
+    return text.lower() if text.isascii() else text
+
+
 def holds_unspaced(text: str) -> bool:
     """Whether some of it is in a script that is written without spaces between words."""
     return UNSPACED_START.search(text) is not None
@@ -240,7 +254,23 @@ class _TermsByWord(dict[str, tuple[str, ...]]):
         return terms
 
 
+class _TermsByPiece(dict[str, tuple[str, ...]]):
+    """The terms of what stands between two spaces, its punctuation with it. Cutting a text at its spaces and looking up
+    the pieces takes a third of the time of looking for its words."""
+
+    _MOST_REMEMBERED = 100_000  # pieces; about 20 MB
+
+    def __missing__(self, piece: str) -> tuple[str, ...]:
+        terms = tuple(chain.from_iterable(map(_terms_by_word.__getitem__, _words(piece))))
+        if len(piece) <= _LONGEST_TERM:
+            if len(self) >= self._MOST_REMEMBERED:
+                self.clear()
+            self[piece] = terms
+        return terms
+
+
 _terms_by_word = _TermsByWord()
+_terms_by_piece = _TermsByPiece()
 
 
 def _terms_of(word: str) -> tuple[str, ...]:
