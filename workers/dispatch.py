@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import structlog
-from celery import Signature, chord
+from celery import Signature
 from kombu.exceptions import KombuError, OperationalError
 from redis.exceptions import RedisError
 
@@ -19,7 +19,7 @@ from pipeline.records import ChunkId, JobId, TenantId
 from pipeline.settings import settings
 from pipeline.stores.broker import SENT_AT
 from workers.names import Queue, TaskName
-from workers.producer import producer
+from workers.producer import producer, send_chord
 
 log = structlog.get_logger(__name__)
 
@@ -82,7 +82,7 @@ def ask(query: Query) -> None:
         if len(headers) == 1:
             headers[0].apply_async(link=callback)
         else:
-            chord(headers, app=producer)(callback)
+            send_chord(headers, callback)
     except _BROKER_ERRORS as error:
         raise StoreUnavailable(
             f"the broker did not take the query: {type(error).__name__}", retry_after_s=1.0

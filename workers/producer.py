@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
-from celery import Celery
+from collections.abc import Sequence
+
+from celery import Celery, Signature
+from celery.utils import uuid
 
 from workers.subscriptions import subscribe_to_nothing
 
 producer = Celery("chordwise", set_as_current=False)
 producer.config_from_object("celery_config")
 subscribe_to_nothing(producer)
+
+
+def send_chord(headers: Sequence[Signature], callback: Signature, app: Celery = producer) -> None:
+    """Send what `celery.chord` sends for plain header tasks that have all they need in their options.
+
+    Its canvas copies and freezes every signature several times, which was half of the time of asking. The parts are
+    counted from the first message on, so none can come back too early. Raises what publishing raises.
+    """
+    group_id = uuid()
+    body = {**callback, "options": {**callback.options, "task_id": uuid()}}
+    app.backend.set_chord_size(group_id, len(headers))
+    with app.producer_or_acquire() as sender:
+        for place, header in enumerate(headers):
+            options = dict(header.options)
+            meant = {name: options.pop(name) for name in ("expires", "ignore_result", "argsrepr", "kwargsrepr")}
+            message = app.amqp.create_task_message(
+                uuid(), header.task, (), header.kwargs, group_id=group_id, group_index=place, chord=body, **meant
+            )
+            app.amqp.send_task_message(sender, header.task, message, expiration=meant["expires"], **options)
