@@ -16,7 +16,7 @@ from pipeline.core.bm25 import Collection
 from pipeline.core.channel_options import keyword_options
 from pipeline.core.dictionary import Asked, Lexicon, Rule, read
 from pipeline.core.keyword_scoring import Weighed, coverage, score, weigh
-from pipeline.core.matching import FieldWeights, IndexRows
+from pipeline.core.matching import FieldWeights, IndexRows, Occurrences
 from pipeline.core.postings import Postings
 from pipeline.core.query import Query
 from pipeline.core.terms import token
@@ -33,6 +33,15 @@ _ENOUGH = 400  # rows that are expected to hold all of the terms they have to
 _LEAST_CANDIDATES = 200
 _CANDIDATES_PER_PLACE = 2
 _CHUNKS_PER_RULE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Chunks of one namespace, in order, and where tokens stand in them."""
+
+    namespace: Namespace
+    chunk_ids: Sequence[ChunkId]
+    rows: Occurrences
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,30 +89,33 @@ class _Words:
             complete=len(chosen) == len(known) and not every,
         )
 
-    def score(self, rows: Sequence[TermsRow], fields: FieldWeights) -> dict[ChunkId, float]:
-        """BM25 of index rows, by chunk."""
+    def score(self, blocks: Sequence[_Block], fields: FieldWeights) -> dict[ChunkId, float]:
+        """BM25 of chunks."""
         scores: dict[ChunkId, float] = {}
-        for mine, block, tokens in self._blocks(rows):
-            scores.update(zip(mine, score(self.weighed, block, tokens, fields).tolist(), strict=True))
+        for block in blocks:
+            every = score(self.weighed, block.rows, self.tokens[block.namespace], fields)
+            scores.update(zip(block.chunk_ids, every.tolist(), strict=True))
         return scores
 
-    def coverage(self, rows: Sequence[TermsRow], fields: FieldWeights) -> dict[ChunkId, float]:
-        """How much of the query index rows hold, by chunk."""
-        blocks = self._blocks(rows)
-        held = coverage(self.asked, [(block, tokens) for _, block, tokens in blocks], fields)
-        return dict(zip((chunk_id for mine, *_ in blocks for chunk_id in mine), held, strict=True))
+    def coverage(self, blocks: Sequence[_Block], fields: FieldWeights) -> dict[ChunkId, float]:
+        """How much of the query chunks hold."""
+        held = coverage(self.asked, [(block.rows, self.tokens[block.namespace]) for block in blocks], fields)
+        return dict(zip((chunk_id for block in blocks for chunk_id in block.chunk_ids), held, strict=True))
 
-    def _blocks(self, rows: Sequence[TermsRow]) -> list[tuple[list[ChunkId], IndexRows, Mapping[str, str]]]:
-        """Rows by namespace, each with how it writes the query's terms."""
+    def of_rows(self, rows: Sequence[TermsRow]) -> list[_Block]:
+        """Index rows of the query's namespaces."""
         by_namespace: defaultdict[Namespace, list[TermsRow]] = defaultdict(list)
         for row in rows:
-            by_namespace[row.namespace].append(row)
-        blocks: list[tuple[list[ChunkId], IndexRows, Mapping[str, str]]] = []
-        for namespace, mine in by_namespace.items():
-            if (tokens := self.tokens.get(namespace)) is not None:
-                block = IndexRows([row.terms for row in mine], [row.fields for row in mine])
-                blocks.append(([row.chunk_id for row in mine], block, tokens))
-        return blocks
+            if row.namespace in self.tokens:
+                by_namespace[row.namespace].append(row)
+        return [
+            _Block(
+                namespace,
+                [row.chunk_id for row in mine],
+                IndexRows([row.terms for row in mine], [row.fields for row in mine]),
+            )
+            for namespace, mine in by_namespace.items()
+        ]
 
     def best(self, copies: Mapping[Namespace, Postings], fields: FieldWeights, count: int) -> dict[ChunkId, float]:
         """BM25 of the ``count`` best chunks of each namespace, among all that hold any of the terms."""
@@ -115,20 +127,6 @@ class _Words:
             among = None if fields.all_count else score(self.weighed, postings, tokens, FieldWeights()) > 0
             best = postings.best(every, count, among=among)
             scores.update(zip(postings.ids(best), every[best].tolist(), strict=True))
-        return scores
-
-    def score_in(
-        self, copies: Mapping[Namespace, Postings], chunk_ids: Sequence[ChunkId], fields: FieldWeights
-    ) -> dict[ChunkId, float]:
-        """BM25 of those of these chunks that are in the copies."""
-        scores: dict[ChunkId, float] = {}
-        for namespace, postings in copies.items():
-            numbers = postings.numbers(chunk_ids)
-            there = numbers >= 0
-            if there.any():
-                every = score(self.weighed, postings, self.tokens[namespace], fields)
-                mine = (chunk_id for chunk_id, is_there in zip(chunk_ids, there.tolist(), strict=True) if is_there)
-                scores.update(zip(mine, every[numbers[there]].tolist(), strict=True))
         return scores
 
 
@@ -157,12 +155,12 @@ class KeywordChannel:
             else:
                 limit, search = max(_LEAST_CANDIDATES, _CANDIDATES_PER_PLACE * pool), words.search()
                 rows = index.candidates(query.namespaces, search, filters=query.filters, limit=limit)
-                scores = words.score(rows, fields)
+                scores = words.score(words.of_rows(rows), fields)
                 has_all = search.complete and (len(rows) < limit if query.filters else search.is_narrow)
                 guard = {"method": "fulltext", "rows": len(rows), "may_be_short": not has_all}
             ruled = [(rule, _documents_rows(index, rule, query)) for rule in rules]
         extra = {row.chunk_id: row for _, more in ruled for row in more if row.chunk_id not in scores}
-        scores |= words.score(list(extra.values()), fields)
+        scores |= words.score(words.of_rows(list(extra.values())), fields)
         _apply(ruled, scores, bound=words.weighed.bound)
         best = sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:pool]
         return Recalled(
@@ -176,14 +174,10 @@ class KeywordChannel:
         """BM25 of chunks that another channel found; 0 where no word of the query occurs."""
         if not chunk_ids:
             return {}
-        fields = self._fields(query)
         with reading(self.mysql) as connection:
             words = self._words(connection, query)
-            copies = self._copies(query, words.stamps)
-            scores = words.score_in(copies, chunk_ids, fields) if copies else {}
-            # What became visible after the moment of the query's words is not in its copy.
-            rows = KeywordIndex(connection, query.tenant_id).rows([each for each in chunk_ids if each not in scores])
-        return scores | words.score(rows, fields)
+            blocks = self._blocks(connection, query, words, chunk_ids)
+        return words.score(blocks, self._fields(query))
 
     def coverage(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
         """How much of the query these chunks hold; see `keyword_scoring.coverage` and `core.coverage`. Nothing is told
@@ -192,8 +186,8 @@ class KeywordChannel:
             words = self._words(connection, query)
             ruled = any(rule.namespace in query.namespaces for rule in words.asked.rules)
             untold = ruled or not words.asked.terms
-            rows = [] if untold else KeywordIndex(connection, query.tenant_id).rows(chunk_ids)
-        return words.coverage(rows, self._fields(query))
+            blocks = [] if untold else self._blocks(connection, query, words, chunk_ids)
+        return words.coverage(blocks, self._fields(query))
 
     def terms(self, query: Query) -> tuple[str, ...]:
         """The query's words and their synonyms, stop words left out."""
@@ -206,6 +200,20 @@ class KeywordChannel:
     def _copies(self, query: Query, stamps: Mapping[Namespace, str]) -> dict[Namespace, Postings] | None:
         """The index of every namespace at the moment of its stamp, if this process holds them all."""
         return None if self.resident is None else self.resident.of(query.tenant_id, query.namespaces, stamps)
+
+    def _blocks(
+        self, connection: Connection, query: Query, words: _Words, chunk_ids: Sequence[ChunkId]
+    ) -> list[_Block]:
+        """Given chunks out of this process's copies, and of the index what has become visible after their moment."""
+        copies = self._copies(query, words.stamps) or {}
+        blocks = [
+            _Block(namespace, postings.ids(some.numbers), some)
+            for namespace, postings in copies.items()
+            if (some := postings.of(chunk_ids)) is not None
+        ]
+        found = {chunk_id for block in blocks for chunk_id in block.chunk_ids}
+        others = [chunk_id for chunk_id in chunk_ids if chunk_id not in found]
+        return blocks + (words.of_rows(KeywordIndex(connection, query.tenant_id).rows(others)) if others else [])
 
     def _words(self, connection: Connection, query: Query) -> _Words:
         """What the collection knows of the query's words; asked once, though the channel is asked twice."""

@@ -67,13 +67,18 @@ class Postings:
 
     def frequency(self, places: Places, weights: FieldWeights) -> NDArray[np.float64]:
         """How often something occurs in each chunk that stands at these places, by the weights of its fields."""
-        holders = places >> self.position_bits
+        return _sums(self.holders(places), self.counted(places, weights), len(self.lengths))
+
+    def counted(self, places: Places, weights: FieldWeights) -> NDArray[np.float64] | None:
+        """What each of these places counts by the weight of its field; None if all count 1."""
         if weights == FieldWeights():
-            return np.bincount(holders, minlength=len(self.lengths)).astype(np.float64)
+            return None
         inside = places & ((1 << self.position_bits) - 1)
-        counted = weighed_counts(inside, holders, self.bounds, weights)
-        weighed: NDArray[np.float64] = np.bincount(holders, counted, minlength=len(self.lengths)).astype(np.float64)
-        return weighed
+        return weighed_counts(inside, self.holders(places), self.bounds, weights)
+
+    def holders(self, places: Places) -> Places:
+        """Which chunk each of these places is in: its place among all."""
+        return places >> self.position_bits
 
     def runs(self, tokens: Sequence[str]) -> Places:
         """The places where these tokens stand one directly after the other in one chunk."""
@@ -82,17 +87,18 @@ class Postings:
             places = places[np.isin(places + distance, self.occurrences(token), assume_unique=True)]
         return places
 
-    def numbers(self, chunk_ids: Sequence[ChunkId]) -> NDArray[np.int64]:
-        """The place of each chunk among all; -1 for one that is not there."""
-        if not len(self.chunk_ids):
-            return np.full(len(chunk_ids), -1)
+    def of(self, chunk_ids: Sequence[ChunkId]) -> SomePostings | None:
+        """Those of these chunks that are here, in the order asked for; None if none is."""
+        if not len(self.chunk_ids) or not chunk_ids:
+            return None
         wanted = np.array([chunk_id.encode() for chunk_id in chunk_ids], dtype=bytes)
         found = np.minimum(np.searchsorted(self.chunk_ids, wanted), len(self.chunk_ids) - 1)
-        return np.where(self.chunk_ids[found] == wanted, found, -1)
+        numbers = found[self.chunk_ids[found] == wanted]
+        return SomePostings(self, numbers) if len(numbers) else None
 
-    def ids(self, numbers: Sequence[int]) -> list[ChunkId]:
+    def ids(self, numbers: Sequence[int] | NDArray[np.int64]) -> list[ChunkId]:
         """The chunks at these places among all."""
-        return [ChunkId(chunk_id.decode()) for chunk_id in self.chunk_ids[list(numbers)].tolist()]
+        return [ChunkId(chunk_id.decode()) for chunk_id in self.chunk_ids[np.asarray(numbers, np.int64)].tolist()]
 
     def best(self, scores: NDArray[np.float64], count: int, *, among: NDArray[np.bool_] | None = None) -> list[int]:
         """Up to ``count`` chunks by score, best first, equal ones by chunk id; those ``among`` which to look, or that
@@ -110,6 +116,42 @@ class Postings:
         key = np.uint64(int(token.translate(_DIGITS), 32))  # a plain int would make numbers with a point of all tokens
         number = int(np.searchsorted(self.tokens, key))
         return number if number < len(self.tokens) and self.tokens[number] == key else None
+
+
+@dataclass(frozen=True, eq=False)
+class SomePostings:
+    """Some chunks of postings as rows of their own, each once. ``numbers``: the place of each among all."""
+
+    postings: Postings
+    numbers: NDArray[np.int64]
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int32]:
+        """Terms of each chunk, repetitions included."""
+        return self.postings.lengths[self.numbers]
+
+    def occurrences(self, token: str) -> Places:
+        """The places of a token in these chunks, in order."""
+        return self._here(self.postings.occurrences(token))
+
+    def frequency(self, places: Places, weights: FieldWeights) -> NDArray[np.float64]:
+        """How often something occurs in each of these chunks that stands at these places, by the weights of its fields."""
+        rows = self._rows[self.postings.holders(places)]
+        return _sums(rows, self.postings.counted(places, weights), len(self.numbers))
+
+    def runs(self, tokens: Sequence[str]) -> Places:
+        """The places in these chunks where these tokens stand one directly after the other."""
+        return self._here(self.postings.runs(tokens))
+
+    def _here(self, places: Places) -> Places:
+        return places[self._rows[self.postings.holders(places)] >= 0]
+
+    @cached_property
+    def _rows(self) -> NDArray[np.int32]:
+        """Of each chunk of all which row it is; -1 for those that are none."""
+        rows = np.full(len(self.postings.lengths), -1, np.int32)
+        rows[self.numbers] = np.arange(len(self.numbers), dtype=np.int32)
+        return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +223,12 @@ class PostingsBuilder:
             position_bits=position_bits,
             bounds=(title[order], before_names - summary[order], before_names),
         )
+
+
+def _sums(rows: Places, counted: NDArray[np.float64] | None, count: int) -> NDArray[np.float64]:
+    """Of each of ``count`` rows what its occurrences count together; each counts 1 where nothing is said."""
+    sums: NDArray[np.float64] = np.bincount(rows, counted, minlength=count).astype(np.float64)
+    return sums
 
 
 def _keys(everything: bytes, count: int) -> NDArray[np.uint64]:

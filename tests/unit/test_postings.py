@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline.core.bm25 import Collection
 from pipeline.core.dictionary import Asked, Unit
-from pipeline.core.keyword_scoring import score, weigh
+from pipeline.core.keyword_scoring import coverage, score, weigh
 from pipeline.core.matching import FieldWeights, IndexRows
 from pipeline.core.postings import Postings, PostingsBuilder, TooManyPlaces
 from pipeline.core.terms import Tokenizer
@@ -103,10 +103,25 @@ class DescribePostings:
     def it_tells_which_chunks_it_has(self, some, strangers):
         ids, _, _ = some
         index = postings(*some)
-        asked = [*ids, *(ChunkId(str(each)) for each in strangers if str(each) not in ids)]
-        found = index.numbers(asked).tolist()
-        assert [index.chunk_ids[number].decode() for number in found if number >= 0] == ids
-        assert found[len(ids) :] == [-1] * (len(asked) - len(ids))
+        others = [ChunkId(str(each)) for each in strangers if str(each) not in ids]
+        found = index.of([*others, *reversed(ids)])
+        assert (index.ids(found.numbers) if found else []) == ids[::-1]
+        assert index.of(others) is None
+
+    @given(chunks(), units, phrases, weights, st.data())
+    def it_has_some_of_its_chunks_told_of_as_their_rows_are(self, some, asked, said, fields, data):
+        ids, documents, parts = some
+        chosen = data.draw(st.permutations(range(len(ids))))[: data.draw(st.integers(1, 12))]
+        if not chosen:
+            return
+        rows = IndexRows(packed([documents[each] for each in chosen]), [parts[each] for each in chosen])
+        index = postings(*some).of([ids[each] for each in chosen])
+        collection = Collection(chunk_count=9, term_count=90, chunk_frequency=dict.fromkeys(TERMS, 4))
+        question = Asked(units=tuple(Unit(ways=tuple(ways)) for ways in asked), phrases=tuple(said))
+        weighed = weigh(question, collection)
+        assert score(weighed, index, TOKENS, fields) == pytest.approx(score(weighed, rows, TOKENS, fields))
+        held = coverage(question, [(index, TOKENS)], fields)
+        assert held == pytest.approx(coverage(question, [(rows, TOKENS)], fields))
 
     def it_orders_equal_scores_by_chunk_id_also_where_it_cuts(self):
         ids = [ChunkId(str(uuid.UUID(int=number))) for number in (9, 3, 7, 1, 5)]
