@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pipeline.core.fusion import Fused, Weights
+from pipeline.core.fusion import Fused, Weights, as_fused, best_first
 from pipeline.records import ChannelName, ChunkId
 
 CONSIDERED: Final = 50  # best candidates, as many as `core.feedback` reads
@@ -36,7 +36,7 @@ def covered(fused: Sequence[Fused], coverage: Mapping[ChunkId, float], *, share:
     """
     if not 0 <= share <= 1:
         raise ValueError(f"a share lies between 0 and 1, not at {share}")
-    ordered = sorted(fused, key=lambda hit: (-hit.score, hit.chunk_id))
+    ordered = best_first(fused)
     first, rest = ordered[:CONSIDERED], ordered[CONSIDERED:]
     known = {hit.chunk_id: hit.score for hit in first if hit.chunk_id in coverage and _has_words(hit)}
     if not known or not share:
@@ -49,8 +49,7 @@ def covered(fused: Sequence[Fused], coverage: Mapping[ChunkId, float], *, share:
         else _parted(hit, 1 - share + share * usual, 0.0)
         for hit in first
     ]
-    moved.sort(key=lambda hit: (-hit.score, hit.chunk_id))
-    return moved + [_parted(hit, 1 - share, 0.0) for hit in rest]
+    return best_first(moved) + [_parted(hit, 1 - share, 0.0) for hit in rest]
 
 
 def _has_words(hit: Fused) -> bool:
@@ -66,4 +65,4 @@ def _parted(hit: Fused, left: float, added: float) -> Fused:
     )
     feedback = left * hit.feedback
     score = math.fsum([part.contribution for part in contributions]) + feedback
-    return Fused(hit.chunk_id, score, contributions, feedback)
+    return as_fused((hit.chunk_id, score, contributions, feedback))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.core.bm25 import K1, B
-from pipeline.core.fusion import Fused
+from pipeline.core.fusion import Fused, as_fused, best_first
 from pipeline.records import ChunkId
 
 # Flat optima on the training queries of one English collection: docs/decisions/0011.
@@ -24,7 +24,7 @@ _TABLE_BITS: Final = 16
 
 
 def neighbour_feedback(
-    fused: Sequence[Fused], terms: Mapping[ChunkId, str], *, share: float = SHARE, neighbours: int = NEIGHBOURS
+    fused: Sequence[Fused], terms: Mapping[ChunkId, bytes], *, share: float = SHARE, neighbours: int = NEIGHBOURS
 ) -> list[Fused]:
     """Let the best candidates' scores follow those of their nearest neighbours among them: no candidate is added or lost.
 
@@ -42,7 +42,7 @@ def neighbour_feedback(
     """
     if not 0 <= share <= 1:
         raise ValueError(f"a share lies between 0 and 1, not at {share}")
-    ordered = sorted(fused, key=lambda hit: (-hit.score, hit.chunk_id))
+    ordered = best_first(fused)
     first, rest = ordered[:CONSIDERED], ordered[CONSIDERED:]
     known = [hit for hit in first if terms.get(hit.chunk_id)]
     if len(known) < 3 or not share:
@@ -53,8 +53,7 @@ def neighbour_feedback(
     usual = min(1.0, float(support.sum()) / total) if total else 1.0
     supported = dict(zip((hit.chunk_id for hit in known), support.tolist(), strict=True))
     moved = [_moved(hit, supported.get(hit.chunk_id, usual * hit.score), share) for hit in first]
-    moved.sort(key=lambda hit: (-hit.score, hit.chunk_id))
-    return moved + [_moved(hit, 0.0, share) for hit in rest]
+    return best_first(moved) + [_moved(hit, 0.0, share) for hit in rest]
 
 
 def feedback_share(weights: Iterable[float]) -> float:
@@ -65,32 +64,46 @@ def feedback_share(weights: Iterable[float]) -> float:
     return min(SHARE, 2 / 3 * sum(ordered[:-1]) / total) if total else 0.0
 
 
-def similarities(indexed: Sequence[str]) -> NDArray[np.float32]:
+def similarities(indexed: Sequence[bytes]) -> NDArray[np.float32]:
     """The cosine of each two chunks; 0 with itself. A chunk that shares no term with any other is like none."""
     lengths = np.array([(len(terms) + 1) // (_TOKEN + 1) for terms in indexed])
     count = len(indexed)
-    codes = _codes(" ".join(indexed))
-    # A term that occurs once in all of them can join no two. Most do, so they are told first, by a table in which a few
-    # others share their places (multiplicative hashing: Knuth): sorting all of them would cost several times as much.
-    place = (codes * _SPREAD >> np.uint64(64 - _TABLE_BITS)).astype(np.int64)
-    kept = (np.bincount(place, minlength=1 << _TABLE_BITS) > 1)[place]
-    distinct, column = np.unique(codes[kept], return_inverse=True)
-    width = len(distinct)
-    rows = np.repeat(np.arange(count), lengths)[kept]
-    counts = np.bincount(rows * width + column, minlength=count * width)
-    filled = np.flatnonzero(counts)
-    row = filled // max(1, width)
-    term = filled - row * width
-    frequency = np.bincount(term, minlength=width)
+    kept, column, width = _columns(_codes(b" ".join(indexed)))
+    cell = np.repeat(np.arange(count) * width, lengths)[kept] + column
+    counts = np.bincount(cell, minlength=count * width).astype(np.float32).reshape(count, width)
+    frequency = np.minimum(counts, 1).sum(axis=0)
     rarity = np.where(frequency > 1, np.log1p((count - frequency + 0.5) / (frequency + 0.5)), 0.0)
     damping = K1 * (1 - B) + K1 * B * lengths / max(1.0, float(lengths.mean()))
-    weight = counts[filled] / (counts[filled] + damping[row]) * rarity[term]
-    norms = np.sqrt(np.bincount(row, weight * weight, minlength=count))
-    weights = np.zeros((count, width), dtype=np.float32)
-    weights.ravel()[filled] = weight / np.where(norms > 0, norms, 1)[row]
+    weights = counts + damping.astype(np.float32)[:, None]
+    np.divide(counts, weights, out=weights)
+    weights *= rarity.astype(np.float32)
+    norms = np.sqrt(np.einsum("ij,ij->i", weights, weights))
+    weights /= np.where(norms > 0, norms, np.float32(1))[:, None]
     found: NDArray[np.float32] = weights @ weights.T
     np.fill_diagonal(found, 0.0)
     return found
+
+
+def _columns(codes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """The places of those terms that may occur more than once, a column for each, and how many columns there are.
+
+    A term that occurs once in all chunks can join no two. Most do, so they are told by a table in which a few others share
+    their places (multiplicative hashing: Knuth). So do the terms that stay: each place of the table is the column of the
+    term that is seen last there, and the few others get columns of their own.
+    """
+    place = (codes * _SPREAD >> np.uint64(64 - _TABLE_BITS)).astype(np.int64)
+    taken = np.bincount(place, minlength=1 << _TABLE_BITS) > 1
+    kept = np.flatnonzero(taken[place])
+    places = np.flatnonzero(taken)
+    column_of = np.empty(1 << _TABLE_BITS, np.int64)
+    column_of[places] = np.arange(len(places))
+    column, codes = column_of[place[kept]], codes[kept]
+    owner = np.empty(len(places), np.uint64)
+    owner[column] = codes
+    strangers = np.flatnonzero(owner[column] != codes)
+    distinct, own = np.unique(codes[strangers], return_inverse=True)
+    column[strangers] = len(places) + own
+    return kept, column, len(places) + len(distinct)
 
 
 def _support(similar: NDArray[np.float32], scores: NDArray[np.float64], neighbours: int) -> NDArray[np.float64]:
@@ -103,15 +116,14 @@ def _support(similar: NDArray[np.float32], scores: NDArray[np.float64], neighbou
     return mean
 
 
-def _codes(terms: str) -> NDArray[np.uint64]:
+def _codes(terms: bytes) -> NDArray[np.uint64]:
     """A number for each token: its last eight characters."""
-    characters = np.frombuffer(f"{terms} ".encode("ascii"), dtype=np.uint8).reshape(-1, _TOKEN + 1)
-    codes: NDArray[np.uint64] = (
-        np.ascontiguousarray(characters[:, _TOKEN - _TOLD_APART_BY : _TOKEN]).view(np.uint64).ravel()
-    )
-    return codes
+    count = (len(terms) + 1) // (_TOKEN + 1)
+    told_apart = np.ndarray((count,), np.uint64, terms, _TOKEN - _TOLD_APART_BY, (_TOKEN + 1,))
+    return np.ascontiguousarray(told_apart)
 
 
 def _moved(hit: Fused, support: float, share: float) -> Fused:
-    feedback = share * (support - hit.score)
-    return Fused(hit.chunk_id, hit.score + feedback, hit.contributions, hit.feedback + feedback)
+    chunk_id, score, contributions, feedback = hit
+    change = share * (support - score)
+    return as_fused((chunk_id, score + change, contributions, feedback + change))

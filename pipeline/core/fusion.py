@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import repeat
+from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from pipeline.records import ChannelName, ChunkId, Ranking
@@ -42,6 +44,11 @@ class Fused(NamedTuple):
     score: float
     contributions: tuple[Contribution, ...]
     feedback: float = 0.0
+
+
+# One of its fields in order. What a named tuple is made by otherwise is a function of Python, which takes twice as long.
+as_contribution = partial(tuple.__new__, Contribution)
+as_fused = partial(tuple.__new__, Fused)
 
 
 def reciprocal_rank_fusion(rankings: Iterable[Ranking], *, weights: Weights | None = None, k: int = 60) -> list[Fused]:
@@ -90,21 +97,22 @@ def weighted_fusion(
     for ranking in rankings:
         _keep_best(recalled.setdefault(ranking.channel, {}), ranking)
     shares = _shares(recalled, weights)
-    parts: dict[ChunkId, list[Contribution]] = {chunk_id: [] for places in recalled.values() for chunk_id in places}
+    candidates = {chunk_id: None for places in recalled.values() for chunk_id in places}
+    columns: list[dict[ChunkId, Contribution]] = []
     for channel in sorted(recalled):
         places, share = recalled[channel], shares[channel]
         scores = {chunk_id: place[0] for chunk_id, place in places.items()}
         ranks: list[int | None] = [-place[1] for place in places.values()]
         for chunk_id, score in (completed or {}).get(channel, {}).items():
-            if chunk_id in parts and chunk_id not in scores:
+            if chunk_id in candidates and chunk_id not in scores:
                 scores[chunk_id] = score
                 ranks.append(None)
         normalized = _normalised(list(scores.values()), normalisation, any_recalled=bool(places))
         earned = [share * each for each in normalized]
-        found = map(Contribution, repeat(channel), ranks, scores.values(), normalized, earned)
-        for chunk_id, part in zip(scores, found, strict=True):
-            parts[chunk_id].append(part)
-    return _ordered(parts.items())
+        found = map(as_contribution, zip(repeat(channel), ranks, scores.values(), normalized, earned))
+        columns.append(dict(zip(scores, found, strict=True)))
+    parts = zip(*(map(column.get, candidates) for column in columns), strict=True)
+    return _ordered((chunk_id, tuple(filter(None, each))) for chunk_id, each in zip(candidates, parts, strict=True))
 
 
 def _keep_best(best: dict[ChunkId, _Place], ranking: Ranking) -> None:
@@ -149,25 +157,32 @@ def _normalised(scores: Sequence[float], normalisation: Normalisation, *, any_re
         mean = math.fsum(scores) / len(scores)
         deviation = math.sqrt(math.fsum((score - mean) ** 2 for score in scores) / len(scores))
         lowest, highest = mean - _Z_RANGE * deviation, mean + _Z_RANGE * deviation
+        scores = [min(max(score, lowest), highest) for score in scores]
     if not highest > lowest:
         return [1.0 if any_recalled else 0.0] * len(scores)
     return _between(scores, lowest, highest)
 
 
 def _between(scores: Sequence[float], lowest: float, highest: float) -> list[float]:
-    """Where each score lies from ``lowest`` (0) to ``highest`` (1), cut off there; halved so that no span is infinite."""
+    """Where each score lies from ``lowest`` (0) to ``highest`` (1), none of them outside; halved so that no span is
+    infinite."""
     start, span = lowest / 2, highest / 2 - lowest / 2
     if span <= 0:
         return [0.0] * len(scores)
-    places = ((score / 2 - start) / span for score in scores)
-    return [0.0 if place < 0 else min(place, 1.0) for place in places]
+    return [(score / 2 - start) / span for score in scores]
 
 
-def _ordered(parts: Iterable[tuple[ChunkId, list[Contribution]]]) -> list[Fused]:
+def _ordered(parts: Iterable[tuple[ChunkId, Sequence[Contribution]]]) -> list[Fused]:
     """Best first; the contributions come in the order of channel names."""
-    fused = [
-        Fused(chunk_id, math.fsum([part.contribution for part in contributions]), tuple(contributions))
+    return best_first(
+        as_fused((chunk_id, math.fsum([part[4] for part in contributions]), tuple(contributions), 0.0))
         for chunk_id, contributions in parts
-    ]
-    fused.sort(key=lambda hit: (-hit.score, hit.chunk_id))
-    return fused
+    )
+
+
+def best_first(hits: Iterable[Fused]) -> list[Fused]:
+    """By score; equal ones by chunk id."""
+    ordered = sorted(hits, key=itemgetter(1), reverse=True)
+    if len(set(map(itemgetter(1), ordered))) < len(ordered):
+        ordered.sort(key=lambda hit: (-hit.score, hit.chunk_id))
+    return ordered

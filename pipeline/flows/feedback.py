@@ -47,7 +47,7 @@ def with_feedback(arrived: Arrived, fused: Sequence[Fused], use: Resources, jour
     return moved
 
 
-def _terms(query: Query, chunk_ids: Sequence[ChunkId], use: Resources) -> dict[ChunkId, str]:
+def _terms(query: Query, chunk_ids: Sequence[ChunkId], use: Resources) -> dict[ChunkId, bytes]:
     with reading(use.mysql) as connection:
         rows = KeywordIndex(connection, query.tenant_id).rows(chunk_ids)
-    return {row.chunk_id: row.terms.decode("ascii") for row in rows}
+    return {row.chunk_id: row.terms for row in rows}

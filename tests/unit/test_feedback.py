@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import random
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -18,8 +21,8 @@ TOKENS = Tokenizer(Scope(tenant_id=TenantId("t"), namespace=Namespace("n")))
 WORDS = ["wing", "flow", "heat", "shock", "plate", "speed", "layer", "cone", "tunnel", "drag"]
 
 
-def indexed(text: str) -> str:
-    return " ".join(TOKENS.tokens(text.split()))
+def indexed(text: str, use: Tokenizer = TOKENS) -> bytes:
+    return " ".join(use.tokens(text.split())).encode()
 
 
 def hit(name: str, score: float) -> Fused:
@@ -120,7 +123,7 @@ class DescribeNeighbourFeedback:
         draw = random.Random(7)
         texts = [[f"w{draw.randrange(600)}" for _ in range(90)] for _ in range(CONSIDERED)]
         other = Tokenizer(Scope(tenant_id=TenantId("t"), namespace=Namespace("copy")))
-        first, second = (similarities([" ".join(use.tokens(text)) for text in texts]) for use in (TOKENS, other))
+        first, second = (similarities([indexed(" ".join(text), use) for text in texts]) for use in (TOKENS, other))
         assert first == pytest.approx(second, abs=1e-6)
 
     @pytest.mark.parametrize("share", [-0.1, 1.1])
@@ -159,3 +162,25 @@ class DescribeSimilarities:
         texts = ["wing flow", "wing heat", "wing flow", "wing cone", "wing heat"]
         found = similarities([indexed(text) for text in texts])
         assert found[0, 2] > found[0, 1] > 0
+
+    @pytest.mark.parametrize("words", [40, 3_000, 60_000])  # of the last, hundreds share a place with another one
+    def it_is_the_cosine_of_what_each_term_is_worth(self, words):
+        draw = random.Random(words)
+        texts = [[f"w{draw.randrange(words)}" for _ in range(draw.randint(1, 300))] for _ in range(CONSIDERED)]
+        counted = [Counter(text) for text in texts]
+        frequency = Counter(word for text in counted for word in text)
+        average = sum(map(len, texts)) / len(texts)
+
+        def worth(text: list[str], many: int, word: str) -> float:
+            rarity = math.log1p((len(texts) - frequency[word] + 0.5) / (frequency[word] + 0.5))
+            return many / (many + 1.2 * (0.25 + 0.75 * len(text) / average)) * rarity if frequency[word] > 1 else 0.0
+
+        worths = [
+            {word: worth(text, many, word) for word, many in known.items()}
+            for text, known in zip(texts, counted, strict=True)
+        ]
+        lengths = [math.hypot(*each.values()) or 1.0 for each in worths]
+        found = similarities([indexed(" ".join(text)) for text in texts])
+        for one, other in itertools.combinations(range(len(texts)), 2):
+            product = sum(worths[one][word] * worths[other].get(word, 0.0) for word in worths[one])
+            assert found[one, other] == pytest.approx(product / lengths[one] / lengths[other], abs=1e-5)
