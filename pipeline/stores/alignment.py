@@ -247,8 +247,8 @@ _DELETE = "DELETE FROM {table} WHERE tenant_id = :tenant AND chunk_id = ANY(CAST
 
 def _vectors(rows: Iterable[Any]) -> dict[ChunkId, VectorRow]:
     return {
-        ChunkId(str(row.chunk_id)): VectorRow(
-            chunk_id=ChunkId(str(row.chunk_id)),
+        ChunkId(row.chunk_id): VectorRow(
+            chunk_id=ChunkId(row.chunk_id),
             namespace=row.namespace,
             document_id=row.document_id,
             generation=row.generation,

@@ -9,9 +9,10 @@ from typing import Any
 import psycopg
 import redis
 import sqlalchemy
+from psycopg.types.string import TextLoader
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
-from sqlalchemy import URL, Engine, exc, make_url
+from sqlalchemy import URL, Engine, event, exc, make_url
 
 from pipeline.core.nearest import LONGEST_SCAN
 from pipeline.errors import Misconfigured, NoSuchName, PipelineError, StoreUnavailable
@@ -101,7 +102,13 @@ def postgres_engine(
             "tcp_user_timeout": milliseconds,
         },
     )
+    event.listen(engine, "connect", _ids_as_text)
     return traced(engine, "postgresql") if settings.otlp_endpoint else engine
+
+
+def _ids_as_text(connection: psycopg.Connection[Any], _: object) -> None:
+    """Ids are texts here; nothing is to make an object of each on the way."""
+    connection.adapters.register_loader("uuid", TextLoader)
 
 
 def graph_engine(settings: Settings, *, timeout_s: float | None = None) -> Engine:

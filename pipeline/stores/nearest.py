@@ -145,7 +145,7 @@ class VectorSearch:
             statement = statement.bindparams(bindparam("names", list(asked.namespaces), expanding=True))
         with space_errors(self._table), self._tools.exact.connect() as connection:
             found = connection.execute(statement, values).all()
-        hits = [(ChunkId(str(chunk_id)), similarity(self._tools.distance, distance)) for chunk_id, distance in found]
+        hits = [(ChunkId(chunk_id), similarity(self._tools.distance, distance)) for chunk_id, distance in found]
         return Nearest(hits=tuple(hits), guard=RecallGuard(method="exact", rows=rows))
 
     def _through_graph(self, asked: _Asked, plan: SearchPlan) -> Nearest:
@@ -159,7 +159,7 @@ class VectorSearch:
         statement = self._fill(_GRAPH, condition, tenant=tenant_literal(self._tenant_id))
         with space_errors(self._table), self._tools.graph().connect() as connection:
             found = connection.execute(text(statement), values).all()
-        scored = [(ChunkId(str(row.chunk_id)), similarity(self._tools.distance, row.distance)) for row in found]
+        scored = [(ChunkId(row.chunk_id), similarity(self._tools.distance, row.distance)) for row in found]
         hits = tuple(sorted(scored, key=lambda hit: (-hit[1], hit[0])))  # the graph's own order is only nearly that
         if len(hits) == asked.limit:
             guard = RecallGuard(method="hnsw", rows=plan.rows, scanned=found[-1].place)

@@ -150,7 +150,7 @@ class Vectors:
         }
         with space_errors(self._table), self._postgres.connect() as connection:
             rows = connection.execute(statement, values).all()
-        return [(ChunkId(str(chunk_id)), similarity(self._distance, distance)) for chunk_id, distance in rows]
+        return [(ChunkId(chunk_id), similarity(self._distance, distance)) for chunk_id, distance in rows]
 
     def scores(self, vector: NDArray[np.float32], chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
         """The score of given chunks, as in ``nearest``; one that has no vector is not in the answer."""
@@ -160,7 +160,7 @@ class Vectors:
         with space_errors(self._table), self._postgres.connect() as connection:
             statement = _SCORES.format(table=self._table, operator=OPERATORS[self._distance])
             rows = connection.execute(text(statement), values).all()
-        return {ChunkId(str(chunk_id)): similarity(self._distance, distance) for chunk_id, distance in rows}
+        return {ChunkId(chunk_id): similarity(self._distance, distance) for chunk_id, distance in rows}
 
 
 def halfvec_literal(vector: NDArray[np.float32]) -> str:
