@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
 
 from pipeline.core.answer import AnswerChunk, AnswerContext
-from pipeline.core.context import ContextPassage, build_context
+from pipeline.core.context import Citation, ContextPassage, build_context
 from pipeline.core.dialogue import dialogue_of
 from pipeline.core.hits import Hydrated
 from pipeline.core.plan import ContextOptions
 from pipeline.core.tokens import count_tokens
 from pipeline.records import ChunkId
+
+_CITED = tuple(field.name for field in fields(Citation))
 
 
 def answer_context(
@@ -42,7 +44,7 @@ def answer_context(
     return AnswerContext(
         text=context.text,
         token_count=context.token_count,
-        citations=tuple(asdict(citation) for citation in context.citations),
+        citations=tuple({name: getattr(citation, name) for name in _CITED} for citation in context.citations),
         entities=tuple(entities),
     )
 

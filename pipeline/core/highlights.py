@@ -45,8 +45,7 @@ def _spans(text: str, marked: _Marked) -> tuple[Span, ...]:
     if not marked.terms:
         return ()
     text = text[:_LONGEST_TEXT]
-    pieces = ((each.start(), each[0]) for each in pieces_with(marked.terms, text)) if is_spaced(text) else [(0, text)]
-    for start, piece in pieces:
+    for start, piece in pieces_with(marked.terms, text) if is_spaced(text) else [(0, text)]:
         for word in ANY_WORD.finditer(piece.translate(_SAME_LENGTH)):
             at = start + word.start()
             found.extend(Span(start=at + first, end=at + end) for first, end in marked[word[0]])

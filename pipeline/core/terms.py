@@ -24,7 +24,6 @@ _UNSPACED = _HAN + _KANA + _HANGUL + _SOUTH_EAST_ASIAN + "\u3100-\u312f"
 _FIRST_UNSPACED = "\u0e01"
 # What no folding makes a character of theirs: everything before them, punctuation, signs of currencies, the trade mark.
 _BEYOND_SPACED = re.compile("[^\u0000-\u0e00\u2000-\u206f\u20a0-\u20cf\u2122]")
-_PIECE = re.compile(r"\S+")
 
 _LETTERS = rf"[^\W_{_UNSPACED}]+"
 _WORD = rf"{_LETTERS}(?:[-._@&']{_LETTERS}|,\d{{3}}(?!\d))*(?:\+\+|#)?"
@@ -118,12 +117,23 @@ def terms_of_word(word: str) -> tuple[str, ...]:
     return _terms_by_word[word.lower()]
 
 
-def pieces_with(terms: frozenset[str], text: str) -> Iterator[re.Match[str]]:
+def pieces_with(terms: frozenset[str], text: str) -> Iterator[tuple[int, str]]:
     """What stands between two spaces of ``text``, which `is_spaced`, and of which `analyze` makes any of ``terms``, in
-    order. Most pieces are others, and cost no step of the interpreter."""
+    order, and where it begins. Most pieces are others, and cost no step of the interpreter."""
     text = _one_case(text)
-    misses = map(terms.isdisjoint, map(_terms_by_piece.__getitem__, text.split()))
-    return compress(_PIECE.finditer(text), map(not_, misses))
+    pieces = text.split()
+    misses = map(terms.isdisjoint, map(_terms_by_piece.__getitem__, pieces))
+    end = 0
+    for piece in compress(pieces, map(not_, misses)):
+        start = text.index(piece, end)
+        while not _stands_alone(text, start, start + len(piece)):  # it is a part of another one
+            start = text.index(piece, start + 1)
+        end = start + len(piece)
+        yield start, piece
+
+
+def _stands_alone(text: str, start: int, end: int) -> bool:
+    return (start == 0 or text[start - 1].isspace()) and (end == len(text) or text[end].isspace())
 
 
 def query_terms(text: str) -> list[str]:
