@@ -17,7 +17,7 @@ from pipeline.core.channel_options import keyword_options
 from pipeline.core.dictionary import Asked, Lexicon, Rule, read
 from pipeline.core.keyword_scoring import Weighed, coverage, score, weigh
 from pipeline.core.matching import FieldWeights, IndexRows, Occurrences
-from pipeline.core.postings import Postings
+from pipeline.core.postings import Postings, highest
 from pipeline.core.query import Query
 from pipeline.core.terms import token
 from pipeline.records import ChannelName, ChunkId, DocumentId, Namespace, Scope, TenantId
@@ -125,8 +125,8 @@ class _Words:
             every = score(self.weighed, postings, tokens, fields)
             # Where a field counts nothing, what stands there alone scores 0 and is a match all the same.
             among = None if fields.all_count else score(self.weighed, postings, tokens, FieldWeights()) > 0
-            best = postings.best(every, count, among=among)
-            scores.update(zip(postings.ids(best), every[best].tolist(), strict=True))
+            chosen = highest(every, count, among=among)
+            scores.update(zip(postings.ids(chosen), every[chosen].tolist(), strict=True))
         return scores
 
 
@@ -298,10 +298,10 @@ def _documents_rows(index: KeywordIndex, rule: Rule, query: Query) -> list[Terms
 def _apply(ruled: Sequence[tuple[Rule, Sequence[TermsRow]]], scores: dict[ChunkId, float], *, bound: float) -> None:
     """A rule's document scores ``boost`` times higher, and its best chunk at least half as many times what the best of
     all had; nothing scores above the bound."""
-    highest = max(scores.values(), default=0.0)
+    best_score = max(scores.values(), default=0.0)
     for rule, rows in ruled:
         for row in rows:
             scores[row.chunk_id] = min(bound, scores[row.chunk_id] * rule.boost)
         if rows:
             best = max(rows, key=lambda row: scores[row.chunk_id]).chunk_id
-            scores[best] = max(scores[best], min(bound, rule.boost / 2 * highest))
+            scores[best] = max(scores[best], min(bound, rule.boost / 2 * best_score))

@@ -69,7 +69,6 @@ def score(
     dictionary this is `core.bm25.bm25`.
     """
     shares: dict[str, NDArray[np.float64]] = {}
-    damped = damping(rows.lengths, average=weighed.average_length, k1=k1, b=b)
 
     def share(term: str) -> NDArray[np.float64]:
         if term not in shares:
@@ -77,8 +76,10 @@ def score(
         return shares[term]
 
     def _share(places: Places) -> NDArray[np.float64]:
-        frequency = rows.frequency(places, fields)
-        counts: NDArray[np.float64] = frequency / (frequency + damped)
+        holders, frequency = rows.frequency(places, fields)
+        counts = np.zeros(len(rows.lengths))
+        damped = damping(rows.lengths[holders], average=weighed.average_length, k1=k1, b=b)
+        counts[holders] = frequency / (frequency + damped)
         return counts
 
     total = np.zeros(len(rows.lengths))
@@ -102,7 +103,7 @@ def coverage(
     """
     frequency = {
         term: sum(
-            int(np.count_nonzero(rows.frequency(rows.occurrences(tokens[term]), FieldWeights())))
+            int(np.count_nonzero(rows.frequency(rows.occurrences(tokens[term]), FieldWeights())[1]))
             for rows, tokens in blocks
         )
         for term in asked.terms

@@ -16,6 +16,7 @@ from pipeline.records import FieldTerms
 Weight = Annotated[float, Field(ge=0, le=100)]
 
 Places = NDArray[np.integer[Any]]
+Frequency = tuple[Places | slice, NDArray[np.float64]]  # which chunks, and how often in each
 
 WIDTH = 13  # characters of a token: see core.terms.Tokenizer
 
@@ -53,8 +54,9 @@ class Occurrences(Protocol):
         """The places of a token, in order. Raises ValueError for a token of another width."""
         ...
 
-    def frequency(self, places: Places, weights: FieldWeights) -> NDArray[np.float64]:
-        """How often something occurs in each chunk that stands at these places, by the weights of its fields."""
+    def frequency(self, places: Places, weights: FieldWeights) -> Frequency:
+        """How often something that stands at these places, which come chunk by chunk, occurs in the chunks that have it,
+        by the weights of its fields."""
         ...
 
     def runs(self, tokens: Sequence[str]) -> Places:
@@ -90,14 +92,13 @@ class IndexRows:
         same: NDArray[np.int64] = found[ends[found] == last]
         return same
 
-    def frequency(self, places: Places, weights: FieldWeights) -> NDArray[np.float64]:
-        """How often something occurs in each row that stands at these places, by the weights of its fields."""
+    def frequency(self, places: Places, weights: FieldWeights) -> Frequency:
+        """How often something that stands at these places occurs in the rows that have it, by the weights of its fields."""
         holders = np.searchsorted(self._ends, places, side="right")
         if weights == FieldWeights():
-            return np.bincount(holders, minlength=len(self.rows)).astype(np.float64)
-        counted = weighed_counts(places - (self._ends - self.lengths)[holders], holders, self._bounds, weights)
-        weighed: NDArray[np.float64] = np.bincount(holders, counted, minlength=len(self.rows)).astype(np.float64)
-        return weighed
+            return by_holder(holders)
+        inside = places - (self._ends - self.lengths)[holders]
+        return by_holder(holders, weighed_counts(inside, holders, self._bounds, weights))
 
     def runs(self, tokens: Sequence[str]) -> Places:
         """The places where these tokens stand one directly after the other in one row."""
@@ -129,6 +130,15 @@ class IndexRows:
         title = np.array([each.title for each in self.fields], dtype=np.int64)
         names = self.lengths - np.array([each.entity_names for each in self.fields], dtype=np.int64)
         return title, names - np.array([each.summary for each in self.fields], dtype=np.int64), names
+
+
+def by_holder(holders: Places, counted: NDArray[np.float64] | None = None) -> tuple[Places, NDArray[np.float64]]:
+    """Each holder once, and what its occurrences count together: 1 each where nothing is said. Those of one holder come one
+    after the other."""
+    starts = np.flatnonzero(np.diff(holders, prepend=holders[:1] - 1)) if len(holders) else np.zeros(0, np.int64)
+    if counted is None:
+        return holders[starts], np.diff(starts, append=len(holders)).astype(np.float64)
+    return holders[starts], np.add.reduceat(counted, starts) if len(starts) else counted
 
 
 def weighed_counts(

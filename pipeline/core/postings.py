@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.core.matching import WIDTH, FieldWeights, Places, weighed_counts
+from pipeline.core.matching import WIDTH, FieldWeights, Frequency, Places, by_holder, weighed_counts
 from pipeline.records import ChunkId, FieldTerms
 
 _PLACE_BITS = 32
+_FEW = 4  # times as many chunks as places: then it is quicker to go from place to place than to count for every chunk
 _BITS = np.zeros(256, np.uint64)
 _BITS[np.frombuffer(b"abcdefghijklmnopqrstuvwxyz234567", np.uint8)] = np.arange(32, dtype=np.uint64)
 _DIGITS = str.maketrans("abcdefghijklmnopqrstuvwxyz234567", "0123456789abcdefghijklmnopqrstuv")
@@ -65,16 +66,20 @@ class Postings:
             return self.places[:0]
         return self.places[self.starts[number] : self.starts[number + 1]]
 
-    def frequency(self, places: Places, weights: FieldWeights) -> NDArray[np.float64]:
-        """How often something occurs in each chunk that stands at these places, by the weights of its fields."""
-        return _sums(self.holders(places), self.counted(places, weights), len(self.lengths))
+    def frequency(self, places: Places, weights: FieldWeights) -> Frequency:
+        """How often something that stands at these places occurs in the chunks that have it, by the weights of its
+        fields."""
+        holders = self.holders(places)
+        counted = self.counted(places, holders, weights)
+        if _FEW * len(places) < len(self.lengths):
+            return by_holder(holders, counted)
+        return slice(None), np.bincount(holders, counted, minlength=len(self.lengths)).astype(np.float64)
 
-    def counted(self, places: Places, weights: FieldWeights) -> NDArray[np.float64] | None:
-        """What each of these places counts by the weight of its field; None if all count 1."""
+    def counted(self, places: Places, holders: Places, weights: FieldWeights) -> NDArray[np.float64] | None:
+        """What each of these places, in these chunks, counts by the weight of its field; None if all count 1."""
         if weights == FieldWeights():
             return None
-        inside = places & ((1 << self.position_bits) - 1)
-        return weighed_counts(inside, self.holders(places), self.bounds, weights)
+        return weighed_counts(places & ((1 << self.position_bits) - 1), holders, self.bounds, weights)
 
     def holders(self, places: Places) -> Places:
         """Which chunk each of these places is in: its place among all."""
@@ -96,19 +101,9 @@ class Postings:
         numbers = found[self.chunk_ids[found] == wanted]
         return SomePostings(self, numbers) if len(numbers) else None
 
-    def ids(self, numbers: Sequence[int] | NDArray[np.int64]) -> list[ChunkId]:
+    def ids(self, numbers: NDArray[np.int64]) -> list[ChunkId]:
         """The chunks at these places among all."""
-        return [ChunkId(chunk_id.decode()) for chunk_id in self.chunk_ids[np.asarray(numbers, np.int64)].tolist()]
-
-    def best(self, scores: NDArray[np.float64], count: int, *, among: NDArray[np.bool_] | None = None) -> list[int]:
-        """Up to ``count`` chunks by score, best first, equal ones by chunk id; those ``among`` which to look, or that
-        score above 0."""
-        held = np.flatnonzero(scores > 0 if among is None else among)
-        if 0 < count < len(held):
-            worst = np.partition(scores[held], len(held) - count)[len(held) - count]
-            held = held[scores[held] >= worst]
-        order: list[int] = held[np.lexsort((held, -scores[held]))][:count].tolist()
-        return order
+        return [ChunkId(chunk_id.decode()) for chunk_id in self.chunk_ids[numbers].tolist()]
 
     def _number(self, token: str) -> int | None:
         if len(token) != WIDTH:
@@ -116,6 +111,17 @@ class Postings:
         key = np.uint64(int(token.translate(_DIGITS), 32))  # a plain int would make numbers with a point of all tokens
         number = int(np.searchsorted(self.tokens, key))
         return number if number < len(self.tokens) and self.tokens[number] == key else None
+
+
+def highest(scores: NDArray[np.float64], count: int, *, among: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+    """The places of up to ``count`` highest scores, the highest first, equal ones in order; those ``among`` which to look, or
+    that are above 0."""
+    held = np.flatnonzero(scores > 0 if among is None else among)
+    if 0 < count < len(held):
+        worst = np.partition(scores[held], len(held) - count)[len(held) - count]
+        held = held[scores[held] >= worst]
+    order: NDArray[np.int64] = held[np.lexsort((held, -scores[held]))][:count]
+    return order
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,22 +140,30 @@ class SomePostings:
         """The places of a token in these chunks, in order."""
         return self._here(self.postings.occurrences(token))
 
-    def frequency(self, places: Places, weights: FieldWeights) -> NDArray[np.float64]:
-        """How often something occurs in each of these chunks that stands at these places, by the weights of its fields."""
-        rows = self._rows[self.postings.holders(places)]
-        return _sums(rows, self.postings.counted(places, weights), len(self.numbers))
+    def frequency(self, places: Places, weights: FieldWeights) -> Frequency:
+        """How often something that stands at these places occurs in the chunks that have it, by the weights of its
+        fields."""
+        holders = self.postings.holders(places)
+        found, frequency = by_holder(holders, self.postings.counted(places, holders, weights))
+        return self._rows[found], frequency
 
     def runs(self, tokens: Sequence[str]) -> Places:
         """The places in these chunks where these tokens stand one directly after the other."""
         return self._here(self.postings.runs(tokens))
 
     def _here(self, places: Places) -> Places:
-        return places[self._rows[self.postings.holders(places)] >= 0]
+        """Those of these places that are in these chunks: of a common token there are many, of which few are looked at."""
+        first = self.numbers.astype(np.uint32) << self.postings.position_bits
+        last = first | np.uint32((1 << self.postings.position_bits) - 1)
+        starts, ends = np.searchsorted(places, first), np.searchsorted(places, last, side="right")
+        counts = ends - starts
+        found: Places = places[np.repeat(ends - np.cumsum(counts), counts) + np.arange(counts.sum())]
+        return found
 
     @cached_property
     def _rows(self) -> NDArray[np.int32]:
-        """Of each chunk of all which row it is; -1 for those that are none."""
-        rows = np.full(len(self.postings.lengths), -1, np.int32)
+        """Of each chunk of all which row it is."""
+        rows = np.zeros(len(self.postings.lengths), np.int32)
         rows[self.numbers] = np.arange(len(self.numbers), dtype=np.int32)
         return rows
 
@@ -223,12 +237,6 @@ class PostingsBuilder:
             position_bits=position_bits,
             bounds=(title[order], before_names - summary[order], before_names),
         )
-
-
-def _sums(rows: Places, counted: NDArray[np.float64] | None, count: int) -> NDArray[np.float64]:
-    """Of each of ``count`` rows what its occurrences count together; each counts 1 where nothing is said."""
-    sums: NDArray[np.float64] = np.bincount(rows, counted, minlength=count).astype(np.float64)
-    return sums
 
 
 def _keys(everything: bytes, count: int) -> NDArray[np.uint64]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,7 +11,7 @@ from pipeline.core.bm25 import Collection
 from pipeline.core.dictionary import Asked, Unit
 from pipeline.core.keyword_scoring import coverage, score, weigh
 from pipeline.core.matching import FieldWeights, IndexRows
-from pipeline.core.postings import Postings, PostingsBuilder, TooManyPlaces
+from pipeline.core.postings import Postings, PostingsBuilder, TooManyPlaces, highest
 from pipeline.core.terms import Tokenizer
 from pipeline.records import ChunkId, FieldTerms, Namespace, Scope, TenantId
 
@@ -73,8 +71,7 @@ class DescribePostings:
         scores = score(weighed, index, TOKENS, fields)
         found = {ChunkId(each.decode()): scored for each, scored in zip(index.chunk_ids, scores, strict=True)}
         assert found == pytest.approx(expected, abs=1e-9)
-        best = [ChunkId(index.chunk_ids[number].decode()) for number in index.best(scores, count)]
-        assert best == ordered(expected, count)
+        assert index.ids(highest(scores, count)) == ordered(expected, count)
 
     @given(chunks())
     def it_knows_the_statistics_of_its_chunks(self, some):
@@ -91,13 +88,13 @@ class DescribePostings:
     def it_finds_runs_within_a_chunk_only(self, some, said):
         _, documents, _fields = some
         index = postings(*some)
-        counted = index.frequency(index.runs([TOKENS[term] for term in said]), FieldWeights())
+        _, counted = index.frequency(index.runs([TOKENS[term] for term in said]), FieldWeights())
         starts = [range(len(document)) for document in documents]
         whole = [
             sum(document[place : place + len(said)] == said for place in places)
             for document, places in zip(documents, starts, strict=True)
         ]
-        assert sorted(counted.tolist()) == sorted(whole)
+        assert sorted(filter(None, counted.tolist())) == sorted(filter(None, whole))
 
     @given(chunks(), st.lists(st.uuids(), max_size=3))
     def it_tells_which_chunks_it_has(self, some, strangers):
@@ -124,12 +121,11 @@ class DescribePostings:
         assert held == pytest.approx(coverage(question, [(rows, TOKENS)], fields))
 
     def it_orders_equal_scores_by_chunk_id_also_where_it_cuts(self):
-        ids = [ChunkId(str(uuid.UUID(int=number))) for number in (9, 3, 7, 1, 5)]
-        index = postings(ids, [["a"]] * 5, [FieldTerms()] * 5)
-        assert index.best(np.array([1.0, 2.0, 1.0, 1.0, 0.0]), 3) == [1, 0, 2]
-        assert index.best(np.array([1.0, 2.0, 1.0, 1.0, 0.0]), 9) == [1, 0, 2, 3]
-        assert index.best(np.zeros(5), 2, among=np.array([False, True, True, True, False])) == [1, 2]
-        assert index.best(np.zeros(5), 3) == []
+        assert highest(np.array([1.0, 2.0, 1.0, 1.0, 0.0]), 3).tolist() == [1, 0, 2]
+        assert highest(np.array([1.0, 2.0, 1.0, 1.0, 0.0]), 9).tolist() == [1, 0, 2, 3]
+        among = np.array([False, True, True, True, False])
+        assert highest(np.zeros(5), 2, among=among).tolist() == [1, 2]
+        assert highest(np.zeros(5), 3).tolist() == []
 
     def it_tells_tokens_apart_by_all_their_characters(self):
         builder = PostingsBuilder()
