@@ -47,9 +47,8 @@ async def answer_of(query: Query, gateway: Gateway, *, receive: Receive, cache_c
     ``receive`` is the request's, whose body has been read. Raises Problem, Unavailable, or ClientDisconnect.
     """
 
-    async def look() -> QueryState | None:
-        state = await gateway.run(current_state, query.tenant_id, query.query_id, gateway)
-        return state if state.answer is not None else None
+    async def look() -> bytes | None:
+        return await gateway.run(answer_so_far, query.tenant_id, query.query_id, gateway)
 
     left_s = query.deadline_at - time.time()
     with gateway.wakes.watch(wake_name("query", query.tenant_id, query.query_id)) as waiter:
@@ -59,10 +58,10 @@ async def answer_of(query: Query, gateway: Gateway, *, receive: Receive, cache_c
         found = await gateway.wakes.until(
             waiter, look, seconds=left_s + GRACE_S, receive=receive, look_first=False, alarm_in_s=left_s
         )
-    if found is None or found.answer is None:
+    if found is None:
         detail = "The query was not answered by its deadline."
         raise Problem(503, "query_not_answered", detail, headers={"Retry-After": "2"})
-    return found.answer
+    return found
 
 
 async def send(query: Query, gateway: Gateway, *, cache_control: str = "") -> bytes | None:
@@ -112,6 +111,13 @@ def current_state(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> Q
     if state is None:
         raise not_found()
     return state
+
+
+def answer_so_far(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> bytes | None:
+    """The answer to a query; None while there is none. Blocking. Reads nothing else where there is one, and keeps the
+    deadline where there is none. Raises Problem 404, or Unavailable."""
+    answer = gateway.resources.queries(tenant_id).noted(query_id, "answer")
+    return current_state(tenant_id, query_id, gateway).answer if answer is None else answer
 
 
 def is_unanswered(answer: Mapping[str, Any]) -> bool:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
-from api_gateway.asking import GRACE_S, asked_query, current_state, not_found, send
+from api_gateway.asking import GRACE_S, answer_so_far, asked_query, current_state, not_found, send
 from api_gateway.auth import Requires, require_same_tenant
 from api_gateway.bodies import decode_json, read_json_body
 from api_gateway.gateway import gateway_of
@@ -22,7 +22,7 @@ from api_gateway.wire.results import Answer
 from api_gateway.wire.shapes import QueryAccepted
 from pipeline.core.query import Query
 from pipeline.records import QueryId
-from pipeline.stores.queries import QueryState, wake_name
+from pipeline.stores.queries import wake_name
 from pipeline.stores.tenants import Principal
 
 router = APIRouter(tags=["retrieval"])
@@ -112,21 +112,20 @@ async def look(request: Request, principal: Reader, query_id: str, wait: Wait | 
     seconds = float(preference.wait_s or 0) if wait is None else wait
     applied = preference.applied(waited=wait is None, ready=True)
 
-    async def look_now() -> QueryState | None:
-        state = await gateway.run(current_state, principal.tenant_id, known, gateway)
-        return state if state.answer is not None else None
+    async def look_now() -> bytes | None:
+        return await gateway.run(answer_so_far, principal.tenant_id, known, gateway)
 
     with gateway.wakes.watch_for(wake_name("query", principal.tenant_id, known), seconds=seconds) as waiter:
         state = await gateway.run(current_state, principal.tenant_id, known, gateway)
-        if state.answer is None and waiter is not None:
+        answer = state.answer
+        if answer is None and waiter is not None:
             left_s = state.query.deadline_at - time.time()
-            found = await gateway.wakes.until(
+            answer = await gateway.wakes.until(
                 waiter, look_now, seconds=seconds, receive=request.receive, look_first=False, alarm_in_s=left_s
             )
-            state = found or state
-    if state.answer is None:
+    if answer is None:
         return json_response({"query_id": known, "status": state.status}, headers=_preference(applied))
-    return _ready(state.answer, applied)
+    return _ready(answer, applied)
 
 
 @router.delete(
@@ -157,17 +156,16 @@ async def _answer(request: Request, query: Query, preference: Preference, *, sec
     """Send the query and wait for it. Two hops to a thread: one to send, one to read the answer."""
     gateway = gateway_of(request)
 
-    async def look_now() -> QueryState | None:
-        state = await gateway.run(current_state, query.tenant_id, query.query_id, gateway)
-        return state if state.answer is not None else None
+    async def look_now() -> bytes | None:
+        return await gateway.run(answer_so_far, query.tenant_id, query.query_id, gateway)
 
-    state = None
+    answer = None
     with gateway.wakes.watch_for(wake_name("query", query.tenant_id, query.query_id), seconds=seconds) as waiter:
         at_once = await send(query, gateway, cache_control=request.headers.get("cache-control", ""))
         if at_once is not None and waiter is not None:
             return _ready(at_once, preference.applied(waited=True, ready=True))
         if waiter is not None:
-            state = await gateway.wakes.until(
+            answer = await gateway.wakes.until(
                 waiter,
                 look_now,
                 seconds=seconds,
@@ -175,10 +173,9 @@ async def _answer(request: Request, query: Query, preference: Preference, *, sec
                 look_first=False,
                 alarm_in_s=query.deadline_at - time.time(),
             )
-    ready = state is not None and state.answer is not None
-    applied = preference.applied(waited=seconds > 0, ready=ready)
-    if state is not None and state.answer is not None:
-        return _ready(state.answer, applied)
+    applied = preference.applied(waited=seconds > 0, ready=answer is not None)
+    if answer is not None:
+        return _ready(answer, applied)
     headers = {"Location": f"/v1/queries/{query.query_id}", "Retry-After": "1", **_preference(applied)}
     return json_response({"query_id": query.query_id, "status": "queued"}, status=202, headers=headers)
 

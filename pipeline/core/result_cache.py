@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from datetime import datetime
 from typing import Final
+
+from pydantic import TypeAdapter
 
 from pipeline.core.query import Query
 from pipeline.records import ChannelName, Namespace
@@ -33,7 +34,9 @@ SETTLES_AFTER_S: Final = 5.0
 # What these find changes with the revision of a namespace; what an API or a plugin finds changes unnoticed.
 _NOTED: Final = frozenset({ChannelName.KEYWORD, ChannelName.SEMANTIC, ChannelName.FAQ})
 
-_FORMAT: Final = 1  # to be raised when the same settings begin to give other answers
+_QUERY: Final[TypeAdapter[Query]] = TypeAdapter(Query)
+
+_FORMAT: Final = 2  # to be raised when the same settings begin to give other answers
 
 
 def cache_key(query: Query, *, revisions: Mapping[Namespace, str], installation: str) -> str:
@@ -45,13 +48,13 @@ def cache_key(query: Query, *, revisions: Mapping[Namespace, str], installation:
     """
     parts = {
         "format": _FORMAT,
-        "query": {name: value for name, value in asdict(query).items() if name not in NOT_ASKED},
+        "query": json.loads(_QUERY.dump_json(query, exclude=set(NOT_ASKED))),
         "revisions": {name: revisions[name] for name in query.namespaces_depended_on},
         "installation": installation,
         "hour": int(query.created_at // 3600),
     }
     # Not orjson: what somebody filters by may be a number that it does not write.
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def can_tell(query: Query) -> bool:
