@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import filterfalse
 from typing import Final
 
 from pipeline.core.evidence import Reading, evidence
-from pipeline.core.terms import STOP_WORDS, analyze, query_terms
+from pipeline.core.terms import content_terms, query_terms
 from pipeline.errors import RerankerUnavailable
 from pipeline.models.retries import Deadline
 from pipeline.records import Candidate
@@ -52,7 +51,7 @@ class LocalReranker:
                 raise RerankerUnavailable(f"only {len(readings)} of {len(candidates)} candidates could be read in time")
             text = f"{candidate.title or ''}\n{candidate.text}"[:_LONGEST_TEXT]
             # Stop words are not in the query's terms, so they must not stand between the words of its phrases either.
-            readings.append(Reading(terms=list(filterfalse(STOP_WORDS.__contains__, analyze(text))), text=text))
+            readings.append(Reading(terms=content_terms(text), text=text))
         scores = evidence(asked, readings)
         return {candidate.chunk_id: score for candidate, score in zip(candidates, scores, strict=True)}
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.terms import Tokenizer, analyze, query_terms, token
+from pipeline.core.terms import STOP_WORDS, Tokenizer, analyze, content_terms, query_terms, token
 from pipeline.records import Namespace, Scope, TenantId
 
 texts = st.text(alphabet=st.characters() | st.sampled_from("aé -_.@'1维生素 的么"), max_size=60)
@@ -53,6 +53,10 @@ class DescribeAnalyze:
     )
     def it_gives_words_identifiers_and_bigrams(self, text, terms):
         assert analyze(text) == terms.split()
+
+    @given(texts | st.text(alphabet="the of an fox's. Ünd’s -\u200b\u00a0", max_size=60))
+    def it_leaves_out_stop_words_and_nothing_else_where_content_is_asked_for(self, text):
+        assert content_terms(text) == [term for term in analyze(text) if term not in STOP_WORDS]
 
     def it_keeps_repetitions(self):
         assert analyze("flow over flow") == ["flow", "over", "flow"]
