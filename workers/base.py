@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from contextlib import ExitStack
 from typing import Any
@@ -18,6 +19,7 @@ from workers.names import TaskName
 from workers.resources import meter
 
 log = structlog.get_logger(__name__)
+_telling = logging.getLogger(__name__)
 
 _STARTED, _SPAN, _TOLD = "chordwise_started", "chordwise_span", "chordwise_told"
 _OF_QUERIES = {TaskName.UNDERSTAND, TaskName.ANSWER}
@@ -97,7 +99,8 @@ def unbind(task: Task, state: str | None = None, retval: Any = None, **_: Any) -
     if elapsed_ms is not None:
         meter().observe("chordwise_task_seconds", elapsed_ms / 1000, task=task.name)
     of_query = "channel" in structlog.contextvars.get_contextvars() or task.name in _OF_QUERIES
-    (log.debug if of_query else log.info)("task_done", state=state, latency_ms=elapsed_ms)
+    if not of_query or _telling.isEnabledFor(logging.DEBUG):
+        (log.debug if of_query else log.info)("task_done", state=state, latency_ms=elapsed_ms)
     lasting, span = getattr(task.request, _SPAN, (ExitStack(), tracing.UNRECORDED))
     if failed:
         span.failed(type(retval).__name__)
