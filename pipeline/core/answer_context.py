@@ -24,6 +24,7 @@ def answer_context(
     *,
     widened: Mapping[str, str] | None = None,
     count: Callable[[str], int] = count_tokens,
+    fewest: Callable[[str], int] = lambda _: 0,
     entities: Sequence[Mapping[str, Any]] = (),
 ) -> AnswerContext:
     """The passages of an answer as a prompt would get them.
@@ -40,6 +41,7 @@ def answer_context(
         header=options.header,
         over_budget=options.over_budget,
         count=count,
+        fewest=fewest,
     )
     return AnswerContext(
         text=context.text,

@@ -76,8 +76,10 @@ def build_context(
     header: ContextHeader = "title",
     over_budget: OverBudget = "skip",
     count: Callable[[str], int] = count_tokens,
+    fewest: Callable[[str], int] = lambda _: 0,
 ) -> Context:
     """The passages in the order given, each under its header; never above ``max_tokens`` as ``count`` counts them.
+    ``fewest`` tells sooner of how many tokens no text has fewer.
 
     ========  ====================================================  =====================================
     header    above a passage                                       between passages
@@ -103,6 +105,8 @@ def build_context(
         for text in _readings(passage):
             above = _header(passage, header, style, len(taken) + 1)
             piece = above + text
+            if total + fewest(piece) > max_tokens + _SEAM * len(pieces):
+                continue
             together = total + count(piece) + (separator_tokens if pieces else 0)
             if max_tokens < together <= max_tokens + _SEAM * len(pieces):
                 together = count(separator.join([*pieces, piece]))

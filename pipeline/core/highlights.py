@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pipeline.core.answer import AnswerChunk, Span
@@ -46,28 +46,30 @@ def _spans(text: str, marked: _Marked) -> tuple[Span, ...]:
         return ()
     text = text[:_LONGEST_TEXT]
     for start, piece in pieces_with(marked.terms, text) if is_spaced(text) else [(0, text)]:
-        for word in ANY_WORD.finditer(piece.translate(_SAME_LENGTH)):
-            at = start + word.start()
-            found.extend(Span(start=at + first, end=at + end) for first, end in marked[word[0]])
+        found.extend(Span(start=start + first, end=start + end) for first, end in marked[piece])
         if len(found) >= _MOST:
             break
     return tuple(found[:_MOST])
 
 
 class _Marked(dict[str, tuple[tuple[int, int], ...]]):
-    """What of a word is marked. Fills itself, for the passages of one answer have most of their words in common."""
+    """What of a piece of text is marked. Fills itself, for the passages of one answer hold the same words."""
 
     def __init__(self, terms: Collection[str]) -> None:
         super().__init__()
         self.terms = frozenset(terms)
 
-    def __missing__(self, word: str) -> tuple[tuple[int, int], ...]:
-        if word.isascii() and word.isalpha():  # nearly all of them; what follows says the same in ten times the time
-            self[word] = () if self.terms.isdisjoint(terms_of_word(word)) else ((0, len(word)),)
-            return self[word]
-        inside = _in_run if UNSPACED_START.match(word) else _in_word
-        marked = self[word] = tuple(inside(word, self.terms))
+    def __missing__(self, piece: str) -> tuple[tuple[int, int], ...]:
+        words = ANY_WORD.finditer(piece.translate(_SAME_LENGTH))
+        marked = self[piece] = tuple(
+            (word.start() + start, word.start() + end) for word in words for start, end in self._inside(word[0])
+        )
         return marked
+
+    def _inside(self, word: str) -> Iterable[tuple[int, int]]:
+        if word.isascii() and word.isalpha():  # nearly all of them; what follows says the same in ten times the time
+            return () if self.terms.isdisjoint(terms_of_word(word)) else ((0, len(word)),)
+        return (_in_run if UNSPACED_START.match(word) else _in_word)(word, self.terms)
 
 
 def _in_word(word: str, terms: Collection[str]) -> Iterator[tuple[int, int]]:

@@ -16,6 +16,7 @@ from pipeline.flows.entities import states_named
 from pipeline.flows.journal import Journal
 from pipeline.flows.resources import Resources
 from pipeline.flows.widening import widened
+from pipeline.models.tokenizing import fewest_tokens
 
 
 def context_of(
@@ -44,6 +45,7 @@ def context_of(
         kinds = query.plan.privacy.kinds
         more = masked_texts(more, kinds=kinds)
         states = [masked_value(state, kinds) for state in states]
-    context = answer_context(chunks, hydrated, options, widened=more, count=use.count_tokens, entities=states)
+    count, fewest = use.count_tokens, fewest_tokens(use.settings.context_tokenizer)
+    context = answer_context(chunks, hydrated, options, widened=more, count=count, fewest=fewest, entities=states)
     journal.took("context", started)
     return context

@@ -39,6 +39,20 @@ def token_counter(name: str) -> TokenCounter:
     return lambda text: len(tokenizer.encode(_well_formed(text), add_special_tokens=False).ids)
 
 
+def fewest_tokens(name: str) -> TokenCounter:
+    """What tells of how many tokens of `token_counter` a text has at least, in a fifth of the time: of the vocabulary that
+    comes with the local embedder none reaches across a space, so each word is one; nothing is known of the others."""
+    return _words if name == "llama-2" else _unknown
+
+
+def _words(text: str) -> int:
+    return sum(map(bool, text.split(" ")))
+
+
+def _unknown(_text: str) -> int:
+    return 0
+
+
 def _bundled() -> Path:
     """Found without importing the package, which would read its weights' libraries too."""
     package = find_spec("wordllama")

@@ -74,6 +74,17 @@ class DescribeBuildContext:
         assert build_context(both, max_tokens=2 * one + separator).token_count == 2 * one + separator
 
     @settings(max_examples=30)
+    @given(passages, st.integers(0, 120), st.sampled_from(["skip", "stop"]))
+    def it_is_the_same_where_what_cannot_fit_is_told_sooner(self, offered, budget, over_budget):
+        def count(text: str) -> int:
+            return 2 * len(text.split()) + text.count("\n")
+
+        told = build_context(
+            offered, max_tokens=budget, over_budget=over_budget, count=count, fewest=lambda text: len(text.split())
+        )
+        assert told == build_context(offered, max_tokens=budget, over_budget=over_budget, count=count)
+
+    @settings(max_examples=30)
     @given(passages, st.integers(0, 120), st.sampled_from(["markdown", "text"]), st.sampled_from(["skip", "stop"]))
     def it_never_overspends_and_counts_exactly(self, offered, budget, style, over_budget):
         context = build_context(offered, max_tokens=budget, style=style, over_budget=over_budget)

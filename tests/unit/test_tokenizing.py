@@ -14,7 +14,7 @@ from tokenizers.pre_tokenizers import Whitespace
 
 from pipeline.core.tokens import count_tokens
 from pipeline.errors import Misconfigured
-from pipeline.models.tokenizing import _bundled, token_counter
+from pipeline.models.tokenizing import _bundled, fewest_tokens, token_counter
 
 COUNT = token_counter("llama-2")
 VOCABULARY = Tokenizer.from_file(str(_bundled()))
@@ -25,6 +25,13 @@ class DescribeTokenCounter:
     def it_counts_as_the_vocabulary_does(self, sample: str):
         encoding = VOCABULARY.encode(sample.encode("utf-8", "replace").decode())
         assert COUNT(sample) == len(encoding.ids) - 1  # the mark at its beginning
+
+    @given(text(max_size=80) | text(alphabet="ab \n\t<s>/.'维", max_size=80))
+    def it_has_no_fewer_than_it_says_sooner(self, sample: str):
+        assert fewest_tokens("llama-2")(sample) <= COUNT(sample)
+
+    def it_says_nothing_sooner_of_what_it_does_not_know(self):
+        assert fewest_tokens("estimate")("hello world") == fewest_tokens("some/tokenizer.json")("hello world") == 0
 
     @pytest.mark.parametrize(("sample", "tokens"), [("", 0), ("hello world", 2), ("路由器", 4)])
     def it_knows_both_scripts(self, sample, tokens):
