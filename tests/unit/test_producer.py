@@ -7,6 +7,7 @@ from typing import Any
 from celery import Celery, Signature, chord
 from kombu import Exchange, Queue
 
+from pipeline.stores.broker import SENT_AT
 from workers.producer import send_chord
 
 CHANNELS = ("keyword", "semantic", "faq")
@@ -22,7 +23,7 @@ def sent(send: Callable[[Celery, list[Signature], Signature], object]) -> list[A
 
     def signed(name: str, arguments: dict[str, str], queue: str) -> Signature:
         options = {"ignore_result": True, "expires": 5.0, "argsrepr": "()", "kwargsrepr": repr(arguments)}
-        options |= {"headers": {"request_id": "r1"}, "queue": queue}
+        options |= {"headers": {"request_id": "r1", SENT_AT: 1.5}, "queue": queue}
         return app.signature(name, kwargs=arguments, options=options, immutable=False)
 
     headers = [signed("recall", {"tenant_id": "t", "channel": channel}, "recall") for channel in CHANNELS]
