@@ -8,12 +8,10 @@ export function Confirm({ title, children, confirm, action, close, danger = true
   const dialog = useRef(null);
   const heading = useId();
   useEffect(() => {
-    const before = document.activeElement, shown = dialog.current;
-    shown.showModal();
-    return () => {
-      shown.close(); // nothing behind an open one takes the focus, and one that is taken away gives it to nobody
-      (before?.isConnected ? before : document.getElementById("main"))?.focus();
-    };
+    const before = document.activeElement;
+    dialog.current.showModal();
+    // A dialog that is taken away, rather than closed, gives the focus to nobody.
+    return () => (before?.isConnected ? before : document.getElementById("main"))?.focus();
   }, []);
   async function yes() {
     if (await action.run(...args)) close();
