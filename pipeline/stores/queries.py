@@ -26,16 +26,16 @@ _QUERY: TypeAdapter[Query] = TypeAdapter(Query)
 _ENVELOPE: TypeAdapter[Envelope] = TypeAdapter(Envelope)
 _UNDERSTOOD: TypeAdapter[Understood] = TypeAdapter(Understood)
 
-# Writes the answer unless there is one, notes it for the audit, keeps it for the same question if it may be kept, and
-# wakes whoever waits, in one step.
+# Writes the answer unless there is one, notes it for the audit, notes where the same question finds it if it may be
+# kept, and wakes whoever waits, in one step.
 _ANSWER = f"""
 if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HSETNX', KEYS[1], 'answer', ARGV[1]) == 0 then return 0 end
 redis.call('HSET', KEYS[1], 'answer_status', ARGV[2])
 redis.call('EXPIRE', KEYS[1], ARGV[3])
 redis.call('PUBLISH', ARGV[4], ARGV[5])
 {NOTE}
-if ARGV[9] ~= '0' then redis.call('SET', KEYS[3], ARGV[1], 'EX', ARGV[9]) end
-if ARGV[10] ~= '' then redis.call('HSET', KEYS[1], 'trace', ARGV[10]) end
+if ARGV[9] ~= '0' then redis.call('SET', KEYS[3], ARGV[10], 'EX', ARGV[9]) end
+if ARGV[11] ~= '' then redis.call('HSET', KEYS[1], 'trace', ARGV[11]) end
 return 1
 """
 
@@ -120,7 +120,7 @@ class Queries:
                 1,
                 self._key(query.query_id),
                 f"envelope:{envelope.channel}",
-                _ENVELOPE.dump_json(envelope).decode(),
+                _ENVELOPE.dump_json(envelope),  # type: ignore[arg-type]  # bytes are sent as they are
                 f"elapsed:{envelope.channel}",
                 f"{elapsed_ms:.3f}",
                 envelope.status,
@@ -184,10 +184,10 @@ class Queries:
             pipe.execute()
 
     def kept(self, cache_key: str) -> bytes | None:
-        """The answer that was kept under this key, if it still is."""
+        """The answer that was kept under this key, if it still is: that of the query which was asked so first."""
         with redis_errors():
-            found: bytes | None = self._redis.get(self._kept_key(cache_key))  # type: ignore[assignment]
-        return found
+            first: bytes | None = self._redis.get(self._kept_key(cache_key))  # type: ignore[assignment]
+        return None if first is None else self.noted(QueryId(first.decode()), "answer")
 
     def _answering(
         self,
@@ -206,15 +206,16 @@ class Queries:
             self._key(query_id),
             list_key(self._tenant_id),
             self._kept_key(cache_key),
-            answer.decode(),
+            answer,
             status,
-            str(self._ttl_s),
+            str(max(self._ttl_s, seconds)),
             WAKE_CHANNEL,
             wake_name("query", self._tenant_id, query_id),
-            "" if note is None else packed(note).decode(),
+            b"" if note is None else packed(note),
             self._tenant_id,
             str(MOST_WAITING),
             str(seconds),
+            query_id,
             trace or b"",
         )
 

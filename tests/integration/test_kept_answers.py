@@ -21,7 +21,7 @@ from pipeline.flows.edit import delete_document
 from pipeline.flows.erase import delete_namespace
 from pipeline.flows.keeping import KeptAnswers
 from pipeline.flows.resources import Resources
-from pipeline.records import ChunkId, DocumentId, Namespace
+from pipeline.records import ChunkId, DocumentId, Namespace, QueryId
 from pipeline.stores.audit_queue import AuditQueue, unpacked
 from pipeline.stores.work import unit_of_work
 from tests.conftest import make_tenant
@@ -212,6 +212,11 @@ class DescribeAKeptAnswer:
         assert not gateway.ask(**both)["stats"]["cached"]
         gateway.settle()
         assert gateway.ask()["stats"]["cached"]  # the first namespace did not change
+
+    def it_is_forgotten_with_the_query_that_it_was_made_for(self, gateway, corner, use):
+        first = gateway.keep()
+        assert use.queries(corner.tenant).cancel(QueryId(first["query_id"]))
+        assert not gateway.ask()["stats"]["cached"]
 
     def it_is_not_given_to_who_wants_a_trace(self, gateway):
         gateway.keep()
