@@ -174,10 +174,14 @@ def _between(scores: Sequence[float], lowest: float, highest: float) -> list[flo
 
 def _ordered(parts: Iterable[tuple[ChunkId, Sequence[Contribution]]]) -> list[Fused]:
     """Best first; the contributions come in the order of channel names."""
-    return best_first(
-        as_fused((chunk_id, math.fsum([part[4] for part in contributions]), tuple(contributions), 0.0))
-        for chunk_id, contributions in parts
-    )
+    return best_first([as_fused((chunk_id, _total(each), tuple(each), 0.0)) for chunk_id, each in parts])
+
+
+def _total(parts: Sequence[Contribution]) -> float:
+    """Rounded once, whatever their order, as one addition is as well."""
+    if len(parts) == 2:
+        return parts[0][4] + parts[1][4]
+    return math.fsum([part[4] for part in parts])
 
 
 def best_first(hits: Iterable[Fused]) -> list[Fused]:

@@ -135,9 +135,14 @@ class IndexRows:
 def by_holder(holders: Places, counted: NDArray[np.float64] | None = None) -> tuple[Places, NDArray[np.float64]]:
     """Each holder once, and what its occurrences count together: 1 each where nothing is said. Those of one holder come one
     after the other."""
-    starts = np.flatnonzero(np.diff(holders, prepend=holders[:1] - 1)) if len(holders) else np.zeros(0, np.int64)
+    # np.diff with its ends put on takes four times as long, and a query does this for each of its words.
+    edges = np.empty(len(holders) + 1, bool)
+    edges[0] = edges[-1] = True
+    np.not_equal(holders[1:], holders[:-1], out=edges[1:-1])
+    bounds = np.flatnonzero(edges) if len(holders) else np.zeros(1, np.int64)
+    starts = bounds[:-1]
     if counted is None:
-        return holders[starts], np.diff(starts, append=len(holders)).astype(np.float64)
+        return holders[starts], (bounds[1:] - starts).astype(np.float64)
     return holders[starts], np.add.reduceat(counted, starts) if len(starts) else counted
 
 

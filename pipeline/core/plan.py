@@ -244,7 +244,7 @@ class PrivacyPlan:
     kinds: tuple[Kind, ...] = tuple(Kind)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """Every setting of one retrieval. The fields are those of a profile."""
 
@@ -259,8 +259,8 @@ class Plan:
     context: ContextOptions = field(default_factory=ContextOptions)
     privacy: PrivacyPlan = field(default_factory=PrivacyPlan)
 
-    @property
-    def channels(self) -> dict[ChannelName, ChannelPlan]:
+    @functools.cached_property
+    def channels(self) -> Mapping[ChannelName, ChannelPlan]:
         """The channels that are asked: those of the method, with a weight above 0, in the order of the plan."""
         only = {"full_text": ChannelName.KEYWORD, "semantic": ChannelName.SEMANTIC}.get(self.retrieve.method)
         named = {ChannelName(name): channel for name, channel in self.retrieve.channels.items()}

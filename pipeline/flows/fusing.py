@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from typing import cast
 
 import structlog
 
@@ -30,7 +31,7 @@ def heard(arrived: Arrived) -> tuple[list[Ranking], list[Weak]]:
     rankings = [
         Ranking(
             channel=envelope.channel,
-            chunk_ids=tuple(ChunkId(chunk_id) for chunk_id in envelope.chunk_ids),
+            chunk_ids=cast("tuple[ChunkId, ...]", envelope.chunk_ids),
             scores=envelope.scores,
         )
         for envelope in arrived.usable.values()

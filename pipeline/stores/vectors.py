@@ -157,7 +157,8 @@ class Vectors:
         """The score of given chunks, as in ``nearest``; one that has no vector is not in the answer."""
         if not chunk_ids:
             return {}
-        values = {"tenant": self._tenant_id, "query": halfvec_literal(vector), "ids": list(chunk_ids)}
+        # As PostgreSQL writes an array of them: psycopg would look at each by itself.
+        values = {"tenant": self._tenant_id, "query": halfvec_literal(vector), "ids": f"{{{','.join(chunk_ids)}}}"}
         with space_errors(self._table), self._postgres.connect() as connection:
             statement = statement_of(_SCORES.format(table=self._table, operator=OPERATORS[self._distance]))
             rows = connection.execute(statement, values).all()
