@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pipeline.channels.plugins import installed_channels
@@ -35,7 +36,18 @@ def plan_of(use: Settings, profile: Mapping[str, Any], asked: Mapping[str, Any])
     if fusion.strategy == "custom" and fusion.plugin not in installed_fusions():
         installed = ", ".join(installed_fusions()) or "none"
         raise PlanFlaw([("/retrieve/fusion/plugin", f"is no fusion that is installed here; installed: {installed}")])
-    return plan
+    return plan if "top_n" in over.get("rerank", {}) else _read_as_far_as_it_tells(plan, use)
+
+
+def _read_as_far_as_it_tells(plan: Plan, use: Settings) -> Plan:
+    """Where nobody says how many hits are reranked, the local reranker, which only changes the places of near-ties, reads
+    those that are returned (docs/reranking.md)."""
+    rerank = plan.rerank
+    is_said = "rerank_top_n" in use.model_fields_set
+    near_ties = use.reranker_for(rerank.provider) == "local" and rerank.weight is None and rerank.threshold is None
+    if is_said or not near_ties or rerank.top_n <= plan.top_k:
+        return plan
+    return replace(plan, rerank=replace(rerank, top_n=plan.top_k))
 
 
 def replanned(plan: Plan, changed: Mapping[str, Any], use: Settings) -> Plan:
