@@ -139,6 +139,7 @@ async def replay(request: Request, principal: Reader, query_id: str) -> Response
         understanding=None,
         model_steps=(),
         cache_key="",
+        stamps={},
     )
     after = await answer_of(query, gateway, receive=request.receive, cache_control="no-cache")
     first, second = orjson.loads(before.answer), orjson.loads(after)

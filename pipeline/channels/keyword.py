@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, Engine
@@ -15,6 +15,7 @@ from pipeline.channels.resident import ResidentIndexes
 from pipeline.core.bm25 import Collection
 from pipeline.core.channel_options import keyword_options
 from pipeline.core.dictionary import Asked, Lexicon, Rule, read
+from pipeline.core.feedback import Terms
 from pipeline.core.keyword_scoring import Weighed, coverage, score, weigh
 from pipeline.core.matching import FieldWeights, IndexRows, Occurrences
 from pipeline.core.postings import Postings, highest
@@ -22,8 +23,9 @@ from pipeline.core.query import Query
 from pipeline.core.terms import token
 from pipeline.records import ChannelName, ChunkId, DocumentId, Namespace, Scope, TenantId
 from pipeline.stores.keyword import NARROW, KeywordIndex, Search, TermsRow
+from pipeline.stores.namespaces import Namespaces
 from pipeline.stores.statistics import NamespaceStatistics, Statistics
-from pipeline.stores.work import reading
+from pipeline.stores.work import reading_if_asked
 
 # A FULLTEXT search cannot be interrupted, and every row it matches costs 4 µs, so its work is bounded before it starts:
 # the rarest terms are searched for, as many as match about this many rows together. docs/decisions/0012.
@@ -143,8 +145,7 @@ class KeywordChannel:
     def recall(self, query: Query) -> Recalled:
         """The best chunks by BM25 among those that hold any of the query's words, and what a rule adds to them."""
         fields, pool = self._fields(query), query.pool_of(self.name)
-        with reading(self.mysql) as connection:
-            index = KeywordIndex(connection, query.tenant_id)
+        with reading_if_asked(self.mysql) as connection:
             words = self._words(connection, query)
             rules = [rule for rule in words.asked.rules if rule.namespace in query.namespaces]
             copies = None if query.filters else self._copies(query, words.stamps)
@@ -154,11 +155,12 @@ class KeywordChannel:
                 guard = {"method": "resident", "rows": rows_in_all, "may_be_short": False}
             else:
                 limit, search = max(_LEAST_CANDIDATES, _CANDIDATES_PER_PLACE * pool), words.search()
+                index = KeywordIndex(connection(), query.tenant_id)
                 rows = index.candidates(query.namespaces, search, filters=query.filters, limit=limit)
                 scores = words.score(words.of_rows(rows), fields)
                 has_all = search.complete and (len(rows) < limit if query.filters else search.is_narrow)
                 guard = {"method": "fulltext", "rows": len(rows), "may_be_short": not has_all}
-            ruled = [(rule, _documents_rows(index, rule, query)) for rule in rules]
+            ruled = [(rule, _documents_rows(connection(), rule, query)) for rule in rules]
         extra = {row.chunk_id: row for _, more in ruled for row in more if row.chunk_id not in scores}
         scores |= words.score(words.of_rows(list(extra.values())), fields)
         _apply(ruled, scores, bound=words.weighed.bound)
@@ -174,7 +176,7 @@ class KeywordChannel:
         """BM25 of chunks that another channel found; 0 where no word of the query occurs."""
         if not chunk_ids:
             return {}
-        with reading(self.mysql) as connection:
+        with reading_if_asked(self.mysql) as connection:
             words = self._words(connection, query)
             blocks = self._blocks(connection, query, words, chunk_ids)
         return words.score(blocks, self._fields(query))
@@ -182,16 +184,22 @@ class KeywordChannel:
     def coverage(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
         """How much of the query these chunks hold; see `keyword_scoring.coverage` and `core.coverage`. Nothing is told
         of a query without words, and where a rule of the dictionary has a document stand higher than its words would."""
-        with reading(self.mysql) as connection:
+        with reading_if_asked(self.mysql) as connection:
             words = self._words(connection, query)
             ruled = any(rule.namespace in query.namespaces for rule in words.asked.rules)
             untold = ruled or not words.asked.terms
             blocks = [] if untold else self._blocks(connection, query, words, chunk_ids)
         return words.coverage(blocks, self._fields(query))
 
+    def indexed(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, Terms] | None:
+        """The tokens of these chunks, where this process holds the index as it was when the query was sent."""
+        if self.resident is None or not query.stamps:
+            return None
+        return self.resident.terms(query.tenant_id, query.namespaces, query.stamps, chunk_ids)
+
     def terms(self, query: Query) -> tuple[str, ...]:
         """The query's words and their synonyms, stop words left out."""
-        with reading(self.mysql) as connection:
+        with reading_if_asked(self.mysql) as connection:
             return read(query.query_text, self._lexicons.get(connection, query.tenant_id, query.namespaces)).terms
 
     def _fields(self, query: Query) -> FieldWeights:
@@ -202,7 +210,7 @@ class KeywordChannel:
         return None if self.resident is None else self.resident.of(query.tenant_id, query.namespaces, stamps)
 
     def _blocks(
-        self, connection: Connection, query: Query, words: _Words, chunk_ids: Sequence[ChunkId]
+        self, connection: Callable[[], Connection], query: Query, words: _Words, chunk_ids: Sequence[ChunkId]
     ) -> list[_Block]:
         """Given chunks out of this process's copies, and of the index what has become visible after their moment."""
         copies = self._copies(query, words.stamps) or {}
@@ -213,24 +221,28 @@ class KeywordChannel:
         ]
         found = {chunk_id for block in blocks for chunk_id in block.chunk_ids}
         others = [chunk_id for chunk_id in chunk_ids if chunk_id not in found]
-        return blocks + (words.of_rows(KeywordIndex(connection, query.tenant_id).rows(others)) if others else [])
+        return blocks + (words.of_rows(KeywordIndex(connection(), query.tenant_id).rows(others)) if others else [])
 
-    def _words(self, connection: Connection, query: Query) -> _Words:
+    def _words(self, connection: Callable[[], Connection], query: Query) -> _Words:
         """What the collection knows of the query's words; asked once, though the channel is asked twice."""
 
         def make() -> _Words:
             lexicon = self._lexicons.get(connection, query.tenant_id, query.namespaces)
-            statistics = Statistics(connection, query.tenant_id)
             if self.resident is not None and self.resident.holds(query.tenant_id, query.namespaces):
-                stamps = statistics.stamps(query.namespaces)
+                stamps = query.stamps or _stamps(connection(), query)
                 if (copies := self._copies(query, stamps)) is not None:
                     return _words_of_copies(copies, stamps, query, lexicon)
-            words, sizes = _words(statistics, query, lexicon)
+            words, sizes = _words(Statistics(connection(), query.tenant_id), query, lexicon)
             if self.resident is not None:
                 self.resident.note(query.tenant_id, sizes)
             return words
 
         return self._known.get((query.tenant_id, query.query_id, query.query_text), make)
+
+
+def _stamps(connection: Connection, query: Query) -> dict[Namespace, str]:
+    revisions = Namespaces(connection, query.tenant_id).revisions(query.namespaces)
+    return {namespace: each.stamp for namespace, each in revisions.items()}
 
 
 def _words(
@@ -290,9 +302,11 @@ def _tokens(asked: Asked, tenant_id: TenantId, namespaces: Iterable[Namespace]) 
     return {namespace: {term: token(scope, term) for term in asked.terms} for namespace, scope in scopes.items()}
 
 
-def _documents_rows(index: KeywordIndex, rule: Rule, query: Query) -> list[TermsRow]:
+def _documents_rows(connection: Connection, rule: Rule, query: Query) -> list[TermsRow]:
     document = (Namespace(rule.namespace), DocumentId(rule.document_id))
-    return index.of_documents([document], filters=query.filters, limit=_CHUNKS_PER_RULE)
+    return KeywordIndex(connection, query.tenant_id).of_documents(
+        [document], filters=query.filters, limit=_CHUNKS_PER_RULE
+    )
 
 
 def _apply(ruled: Sequence[tuple[Rule, Sequence[TermsRow]]], scores: dict[ChunkId, float], *, bound: float) -> None:

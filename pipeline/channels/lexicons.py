@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -34,14 +34,16 @@ class Lexicons:
         self._known: OrderedDict[tuple[TenantId, tuple[Namespace, ...]], _Known] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, connection: Connection, tenant_id: TenantId, namespaces: Sequence[Namespace]) -> Lexicon:
-        """What the tenant says of words, for these namespaces together."""
+    def get(
+        self, connection: Callable[[], Connection], tenant_id: TenantId, namespaces: Sequence[Namespace]
+    ) -> Lexicon:
+        """What the tenant says of words, for these namespaces together. ``connection`` gives one, where it is needed."""
         key = (tenant_id, tuple(sorted(namespaces)))
         with self._lock:
             known = self._known.get(key)
         if known is not None and time.monotonic() - known.asked_at < _FRESH_S:
             return known.lexicon
-        store = Dictionaries(connection, tenant_id)
+        store = Dictionaries(connection(), tenant_id)
         wanted = [EVERY_NAMESPACE, *namespaces]
         versions = tuple(sorted(store.versions(wanted).items()))
         if known is not None and known.versions == versions:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from pipeline.core.feedback import Terms
 from pipeline.core.query import Brought, Query
 from pipeline.errors import Misconfigured
 from pipeline.records import ChannelName, ChunkId
@@ -40,6 +41,15 @@ class Covering(Protocol):
 
     def coverage(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
         """In [0, 1] for each of these chunks that it can tell it of. Raises Unavailable."""
+        ...
+
+
+@runtime_checkable
+class Indexed(Protocol):
+    """A channel that may hold the tokens of chunks in memory."""
+
+    def indexed(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, Terms] | None:
+        """Those of these chunks, by numbers that mean something among them alone; None if it does not hold them all."""
         ...
 
 

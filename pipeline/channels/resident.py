@@ -1,8 +1,9 @@
 """The keyword indexes that this process holds in memory, so that it can answer from them without reading a chunk's row.
 
-A copy is good for one stamp of its namespace (`stores.statistics`), which another one follows in the very transaction
-that changes what searches see. Whoever asks reads the stamp first, so nothing is ever answered from a copy that has been
-overtaken. Copies are made aside, of namespaces that are asked about again and again while nothing changes.
+A copy is good for one stamp of its namespace (`stores.namespaces`), which another one follows in the very transaction
+that changes what searches see. The stamp of a query is read when it is sent, or by who answers it, so nothing that had
+changed before it was asked is answered from a copy. Copies are made aside, of namespaces that are asked about again and
+again while nothing changes.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from typing import Literal
 import structlog
 from sqlalchemy import Engine
 
+from pipeline.core.feedback import Terms
+from pipeline.core.listing import Listing, listed
 from pipeline.core.postings import Postings, PostingsBuilder, TooManyPlaces
 from pipeline.errors import PipelineError
-from pipeline.records import Namespace, TenantId
+from pipeline.records import ChunkId, Namespace, TenantId
 from pipeline.stores.keyword import KeywordIndex
-from pipeline.stores.statistics import NamespaceStatistics, Statistics
+from pipeline.stores.namespaces import Namespaces
+from pipeline.stores.statistics import NamespaceStatistics
 from pipeline.stores.work import reading
 
 log = structlog.get_logger(__name__)
@@ -47,6 +51,11 @@ class _Copy:
     stamp: str
     postings: Postings
     used_at: float
+    listing: Listing | None = None  # where there is room
+
+    @property
+    def byte_count(self) -> int:
+        return self.postings.byte_count + (0 if self.listing is None else self.listing.byte_count)
 
 
 @dataclass(slots=True)
@@ -98,7 +107,7 @@ class ResidentIndexes:
     def byte_count(self) -> int:
         """What all copies take."""
         with self._lock:
-            return sum(copy.postings.byte_count for copy in self._copies.values())
+            return self._taken()
 
     def holds(self, tenant_id: TenantId, namespaces: Sequence[Namespace]) -> bool:
         """Whether there is a copy of each, good or not."""
@@ -108,8 +117,26 @@ class ResidentIndexes:
     def of(
         self, tenant_id: TenantId, namespaces: Sequence[Namespace], stamps: Mapping[Namespace, str]
     ) -> dict[Namespace, Postings] | None:
-        """A copy of each namespace at its stamp, which the caller has read; None if one is missing."""
-        found: dict[Namespace, Postings] = {}
+        """A copy of each namespace at its stamp; None if one is missing."""
+        found = self._found(tenant_id, namespaces, stamps)
+        return None if found is None else {namespace: copy.postings for namespace, copy in found.items()}
+
+    def terms(
+        self,
+        tenant_id: TenantId,
+        namespaces: Sequence[Namespace],
+        stamps: Mapping[Namespace, str],
+        chunk_ids: Sequence[ChunkId],
+    ) -> dict[ChunkId, Terms] | None:
+        """The tokens of these chunks, by copies of all of these namespaces; None if something is missing."""
+        found = self._found(tenant_id, namespaces, stamps) or {}
+        copies = [(copy.postings, copy.listing) for copy in found.values() if copy.listing is not None]
+        return listed(copies, chunk_ids) if copies else None
+
+    def _found(
+        self, tenant_id: TenantId, namespaces: Sequence[Namespace], stamps: Mapping[Namespace, str]
+    ) -> dict[Namespace, _Copy] | None:
+        found: dict[Namespace, _Copy] = {}
         moment = self._clock()
         with self._lock:
             for namespace in namespaces:
@@ -117,9 +144,8 @@ class ResidentIndexes:
                 copy = self._copies.get(key)
                 if copy is None or copy.stamp != stamps.get(namespace):
                     return None
-                self._copies[key] = replace(copy, used_at=moment)
+                self._copies[key] = found[namespace] = replace(copy, used_at=moment)
                 self._copies.move_to_end(key)
-                found[namespace] = copy.postings
             self._let_go(moment)
         return found
 
@@ -152,14 +178,23 @@ class ResidentIndexes:
         return asked.times >= _ASKED and not asked.refused and _estimated_bytes(size) <= self._most_bytes
 
     def _let_go(self, moment: float) -> None:
-        """Of copies that nobody asks for, and of the ones unused for longest while there are too many."""
-        taken = sum(copy.postings.byte_count for copy in self._copies.values())
-        while self._copies:
-            key, oldest = next(iter(self._copies.items()))
-            if taken <= self._most_bytes and moment - oldest.used_at <= _IDLE_S:
-                return
+        """Of copies that nobody asks for; while there are too many, of their listings and then of themselves, the ones
+        unused for longest first."""
+        for key, copy in list(self._copies.items()):
+            if moment - copy.used_at <= _IDLE_S:
+                break
             del self._copies[key]
-            taken -= oldest.postings.byte_count
+        excess = self._taken() - self._most_bytes
+        for key, copy in list(self._copies.items()):
+            if excess > 0 and copy.listing is not None:
+                self._copies[key] = replace(copy, listing=None)
+                excess -= copy.listing.byte_count
+        while excess > 0:
+            _, oldest = self._copies.popitem(last=False)
+            excess -= oldest.byte_count
+
+    def _taken(self) -> int:
+        return sum(copy.byte_count for copy in self._copies.values())
 
     def _make(self, tenant_id: TenantId, namespace: Namespace) -> None:
         """Make a copy and keep it, then rest. Runs in a thread of its own and raises nothing."""
@@ -175,7 +210,7 @@ class ResidentIndexes:
                     tenant_id=tenant_id,
                     chunks=len(copy.postings.lengths),
                     terms=copy.postings.term_count,
-                    bytes=copy.postings.byte_count,
+                    bytes=copy.byte_count,
                     elapsed_ms=round((moment - started) * 1000, 1),
                     cpu_ms=round((time.thread_time() - cpu) * 1000, 1),
                 )
@@ -195,13 +230,13 @@ class ResidentIndexes:
         """
         builder = PostingsBuilder()
         with reading(self._mysql) as connection:
-            statistics = Statistics(connection, tenant_id)
-            before = statistics.stamps([namespace])
+            namespaces = Namespaces(connection, tenant_id)
+            before = namespaces.revisions([namespace])
             for rows in KeywordIndex(connection, tenant_id).shown(namespace, at_once=_ROWS_AT_ONCE):
                 builder.add([row.chunk_id for row in rows], [row.terms for row in rows], [row.fields for row in rows])
                 if builder.term_count * _BYTES_PER_TERM > self._most_bytes:
                     return "too_large", None
-            after = statistics.stamps([namespace])
+            after = namespaces.revisions([namespace])
         if not before or before != after:
             return "changed", None
         try:
@@ -210,7 +245,8 @@ class ResidentIndexes:
             return "too_large", None
         if postings.byte_count > self._most_bytes:
             return "too_large", None
-        return "loaded", _Copy(before[namespace], postings, 0.0)
+        copy = _Copy(before[namespace].stamp, postings, 0.0, Listing.of(postings))
+        return "loaded", copy if copy.byte_count <= self._most_bytes else replace(copy, listing=None)
 
     def _keep(self, key: Key, copy: _Copy) -> None:
         with self._lock:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,11 @@ _TOLD_APART_BY: Final = 8  # of them, the last: as many as go into a machine wor
 _SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
 _TABLE_BITS: Final = 16
 
+Terms = NDArray[np.unsignedinteger[Any]]  # the tokens of a chunk, in any order: the same number, the same token
+
 
 def neighbour_feedback(
-    fused: Sequence[Fused], terms: Mapping[ChunkId, bytes], *, share: float = SHARE, neighbours: int = NEIGHBOURS
+    fused: Sequence[Fused], terms: Mapping[ChunkId, Terms], *, share: float = SHARE, neighbours: int = NEIGHBOURS
 ) -> list[Fused]:
     """Let the best candidates' scores follow those of their nearest neighbours among them: no candidate is added or lost.
 
@@ -33,9 +35,9 @@ def neighbour_feedback(
     scores, CIKM 2005; the cluster hypothesis). What changes is the hit's ``feedback``, so its score stays the sum of its
     contributions and that. A score in [0, 1] stays there.
 
-    ``terms``: the tokens of chunks as the keyword index has them, joined by single spaces. Similarity is the cosine of
-    BM25's saturated term counts times ``ln(1 + (n - df + 0.5) / (df + 0.5))`` over the ``n`` chunks considered: what is
-    common to all answers of this query tells none apart. Tokens differ between namespaces, so neighbours are of one.
+    ``terms``: the tokens of chunks as the keyword index has them. Similarity is the cosine of BM25's saturated term counts
+    times ``ln(1 + (n - df + 0.5) / (df + 0.5))`` over the ``n`` chunks considered: what is common to all answers of this
+    query tells none apart. Tokens differ between namespaces, so neighbours are of one.
     A candidate without ``terms`` is supported as the others are on average, at most by its own score. Those after the
     first 50 have no support: they stay behind them, in their order. Fewer than three with terms change nothing.
     Best first; equal scores are ordered by chunk id. Raises ValueError for a share outside [0, 1].
@@ -44,7 +46,7 @@ def neighbour_feedback(
         raise ValueError(f"a share lies between 0 and 1, not at {share}")
     ordered = best_first(fused)
     first, rest = ordered[:CONSIDERED], ordered[CONSIDERED:]
-    known = [hit for hit in first if terms.get(hit.chunk_id)]
+    known = [hit for hit in first if len(terms.get(hit.chunk_id, ()))]
     if len(known) < 3 or not share:
         return ordered
     scores = np.array([hit.score for hit in known])
@@ -64,11 +66,20 @@ def feedback_share(weights: Iterable[float]) -> float:
     return min(SHARE, 2 / 3 * sum(ordered[:-1]) / total) if total else 0.0
 
 
-def similarities(indexed: Sequence[bytes]) -> NDArray[np.float32]:
+def terms_of(indexed: bytes) -> Terms:
+    """The tokens of a chunk as the keyword index has them, joined by single spaces: a number for each, its last eight
+    characters."""
+    count = (len(indexed) + 1) // (_TOKEN + 1)
+    if not count:
+        return np.zeros(0, np.uint64)
+    return np.ndarray((count,), np.uint64, indexed, _TOKEN - _TOLD_APART_BY, (_TOKEN + 1,))
+
+
+def similarities(terms: Sequence[Terms]) -> NDArray[np.float32]:
     """The cosine of each two chunks; 0 with itself. A chunk that shares no term with any other is like none."""
-    lengths = np.array([(len(terms) + 1) // (_TOKEN + 1) for terms in indexed])
-    count = len(indexed)
-    kept, column, width = _columns(_codes(b" ".join(indexed)))
+    lengths = np.array(list(map(len, terms)))
+    count = len(terms)
+    kept, column, width = _columns(np.concatenate(terms).astype(np.uint64, copy=False))
     cell = np.repeat(np.arange(count) * width, lengths)[kept] + column
     counts = np.bincount(cell, minlength=count * width).astype(np.float32).reshape(count, width)
     frequency = np.minimum(counts, 1).sum(axis=0)
@@ -114,13 +125,6 @@ def _support(similar: NDArray[np.float32], scores: NDArray[np.float64], neighbou
     total = weights.sum(axis=1)
     mean: NDArray[np.float64] = np.where(total > 0, weights @ scores / np.where(total > 0, total, 1), scores)
     return mean
-
-
-def _codes(terms: bytes) -> NDArray[np.uint64]:
-    """A number for each token: its last eight characters."""
-    count = (len(terms) + 1) // (_TOKEN + 1)
-    told_apart = np.ndarray((count,), np.uint64, terms, _TOKEN - _TOLD_APART_BY, (_TOKEN + 1,))
-    return np.ascontiguousarray(told_apart)
 
 
 def _moved(hit: Fused, support: float, share: float) -> Fused:

@@ -74,6 +74,7 @@ class Query:
     embedding_space: int | None = None  # every part of a query uses the same one, whatever is switched meanwhile
     asked_by: Actor = field(default_factory=Actor)
     cache_key: str = ""  # where the answer may be kept for the same question; empty keeps it nowhere
+    stamps: Mapping[Namespace, str] = field(default_factory=dict)  # what namespaces showed when it was sent, if known
 
     @property
     def channels(self) -> tuple[ChannelName, ...]:

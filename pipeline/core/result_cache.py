@@ -24,6 +24,7 @@ NOT_ASKED: Final = frozenset(
         "asked_by",
         "trace",
         "cache_key",
+        "stamps",
         "before_routing",
     }
 )

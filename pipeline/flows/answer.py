@@ -105,7 +105,7 @@ def _candidates(
 ) -> list[Hit]:
     """The fused hits that can be shown, with their text, as far down as the answer may need them."""
     fused = with_coverage(arrived, fuse(arrived, channels, journal), channels, journal)
-    fused = with_feedback(arrived, fused, use, journal)
+    fused = with_feedback(arrived, fused, use, channels, journal)
     hydrated = hydrate(arrived, fused, use, journal)
     hits = [
         Hit(fused=each, passage=hydrated[each.chunk_id], score=each.score)

@@ -99,8 +99,8 @@ def _returned(query: Query, use: Resources) -> dict[str, str]:
 
 
 def _again(query: Query) -> Query:
-    """The same query with time to be answered now."""
-    return replace(query, trace=True, deadline_at=time.time() + _REPLAY_S)
+    """The same query with time to be answered now, of what is shown now."""
+    return replace(query, trace=True, deadline_at=time.time() + _REPLAY_S, stamps={})
 
 
 def _scores(query: Query, chunk_id: ChunkId, channels: Mapping[ChannelName, Channel]) -> dict[str, float]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from pipeline.core.feedback import CONSIDERED, feedback_share, neighbour_feedback
+from pipeline.channels.port import Channel, Indexed
+from pipeline.core.feedback import CONSIDERED, Terms, feedback_share, neighbour_feedback, terms_of
 from pipeline.core.fusion import Fused
 from pipeline.core.query import Query
 from pipeline.flows.arrived import Arrived
@@ -13,33 +14,42 @@ from pipeline.flows.channels import aside, in_time
 from pipeline.flows.fusing import heard
 from pipeline.flows.journal import Journal
 from pipeline.flows.resources import Resources
-from pipeline.records import ChunkId
+from pipeline.records import ChannelName, ChunkId
 from pipeline.stores.keyword import KeywordIndex
 from pipeline.stores.work import reading
 
 
-def with_feedback(arrived: Arrived, fused: Sequence[Fused], use: Resources, journal: Journal) -> list[Fused]:
+def with_feedback(
+    arrived: Arrived,
+    fused: Sequence[Fused],
+    use: Resources,
+    channels: Mapping[ChannelName, Channel],
+    journal: Journal,
+) -> list[Fused]:
     """The fused order after `core.feedback`; as it was where that does not apply, and where it cannot be had in time.
 
     It applies to what was merged by score, as far as more than one channel had a say by its weight and the gate, and as
     far as each understood the query: ranks alone tell little of how far two candidates are from each other, and a channel
-    alone lost by it on scifact. One statement, by key.
+    alone lost by it on scifact. What the keyword channel does not hold in memory takes one statement, by key.
     """
     query, how = arrived.query, arrived.query.plan.retrieve.fusion
-    channels = {ranking.channel for ranking in heard(arrived)[0]}
-    trust = min((envelope.trust for name, envelope in arrived.usable.items() if name in channels), default=1.0)
-    share = feedback_share(weight for name, weight in arrived.weights.items() if name in channels) * trust
+    names = {ranking.channel for ranking in heard(arrived)[0]}
+    trust = min((envelope.trust for name, envelope in arrived.usable.items() if name in names), default=1.0)
+    share = feedback_share(weight for name, weight in arrived.weights.items() if name in names) * trust
     if not how.feedback or how.strategy == "rrf" or not share:
         return list(fused)
     started = time.perf_counter()
     first = [ChunkId(hit.chunk_id) for hit in fused[:CONSIDERED]]
-    terms = in_time(
-        aside(_terms, query, first, use),
-        limit_s=min(arrived.left_s, use.settings.recall_timeout_ms / 1000),
-        journal=journal,
-        part="feedback",
-        otherwise="the candidates could not be compared with each other; the fused order stands",
-    )
+    keyword = channels.get(ChannelName.KEYWORD)
+    terms = keyword.indexed(query, first) if isinstance(keyword, Indexed) else None
+    if terms is None:
+        terms = in_time(
+            aside(_terms, query, first, use),
+            limit_s=min(arrived.left_s, use.settings.recall_timeout_ms / 1000),
+            journal=journal,
+            part="feedback",
+            otherwise="the candidates could not be compared with each other; the fused order stands",
+        )
     if terms is None:
         return list(fused)
     moved = neighbour_feedback(fused, terms, share=share)
@@ -47,7 +57,7 @@ def with_feedback(arrived: Arrived, fused: Sequence[Fused], use: Resources, jour
     return moved
 
 
-def _terms(query: Query, chunk_ids: Sequence[ChunkId], use: Resources) -> dict[ChunkId, bytes]:
+def _terms(query: Query, chunk_ids: Sequence[ChunkId], use: Resources) -> dict[ChunkId, Terms]:
     with reading(use.mysql) as connection:
         rows = KeywordIndex(connection, query.tenant_id).rows(chunk_ids)
-    return {row.chunk_id: row.terms for row in rows}
+    return {row.chunk_id: terms_of(row.terms) for row in rows}

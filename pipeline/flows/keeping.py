@@ -48,9 +48,9 @@ class KeptAnswers:
     def keyed(self, query: Query) -> Query:
         """``query`` with the key under which its answer may be kept; without one, if it may not: caching is off, it
         asks for a trace or a channel whose finds change unnoticed, a namespace that may have a part in the answer changed
-        a moment ago, or MySQL does not tell."""
+        a moment ago, or MySQL does not tell. With what its namespaces show now, where that was read."""
         settings = self.use.settings
-        query = replace(query, cache_key="")  # that of a query it is a copy of says nothing about it
+        query = replace(query, cache_key="", stamps={})  # those of a query it is a copy of say nothing about it
         if not settings.result_cache_ttl_s or query.trace or not can_tell(query) or self._clock() < self._away_until:
             return query
         names = query.namespaces_depended_on
@@ -61,11 +61,10 @@ class KeptAnswers:
             self._away_until = self._clock() + _LEFT_ALONE_S
             log.warning("revisions_not_read", code=error.code)
             return query
-        if not all(name in found and has_settled(query, found[name].revised_at) for name in names):
-            return query
-        revisions = {name: f"{each.number}@{each.made_at.isoformat()}" for name, each in found.items()}
-        key = cache_key(query, revisions=revisions, installation=self._installation)
-        return replace(query, cache_key=key)
+        stamps = {name: each.stamp for name, each in found.items()}
+        settled = all(name in found and has_settled(query, found[name].revised_at) for name in names)
+        key = cache_key(query, revisions=stamps, installation=self._installation) if settled else ""
+        return replace(query, cache_key=key, stamps=stamps)
 
     def answer(self, query: Query) -> bytes | None:
         """The answer to a query that has a key, if it was kept, under the query's own id and with its own time; the

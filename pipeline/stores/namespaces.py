@@ -24,11 +24,10 @@ class NamespaceView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """What a namespace shows, as a number that moves with every change of it. ``made_at`` tells a namespace from one of
-    the same name that was deleted; ``revised_at`` is when the number moved last."""
+    """``stamp``: another one as soon as the namespace shows anything else, and never again one that it had before.
+    ``revised_at``: when it changed last."""
 
-    number: int
-    made_at: datetime
+    stamp: str
     revised_at: datetime | None = None
 
 
@@ -48,13 +47,10 @@ class Namespaces:
         return {Namespace(name) for name in rows}
 
     def revisions(self, names: Sequence[Namespace]) -> dict[Namespace, Revision]:
-        """How often each of these has changed; those that are not there are not in the answer."""
+        """What each of these shows at this moment; those that are not there are not in the answer."""
         rows = self._connection.execute(_REVISIONS, {"tenant": self._tenant_id, "names": list(names)})
         return {
-            Namespace(row.namespace): Revision(
-                number=row.revision, made_at=as_utc(row.created_at) or now(), revised_at=as_utc(row.revised_at)
-            )
-            for row in rows
+            Namespace(name): Revision(stamp=stamp, revised_at=as_utc(revised_at)) for name, stamp, revised_at in rows
         }
 
     def revise(self, namespace: Namespace) -> None:
@@ -131,9 +127,10 @@ _OF_A_NAMESPACE = (
     "namespaces",
 )
 
+# A revision alone would come again in a namespace that was deleted and made anew, or in a database that was restored.
+STAMP = "CONCAT_WS('@', n.revision, n.created_at, n.revised_at) AS stamp"
 _REVISIONS = text(
-    "SELECT namespace, revision, created_at, revised_at FROM namespaces"
-    " WHERE tenant_id = :tenant AND namespace IN :names"
+    f"SELECT n.namespace, {STAMP}, n.revised_at FROM namespaces n WHERE n.tenant_id = :tenant AND n.namespace IN :names"
 ).bindparams(bindparam("names", expanding=True))
 
 _REVISE = text(

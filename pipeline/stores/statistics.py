@@ -19,7 +19,7 @@ import orjson
 from sqlalchemy import Connection, bindparam, text
 
 from pipeline.records import Namespace, TenantId
-from pipeline.stores.namespaces import Namespaces
+from pipeline.stores.namespaces import STAMP, Namespaces
 from pipeline.stores.rows import now, slices
 
 _TERMS_AT_ONCE = 20_000
@@ -32,7 +32,7 @@ _TOKEN_BYTES = 13  # see core.terms.Tokenizer
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceStatistics:
     """How many chunks a namespace shows and how many terms they have together. ``lags``: some terms wait to be counted.
-    ``stamp``: another one as soon as the namespace shows anything else, and never again one that it had before."""
+    ``stamp``: see `stores.namespaces.Revision`."""
 
     chunk_count: int
     term_count: int
@@ -60,11 +60,6 @@ class Statistics:
             elif chunks > 0:
                 found[term] = chunks
         return sizes, found
-
-    def stamps(self, namespaces: Sequence[Namespace]) -> dict[Namespace, str]:
-        """`NamespaceStatistics.stamp` of each namespace that exists: a statement that touches one row for each."""
-        rows = self._connection.execute(_STAMPS, {"tenant": self._tenant_id, "namespaces": list(namespaces)})
-        return {Namespace(namespace): stamp for namespace, stamp in rows}
 
     def sizes(self, namespaces: Sequence[Namespace]) -> dict[Namespace, NamespaceStatistics]:
         """Size of each namespace that exists."""
@@ -187,15 +182,9 @@ _RESIZE = text(
     " revision = revision + 1, revised_at = :now WHERE tenant_id = :tenant AND namespace = :namespace"
 )
 
-# A revision alone would come again in a namespace that was deleted and made anew, or in a database that was restored.
-_STAMP = "CONCAT_WS('@', n.revision, n.created_at, n.revised_at) AS stamp"
-_STAMPS = text(
-    f"SELECT n.namespace, {_STAMP} FROM namespaces n WHERE n.tenant_id = :tenant AND n.namespace IN :namespaces"
-).bindparams(bindparam("namespaces", expanding=True))
-
 _SIZES = text(
     "SELECT n.namespace, n.chunk_count, n.term_count, EXISTS (SELECT 1 FROM term_changes c"
-    f" WHERE c.tenant_id = n.tenant_id AND c.namespace = n.namespace) AS lags, {_STAMP}"
+    f" WHERE c.tenant_id = n.tenant_id AND c.namespace = n.namespace) AS lags, {STAMP}"
     " FROM namespaces n WHERE n.tenant_id = :tenant AND n.namespace IN :namespaces"
 ).bindparams(bindparam("namespaces", expanding=True))
 
@@ -206,7 +195,7 @@ _FREQUENCIES = text(
 
 _OF_QUERY = text(
     "SELECT n.namespace, NULL AS term, n.chunk_count, n.term_count, EXISTS (SELECT 1 FROM term_changes c"
-    f" WHERE c.tenant_id = n.tenant_id AND c.namespace = n.namespace) AS lags, {_STAMP}"
+    f" WHERE c.tenant_id = n.tenant_id AND c.namespace = n.namespace) AS lags, {STAMP}"
     " FROM namespaces n WHERE n.tenant_id = :tenant AND n.namespace IN :namespaces"
     " UNION ALL SELECT namespace, term, chunk_count, 0, 0, '' FROM term_statistics"
     " WHERE tenant_id = :tenant AND namespace IN :namespaces AND term IN :tokens"

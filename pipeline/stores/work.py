@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from sqlalchemy import Connection, Engine
 
@@ -44,4 +44,19 @@ def reading(mysql: Engine) -> Iterator[Connection]:
     """A connection for statements that only read, each by itself: on an engine made for reading, no BEGIN and no
     ROLLBACK travel around them. Raises StoreUnavailable."""
     with mysql_errors(), mysql.connect() as connection:
+        yield connection
+
+
+@contextmanager
+def reading_if_asked(mysql: Engine) -> Iterator[Callable[[], Connection]]:
+    """What gives the connection of `reading`, which is taken when it is first asked for: who finds all he needs in the
+    process takes none."""
+    taken: list[Connection] = []
+    with ExitStack() as block:
+
+        def connection() -> Connection:
+            if not taken:
+                taken.append(block.enter_context(reading(mysql)))
+            return taken[0]
+
         yield connection

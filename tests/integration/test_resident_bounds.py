@@ -53,6 +53,20 @@ class DescribeBounds:
         assert small.indexes.byte_count <= taken + taken // 2
         assert (small.method(beside), small.method()) == ("resident", "fulltext")
 
+    def it_gives_up_what_only_spares_reading_before_what_is_searched(self, corner, use):
+        process = Process(corner)
+        process.warm()
+        whole = process.indexes.byte_count
+        (copy,) = process.indexes._copies.values()
+        assert copy.listing is not None
+        small = Process(corner, most_bytes=2 * whole - 1)
+        beside = Corner(use, corner.tenant, Namespace("beside"))
+        beside.ingest(*(_upload(name, body, title=f"Tale {name[0]}") for name, body in ANIMALS.items()))
+        small.warm()
+        small.warm(beside)
+        assert (small.method(), small.method(beside)) == ("resident", "resident")
+        assert small.indexes.byte_count == 2 * whole - copy.listing.byte_count
+
     def it_reads_nothing_that_is_too_large(self, corner):
         off, tiny, narrow = (Process(corner, most_bytes=most) for most in (0, 100, 700))
         for each in (off, tiny, narrow):

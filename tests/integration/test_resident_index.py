@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,9 +21,9 @@ from pipeline.flows.erase import delete_namespace
 from pipeline.flows.resources import Resources
 from pipeline.flows.rollback import roll_back
 from pipeline.flows.verify import verify
-from pipeline.records import ChunkId, DocumentId, Filters, Namespace, TenantId
+from pipeline.records import ChunkId, DocumentId, Filters, Namespace, QueryId, TenantId
 from pipeline.stores.dictionaries import EVERY_NAMESPACE, Dictionaries
-from pipeline.stores.statistics import Statistics
+from pipeline.stores.namespaces import Namespaces
 from pipeline.stores.work import reading, unit_of_work
 from tests.conftest import make_tenant
 from tests.integration.test_ingest_flow import Corner, _upload
@@ -114,6 +115,30 @@ class DescribeAnswers:
             expected = KeywordChannel(corner.use.mysql).recall(query(corner, question))
             assert same(reader.ask(question), expected), question
         assert reader.method() == "resident"
+
+    def it_reads_nothing_for_a_query_that_says_what_its_namespaces_show(self, process, corner, use):
+        asked = replace(query(corner, "red foxes hunt"), stamps={corner.namespace: _stamp(corner)})
+        expected = process.channel.recall(replace(asked, query_id=QueryId("other"), stamps={}))
+        every = list(expected.chunk_ids)
+        with statements(use) as sent:
+            assert same(process.channel.recall(asked), expected)
+            scored = process.channel.score(asked, every)
+            told = process.channel.indexed(asked, every)
+        assert sent == []
+        assert list(scored.values()) == pytest.approx(expected.scores)
+        assert told is not None
+        assert set(told) == set(every)
+
+    def it_goes_by_the_moment_at_which_the_query_was_sent(self, process, corner):
+        asked = replace(query(corner, "late foxes"), stamps={corner.namespace: _stamp(corner)})
+        before = process.channel.recall(replace(asked, query_id=QueryId("before")))
+        corner.ingest(_upload("late", "A fox came late."))
+        assert same(process.channel.recall(asked), before)
+        later = replace(asked, query_id=QueryId("later"), stamps={corner.namespace: _stamp(corner)})
+        found = process.channel.recall(later)
+        assert (found.guard or {})["method"] == "fulltext"
+        assert chunk_of(corner, "late") in found.chunk_ids
+        assert process.channel.indexed(later, found.chunk_ids) is None
 
     def it_scores_what_another_channel_found(self, process, corner):
         asked = query(corner, "red foxes at night")
@@ -232,4 +257,4 @@ class DescribeChanges:
 
 def _stamp(corner: Corner) -> str:
     with reading(corner.use.mysql) as connection:
-        return Statistics(connection, corner.tenant).stamps([corner.namespace])[corner.namespace]
+        return Namespaces(connection, corner.tenant).revisions([corner.namespace])[corner.namespace].stamp

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from pipeline.core.feedback import CONSIDERED, feedback_share, neighbour_feedback, similarities
+from pipeline.core.feedback import CONSIDERED, Terms, feedback_share, neighbour_feedback, similarities, terms_of
 from pipeline.core.fusion import Contribution, Fused
 from pipeline.core.terms import Tokenizer
 from pipeline.records import ChannelName, ChunkId, Namespace, Scope, TenantId
@@ -21,8 +21,8 @@ TOKENS = Tokenizer(Scope(tenant_id=TenantId("t"), namespace=Namespace("n")))
 WORDS = ["wing", "flow", "heat", "shock", "plate", "speed", "layer", "cone", "tunnel", "drag"]
 
 
-def indexed(text: str, use: Tokenizer = TOKENS) -> bytes:
-    return " ".join(use.tokens(text.split())).encode()
+def indexed(text: str, use: Tokenizer = TOKENS) -> Terms:
+    return terms_of(" ".join(use.tokens(text.split())).encode())
 
 
 def hit(name: str, score: float) -> Fused:

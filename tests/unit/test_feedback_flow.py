@@ -90,10 +90,10 @@ class DescribeWithFeedback:
     )
     def it_reads_nothing_where_it_has_no_say(self, use, said):
         journal = Journal()
-        assert with_feedback(said, FUSED, use, journal) == FUSED
+        assert with_feedback(said, FUSED, use, {}, journal) == FUSED
         assert journal.degradations == []
 
     def it_says_when_the_words_cannot_be_read(self, use):
         journal = Journal()
-        assert with_feedback(arrived(), FUSED, use, journal) == FUSED
+        assert with_feedback(arrived(), FUSED, use, {}, journal) == FUSED
         assert [(lost.part, lost.code) for lost in journal.degradations] == [("feedback", "store_unavailable")]

@@ -64,6 +64,7 @@ OTHERS: dict[str, Any] = {
     "asked_by": Actor(key_id="k"),
     "model_steps": ("expand",),
     "cache_key": "x",
+    "stamps": {KB: "7"},
     "before_routing": Asked(plan=Plan()),
 }
 
