@@ -40,23 +40,21 @@ def corner(use, tenant, namespace) -> Corner:
 
 
 @pytest.fixture
-def lines() -> Iterator[io.StringIO]:
+def lines() -> Iterator[io.BytesIO]:
     """Every line a process would write with the most talkative setting."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
-    configure_logging("DEBUG", service="test")
+    written = io.BytesIO()
+    configure_logging("DEBUG", service="test", write=written.write)
     structlog.configure(cache_logger_on_first_use=False)  # or other tests would get these loggers
-    written = io.StringIO()
-    root.handlers[:] = [root.handlers[0]]
-    root.handlers[0].setStream(written)  # type: ignore[attr-defined]
     yield written
     structlog.reset_defaults()
     root.handlers[:] = handlers
     root.setLevel(level)
 
 
-def events(written: io.StringIO) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in written.getvalue().splitlines() if line.startswith("{")]
+def events(written: io.BytesIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in written.getvalue().splitlines()]
 
 
 class DescribeLogs:
@@ -76,7 +74,7 @@ class DescribeLogs:
         delete_document(corner.tenant, corner.namespace, DocumentId("d1"), use)
         told = {line["event"] for line in events(lines)}
         assert {"documents_shown", "document_rejected", "channel_answered", "query_answered", "audit_drained"} <= told
-        assert CANARY not in lines.getvalue()
+        assert CANARY.encode() not in lines.getvalue()
 
     def it_tells_of_a_failing_channel_without_the_question(self, corner, use, lines):
         corner.ingest(_upload("d1", f"the {CANARY} sings"))
@@ -94,7 +92,7 @@ class DescribeLogs:
         asker._channels[ChannelName.KEYWORD] = Failing()  # type: ignore[assignment]
         asker.ask_for(f"where is {CANARY}")
         assert "channel_bug" in {line["event"] for line in events(lines)}
-        assert CANARY not in lines.getvalue()
+        assert CANARY.encode() not in lines.getvalue()
 
     def it_says_of_every_query_what_operators_look_for(self, corner, use, lines):
         corner.ingest(_upload("d1", "green tea"))
