@@ -12,6 +12,7 @@ import orjson
 from sqlalchemy import Connection, bindparam, text
 
 from pipeline.records import Chunk, ChunkId, Chunking, Generation, Segment, TenantId
+from pipeline.stores.driver import execute
 from pipeline.stores.rows import as_utc, insert_many, metadata_of, now, slices, to_json, to_naive
 
 _GENERATIONS_AT_ONCE = 200
@@ -138,12 +139,13 @@ class Chunks:
         """
         found: dict[ChunkId, StoredChunk] = {}
         for ids in slices(list(chunk_ids), 1000):
-            rows = self._connection.execute(
+            rows = execute(
+                self._connection,
                 _HYDRATE,
                 {
                     "tenant": self._tenant_id,
                     "ids": list(ids),
-                    "namespaces": list(namespaces),
+                    "namespaces": list(namespaces) or [""],
                     "since": to_naive(since) or now(),
                 },
             )
@@ -183,7 +185,7 @@ _FIELDS = {
 }
 
 # Two columns: two dozen are more work to PyMySQL than reading the texts, so all but these come as one document.
-_HYDRATE = text(
+_HYDRATE = (
     "SELECT c.text, JSON_OBJECT("
     + ", ".join(f"'{name}', {column}" for name, column in _FIELDS.items())
     + ") FROM chunks c"
@@ -195,7 +197,7 @@ _HYDRATE = text(
     " WHERE c.tenant_id = :tenant AND c.chunk_id IN :ids AND c.namespace IN :namespaces AND c.enabled = 1"
     " AND d.published_generation IS NOT NULL"
     " AND (d.published_generation = c.generation OR r.replaced_at >= :since)"
-).bindparams(bindparam("ids", expanding=True), bindparam("namespaces", expanding=True))
+)
 
 
 def _stored(text_: str, others: str) -> StoredChunk:

@@ -9,6 +9,7 @@ from datetime import datetime
 from sqlalchemy import Connection, bindparam, text
 
 from pipeline.records import Namespace, TenantId
+from pipeline.stores.driver import execute
 from pipeline.stores.rows import as_utc, now
 
 
@@ -48,7 +49,7 @@ class Namespaces:
 
     def revisions(self, names: Sequence[Namespace]) -> dict[Namespace, Revision]:
         """What each of these shows at this moment; those that are not there are not in the answer."""
-        rows = self._connection.execute(_REVISIONS, {"tenant": self._tenant_id, "names": list(names)})
+        rows = execute(self._connection, _REVISIONS, {"tenant": self._tenant_id, "names": list(names) or [""]})
         return {
             Namespace(name): Revision(stamp=stamp, revised_at=as_utc(revised_at)) for name, stamp, revised_at in rows
         }
@@ -129,9 +130,9 @@ _OF_A_NAMESPACE = (
 
 # A revision alone would come again in a namespace that was deleted and made anew, or in a database that was restored.
 STAMP = "CONCAT_WS('@', n.revision, n.created_at, n.revised_at) AS stamp"
-_REVISIONS = text(
+_REVISIONS = (
     f"SELECT n.namespace, {STAMP}, n.revised_at FROM namespaces n WHERE n.tenant_id = :tenant AND n.namespace IN :names"
-).bindparams(bindparam("names", expanding=True))
+)
 
 _REVISE = text(
     "UPDATE namespaces SET revision = revision + 1, revised_at = :now"

@@ -16,9 +16,10 @@ from pipeline.core.nearest import Sample, SearchPlan, plan_search
 from pipeline.core.query import RecallGuard
 from pipeline.errors import Unavailable
 from pipeline.records import ChunkId, Filters, Namespace, TenantId
+from pipeline.stores.driver import execute
 from pipeline.stores.filters import postgres_condition
 from pipeline.stores.vector_indexes import KnownIndexes, ReadyIndex, tenant_literal
-from pipeline.stores.vectors import OPERATORS, Distance, halfvec_literal, similarity, space_errors, statement_of
+from pipeline.stores.vectors import OPERATORS, Distance, halfvec_literal, similarity, space_errors
 
 log = structlog.get_logger(__name__)
 
@@ -158,7 +159,7 @@ class VectorSearch:
         }
         statement = self._fill(_GRAPH, condition, tenant=tenant_literal(self._tenant_id))
         with space_errors(self._table), self._tools.graph().connect() as connection:
-            found = connection.execute(statement_of(statement), values).all()
+            found = execute(connection, statement, values).all()
         scored = [(ChunkId(row.chunk_id), similarity(self._tools.distance, row.distance)) for row in found]
         hits = tuple(sorted(scored, key=lambda hit: (-hit[1], hit[0])))  # the graph's own order is only nearly that
         if len(hits) == asked.limit:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -18,6 +17,7 @@ from sqlalchemy import Engine, bindparam, exc, text
 from pipeline.core.pairs import MARK, PAIR_TYPE
 from pipeline.errors import VectorsMissing, VectorTableMissing
 from pipeline.records import Chunk, ChunkId, DocumentFields, Filters, Generation, Namespace, TenantId
+from pipeline.stores.driver import execute
 from pipeline.stores.engines import postgres_errors
 from pipeline.stores.filters import postgres_condition
 
@@ -160,12 +160,9 @@ class Vectors:
         # As PostgreSQL writes an array of them: psycopg would look at each by itself.
         values = {"tenant": self._tenant_id, "query": halfvec_literal(vector), "ids": f"{{{','.join(chunk_ids)}}}"}
         with space_errors(self._table), self._postgres.connect() as connection:
-            statement = statement_of(_SCORES.format(table=self._table, operator=OPERATORS[self._distance]))
-            rows = connection.execute(statement, values).all()
+            statement = _SCORES.format(table=self._table, operator=OPERATORS[self._distance])
+            rows = execute(connection, statement, values).all()
         return {ChunkId(chunk_id): similarity(self._distance, distance) for chunk_id, distance in rows}
-
-
-statement_of = functools.lru_cache(maxsize=256)(text)  # of the same words the same: reading them takes 30 µs
 
 
 def halfvec_literal(vector: NDArray[np.float32]) -> str:
