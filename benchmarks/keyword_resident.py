@@ -11,8 +11,9 @@ from sqlalchemy import Engine
 
 from benchmarks.keyword_designs import query
 from benchmarks.keyword_rows import Tenant
+from pipeline.channels.copies import Outcome
 from pipeline.channels.keyword import KeywordChannel
-from pipeline.channels.resident import Outcome, ResidentIndexes
+from pipeline.channels.resident import ResidentIndexes
 
 _MOST_BYTES = 2**28
 _MOST_ASKED = 10

@@ -63,6 +63,11 @@ METRICS: Final[dict[str, MetricSpec]] = {
         _counter(
             "chordwise_keyword_indexes", "Indexes to be read into memory: loaded, changed, too_large, failed.", "result"
         ),
+        _counter(
+            "chordwise_resident_vectors",
+            "Namespaces' vectors to be read into memory: loaded, changed, too_large, incomplete, failed.",
+            "result",
+        ),
         _counter("chordwise_result_cache", "Look-ups of kept answers: hit, miss.", "result"),
         _counter(
             "chordwise_breaker_changes", "Breakers that opened, closed, or let one call through.", "part", "state"

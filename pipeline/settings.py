@@ -97,10 +97,11 @@ class Settings(BaseSettings):
     recall_sources: Annotated[tuple[RecallSource, ...], NoDecode] = ("keyword", "semantic")
     recall_source_weights: Annotated[dict[str, float], NoDecode] = {"keyword": 0.7, "semantic": 0.3, "faq": 0.1}
     keyword_resident_mb: Annotated[int, Field(ge=0, le=65_536)] = 64
+    semantic_resident_mb: Annotated[int, Field(ge=0, le=65_536)] = 128
     semantic_exact_chunks: Annotated[int, Field(ge=100, le=10_000_000)] = 10_000
     semantic_hnsw_m: Annotated[int, Field(ge=4, le=100)] = 16
     semantic_hnsw_ef_construction: Annotated[int, Field(ge=8, le=1000)] = 128
-    semantic_hnsw_ef_search: Annotated[int, Field(ge=40, le=1000)] = 200
+    semantic_hnsw_ef_search: Annotated[int, Field(ge=40, le=1000)] = 400
     semantic_index_interval_s: Annotated[float, Field(ge=1)] = 20.0
     semantic_index_memory_mb: Annotated[int, Field(ge=16, le=1_000_000)] = 256
     semantic_score_threshold: Annotated[float, Field(ge=0, le=1)] = 0.0

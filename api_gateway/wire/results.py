@@ -11,7 +11,7 @@ from api_gateway.wire.shapes import Shape
 _RECALL = (
     "How each channel searched, where it has several ways: `method` is `exact`, `hnsw`, or `hnsw+exact_fallback`, "
     "of the keyword channel `resident` or `fulltext`; `rows`: how many chunks it compared; "
-    "`may_be_short`: something may be missing."
+    "`may_be_short`: something may be missing; `in_memory`: in the process that answered, not in the store."
 )
 
 

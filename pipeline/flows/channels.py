@@ -19,6 +19,7 @@ from pipeline.channels.keyword import KeywordChannel
 from pipeline.channels.plugins import installed_channels
 from pipeline.channels.port import Channel
 from pipeline.channels.resident import ResidentIndexes
+from pipeline.channels.resident_vectors import ResidentVectors
 from pipeline.channels.semantic import SemanticChannel
 from pipeline.errors import PipelineError
 from pipeline.fetching.calling import ApiCaller
@@ -28,6 +29,7 @@ from pipeline.flows.vectorizing import vectors_of
 from pipeline.models.port import Embedder
 from pipeline.records import ChannelName, TenantId
 from pipeline.stores.usage import Purpose
+from pipeline.stores.vectors import Vectors
 
 log = structlog.get_logger(__name__)
 
@@ -52,7 +54,14 @@ def make_channels(use: Resources) -> dict[ChannelName, Channel]:
         most_bytes=use.settings.keyword_resident_mb * 2**20,
         tell=lambda outcome: use.meter.count("chordwise_keyword_indexes", result=outcome),
     )
-    keyword, semantic = KeywordChannel(use.mysql, resident), SemanticChannel(use.searched, ask)
+    vectors = ResidentVectors(
+        use.mysql,
+        lambda tenant_id, table: Vectors(use.postgres, tenant_id, distance=use.settings.pgvector_distance, table=table),
+        distance=use.settings.pgvector_distance,
+        most_bytes=use.settings.semantic_resident_mb * 2**20,
+        tell=lambda outcome: use.meter.count("chordwise_resident_vectors", result=outcome),
+    )
+    keyword, semantic = KeywordChannel(use.mysql, resident), SemanticChannel(use.searched, ask, vectors)
     channels: list[Channel] = [
         keyword,
         semantic,

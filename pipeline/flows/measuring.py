@@ -26,7 +26,8 @@ def measure_channel(envelope: Envelope, elapsed_ms: float, meter: Meter) -> None
     meter.observe("recall_source_latency_ms", elapsed_ms, source=channel)
     if envelope.status == "ok":
         meter.observe("chordwise_channel_hits", len(envelope.chunk_ids), channel=channel)
-        if method := (envelope.guard or {}).get("method"):
+        guard = envelope.guard or {}
+        if method := "in_memory" if guard.get("in_memory") else guard.get("method"):
             meter.count("chordwise_channel_methods", channel=channel, method=method)
     elif envelope.status == "timeout":
         meter.count("recall_timeout_count", source=channel)

@@ -205,6 +205,7 @@ class Resources:
         space = (live.numbered(number) if number is not None else None) or live.active
         return SearchedSpace(
             number=space.number,
+            table=space.table,
             embedder=self.spaces.embedder(space),
             vectors=partial(self.vectors_in, space),
             search=partial(self.search_in, space),

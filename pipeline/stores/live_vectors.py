@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Engine
 
+from pipeline.core.vector_table import Distance
 from pipeline.errors import VectorsMissing
 from pipeline.records import Chunk, ChunkId, DocumentFields, Generation, LiveSpaces, TenantId
 from pipeline.stores import alignment
-from pipeline.stores.vectors import Distance, Vectors
+from pipeline.stores.vectors import Vectors
 
 
 class LiveVectors(Vectors):

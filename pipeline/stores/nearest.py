@@ -14,12 +14,13 @@ from sqlalchemy import Engine, bindparam, text
 
 from pipeline.core.nearest import Sample, SearchPlan, plan_search
 from pipeline.core.query import RecallGuard
+from pipeline.core.vector_table import Distance
 from pipeline.errors import Unavailable
 from pipeline.records import ChunkId, Filters, Namespace, TenantId
 from pipeline.stores.driver import execute
 from pipeline.stores.filters import postgres_condition
 from pipeline.stores.vector_indexes import KnownIndexes, ReadyIndex, tenant_literal
-from pipeline.stores.vectors import OPERATORS, Distance, halfvec_literal, similarity, space_errors
+from pipeline.stores.vectors import OPERATORS, halfvec_literal, similarity, space_errors
 
 log = structlog.get_logger(__name__)
 

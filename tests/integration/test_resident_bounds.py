@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import event
 from structlog.testing import capture_logs
 
-from pipeline.channels import resident
+from pipeline.channels import copies
 from pipeline.channels.keyword import KeywordChannel
 from pipeline.channels.resident import ResidentIndexes
 from pipeline.flows.edit import delete_document
@@ -57,15 +57,15 @@ class DescribeBounds:
         process = Process(corner)
         process.warm()
         whole = process.indexes.byte_count
-        (copy,) = process.indexes._copies.values()
-        assert copy.listing is not None
+        (copy,) = process.indexes._copies._copies.values()
+        assert copy.held.listing is not None
         small = Process(corner, most_bytes=2 * whole - 1)
         beside = Corner(use, corner.tenant, Namespace("beside"))
         beside.ingest(*(_upload(name, body, title=f"Tale {name[0]}") for name, body in ANIMALS.items()))
         small.warm()
         small.warm(beside)
         assert (small.method(), small.method(beside)) == ("resident", "resident")
-        assert small.indexes.byte_count == 2 * whole - copy.listing.byte_count
+        assert small.indexes.byte_count == 2 * whole - copy.held.listing.byte_count
 
     def it_reads_nothing_that_is_too_large(self, corner):
         off, tiny, narrow = (Process(corner, most_bytes=most) for most in (0, 100, 700))
@@ -85,7 +85,7 @@ class DescribeBounds:
 
     def it_makes_none_of_what_changes_between_questions(self, corner):
         process = Process(corner)
-        for number in range(resident._ASKED + 1):
+        for number in range(copies._ASKED + 1):
             process.ask("foxes")
             corner.ingest(_upload("moving", f"Version {number}."))
         assert process.outcomes == []
@@ -102,9 +102,9 @@ class DescribeBounds:
             clock=lambda: moment[0],
         )
         channel = KeywordChannel(corner.use.mysql, indexes)
-        for _ in range(2 * resident._ASKED):
+        for _ in range(2 * copies._ASKED):
             channel.recall(query(corner, "foxes"))
-            moment[0] += resident._WITHIN_S
+            moment[0] += copies._WITHIN_S
         assert outcomes == []
 
     def it_lets_go_of_what_nobody_asks_for(self, corner, use):
@@ -113,10 +113,10 @@ class DescribeBounds:
             use.mysql, most_bytes=2**20, start=lambda work: work(), rests=0.0, clock=lambda: moment[0]
         )
         channel = KeywordChannel(use.mysql, indexes)
-        for _ in range(resident._ASKED):
+        for _ in range(copies._ASKED):
             channel.recall(query(corner, "foxes"))
         assert indexes.byte_count > 0
-        moment[0] += resident._IDLE_S + 1
+        moment[0] += copies._IDLE_S + 1
         other = Corner(use, make_tenant(use)[0], corner.namespace)
         other.ingest(_upload("theirs", "Foxes."))
         channel.recall(query(other, "foxes"))
@@ -149,7 +149,7 @@ class DescribeFailures:
         indexes = ResidentIndexes(gone, most_bytes=2**20, tell=outcomes.append, start=lambda work: work(), rests=0.0)
         channel = KeywordChannel(use.mysql, indexes)
         with capture_logs() as logs:
-            for _ in range(resident._ASKED):
+            for _ in range(copies._ASKED):
                 found = channel.recall(query(corner, "foxes"))
         assert (outcomes, len(found.chunk_ids)) == (["failed"], 2)
         assert [each["event"] for each in logs] == ["keyword_index_not_loaded"]

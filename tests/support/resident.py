@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline.channels import resident
+from pipeline.channels import copies
 from pipeline.channels.keyword import KeywordChannel
 from pipeline.channels.port import Recalled
 from pipeline.channels.resident import ResidentIndexes
@@ -49,7 +49,7 @@ class Process:
         return self.channel.recall(query(corner or self.corner, question, **options))
 
     def warm(self, corner: Corner | None = None, **options: Any) -> None:
-        for _ in range(resident._ASKED):
+        for _ in range(copies._ASKED):
             self.ask("foxes", corner, **options)
 
     def method(self, corner: Corner | None = None, **options: Any) -> str:
