@@ -15,7 +15,9 @@ from pipeline.core.answering import answer_chunks, source_share, understood
 from pipeline.core.fusion import Fused
 from pipeline.core.hits import Drop, Hit, Hydrated
 from pipeline.core.masking import masked
+from pipeline.core.plan import Plan
 from pipeline.core.query import Envelope, Query, Understanding
+from pipeline.core.reach import counts_alone, needed
 from pipeline.core.reranking import rerank_lift
 from pipeline.flows.arrived import Arrived
 from pipeline.flows.context import context_of
@@ -113,15 +115,20 @@ def _candidates(
         if each.chunk_id in hydrated
     ]
     journal.saw("fuse", hits)
-    journal.dropped(_unread(fused, hydrated))
+    journal.dropped(_unread(fused, hydrated, arrived.query.plan))
     return narrowed(arrived, hits, journal)
 
 
-def _unread(fused: Sequence[Fused], hydrated: Mapping[str, Hydrated]) -> Iterator[Drop]:
-    """What stands below the last candidate whose text was read: nothing further down could have come into the answer."""
+def _unread(fused: Sequence[Fused], hydrated: Mapping[str, Hydrated], plan: Plan) -> Iterator[Drop]:
+    """What stands below the last candidate whose text was read: nothing further down could have come into the answer,
+    because it stands beyond ``top_k`` and nothing moves it, or because what was read is enough."""
     read = max((place for place, hit in enumerate(fused, start=1) if hit.chunk_id in hydrated), default=0)
+    stays = counts_alone(plan) and needed(plan) == plan.top_k
     for place, hit in enumerate(fused[read:], start=read + 1):
-        yield Drop(chunk_id=hit.chunk_id, stage="fuse", reason="below_what_was_read", value=place, limit=read)
+        if stays and place > plan.top_k:
+            yield Drop(chunk_id=hit.chunk_id, stage="select", reason="beyond_top_k", value=place, limit=plan.top_k)
+        else:
+            yield Drop(chunk_id=hit.chunk_id, stage="fuse", reason="below_what_was_read", value=place, limit=read)
 
 
 def _answer(

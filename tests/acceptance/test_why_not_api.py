@@ -130,7 +130,7 @@ class DescribeWhyNot:
     def it_names_how_far_was_read(self, client, namespace):
         texts = [f"Coolant {'pump ' * (n % 7 + 1)} number {n} in hall {n % 5}." for n in range(150)]
         upload(client, namespace, [document(f"d{n}", text) for n, text in enumerate(texts)])
-        how = {"channels": {"keyword": {"pool": 150}}, "method": "full_text"}
+        how = {"channels": {"keyword": {"pool": 150}}, "method": "full_text", "selection": {"dedupe": "document"}}
         answer = ask(client, namespace, "coolant pump", top_k=1, retrieve=how, rerank=NO_RERANK)
         trace = traced(client, answer)
         unread = [drop for drop in trace["drops"] if drop["stage"] == "fuse"]

@@ -21,6 +21,7 @@ def written() -> Iterator[io.BytesIO]:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     lines = io.BytesIO()
+    structlog.contextvars.clear_contextvars()  # what tests before this one were about
     configure_logging("INFO", service="test", write=lines.write)
     structlog.configure(cache_logger_on_first_use=False)
     yield lines
