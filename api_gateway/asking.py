@@ -79,10 +79,9 @@ def _send(query: Query, gateway: Gateway, *, cache_control: str) -> bytes | None
     with suppress(Unavailable):  # then each part takes the active space as it knows it
         query = replace(query, embedding_space=gateway.quick.spaces.live().active.number)
     wanted = {directive.strip().lower() for directive in cache_control.split(",")}
-    if "no-store" not in wanted:
-        query = gateway.kept_answers.keyed(query)
-        if "no-cache" not in wanted and (answer := gateway.kept_answers.answer(query)) is not None:
-            return answer
+    query = gateway.kept_answers.keyed(query, keep="no-store" not in wanted)
+    if "no-cache" not in wanted and (answer := gateway.kept_answers.answer(query)) is not None:
+        return answer
     query = understand_at_once(query, gateway.resources)
     queries.open(query)
     if not query.channels:  # small talk: there is nothing to ask and nothing to wait for

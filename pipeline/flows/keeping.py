@@ -45,13 +45,12 @@ class KeptAnswers:
         self._installation = _fingerprint(use.settings)
         self._away_until = float("-inf")
 
-    def keyed(self, query: Query) -> Query:
-        """``query`` with the key under which its answer may be kept; without one, if it may not: caching is off, it
-        asks for a trace or a channel whose finds change unnoticed, a namespace that may have a part in the answer changed
-        a moment ago, or MySQL does not tell. With what its namespaces show now, where that was read."""
-        settings = self.use.settings
+    def keyed(self, query: Query, *, keep: bool = True) -> Query:
+        """``query`` with what its namespaces show now, unless MySQL does not tell, and with the key under which its answer
+        may be kept; without one, if it may not: it is not to ``keep``, caching is off, it asks for a trace or a channel
+        whose finds change unnoticed, or a namespace that may have a part in the answer changed a moment ago."""
         query = replace(query, cache_key="", stamps={})  # those of a query it is a copy of say nothing about it
-        if not settings.result_cache_ttl_s or query.trace or not can_tell(query) or self._clock() < self._away_until:
+        if self._clock() < self._away_until:
             return query
         names = query.namespaces_depended_on
         try:
@@ -62,7 +61,8 @@ class KeptAnswers:
             log.warning("revisions_not_read", code=error.code)
             return query
         stamps = {name: each.stamp for name, each in found.items()}
-        settled = all(name in found and has_settled(query, found[name].revised_at) for name in names)
+        keep = keep and bool(self.use.settings.result_cache_ttl_s) and not query.trace and can_tell(query)
+        settled = keep and all(name in found and has_settled(query, found[name].revised_at) for name in names)
         key = cache_key(query, revisions=stamps, installation=self._installation) if settled else ""
         return replace(query, cache_key=key, stamps=stamps)
 

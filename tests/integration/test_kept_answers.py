@@ -228,6 +228,14 @@ class DescribeAKeptAnswer:
         assert query.cache_key
         assert gateway.kept.keyed(replace(query, trace=True)).cache_key == ""
 
+    @pytest.mark.parametrize("how", [{"keep": False}, {"trace": True}], ids=["no-store", "trace"])
+    def it_has_no_key_but_the_query_says_what_is_shown_where_it_is_not_to_be_kept(self, gateway, corner, how):
+        gateway.settle()
+        query = replace(gateway.asker.query(QUESTION), trace=how.get("trace", False))
+        keyed = gateway.kept.keyed(query, keep=how.get("keep", True))
+        assert (keyed.cache_key, list(keyed.stamps)) == ("", [corner.namespace])
+        assert gateway.kept.keyed(gateway.asker.query(QUESTION)).stamps == keyed.stamps
+
     def it_is_not_kept_if_something_was_lost(self, gateway, corner, use):
         gateway.settle()
         query = gateway.kept.keyed(gateway.asker.query(QUESTION))
@@ -266,9 +274,13 @@ class DescribeAKeptAnswer:
         assert len(tries) == 2
 
     def it_is_asked_anew_if_another_version_has_kept_it(self, gateway, corner, use):
-        gateway.keep()
+        first = gateway.keep()
+        strange = b'{"query_id": "x", "chunks": "in another shape"}'
+        use.redis.hset(f"{corner.tenant}:query:{first['query_id']}", "answer", strange)
+        again = gateway.ask()
+        assert not again["stats"]["cached"]
         [key] = list(use.redis.scan_iter(match=f"{corner.tenant}:answer:*"))
-        use.redis.set(key, b'{"query_id": "x", "chunks": "in another shape"}', ex=60)
+        use.redis.set(key, strange, ex=60)
         assert not gateway.ask()["stats"]["cached"]
 
     def it_costs_little_to_look(self, gateway):
