@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, Protocol, Self, TypeVar
+from typing import Any, Generic, Literal, Protocol, Self, TypedDict, TypeVar, Unpack
 
 import structlog
 
@@ -87,32 +87,35 @@ def in_a_thread(work: Callable[[], None]) -> None:
     threading.Thread(target=work, name="copies", daemon=True).start()
 
 
+def _to_nobody(_: Outcome) -> None:
+    """Nobody wants to know."""
+
+
+class How(TypedDict, total=False):
+    """How copies are made. ``tell`` is called with what became of each attempt; ``start`` runs one, by itself in a thread of
+    its own; ``clock`` is in seconds; ``rests``: how many times as long as usual it pauses after a copy was made."""
+
+    tell: Callable[[Outcome], object]
+    start: Callable[[Callable[[], None]], None]
+    clock: Callable[[], float]
+    rests: float
+
+
 class Copies(Generic[T]):
     """Copies of at most ``most_bytes`` together; the one unused for longest goes first. 0: none.
 
-    ``read`` reads one; it may raise PipelineError. ``tell`` is called with what became of each attempt; ``start`` runs it,
-    in a thread of its own. Safe between threads; one copy is made at a time. ``name``: what the log calls them.
+    ``read`` reads one; it may raise PipelineError. Safe between threads; one copy is made at a time. ``name``: what the log
+    calls them.
     """
 
-    def __init__(
-        self,
-        name: str,
-        read: Callable[[Key], Read[T]],
-        *,
-        most_bytes: int,
-        tell: Callable[[Outcome], object] = lambda _: None,
-        start: Callable[[Callable[[], None]], None] = in_a_thread,
-        clock: Callable[[], float] = time.monotonic,
-        rests: float = 1.0,
-    ) -> None:
-        """``rests``: how many times as long as usual it pauses after a copy was made."""
+    def __init__(self, name: str, read: Callable[[Key], Read[T]], *, most_bytes: int, **how: Unpack[How]) -> None:
         self._name = name
         self._read = read
-        self._rests = rests
         self._most_bytes = most_bytes
-        self._tell = tell
-        self._start = start
-        self._clock = clock
+        self._rests = how.get("rests", 1.0)
+        self._tell = how.get("tell", _to_nobody)
+        self._start = how.get("start", in_a_thread)
+        self._clock = how.get("clock", time.monotonic)
         self._lock = threading.Lock()
         self._copies: OrderedDict[Key, _Copy[T]] = OrderedDict()
         self._asked: OrderedDict[Key, _Asked] = OrderedDict()

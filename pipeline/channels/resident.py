@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Unpack
 
 from sqlalchemy import Engine
 
-from pipeline.channels.copies import Copies, Key, Outcome, Read, in_a_thread
+from pipeline.channels.copies import Copies, How, Key, Read
 from pipeline.core.feedback import Terms
 from pipeline.core.listing import Listing, listed
 from pipeline.core.postings import Postings, PostingsBuilder, TooManyPlaces
@@ -48,21 +48,10 @@ class Index:
 class ResidentIndexes:
     """Copies of at most ``most_bytes`` together, by tenant and namespace. For the rest see `Copies`."""
 
-    def __init__(
-        self,
-        mysql: Engine,
-        *,
-        most_bytes: int,
-        tell: Callable[[Outcome], object] = lambda _: None,
-        start: Callable[[Callable[[], None]], None] = in_a_thread,
-        clock: Callable[[], float] = time.monotonic,
-        rests: float = 1.0,
-    ) -> None:
+    def __init__(self, mysql: Engine, *, most_bytes: int, **how: Unpack[How]) -> None:
         self._mysql = mysql
         self._most_bytes = most_bytes
-        self._copies = Copies[Index](
-            "keyword_index", self._read, most_bytes=most_bytes, tell=tell, start=start, clock=clock, rests=rests
-        )
+        self._copies = Copies[Index]("keyword_index", self._read, most_bytes=most_bytes, **how)
 
     @property
     def byte_count(self) -> int:

@@ -6,14 +6,14 @@ misses nothing, which a graph does where questions are unlike the texts that it 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Engine
 
-from pipeline.channels.copies import Copies, Key, Outcome, Read, in_a_thread
+from pipeline.channels.copies import Copies, How, Key, Read
 from pipeline.core.vector_table import Distance, VectorTable
 from pipeline.records import Namespace, TenantId
 from pipeline.stores.chunks import Chunks
@@ -37,19 +37,14 @@ class ResidentVectors:
         *,
         distance: Distance,
         most_bytes: int,
-        tell: Callable[[Outcome], object] = lambda _: None,
-        start: Callable[[Callable[[], None]], None] = in_a_thread,
-        clock: Callable[[], float] = time.monotonic,
-        rests: float = 1.0,
+        **how: Unpack[How],
     ) -> None:
         """``vectors``: those of a tenant in a table."""
         self._mysql = mysql
         self._vectors = vectors
         self._distance = distance
         self._most_bytes = most_bytes
-        self._copies = Copies[VectorTable](
-            "vectors", self._read, most_bytes=most_bytes, tell=tell, start=start, clock=clock, rests=rests
-        )
+        self._copies = Copies[VectorTable]("vectors", self._read, most_bytes=most_bytes, **how)
 
     @property
     def byte_count(self) -> int:

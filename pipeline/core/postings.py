@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.core.matching import WIDTH, FieldWeights, Frequency, Places, by_holder, weighed_counts
+from pipeline.core.sorted_ids import among
 from pipeline.records import ChunkId, FieldTerms
 
 _PLACE_BITS = 32
@@ -94,11 +95,7 @@ class Postings:
 
     def of(self, chunk_ids: Sequence[ChunkId]) -> SomePostings | None:
         """Those of these chunks that are here, in the order asked for; None if none is."""
-        if not len(self.chunk_ids) or not chunk_ids:
-            return None
-        wanted = np.array([chunk_id.encode() for chunk_id in chunk_ids], dtype=bytes)
-        found = np.minimum(np.searchsorted(self.chunk_ids, wanted), len(self.chunk_ids) - 1)
-        numbers = found[self.chunk_ids[found] == wanted]
+        _, numbers = among(self.chunk_ids, chunk_ids)
         return SomePostings(self, numbers) if len(numbers) else None
 
     def ids(self, numbers: NDArray[np.int64]) -> list[ChunkId]:

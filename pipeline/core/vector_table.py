@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.core.sorted_ids import among
 from pipeline.records import ChunkId
 
 Near = tuple[ChunkId, float]
@@ -55,32 +56,34 @@ class VectorTable:
         count = min(limit, len(self.rows))
         if count <= 0:
             return []
-        scores = self._similarities(vector, self.rows, self.squares)
-        least = np.partition(scores, len(scores) - count)[len(scores) - count]
-        held = np.flatnonzero(scores >= least)
-        best = held[np.lexsort((held, -scores[held]))][:count]
+        asked = _as_postgresql_is_asked(vector)
+        likeness = self.rows @ asked
+        if self.squares is not None:
+            likeness -= self.squares / 2  # of |q - d|² = |q|² + |d|² - 2 q·d what differs from row to row
+        least = np.partition(likeness, len(likeness) - count)[len(likeness) - count]
+        held = np.flatnonzero(likeness >= least)
+        scores = self._similarities(asked, held)
+        order = np.lexsort((held, -scores))[:count]
         return [
             (ChunkId(chunk_id.decode()), score)
-            for chunk_id, score in zip(self.chunk_ids[best].tolist(), scores[best].tolist(), strict=True)
+            for chunk_id, score in zip(self.chunk_ids[held[order]].tolist(), scores[order].tolist(), strict=True)
         ]
 
     def scores(self, vector: NDArray[np.float32], chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
         """The similarity of those of these chunks that are here."""
-        if not len(self.chunk_ids) or not chunk_ids:
+        here, places = among(self.chunk_ids, chunk_ids)
+        if not len(here):
             return {}
-        wanted = np.array([chunk_id.encode() for chunk_id in chunk_ids], dtype=bytes)
-        found = np.minimum(np.searchsorted(self.chunk_ids, wanted), len(self.chunk_ids) - 1)
-        here = np.flatnonzero(self.chunk_ids[found] == wanted)
-        places = found[here]
-        scores = self._similarities(vector, self.rows[places], None if self.squares is None else self.squares[places])
+        scores = self._similarities(_as_postgresql_is_asked(vector), places)
         return dict(zip([chunk_ids[place] for place in here.tolist()], scores.tolist(), strict=True))
 
-    def _similarities(
-        self, vector: NDArray[np.float32], rows: NDArray[np.float32], squares: NDArray[np.float32] | None
-    ) -> NDArray[np.float32]:
-        asked = vector.astype(np.float16).astype(np.float32)  # as PostgreSQL is asked
-        if squares is None:
+    def _similarities(self, asked: NDArray[np.float32], places: NDArray[np.int64]) -> NDArray[np.float32]:
+        rows = self.rows[places]
+        if self.squares is None:
             length = float(np.linalg.norm(asked))
-            return np.asarray(rows @ (asked / np.float32(length) if length else asked), dtype=np.float32)
-        apart = np.sqrt(np.maximum(squares + asked @ asked - 2 * (rows @ asked), 0))
-        return np.asarray(1 / (1 + apart), dtype=np.float32)
+            return np.asarray(rows @ asked / np.float32(length or 1.0), dtype=np.float32)
+        return np.asarray(1 / (1 + np.linalg.norm(rows - asked, axis=1)), dtype=np.float32)
+
+
+def _as_postgresql_is_asked(vector: NDArray[np.float32]) -> NDArray[np.float32]:
+    return vector.astype(np.float16).astype(np.float32)
