@@ -51,11 +51,11 @@ class Gateway:
         self.settings = settings
         self.resources = resources
         self.quick = replace(resources, timeout_s=QUICK_TIMEOUT_S)
-        self.kept_answers = KeptAnswers(replace(resources, timeout_s=KEPT_TIMEOUT_S, reading=True))
         self.wakes = Wakes()
         self.looks = SharedLooks()
         self.keys = Keys(self._look_up)
         away = self.keys.is_away  # one MySQL stands behind them all; keys alone are not told that it is slow
+        self.kept_answers = KeptAnswers(replace(resources, timeout_s=KEPT_TIMEOUT_S, reading=True), away=away)
         self.namespaces = KnownNamespaces(self.run, self.quick, away=away)
         self.configurations = Configurations(self._configuration, away=away)
         self.assigner = make_assigner(settings)

@@ -37,10 +37,18 @@ _SHAPING = ("recall_", "rerank_", "rrf_", "retrieval_", "llm_", "embedding_", "p
 
 
 class KeptAnswers:
-    """The answers that may be given again. ``use`` is impatient: a look-up that takes long is worth nothing."""
+    """The answers that may be given again. ``use`` is impatient: a look-up that takes long is worth nothing. ``away``:
+    whether somebody else knows already that MySQL is waited for in vain."""
 
-    def __init__(self, use: Resources, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        use: Resources,
+        *,
+        away: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.use = use
+        self._known_away = away
         self._clock = clock
         self._installation = _fingerprint(use.settings)
         self._away_until = float("-inf")
@@ -50,7 +58,7 @@ class KeptAnswers:
         may be kept; without one, if it may not: it is not to ``keep``, caching is off, it asks for a trace or a channel
         whose finds change unnoticed, or a namespace that may have a part in the answer changed a moment ago."""
         query = replace(query, cache_key="", stamps={})  # those of a query it is a copy of say nothing about it
-        if self._clock() < self._away_until:
+        if self._clock() < self._away_until or self._known_away():
             return query
         names = query.namespaces_depended_on
         try:

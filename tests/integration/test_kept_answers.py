@@ -273,6 +273,15 @@ class DescribeAKeptAnswer:
         kept.keyed(gateway.asker.query(QUESTION))
         assert len(tries) == 2
 
+    def it_is_not_asked_for_where_somebody_else_waited_for_mysql_in_vain(self, gateway, reader):
+        is_away = [True]
+        kept = KeptAnswers(reader, away=lambda: is_away[0])
+        gateway.settle()
+        query = gateway.asker.query(QUESTION)
+        assert (kept.keyed(query).cache_key, dict(kept.keyed(query).stamps)) == ("", {})
+        is_away[0] = False
+        assert kept.keyed(query).cache_key
+
     def it_is_asked_anew_if_another_version_has_kept_it(self, gateway, corner, use):
         first = gateway.keep()
         strange = b'{"query_id": "x", "chunks": "in another shape"}'
