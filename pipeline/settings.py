@@ -101,7 +101,7 @@ class Settings(BaseSettings):
     semantic_exact_chunks: Annotated[int, Field(ge=100, le=10_000_000)] = 10_000
     semantic_hnsw_m: Annotated[int, Field(ge=4, le=100)] = 16
     semantic_hnsw_ef_construction: Annotated[int, Field(ge=8, le=1000)] = 128
-    semantic_hnsw_ef_search: Annotated[int, Field(ge=40, le=1000)] = 400
+    semantic_hnsw_ef_search: Annotated[int, Field(ge=40, le=1000)] = 1000
     semantic_index_interval_s: Annotated[float, Field(ge=1)] = 20.0
     semantic_index_memory_mb: Annotated[int, Field(ge=16, le=1_000_000)] = 256
     semantic_score_threshold: Annotated[float, Field(ge=0, le=1)] = 0.0
