@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-import logging
 import traceback
 import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import structlog
 from sqlalchemy import text
 
 from pipeline.flows import auditing
@@ -21,10 +19,10 @@ from pipeline.flows.resources import Resources
 from pipeline.flows.verify import verify
 from pipeline.records import ChannelName, ChunkId, DocumentId
 from pipeline.stores.work import unit_of_work
-from pipeline.telemetry import configure_logging
 from tests.integration.test_ingest_flow import Corner, _upload
 from tests.integration.test_kept_answers import Gateway, chunk_of
 from tests.support.asking import Asker
+from tests.support.log_lines import log_lines
 
 CANARY = f"canary{uuid.uuid4().hex[:12]}"
 
@@ -42,15 +40,8 @@ def corner(use, tenant, namespace) -> Corner:
 @pytest.fixture
 def lines() -> Iterator[io.BytesIO]:
     """Every line a process would write with the most talkative setting."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    written = io.BytesIO()
-    configure_logging("DEBUG", service="test", write=written.write)
-    structlog.configure(cache_logger_on_first_use=False)  # or other tests would get these loggers
-    yield written
-    structlog.reset_defaults()
-    root.handlers[:] = handlers
-    root.setLevel(level)
+    with log_lines("DEBUG") as written:
+        yield written
 
 
 def events(written: io.BytesIO) -> list[dict[str, Any]]:

@@ -14,20 +14,13 @@ import pytest
 import structlog
 
 from pipeline.telemetry import configure_logging
+from tests.support.log_lines import log_lines
 
 
 @pytest.fixture
 def written() -> Iterator[io.BytesIO]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    lines = io.BytesIO()
-    structlog.contextvars.clear_contextvars()  # what tests before this one were about
-    configure_logging("INFO", service="test", write=lines.write)
-    structlog.configure(cache_logger_on_first_use=False)
-    yield lines
-    structlog.reset_defaults()
-    root.handlers[:] = handlers
-    root.setLevel(level)
+    with log_lines("INFO") as lines:
+        yield lines
 
 
 def told(written: io.BytesIO) -> list[dict[str, Any]]:
@@ -51,12 +44,12 @@ class DescribeALine:
 
     def it_is_of_the_same_make_when_a_library_says_it(self, written):
         with structlog.contextvars.bound_contextvars(tenant_id="t"):
-            logging.getLogger("a.library").warning("slow: %s", "é")
+            logging.getLogger("another.module").warning("slow: %s", "é")
         (line,) = told(written)
         assert (line["event"], line["level"], line["logger"], line["tenant_id"], line["service"]) == (
             "slow: é",
             "warning",
-            "a.library",
+            "another.module",
             "t",
             "test",
         )
