@@ -10,6 +10,11 @@ class PipelineError(Exception):
 
     code = "internal_error"
 
+    @property
+    def public(self) -> str:
+        """Return the sentence for callers of the API. It omits the names of servers, databases and users."""
+        return str(self)
+
 
 class Rejected(PipelineError):
     """The document is at fault: trying again cannot help, so it is parked with the reason."""
@@ -31,6 +36,23 @@ class Misconfigured(PipelineError):
     """The installation is at fault: an operator has to change a setting or a schema before this can work."""
 
     code = "misconfigured"
+
+
+class WrongInstallation(Unavailable):
+    """The stores belong to different installations, so nothing is repaired or deleted until an operator has decided.
+
+    The message names addresses: it is for logs, the doctor and standard error. Callers get ``public``.
+    """
+
+    code = "wrong_installation"
+
+    @property
+    def public(self) -> str:
+        """Return the sentence without addresses."""
+        return (
+            "The stores of this service belong to different installations; its operator finds which with chordwise"
+            " doctor."
+        )
 
 
 class VectorTableMissing(Misconfigured):
@@ -105,8 +127,27 @@ class ParserMemory(Rejected):
     code = "parser_memory"
 
 
+class CuttingTooSlow(Rejected):
+    """Cutting and analysing the document took longer than this installation allows."""
+
+    code = "cutting_too_slow"
+
+
+class CuttingMemory(Rejected):
+    """Cutting and analysing the document needed more memory than this installation allows."""
+
+    code = "cutting_memory"
+
+
+class IngestCrowded(Unavailable):
+    """A document took long while others waited, and no process was free to work on them meanwhile; it is tried again
+    later."""
+
+    code = "ingest_crowded"
+
+
 class ParserUnavailable(Unavailable):
-    """The process that parses documents could not be started or talked to."""
+    """The process that parses and cuts documents could not be started or reached."""
 
     code = "parser_unavailable"
 
@@ -170,9 +211,41 @@ class RewriterUnavailable(Unavailable):
 
 
 class StoreUnavailable(Unavailable):
-    """A database or Redis did not answer."""
+    """A database or Redis did not answer. ``public``: the sentence without addresses and names of the installation."""
 
     code = "store_unavailable"
+    _public = ""
+
+    def __init__(self, message: str, *, retry_after_s: float | None = None, public: str = "") -> None:
+        super().__init__(message, retry_after_s=retry_after_s)
+        self._public = public
+
+    @property
+    def public(self) -> str:
+        """Return the sentence for callers of the API."""
+        return self._public or str(self)
+
+
+class StoreMisconfigured(Misconfigured, StoreUnavailable):
+    """A store answers, but refuses something that this service needs: a right, an extension, a table, a newer version.
+
+    It has both bases because a process does not start with this error, as its operator has to act, while a running
+    process treats it as an outage: callers get 503 and documents wait.
+    """
+
+    code = "store_misconfigured"
+
+
+class CircuitOpen(Unavailable):
+    """A dependency failed repeatedly and gets no calls for a while; this call was not made."""
+
+    code = "circuit_open"
+
+
+class TooLate(Unavailable):
+    """A dependency did not answer within the time that the query had left for it."""
+
+    code = "timeout"
 
 
 class LeaseLost(PipelineError):
@@ -217,6 +290,18 @@ class QueueFull(PipelineError):
         super().__init__(message)
         self.retry_after_s = retry_after_s
         self.quota = dict(quota or {})
+
+
+class WorkerUnavailable(Unavailable):
+    """No worker has begun a computation that a caller waits for."""
+
+    code = "worker_unavailable"
+
+
+class ComputationTimeout(Unavailable):
+    """A worker has begun a computation that a caller waits for, and did not end it in time."""
+
+    code = "computation_timeout"
 
 
 class PreconditionFailed(PipelineError):

@@ -72,6 +72,11 @@ def may_connect(address: str | Address, *, permitted: Iterable[Network] = ()) ->
     return found is not None and (is_public(found) or is_within(found, permitted))
 
 
+def is_address(host: str) -> bool:
+    """Return whether a host is an IP address, not a name."""
+    return _parsed(host.removeprefix("[").removesuffix("]")) is not None
+
+
 def is_within(address: str | Address, networks: Iterable[Network]) -> bool:
     """Whether ``address`` is in one of these networks."""
     found = _parsed(address)

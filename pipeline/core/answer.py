@@ -121,8 +121,21 @@ class UnderstoodQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerProblem:
+    """The reason why a query failed: a problem as RFC 9457 describes it, with the extensions of the contract."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    code: str
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The result of a query, in the shape and order of the contract."""
+    """The result of a query, in the shape and order of the contract. ``error`` is set when ``status`` is ``failed``."""
 
     query_id: str
     status: Literal["succeeded", "failed"]
@@ -130,3 +143,4 @@ class Answer:
     chunks: tuple[AnswerChunk, ...]
     context: AnswerContext
     stats: Stats
+    error: AnswerProblem | None = None

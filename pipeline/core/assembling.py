@@ -1,4 +1,4 @@
-"""From a parsed document to the chunks that both stores will know."""
+"""Make the chunks for both stores from the pieces of a document."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.core.chunking import embedding_text
-from pipeline.core.indexed_fields import indexed, title_terms
-from pipeline.core.strategies import cut, searched_text
+from pipeline.core.cutting import CutDocument, cut_document
 from pipeline.core.terms import Tokenizer
-from pipeline.errors import DocumentTooLarge, EmptyDocument
-from pipeline.records import Chunk, Chunking, Generation, ParentChunk, Parsed, Passage
+from pipeline.records import Chunk, Chunking, Generation, ParentChunk, Parsed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,25 +31,23 @@ def assemble(
 def assemble_all(
     parsed: Parsed, generation: Generation, *, title: str | None, chunking: Chunking, tokenizer: Tokenizer, limit: int
 ) -> Assembled:
-    """Cut, analyse and name the chunks of one generation, and their parents.
+    """Cut, analyse and name the chunks of one generation, and their parents, in this process: for our own text only.
 
-    Ordinals count chunks without a parent first, then by parent and place in it: the order in which they are listed.
-
-    The title is analysed with every chunk, so that a chunk deep in a document can be found by what the document is
-    about. Raises EmptyDocument when nothing is left, DocumentTooLarge above ``limit`` chunks.
+    Raises what `cut_document` raises.
     """
-    found = cut(parsed, chunking)
-    passages = in_order(found.passages)
-    if not passages:
-        raise EmptyDocument("the document has no text to index")
-    if len(passages) > limit:
-        raise DocumentTooLarge(f"the document makes {len(passages)} chunks; this installation takes {limit}")
-    of_title = title_terms(title)
+    found = cut_document(parsed, title=title, chunking=chunking, tokenizer=tokenizer, most=limit)
+    return assembled(found, generation)
+
+
+def assembled(document: CutDocument, generation: Generation) -> Assembled:
+    """Name the chunks of one generation, and their parents.
+
+    Ordinals count chunks without a parent first, then by parent and position in it: the order of listings.
+    """
     chunks = []
-    for ordinal, passage in enumerate(passages):
-        searched = searched_text(passage, chunking.strategy)
-        found_by = indexed(passage, of_title, strategy=chunking.strategy, tokenizer=tokenizer)
-        text = embedding_text(passage, title, text=searched)
+    pieces = zip(document.passages, document.searched, document.indexed, strict=True)
+    for ordinal, (passage, searched, found_by) in enumerate(pieces):
+        text = embedding_text(passage, document.title, text=searched)
         chunks.append(
             Chunk(
                 chunk_id=generation.chunk_id(ordinal),
@@ -66,15 +62,6 @@ def assemble_all(
         )
     parents = [
         ParentChunk(chunk_id=generation.parent_id(ordinal), generation=generation, ordinal=ordinal, passage=passage)
-        for ordinal, passage in enumerate(found.parents)
+        for ordinal, passage in enumerate(document.parents)
     ]
     return Assembled(chunks=chunks, parents=parents)
-
-
-def in_order(passages: Sequence[Passage]) -> list[Passage]:
-    """Passages in the order of their ordinals."""
-    return sorted(passages, key=_place)
-
-
-def _place(passage: Passage) -> tuple[int, int]:
-    return (-1 if passage.parent is None else passage.parent), passage.index

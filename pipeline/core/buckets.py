@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -32,3 +35,26 @@ class Allowance:
     admitted: bool
     left: int
     wait_s: float
+
+
+class LocalBuckets:
+    """Buckets of one process, by name. The least recently used ones are dropped, which refills them."""
+
+    def __init__(self, *, most: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most = most
+        self._clock = clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, name: str, rate: Rate) -> Allowance:
+        """Take one token from a bucket, if there is one."""
+        at = self._clock()
+        left, noted = self._buckets.get(name, (float(rate.burst), at))
+        left = min(float(rate.burst), left + (at - noted) * rate.per_minute / 60)
+        admitted = left >= 1
+        left -= admitted
+        self._buckets[name] = (left, at)
+        self._buckets.move_to_end(name)
+        if len(self._buckets) > self._most:
+            self._buckets.popitem(last=False)
+        wait_s = 0.0 if left >= 1 or not rate.per_minute else (1 - left) * 60 / rate.per_minute
+        return Allowance(admitted=admitted, left=int(left), wait_s=wait_s)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ import orjson
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from pipeline.core.matching import FieldWeights
+from pipeline.core.normal_form import normal_form
 from pipeline.core.plan import ChannelPlan, Name, Plan, PlanFlaw
 from pipeline.records import ChannelName, Namespace
 
@@ -18,7 +18,7 @@ _STRICT = ConfigDict(extra="forbid")
 
 SOURCE_NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 
-NamespaceOption = Annotated[Name, AfterValidator(lambda name: unicodedata.normalize("NFC", name))]
+NamespaceOption = Annotated[Name, AfterValidator(lambda name: normal_form("NFC", name))]
 SourceName = Annotated[str, Field(pattern=SOURCE_NAME)]
 
 

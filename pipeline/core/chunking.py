@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
@@ -29,22 +30,29 @@ def chunk(parsed: Parsed, chunking: Chunking) -> list[Passage]:
     This is the strategy ``sentences``, and what the others are made of (see `core/strategies`).
     Raises ValueError for another strategy, a budget below 1 or an overlap outside [0, 1).
     """
+    return list(chunks(parsed, chunking))
+
+
+def chunks(parsed: Parsed, chunking: Chunking) -> Iterator[Passage]:
+    """Yield the passages of `chunk`, each as soon as it is found."""
     if chunking.strategy != "sentences":
         raise ValueError(f"this cuts by sentences, not by {chunking.strategy}")
     if chunking.max_tokens < 1 or not 0 <= chunking.overlap < 1:
         raise ValueError("max_tokens must be at least 1 and overlap at least 0 and below 1")
     text, tokens = parsed.text, TokenMap(parsed.text)
-    passages: list[Passage] = []
     for group in _grouped(parsed.sections, tokens, chunking.max_tokens):
         whole = (
             Sentence(start, end, tokens.count(start, end))
             for start, end in paragraphs(text, start=group[0].start, end=group[-1].end)
         )
-        passages.extend(
-            _passage(text, tokens, packed[0].start, packed[-1].end, group)
-            for packed in _packed(text, tokens, whole, chunking)
-        )
-    return passages
+        for packed in _packed(text, tokens, whole, chunking):
+            yield _passage(text, tokens, packed[0].start, packed[-1].end, group)
+
+
+def touched(sections: Sequence[Section], start: int, end: int) -> Sequence[Section]:
+    """Return the sections of a document that have a character between ``start`` and ``end``."""
+    first = bisect_right(sections, start, key=lambda section: section.end)
+    return sections[first : bisect_left(sections, end, lo=first, key=lambda section: section.start)]
 
 
 def embedding_text(passage: Passage, title: str | None, *, text: str | None = None) -> str:
@@ -129,9 +137,9 @@ def _tail(passage: Sequence[Sentence], chunking: Chunking, *, room: int) -> list
 
 
 def _passage(text: str, tokens: TokenMap, start: int, end: int, sections: Sequence[Section]) -> Passage:
-    touched = [section for section in sections if section.start < end and section.end > start]
-    path = touched[0].heading_path
-    for section in touched[1:]:
+    found = touched(sections, start, end)
+    path = found[0].heading_path
+    for section in found[1:]:
         path = _common(path, section.heading_path)
     return Passage(
         text=text[start:end],
@@ -139,7 +147,7 @@ def _passage(text: str, tokens: TokenMap, start: int, end: int, sections: Sequen
         end=end,
         token_count=tokens.count(start, end),
         heading_path=path,
-        page=touched[0].page,
+        page=found[0].page,
     )
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import unicodedata
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Literal
 
 from pipeline.core.fusion import Contribution
 from pipeline.core.hits import Drop, Hit
+from pipeline.core.normal_form import normal_form
 
 Sameness = Literal["chunk", "document", "content"]
 
@@ -36,7 +36,7 @@ def deduplicated(hits: Sequence[Hit], by: Sameness) -> tuple[list[Hit], list[Dro
 
 def content_hash(text: str) -> bytes:
     """The same for texts that differ only in case, white space, or how Unicode writes a character (full width, composed)."""
-    normal = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    normal = " ".join(normal_form("NFKC", text).casefold().split())
     return hashlib.blake2b(normal.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 

@@ -6,7 +6,7 @@ Nothing here asks anybody anything: every rule is a function of facts, so that e
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 SKEW_WARNING_S = 0.5  # a query lives for seconds by the clock of whoever accepted it
@@ -34,6 +34,26 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """The versions that processes which exchange messages must share. ``None``: not known."""
+
+    chordwise: str | None
+    celery: str | None
+    kombu: str | None
+
+    def unlike(self, own: Versions) -> list[str]:
+        """Return the versions that differ from ``own``, as ``name version``."""
+        pairs = (("chordwise", self.chordwise, own.chordwise), ("celery", self.celery, own.celery))
+        differing = [f"{name} {version}" for name, version, ours in pairs if version and version != ours]
+        if self.chordwise is None:
+            return ["chordwise of an unknown, older version", *differing]
+        return [*differing, *([f"kombu {self.kombu}"] if self.kombu and self.kombu != own.kombu else [])]
+
+    def __str__(self) -> str:
+        return f"chordwise {self.chordwise}, celery {self.celery}, kombu {self.kombu}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerFacts:
     """What one worker said of itself. ``None``: it is too old to say it. ``skew_s``: how far its clock is from ours at
     least, whatever the message's way took. ``task_time_limit_s`` None: its tasks may run for ever."""
@@ -41,6 +61,9 @@ class WorkerFacts:
     name: str
     queues: tuple[str, ...]
     version: str | None = None
+    celery: str | None = None
+    kombu: str | None = None
+    broker: str | None = None
     skew_s: float | None = None
     visibility_timeout_s: float | None = None
     task_time_limit_s: float | None = None
@@ -107,8 +130,15 @@ def visibility(workers: Sequence[WorkerFacts], *, own_timeout_s: float, own_limi
     return _ok(check, detail)
 
 
-def eviction(check: str, found: RedisFacts) -> Finding:
-    """Whether a Redis may throw away messages or running queries when its memory is full."""
+def eviction(check: str, found: RedisFacts | None) -> Finding:
+    """Check that a Redis cannot evict messages or running queries when its memory is full.
+
+    ``found`` None: the user of this service may not read the policy.
+    """
+    if found is None:
+        advice = "check by hand that maxmemory-policy is noeviction, or give the user +info: docs/operations.md"
+        detail = "the user may not run INFO, so maxmemory-policy cannot be read"
+        return Finding(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
     limit = f"{found.maxmemory // 2**20} MiB" if found.maxmemory else "no limit"
     detail = f"maxmemory-policy {found.policy}, {limit}, {found.used_memory // 2**20} MiB used"
     if found.policy != "noeviction":
@@ -120,6 +150,29 @@ def eviction(check: str, found: RedisFacts) -> Finding:
         advice = "raise maxmemory or shorten CHORDWISE_QUERY_TTL_S: a full Redis refuses every write"
         return Finding(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
     return _ok(check, detail)
+
+
+def installation(installation_id: str | None, problem: str = "") -> Finding:
+    """Check that the stores belong to one installation. ``problem``: a sentence that names both, empty if they do."""
+    check = "installation"
+    if problem:
+        advice = "correct the address that is wrong and restart; until then nothing is repaired or deleted"
+        return Finding(check=check, severity=Severity.FAILED, detail=problem, advice=advice)
+    return _ok(check, f"MySQL, PostgreSQL and Redis belong to {installation_id}")
+
+
+def deletions(withheld: Mapping[str, int]) -> Finding:
+    """Check whether repairs wait for an operator. ``withheld``: vectors and rows of chunks by tenant, the largest
+    first."""
+    check = "deletions"
+    if not withheld:
+        return _ok(check, "none is withheld")
+    named = ", ".join(f"{count} of tenant {tenant_id}" for tenant_id, count in withheld.items())
+    advice = (
+        "compare the stores with the last backup; if these deletions are right, run"
+        " chordwise verify --repair --delete-share 1.0 with a key of each tenant"
+    )
+    return Finding(check=check, severity=Severity.FAILED, detail=f"withheld as too many: {named}", advice=advice)
 
 
 def expiry(expires_s: float | None, *, deadline_s: float) -> Finding:
@@ -136,6 +189,14 @@ def expiry(expires_s: float | None, *, deadline_s: float) -> Finding:
         advice = "set result_expires in celery_config.py to minutes: nobody reads results after the query"
         return Finding(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
     return _ok(check, detail)
+
+
+def schema(problem: str | None) -> Finding:
+    """Check that both servers, pgvector and both schemas are those that this version was written for."""
+    if problem is None:
+        return _ok("schema", "both servers are new enough, and no table, column or index is missing")
+    advice = "do what the sentence says; docs/operations.md (Parts of the schema are missing) has more"
+    return Finding(check="schema", severity=Severity.FAILED, detail=problem, advice=advice)
 
 
 def vectors(found: VectorFacts) -> Finding:
@@ -180,23 +241,76 @@ def clock(whose: str, skew_s: float) -> Finding:
     )
 
 
-def workers(found: Sequence[WorkerFacts], *, queues: Sequence[str], version: str) -> Iterator[Finding]:
-    """Whether somebody listens to each queue, and each of them runs this version."""
-    served = {queue for worker in found for queue in worker.queues}
-    unserved = [queue for queue in queues if queue not in served]
-    for queue in unserved:
-        advice = f"start a worker for it: celery -A workers.app worker -Q {queue}; what is sent there waits until then"
-        detail = "no worker listens to it"
-        yield Finding(check=f"queue:{queue}", severity=Severity.FAILED, detail=detail, advice=advice)
+def workers(found: Sequence[WorkerFacts], *, queues: Sequence[str], own: Versions, broker: str) -> Iterator[Finding]:
+    """Check that a worker listens to each queue, and that each worker has the gateway's versions and broker."""
+    unserved = [finding for queue in queues if (finding := queue_served(queue, found)).severity is not Severity.OK]
+    yield from unserved
     if not unserved:
         yield _ok("queues", f"{len(queues)} queues, {len(found)} workers")
-    other = [f"{each.name} has {each.version or 'an older one'}" for each in found if each.version != version]
-    if other:
-        advice = "restart these workers with the gateway's version: messages of one version need not suit another"
-        detail = f"the gateway has {version}, {', '.join(other)}"
-        yield Finding(check="worker_versions", severity=Severity.WARNING, detail=detail, advice=advice)
-    elif found:
-        yield _ok("worker_versions", f"{version} everywhere")
+    if found:
+        yield worker_versions(found, own)
+        yield worker_brokers(found, broker)
+
+
+def queue_served(queue: str, found: Sequence[WorkerFacts]) -> Finding:
+    """Check that a worker listens to ``queue``."""
+    check, count = f"queue:{queue}", sum(queue in worker.queues for worker in found)
+    if count:
+        return _ok(check, f"{count} worker{'s' if count > 1 else ''}")
+    advice = f"start a worker for it: celery -A workers.app worker -Q {queue}; what is sent there waits until then"
+    return Finding(check=check, severity=Severity.FAILED, detail="no worker listens to it", advice=advice)
+
+
+def worker_versions(found: Sequence[WorkerFacts], own: Versions) -> Finding:
+    """Check that every worker has the gateway's versions of our code and of the libraries that read the messages."""
+    check = "worker_versions"
+    theirs = {
+        worker.name: Versions(chordwise=worker.version, celery=worker.celery, kombu=worker.kombu).unlike(own)
+        for worker in found
+    }
+    other = [f"{name} has {', '.join(differing)}" for name, differing in theirs.items() if differing]
+    if not other:
+        return _ok(check, f"{own} everywhere")
+    advice = "restart these workers with the gateway's versions: messages of one version need not suit another"
+    return Finding(
+        check=check, severity=Severity.WARNING, detail=f"the gateway has {own}; {'; '.join(other)}", advice=advice
+    )
+
+
+def worker_brokers(found: Sequence[WorkerFacts], own: str) -> Finding:
+    """Check that every worker was given the gateway's broker. One broker may have two names, so this is no failure."""
+    check = "worker_brokers"
+    other = [f"{worker.name} uses {worker.broker}" for worker in found if worker.broker not in (None, own)]
+    if not other:
+        return _ok(check, own)
+    advice = "compare CHORDWISE_BROKER_URL: a worker at another broker never gets what the gateway sends"
+    return Finding(
+        check=check, severity=Severity.WARNING, detail=f"the gateway uses {own}; {'; '.join(other)}", advice=advice
+    )
+
+
+def sweep_overdue_after_s(interval_s: float) -> float:
+    """Return the greatest allowed age of the last sweep: three intervals, plus time for one long sweep."""
+    return 3 * interval_s + 30.0
+
+
+def last_sweep(age_s: float | None, *, interval_s: float, watched_s: float) -> Finding:
+    """Check that the sweeper runs.
+
+    ``age_s`` None: no sweep is known. ``watched_s``: seconds for which the asking process has been running and could
+    have seen a sweep.
+    """
+    check, limit_s = "last_sweep", sweep_overdue_after_s(interval_s)
+    advice = "see that beat runs, that a worker listens to upkeep, and what its log says of the task upkeep.sweep"
+    if age_s is None and watched_s < limit_s:
+        return Finding(check=check, severity=Severity.WARNING, detail="no sweep is known yet", advice=advice)
+    if age_s is None:
+        return Finding(check=check, severity=Severity.FAILED, detail="no sweep is known", advice=advice)
+    detail = f"{age_s:.0f} s ago"
+    if age_s <= limit_s:
+        return _ok(check, detail)
+    detail = f"{detail}, more than {limit_s:.0f} s: work that was interrupted or is due again is not taken up"
+    return Finding(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
 
 
 def flower(found: FlowerFacts | None) -> Finding:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 from pipeline.core.hits import Hit
+from pipeline.core.normal_form import normal_form
 
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"  # Han and kana, in which words have no gaps between them
 _RUNS = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
@@ -21,7 +21,7 @@ def shingles(text: str) -> frozenset[str]:
     if text.isascii():
         return frozenset(_WORDS.findall(text.lower()))
     found: set[str] = set()
-    for run in _RUNS.findall(unicodedata.normalize("NFKC", text).casefold()):
+    for run in _RUNS.findall(normal_form("NFKC", text).casefold()):
         if len(run) > 1 and _IS_UNSPACED.match(run):
             found.update(map("".join, pairwise(run)))
         else:

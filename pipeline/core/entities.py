@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from pipeline.core.hits import Hydrated
+from pipeline.core.normal_form import normal_form
 
 _LONGEST_KEY = 255  # characters, as many as the store compares
 _MOST_NAMES = 1000  # of one answer
@@ -29,7 +29,7 @@ class EntityState:
 
 def name_key(name: str) -> str:
     """What two spellings of a name have in common: compatibility forms, case and white space do not count."""
-    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())[:_LONGEST_KEY]
+    return " ".join(normal_form("NFKC", name).casefold().split())[:_LONGEST_KEY]
 
 
 def names_in(passages: Iterable[Hydrated]) -> list[tuple[str, str]]:

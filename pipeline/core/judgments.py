@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import enum
 import hashlib
-import unicodedata
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from pipeline.core.normal_form import normal_form
 from pipeline.records import QueryId
 
 CLICK_VOTE: Final = 0.5  # what stands in front is clicked whether it fits or not, so a click is worth half a rating
@@ -98,7 +98,7 @@ def feedback_id(query_id: str, kind: str, target: str, rating: Rating, session_i
 
 def text_key(query_text: str) -> bytes:
     """What brings the ratings of one question together: 16 bytes that case, width and white space do not change."""
-    folded = " ".join(unicodedata.normalize("NFKC", query_text).casefold().split())
+    folded = " ".join(normal_form("NFKC", query_text).casefold().split())
     return hashlib.blake2b(folded.encode(), digest_size=16).digest()
 
 

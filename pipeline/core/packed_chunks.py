@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from pipeline.core import json_bounds
 from pipeline.core.chunking import embedding_text
 from pipeline.core.indexed_fields import indexed, title_terms
 from pipeline.core.packing import Enclosed, Origin
@@ -110,11 +111,14 @@ def unpack(
     model: str,
     dimension: int,
     limit: int,
+    between: Callable[[], None] = lambda: None,
 ) -> Unpacked:
-    """The document as chunks of ``generation``: places and texts as they were, ids, terms and hashes made anew.
+    """Return the document as chunks of ``generation``: positions and texts unchanged; new ids, terms and hashes.
 
-    ``strategy`` is the one that cut the document; it says what a chunk is found by. A vector is kept if it was made by
-    ``model`` in ``dimension`` from the very text that would be embedded here.
+    ``strategy`` is the strategy that cut the document; it determines the text by which a chunk is found. A vector is
+    kept if ``model`` made it in ``dimension`` from exactly the text that would be embedded here. ``between`` is called
+    after every chunk and may raise, to limit the time.
+
     Raises EmptyDocument, DocumentTooLarge above ``limit`` chunks, or InvalidPackedDocument.
     """
     if not enclosed.chunks:
@@ -154,6 +158,7 @@ def unpack(
                 field_terms=found_by.fields,
             )
         )
+        between()
     matrix = _vectors(enclosed.vectors, told, origin.dimension)
     same = (origin.model, origin.dimension) == (model, dimension)
     if same:
@@ -272,7 +277,9 @@ class _Line:
     def __init__(self, line: bytes, number: int) -> None:
         self._number = number
         try:
-            found = orjson.loads(line)
+            found = json_bounds.loads(line)
+        except json_bounds.TooComplex as error:
+            raise InvalidPackedDocument(f"chunk {number} of the document {error}") from None
         except orjson.JSONDecodeError:
             found = None
         if not isinstance(found, dict):

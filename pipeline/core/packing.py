@@ -16,6 +16,7 @@ from typing import Any
 
 import orjson
 
+from pipeline.core import json_bounds
 from pipeline.errors import DamagedPart
 
 PART = "application/vnd.chordwise.part"
@@ -176,7 +177,9 @@ def _lines(content: bytes) -> list[bytes]:
 
 def _object(content: bytes, where: str) -> Mapping[str, Any]:
     try:
-        found = orjson.loads(content)
+        found = json_bounds.loads(content)
+    except json_bounds.TooComplex as error:
+        raise DamagedPart(f"{where} holds JSON that {error}") from None
     except orjson.JSONDecodeError:
         raise DamagedPart(f"{where} holds something that is not JSON") from None
     if not isinstance(found, dict):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import Final
 
+from pipeline.core.normal_form import normal_form
 from pipeline.core.routing import codes_in
 from pipeline.core.terms import STOP_WORDS, query_terms
 
@@ -19,7 +19,7 @@ def keywords_of(query_text: str, *, most: int = _MOST) -> list[str]:
     English: what is no stop word. Chinese: what stands between question words, particles and other words of grammar,
     because without a dictionary nothing smaller can be told apart. Empty for a query that is all grammar.
     """
-    text = unicodedata.normalize("NFKC", query_text)
+    text = normal_form("NFKC", query_text)
     codes = codes_in(text)
     for code in codes:
         text = text.replace(code, " ")
@@ -39,7 +39,7 @@ def keywords_of(query_text: str, *, most: int = _MOST) -> list[str]:
 def entities_of(query_text: str, *, most: int = _MOST) -> list[str]:
     """What the query names: 《titles》 and quoted phrases without their signs, identifiers, and capitalised names in
     English, each once, in this order."""
-    text = unicodedata.normalize("NFKC", query_text)
+    text = normal_form("NFKC", query_text)
     titles = [title.strip() for group in _NAMED.findall(text) for title in group if title.strip()]
     names = []
     for match in _CAPITALISED.finditer(_NAMED.sub(" . ", text)):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from dataclasses import dataclass
 from typing import Final
 
+from pipeline.core.normal_form import normal_form
 from pipeline.core.plan import Method
 
 # A rule below this is a guess, about which a language model may be asked.
@@ -32,7 +32,7 @@ class Route:
 def route(query_text: str) -> Route:
     """The first rule that fits, from the surest to the guess that a hybrid search is never wrong: a few words are such a
     guess, a long question wants words and meaning together."""
-    text = unicodedata.normalize("NFKC", query_text).strip()
+    text = normal_form("NFKC", query_text).strip()
     spoken = " ".join(_WORD.findall(text.casefold()))
     if not spoken:
         return Route(method=None, certainty=0.9, reason="no words", rerank=False)

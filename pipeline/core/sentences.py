@@ -11,7 +11,10 @@ from pipeline.core.tokens import TokenMap
 
 _CJK = "\u3005-\u3007\u3041-\u30ff\u3400-\u9fff\uac00-\ud7af\uff00-\uffef\U00020000-\U000323af"
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
-_MAY_END = re.compile(rf"""[。！？；｡…‼⁇⁈⁉]+[!?]*[」』”’）)】》〉\]"'»]*|[.!?]+["'”’»)\]]*(?=\s|\Z|[{_CJK}])|\n""")
+# The last alternative takes marks that end nothing as a whole, so that they are looked at once.
+_MAY_END = re.compile(
+    rf"""[。！？；｡…‼⁇⁈⁉]++[!?]*+[」』”’）)】》〉\]"'»]*+|[.!?]++["'”’»)\]]*+(?=\s|\Z|[{_CJK}])|\n|(?P<inner>[.!?]++)"""
+)
 _ALWAYS_ENDS = frozenset("。！？；｡‼⁇⁈⁉")
 _CJK_CHARACTER = re.compile(f"[{_CJK}]")
 _NEXT = re.compile(r"\s{0,99}(\S)")
@@ -82,7 +85,7 @@ def sentences(text: str, tokens: TokenMap, *, start: int, end: int, max_tokens: 
 def _bounds(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     position = start
     for mark in _MAY_END.finditer(text, start, end):
-        if _ends(text, mark, start):
+        if mark["inner"] is None and _ends(text, mark, start):
             yield position, mark.end()
             position = mark.end()
     yield position, end

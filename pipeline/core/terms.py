@@ -6,13 +6,13 @@ import functools
 import hashlib
 import re
 import threading
-import unicodedata
 from collections.abc import Iterable, Iterator
 from itertools import chain, compress, filterfalse
 from operator import add, not_
 
 import snowballstemmer
 
+from pipeline.core.normal_form import normal_form
 from pipeline.records import Scope
 
 # Scripts written without spaces between words, and hangul, whose words change their endings: cut into bigrams.
@@ -47,7 +47,7 @@ _ONE_SPELLING = str.maketrans(
     }
 )
 _TYPED_IN_SEVERAL_WAYS = re.compile(f"[{''.join(map(chr, _ONE_SPELLING))}]")
-_WIDE_PUNCTUATION = [(wide, unicodedata.normalize("NFKC", wide)) for wide in "，：；？！（）"]
+_WIDE_PUNCTUATION = [(wide, normal_form("NFKC", wide)) for wide in "，：；？！（）"]
 _LETTERS_WITHOUT_ACCENT = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i"}
 )
@@ -160,6 +160,11 @@ def query_terms(text: str) -> list[str]:
     return list(kept or dropped)
 
 
+def holds_words(text: str) -> bool:
+    """Return whether `query_terms` would give any term. Does not analyse the words, so it costs a fraction."""
+    return next(_words(text), None) is not None
+
+
 class Tokenizer:
     """Turns terms into the tokens of one scope, remembering those it has seen. Safe to share between threads.
 
@@ -245,10 +250,10 @@ def fold(text: str) -> str:
     # NFKC makes them of these too, but it takes ten times as long for a text that has any, as all of Chinese does.
     for wide, narrow in _WIDE_PUNCTUATION:
         text = text.replace(wide, narrow)
-    text = unicodedata.normalize("NFKC", text).casefold()
+    text = normal_form("NFKC", text).casefold()
     # Only the accents proper are dropped: kana keep their voicing marks and hangul is put together again.
     if _MAY_HAVE_ACCENTS.search(text):
-        text = unicodedata.normalize("NFKC", _ACCENTS.sub("", unicodedata.normalize("NFD", text)))
+        text = normal_form("NFKC", _ACCENTS.sub("", normal_form("NFD", text)))
         text = text.translate(_LETTERS_WITHOUT_ACCENT)
     return text
 

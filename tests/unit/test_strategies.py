@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.assembling import assemble_all, in_order
+from pipeline.core.assembling import assemble_all
+from pipeline.core.cutting import in_order
 from pipeline.core.editing import edited
 from pipeline.core.parsing import parse
 from pipeline.core.strategies import (
@@ -23,7 +24,7 @@ from pipeline.core.strategies import (
 )
 from pipeline.core.terms import Tokenizer
 from pipeline.core.tokens import count_tokens
-from pipeline.errors import MalformedDocument, PipelineError
+from pipeline.errors import DocumentTooLarge, MalformedDocument, PipelineError
 from pipeline.records import Chunking, DocumentId, Generation, Namespace, Parsed, Scope, TenantId, parent_ordinal
 
 USUAL = {"max_tokens": 400, "overlap": 0.2}
@@ -240,8 +241,9 @@ class DescribeOptions:
 
 class DescribeTheRegistry:
     def it_takes_one_more(self):
-        def whole(parsed, chunking):
-            return cut(parsed, Chunking(max_tokens=chunking.max_tokens))
+        def whole(parsed, chunking, allowance):
+            found = cut(parsed, Chunking(max_tokens=chunking.max_tokens))
+            return Cut(passages=list(allowance.taken_by(found.passages)))
 
         mine = Strategy(name="mine", meaning="As sentences.", cut=whole, options=STRATEGIES["sentences"].options)
         register(mine)
@@ -253,6 +255,18 @@ class DescribeTheRegistry:
             del STRATEGIES["mine"]
         with pytest.raises(ValueError, match="there is no chunking strategy mine"):
             cut(Parsed(text="", sections=()), Chunking(strategy="mine"))
+
+    @pytest.mark.parametrize("strategy", list(STRATEGIES))
+    def it_stops_at_the_first_chunk_too_many(self, strategy):
+        parsed = parse(
+            "".join(f"# h{place}\n\nA sentence of words. 一句话。\n\n" * 8 for place in range(8)).encode(),
+            media_type="text/markdown",
+        )
+        chunking = complete(strategy, {"max_tokens": 16}, USUAL)
+        count = len(cut(parsed, chunking).passages)
+        assert len(cut(parsed, chunking, most=count).passages) == count
+        with pytest.raises(DocumentTooLarge, match="CHORDWISE_MAX_CHUNKS_PER_DOCUMENT"):
+            cut(parsed, chunking, most=count - 1)
 
     def it_leaves_chunks_of_a_strategy_that_is_gone_their_own_text(self):
         _, found = cut_text("Q: One?\nA: Two.", "qa")

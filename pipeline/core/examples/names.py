@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 
 from pipeline.core.examples.records import Category, Column
+from pipeline.core.normal_form import normal_form
 
 _SHEETS: dict[Category, tuple[str, ...]] = {
     Category.QA: ("qa", "q&a", "faq", "问答", "健康咨询", "咨询", "健康问答"),
@@ -26,12 +26,19 @@ _COLUMNS: dict[Column, tuple[str, ...]] = {
 }
 _GUIDES = ("说明", "填写说明", "使用说明", "填写指南", "guide", "readme", "instructions", "help")
 _ENDINGS = ("examples", "example", "示例表", "示例", "案例", "样例", "类问题", "类", "表")
-_ASIDE = re.compile(r"[(\[【（<《].*?[)\]】）>》]|[*:：]")  # "(必填)", "[required]", a star
+_LONGEST_NAME = 1000  # characters, including remarks in brackets; longer names are not examined
+# "(必填)", "[required]", a star. What no bracket closes up to the end of its line is taken as a whole and kept.
+_ASIDE = re.compile(r"([(\[【（<《][^)\]】）>》\n]*+)([)\]】）>》]?)|[*:：]")
+_STARS = str.maketrans("", "", "*:：")
 _SPACE = re.compile(r"[\s_\-]+")
 
 
 def _plain(name: str) -> str:
-    return _SPACE.sub("", _ASIDE.sub("", unicodedata.normalize("NFKC", name))).casefold()
+    return _SPACE.sub("", _ASIDE.sub(_kept, normal_form("NFKC", name[:_LONGEST_NAME]))).casefold()
+
+
+def _kept(aside: re.Match[str]) -> str:
+    return aside[1].translate(_STARS) if aside[1] and not aside[2] else ""
 
 
 _CATEGORY_OF = {_plain(name): category for category, names in _SHEETS.items() for name in names}

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 
+from pipeline.core.normal_form import normal_form
 from pipeline.core.parsing.encodings import clean
 
-_LINE_ENDS = re.compile(r"[^\S\n]*\n\s*")
-_SPACES = re.compile(r"[^\S\n]+")
 _BETWEEN_TAGS = re.compile("[,，;；、|｜\n\t]")
 _LONGEST_SHOWN = 40  # characters of a value in a sentence about it
 
 
 def one_line(text: str) -> str:
     """``text`` in normal form C without control characters, every stretch of white space one space."""
-    return " ".join(unicodedata.normalize("NFC", clean(text)).split())
+    return " ".join(normal_form("NFC", clean(text)).split())
 
 
 def lines(text: str) -> str:
     """The same, but line ends stay; blank lines go, and white space around lines."""
-    tidy = unicodedata.normalize("NFC", clean(text)).replace("\t", " ")
-    return _SPACES.sub(" ", _LINE_ENDS.sub("\n", tidy)).strip()
+    tidy = (" ".join(line.split()) for line in normal_form("NFC", clean(text)).split("\n"))
+    return "\n".join(line for line in tidy if line)
 
 
 def split_tags(text: str) -> list[str]:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 _BUILT_IN_DATES = frozenset((*range(14, 23), *range(27, 37), 45, 46, 47, *range(50, 59)))
 _BUILT_IN_DURATION = 46
-_NOT_SHOWN = re.compile(r'"[^"]*"|\\.|_.|\*.|\[(?!h+\]|m+\]|s+\])[^\]]*\]', re.IGNORECASE)
+_LONGEST_CODE = 255  # characters of a number format: Excel's limit
+_NOT_SHOWN = re.compile(r'"[^"]*"|\\.|_.|\*.|\[(?!h+\]|m+\]|s+\])[^\]]*+(?:\]|\Z)', re.IGNORECASE)
 _DURATION = re.compile(r"\[(h+|m+|s+)\]", re.IGNORECASE)
 _DATE = re.compile(r"[dmhysDMHYS]")
 _EPOCH, _EPOCH_1904 = datetime.datetime(1899, 12, 30), datetime.datetime(1904, 1, 1)
@@ -31,7 +32,7 @@ def number_formats(used: Sequence[int], codes: Mapping[int, str], *, from_1904: 
     """The formats of a workbook: ``used`` has the number format of each style, ``codes`` those the workbook defines."""
     dates, durations = set(), set()
     for style, number in enumerate(used):
-        code = _NOT_SHOWN.sub("", codes.get(number, ""))
+        code = _NOT_SHOWN.sub("", codes.get(number, "")[:_LONGEST_CODE])
         if number == _BUILT_IN_DURATION or _DURATION.search(code):
             durations.add(style)
         elif number in _BUILT_IN_DATES or _DATE.search(code.partition(";")[0]):

@@ -16,9 +16,11 @@ from pipeline.core.parsing.encodings import decode
 from pipeline.records import Parsed
 
 _MARKUP = re.compile(r"<(?=[a-zA-Z/!?])")
-_TAG = re.compile(r"""<(/?)([a-zA-Z][^\s/>]*)((?:[^>=]++|=\s*+"[^"]*"|=\s*+'[^']*'|=)*+)>""")
+_TAG = re.compile(r"""<(/?)([a-zA-Z][^\s/>]*+)((?:[^>=]++|=\s*+"[^"]*"|=\s*+'[^']*'|=)*+)>""")
 _ALT = re.compile(r"""(?:^|\s)alt\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.IGNORECASE)
-_DECLARED_CHARSET = re.compile(rb"""<(?:meta|\?xml)[^>]+(?:charset|encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
+_DECLARED_CHARSET = re.compile(
+    rb"""<(?:meta|\?xml)[^<>]+(?:charset|encoding)\s*+=\s*+["']?+\s*+([\w.:-]+)""", re.IGNORECASE
+)
 _DECLARED_WITHIN = 4096  # bytes
 
 _SPACES = re.compile(r"[ \t\r\n\f]+")

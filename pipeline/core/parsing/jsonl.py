@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.core import lenient_json
+from pipeline.core import json_bounds, lenient_json
 from pipeline.core.parsing.encodings import decode
 from pipeline.core.parsing.utf16 import unmarked_utf16
 from pipeline.errors import MalformedDocument
+
+_NOT_BLANK = re.compile(rb"\S")  # a file of line feeds alone is passed over without a step of the interpreter for each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,18 +34,23 @@ def split_jsonl(body: bytes) -> Iterator[JsonLine]:
     if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or unmarked_utf16(body) is not None:
         body = decode(body).encode("utf-8", "surrogatepass")
     body = body.removeprefix(codecs.BOM_UTF8)
-    number, start = 0, 0
-    while start < len(body):
-        end = body.find(b"\n", start)
+    number, start = 1, 0
+    while (found := _NOT_BLANK.search(body, start)) is not None:
+        number += body.count(b"\n", start, found.start())
+        end = body.find(b"\n", found.start())
         end = len(body) if end < 0 else end
-        line, start, number = body[start:end].strip(), end + 1, number + 1
-        if line:
-            yield JsonLine(number=number, value=_parsed(line, number))
+        line, start = body[found.start() : end].strip(), end
+        yield JsonLine(number=number, value=_parsed(line, number))
 
 
 def _parsed(line: bytes, number: int) -> dict[str, Any] | MalformedDocument:
     try:
+        intricate = json_bounds.require_few_values(line)
         value = lenient_json.loads(line.decode("utf-8"))
+        if intricate:
+            json_bounds.require_shape(value)
+    except json_bounds.TooComplex as error:
+        return MalformedDocument(f"line {number} {error}")
     except UnicodeDecodeError:
         return MalformedDocument(f"line {number} is not UTF-8")
     except json.JSONDecodeError as error:

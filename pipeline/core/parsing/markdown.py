@@ -17,7 +17,7 @@ from pipeline.records import Parsed
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _FRONT_MATTER_WITHIN = 64 * 1024  # characters
 _FRONT_MATTER_LINE = re.compile(r"\s*$|\s*#|\s+\S|-\s|[\w.-]+\s*:")
-_FRONT_MATTER_TITLE = re.compile(r"^title\s*:\s*(.+?)\s*$", re.MULTILINE | re.IGNORECASE)
+_FRONT_MATTER_TITLE = re.compile(r"^title\s*+:\s*+(.+)$", re.MULTILINE | re.IGNORECASE)
 
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})([^`]*)$")
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
@@ -56,7 +56,7 @@ def _without_front_matter(text: str) -> tuple[str, str | None]:
     if found is None or not all(map(_FRONT_MATTER_LINE.match, (found[1] or "").split("\n"))):
         return text, None
     title = _FRONT_MATTER_TITLE.search(found[1] or "")
-    return text[found.end() :], title[1].strip("\"'") if title else None
+    return text[found.end() :], title[1].rstrip().strip("\"'") if title else None
 
 
 def _blocks(lines: list[str]) -> Iterator[Block]:

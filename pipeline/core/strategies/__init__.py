@@ -1,7 +1,8 @@
 """Ways of cutting a document, chosen by name. Adding one: write a `Strategy` and give it a line in `registry`."""
 
-from pipeline.core.strategies.port import Cut, Option, Strategy
+from pipeline.core.strategies.port import Allowance, Cut, Option, Strategy
 from pipeline.core.strategies.registry import (
+    BUILT_IN,
     STRATEGIES,
     complete,
     cut,
@@ -13,7 +14,9 @@ from pipeline.core.strategies.registry import (
 )
 
 __all__ = [
+    "BUILT_IN",
     "STRATEGIES",
+    "Allowance",
     "Cut",
     "Option",
     "Strategy",

@@ -5,26 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from pipeline.core.chunking import chunk
+from pipeline.core.chunking import chunks
 from pipeline.core.strategies.parts import cut_stretch
-from pipeline.core.strategies.port import MAX_TOKENS, OVERLAP, Cut, Option, Strategy, numbered
-from pipeline.records import Chunking, Parsed
+from pipeline.core.strategies.port import MAX_TOKENS, OVERLAP, Allowance, Cut, Option, Strategy, numbered
+from pipeline.records import Chunking, Parsed, Passage
 
 _PARENT_TOKENS = 1024
 
 
-def _cut(parsed: Parsed, chunking: Chunking) -> Cut:
+def _cut(parsed: Parsed, chunking: Chunking, allowance: Allowance) -> Cut:
     """Parents share nothing; within a parent, children are cut as `sentences` cuts a document."""
     budget = chunking.options.get("parent_tokens", _PARENT_TOKENS)
-    parents = numbered(chunk(parsed, Chunking(max_tokens=budget, overlap=0.0)))
-    passages = [
-        child
-        for parent in parents
-        for child in numbered(
-            cut_stretch(parsed, parent.start, parent.end, chunking), parent=parent.index, chunk_type="child"
-        )
-    ]
-    return Cut(passages=passages, parents=parents)
+    parents: list[Passage] = []
+    passages: list[Passage] = []
+    for parent in chunks(parsed, Chunking(max_tokens=budget, overlap=0.0)):
+        children = allowance.taken_by(cut_stretch(parsed, parent.start, parent.end, chunking))
+        passages += numbered(children, parent=len(parents), chunk_type="child")
+        parents.append(parent)
+    return Cut(passages=passages, parents=numbered(parents))
 
 
 def _conflict(options: Mapping[str, float]) -> tuple[str, str] | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
-from pipeline.core.chunking import chunk
+from pipeline.core.chunking import chunks, touched
 from pipeline.records import Chunking, Parsed, Passage, Section
 
 
@@ -17,16 +18,13 @@ def stretch(parsed: Parsed, start: int, end: int) -> Parsed:
             heading_path=section.heading_path,
             page=section.page,
         )
-        for section in parsed.sections
-        if section.start < end and section.end > start
+        for section in touched(parsed.sections, start, end)
     )
     return Parsed(text=parsed.text[start:end], sections=sections, title=parsed.title)
 
 
-def cut_stretch(parsed: Parsed, start: int, end: int, chunking: Chunking) -> list[Passage]:
+def cut_stretch(parsed: Parsed, start: int, end: int, chunking: Chunking) -> Iterator[Passage]:
     """The sentences of ``parsed.text[start:end]`` in passages, as `chunk` packs them."""
     plain = Chunking(max_tokens=chunking.max_tokens, overlap=chunking.overlap)
-    return [
-        replace(passage, start=passage.start + start, end=passage.end + start)
-        for passage in chunk(stretch(parsed, start, end), plain)
-    ]
+    for passage in chunks(stretch(parsed, start, end), plain):
+        yield replace(passage, start=passage.start + start, end=passage.end + start)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from pipeline.errors import DocumentTooLarge
 from pipeline.records import Chunking, Parsed, Passage
 
 
@@ -27,6 +28,25 @@ class Cut:
     parents: Sequence[Passage] = ()
 
 
+class Allowance:
+    """The number of passages that a document may become, counted while it is cut; None for any number."""
+
+    def __init__(self, most: int | None = None) -> None:
+        self._most = most
+        self._taken = 0
+
+    def taken_by(self, passages: Iterable[Passage]) -> Iterator[Passage]:
+        """Yield the passages one by one. Raises DocumentTooLarge at the first one above the limit."""
+        for passage in passages:
+            self._taken += 1
+            if self._most is not None and self._taken > self._most:
+                raise DocumentTooLarge(
+                    f"the document makes more than {self._most} chunks, the most that this installation takes"
+                    " (CHORDWISE_MAX_CHUNKS_PER_DOCUMENT)"
+                )
+            yield passage
+
+
 def _own_text(passage: Passage) -> str:
     return passage.text
 
@@ -37,7 +57,8 @@ def _agreeable(_: Mapping[str, float]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
-    """One way of cutting.
+    """One way of cutting. ``cut`` passes what it finds through the allowance as it goes, so that a document of too many
+    chunks is refused before they are all made.
 
     ``indexed``: the text a passage is found and embedded by; it must follow from the passage alone, because an edited
     chunk is indexed again without its document. ``conflict``: the name of an option that does not go with the others,
@@ -46,7 +67,7 @@ class Strategy:
 
     name: str
     meaning: str
-    cut: Callable[[Parsed, Chunking], Cut]
+    cut: Callable[[Parsed, Chunking, Allowance], Cut]
     options: Mapping[str, Option] = field(default_factory=dict)
     indexed: Callable[[Passage], str] = _own_text
     conflict: Callable[[Mapping[str, float]], tuple[str, str] | None] = _agreeable
@@ -61,7 +82,7 @@ OVERLAP = Option(
 )
 
 
-def numbered(passages: Sequence[Passage], *, parent: int | None = None, chunk_type: str | None = None) -> list[Passage]:
+def numbered(passages: Iterable[Passage], *, parent: int | None = None, chunk_type: str | None = None) -> list[Passage]:
     """The passages with their places, counted from 0, in their parent or in the document."""
     return [
         replace(passage, index=index, parent=parent, chunk_type=chunk_type or passage.chunk_type)

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, groupby
 
+from pipeline.core.chunking import touched
 from pipeline.core.sentences import paragraphs
 from pipeline.core.strategies.parts import cut_stretch
-from pipeline.core.strategies.port import MAX_TOKENS, OVERLAP, Cut, Strategy, numbered
+from pipeline.core.strategies.port import MAX_TOKENS, OVERLAP, Allowance, Cut, Strategy, numbered
 from pipeline.core.tokens import count_tokens
 from pipeline.records import Chunking, Parsed, Passage
 
@@ -58,7 +59,7 @@ def _indexed(passage: Passage) -> str:
     return f"{pair[0]} {pair[1]}" if pair else passage.text
 
 
-def _cut(parsed: Parsed, chunking: Chunking) -> Cut:
+def _cut(parsed: Parsed, chunking: Chunking, allowance: Allowance) -> Cut:
     """Pairs and, between them, other text as `sentences` cuts it. A pair that is too long is a parent of its parts,
     which have the question above them."""
     passages: list[Passage] = []
@@ -66,10 +67,11 @@ def _cut(parsed: Parsed, chunking: Chunking) -> Cut:
     for start, end in _ranges(parsed):
         position = start
         for first, last in _pairs(parsed.text, start, end):
-            passages += [each for each in cut_stretch(parsed, position, first, chunking) if not _is_heading(each)]
-            _add_pair(parsed, first, last, chunking, passages, parents)
+            between = (each for each in cut_stretch(parsed, position, first, chunking) if not _is_heading(each))
+            passages += allowance.taken_by(between)
+            passages += allowance.taken_by(_pair(parsed, first, last, chunking, parents))
             position = last
-        passages += cut_stretch(parsed, position, end, chunking)
+        passages += allowance.taken_by(cut_stretch(parsed, position, end, chunking))
     places = count(len(parents))  # parents come first where both are listed
     return Cut(
         passages=[replace(each, index=next(places)) if each.parent is None else each for each in passages],
@@ -77,11 +79,9 @@ def _cut(parsed: Parsed, chunking: Chunking) -> Cut:
     )
 
 
-def _add_pair(
-    parsed: Parsed, start: int, end: int, chunking: Chunking, passages: list[Passage], parents: list[Passage]
-) -> None:
+def _pair(parsed: Parsed, start: int, end: int, chunking: Chunking, parents: list[Passage]) -> Iterator[Passage]:
     text = parsed.text[start:end]
-    section = next(each for each in parsed.sections if each.end > start)
+    section = touched(parsed.sections, start, end)[0]
     whole = Passage(
         text=text,
         start=start,
@@ -92,14 +92,15 @@ def _add_pair(
         chunk_type="qa",
     )
     if whole.token_count <= chunking.max_tokens:
-        passages.append(whole)
+        yield whole
         return
     pair = pair_of(text)
     question = (" ".join(pair[0].split())[:_LONGEST_HEADING],) if pair else ()
-    parts = numbered(cut_stretch(parsed, start, end, chunking), parent=len(parents), chunk_type="qa")
-    passages += parts[:1]
-    passages += [replace(part, heading_path=(*part.heading_path, *question)) for part in parts[1:]]
     parents.append(replace(whole, chunk_type="parent"))
+    parent = len(parents) - 1
+    for place, part in enumerate(cut_stretch(parsed, start, end, chunking)):
+        path = (*part.heading_path, *question) if place else part.heading_path
+        yield replace(part, index=place, parent=parent, chunk_type="qa", heading_path=path)
 
 
 def _is_heading(passage: Passage) -> bool:

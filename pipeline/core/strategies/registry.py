@@ -7,7 +7,7 @@ from typing import Any
 
 from pipeline.core.chunking import embedding_text
 from pipeline.core.strategies.parent_child import PARENT_CHILD
-from pipeline.core.strategies.port import Cut, Option, Strategy
+from pipeline.core.strategies.port import Allowance, Cut, Option, Strategy
 from pipeline.core.strategies.qa import QA
 from pipeline.core.strategies.segments import SEGMENTS
 from pipeline.core.strategies.sentences import SENTENCES
@@ -17,6 +17,7 @@ from pipeline.records import Chunking, Parsed, Passage
 STRATEGIES: dict[str, Strategy] = {
     strategy.name: strategy for strategy in (SENTENCES, PARENT_CHILD, WINDOW, QA, SEGMENTS)
 }
+BUILT_IN = frozenset(STRATEGIES)  # the others are known only to the processes that registered them
 _OWN_FIELDS = ("max_tokens", "overlap")  # options of every strategy that has them; the others stand in `options`
 
 
@@ -28,12 +29,16 @@ def register(strategy: Strategy) -> None:
     STRATEGIES[strategy.name] = strategy
 
 
-def cut(parsed: Parsed, chunking: Chunking) -> Cut:
-    """The document in pieces. Raises ValueError for a strategy that does not exist, or for impossible numbers."""
+def cut(parsed: Parsed, chunking: Chunking, *, most: int | None = None) -> Cut:
+    """Cut the document.
+
+    Raises DocumentTooLarge as soon as there are more than ``most`` pieces, and ValueError for an unknown strategy or
+    for impossible numbers.
+    """
     strategy = STRATEGIES.get(chunking.strategy)
     if strategy is None:
         raise ValueError(f"there is no chunking strategy {chunking.strategy}; there are: {', '.join(STRATEGIES)}")
-    return strategy.cut(parsed, chunking)
+    return strategy.cut(parsed, chunking, Allowance(most))
 
 
 def searched_text(passage: Passage, strategy: str) -> str:

@@ -7,11 +7,11 @@ objects of a list. Chapter and story time of a heading hold for the headings bel
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pipeline.core.strategies.parts import cut_stretch
-from pipeline.core.strategies.port import MAX_TOKENS, OVERLAP, Cut, Strategy, numbered
+from pipeline.core.strategies.port import MAX_TOKENS, OVERLAP, Allowance, Cut, Strategy, numbered
 from pipeline.errors import MalformedDocument
 from pipeline.records import Chunking, Parsed, Passage, Section, Segment
 
@@ -28,7 +28,6 @@ _LINE = re.compile(
     re.MULTILINE,
 )
 _OTHER_FIELD = re.compile(r"(?:[\w-]{1,40}\.){0,3}([a-z_][a-z0-9_-]{0,39}): (.*)")
-_BLANK_LINE = re.compile(r"\n[ \t]*\n")
 _BETWEEN_NAMES = re.compile(r"[,，、;；]")
 _INTEGER = re.compile(r"[-+]?\d{1,19}")
 _INT64 = 2**63
@@ -47,7 +46,7 @@ class _Found:
     bodies: list[tuple[int, int]] = field(default_factory=list)
 
 
-def _cut(parsed: Parsed, chunking: Chunking) -> Cut:
+def _cut(parsed: Parsed, chunking: Chunking, allowance: Allowance) -> Cut:
     """The body of each segment in passages that all carry its fields; fields are not text.
 
     Raises MalformedDocument for a story time that is no integer: a segment without one is never held back.
@@ -62,7 +61,8 @@ def _cut(parsed: Parsed, chunking: Chunking) -> Cut:
             if place == 0 and section.heading_path:
                 inherited[section.heading_path] = segment
             for start, end in found.bodies:
-                passages += [replace(each, segment=segment) for each in cut_stretch(parsed, start, end, chunking)]
+                cut = allowance.taken_by(cut_stretch(parsed, start, end, chunking))
+                passages += [replace(each, segment=segment) for each in cut]
     return Cut(passages=numbered(passages, chunk_type="segment"))
 
 
@@ -84,15 +84,17 @@ def _above(path: tuple[str, ...], inherited: Mapping[tuple[str, ...], Segment]) 
 def _segments(text: str, section: Section) -> Iterator[_Found]:
     """The segments of a section. A new one begins where a field is said again, or where fields follow a body."""
     labels = [match for match in _LINE.finditer(text, section.start, section.end) if match["name"].lower() in _FIELDS]
-    begins = [_beginning(text, section.start, label.start()) for label in labels]
+    begins = list(_beginnings(text, section, [label.start() for label in labels]))
     found = _Found()
     _add_body(found, text, section.start, begins[0] if begins else section.end, heading=section.heading_path[-1:])
+    read = section.start  # up to where other fields were looked for
     for label, begin, end in zip(labels, begins, [*begins[1:], section.end], strict=False):
         kind = _FIELDS[label["name"].lower()]
         if kind in found.fields or (found.bodies and _opens_paragraph(text, begin, section.start)):
             yield found
             found = _Found()
-        _add_others(found, text[begin : label.start()].split("\n"))
+        _add_others(found, text[max(begin, read) : label.start()].split("\n"))
+        read = label.end()
         found.fields[kind] = label["value"].strip()
         if kind == "content":
             _add_body(found, text, label.start("value"), end)
@@ -101,12 +103,20 @@ def _segments(text: str, section: Section) -> Iterator[_Found]:
     yield found
 
 
-def _beginning(text: str, start: int, at: int) -> int:
-    """Where the fields begin that the label at ``at`` stands among: the start of its paragraph, if they fill it."""
-    blanks = [blank.end() for blank in _BLANK_LINE.finditer(text, max(start, at - _LONGEST_VALUE), at)]
-    first = blanks[-1] if blanks else start
-    lines = text[first:at].split("\n")[:-1]
-    return first if lines and all(map(_OTHER_FIELD.fullmatch, lines)) else at
+def _beginnings(text: str, section: Section, labels: Sequence[int]) -> Iterator[int]:
+    """For each label where the fields begin that it stands among: the start of its paragraph, if they fill it."""
+    begin = position = section.start  # of the paragraph, and of the line that is looked at
+    filled = True  # whether every line of the paragraph was a field so far
+    for at in labels:
+        while position < at:
+            end = text.find("\n", position, at)
+            line = text[position : at if end < 0 else end]
+            position = at if end < 0 else end + 1
+            if line.strip(" \t"):
+                filled = filled and _OTHER_FIELD.fullmatch(line) is not None
+            else:
+                begin, filled = position, True
+        yield begin if filled else at
 
 
 def _opens_paragraph(text: str, at: int, start: int) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pipeline.core.chunking import chunk
-from pipeline.core.strategies.port import MAX_TOKENS, OVERLAP, Cut, Strategy, numbered
+from pipeline.core.chunking import chunks
+from pipeline.core.strategies.port import MAX_TOKENS, OVERLAP, Allowance, Cut, Strategy, numbered
 from pipeline.records import Chunking, Parsed
 
 
-def _cut(parsed: Parsed, chunking: Chunking) -> Cut:
-    return Cut(passages=numbered(chunk(parsed, chunking)))
+def _cut(parsed: Parsed, chunking: Chunking, allowance: Allowance) -> Cut:
+    return Cut(passages=numbered(allowance.taken_by(chunks(parsed, chunking))))
 
 
 SENTENCES = Strategy(

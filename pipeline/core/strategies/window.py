@@ -8,35 +8,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain, islice
 
 from pipeline.core.sentences import Sentence, paragraphs, sentences
-from pipeline.core.strategies.port import MAX_TOKENS, Cut, Option, Strategy, numbered
+from pipeline.core.strategies.port import MAX_TOKENS, Allowance, Cut, Option, Strategy, numbered
 from pipeline.core.tokens import TokenMap, count_tokens
 from pipeline.records import Chunking, Parsed, Passage, Section
 
 DEFAULT_WINDOW = 3
 
 
-def _cut(parsed: Parsed, chunking: Chunking) -> Cut:
+def _cut(parsed: Parsed, chunking: Chunking, allowance: Allowance) -> Cut:
     """One passage for each sentence; one longer than the budget comes in pieces. A heading goes with what follows it."""
     tokens = TokenMap(parsed.text)
-    found = [
+    found = (
         _passage(parsed.text, start, end, section)
         for section in parsed.sections
         for start, end in _with_headings(parsed.text, section, tokens, chunking.max_tokens)
-    ]
-    return Cut(passages=numbered(found, chunk_type="sentence"))
+    )
+    return Cut(passages=numbered(allowance.taken_by(found), chunk_type="sentence"))
 
 
 def _with_headings(text: str, section: Section, tokens: TokenMap, budget: int) -> Iterator[tuple[int, int]]:
-    found = list(_sentences(text, section, tokens, budget))
+    found = _sentences(text, section, tokens, budget)
     heading = section.heading_path[-1] if section.heading_path else None
-    if len(found) > 1 and heading is not None and text[found[0].start : found[0].end] == heading:
-        start, end = found[0].start, found[1].end
+    first = list(islice(found, 2))
+    if len(first) > 1 and heading is not None and text[first[0].start : first[0].end] == heading:
+        start, end = first[0].start, first[1].end
         if count_tokens(text[start:end]) <= budget:
             yield start, end
-            found = found[2:]
-    for sentence in found:
+            first = []
+    for sentence in chain(first, found):
         yield sentence.start, sentence.end
 
 

@@ -1,0 +1,125 @@
+"""Computations: work that a worker does, in one step or several, while a caller of the gateway waits."""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NewType
+
+from pipeline import errors
+from pipeline.errors import PipelineError
+from pipeline.records import Actor, TenantId
+
+ComputationId = NewType("ComputationId", str)
+
+LARGEST_ANSWER: Final = 48 * 1024 * 1024  # bytes: a preview of the largest document, every character of it escaped
+
+
+class Kind(enum.StrEnum):
+    """Kinds of computations."""
+
+    PREVIEW = "preview"  # parse and cut one document
+    BOOK = "book"  # read and check a book of examples, and accept its rows
+    CHUNK_EDIT = "chunk_edit"  # analyse and embed changed chunks, and store them
+    VERIFY = "verify"  # compare the two stores
+    EXPLAIN = "explain"  # find the stage at which a query lost a chunk
+
+
+class BookForm(enum.StrEnum):
+    """The form in which a book of examples was uploaded."""
+
+    WORKBOOK = "workbook"
+    JSON_FILE = "json_file"  # in any encoding that files may have
+    JSON_BODY = "json_body"  # the body of a request, whose shape the gateway has checked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds of one kind of computation.
+
+    ``step_s``: seconds within which a step must end; a worker with child processes stops it then, and the gateway waits
+    a little longer. ``lane``: computations of one lane and tenant run one after the other in each gateway,
+    ``at_once`` of them at a time.
+    """
+
+    step_s: float
+    lane: str
+    at_once: int = 1
+
+
+LIMITS: Final[Mapping[Kind, Limits]] = {
+    Kind.PREVIEW: Limits(step_s=60.0, lane="documents"),
+    Kind.BOOK: Limits(step_s=600.0, lane="documents"),
+    Kind.CHUNK_EDIT: Limits(step_s=300.0, lane="edits"),
+    Kind.VERIFY: Limits(step_s=300.0, lane="verify"),
+    Kind.EXPLAIN: Limits(step_s=15.0, lane="explain", at_once=4),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computation:
+    """One computation: its parameters (``asked``, as JSON) and the bytes it works on (``body``, empty if there are
+    none).
+
+    ``step`` counts from 0; ``state`` is the state that the previous step left, None in the first step. ``actor`` is the
+    caller, for the audit.
+    """
+
+    tenant_id: TenantId
+    computation_id: ComputationId
+    kind: Kind
+    asked: Mapping[str, Any]
+    body: bytes = b""
+    request_id: str = ""
+    actor: Actor = field(default_factory=Actor)
+    step: int = 0
+    state: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """The end of a computation. ``body``: the bytes of the answer to send. ``about``: facts that the route needs about
+    the answer."""
+
+    body: bytes
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Further:
+    """The end of a step that is not the last; the next step gets ``state`` as JSON."""
+
+    state: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """The end of a computation that raised ``error``; None means an internal defect, which the worker has logged."""
+
+    error: PipelineError | None
+
+
+_KINDS: Final = {
+    name: kind for name, kind in vars(errors).items() if inspect.isclass(kind) and issubclass(kind, PipelineError)
+}
+_ATTRIBUTES: Final = ("code", "retry_after_s", "quota")
+
+
+def error_as_json(error: PipelineError) -> dict[str, Any]:
+    """Describe an error so that another process can raise it again, without the addresses, which its log has."""
+    kind = next(base.__name__ for base in type(error).__mro__ if base.__name__ in _KINDS)
+    carried = {name: getattr(error, name) for name in _ATTRIBUTES if hasattr(error, name)}
+    return {"kind": kind, "detail": error.public, **carried}
+
+
+def error_from_json(told: Mapping[str, Any]) -> PipelineError:
+    """Return the error that `error_as_json` described: of the same class in `pipeline.errors`, with the same code."""
+    kind = _KINDS[told["kind"]]
+    error = kind.__new__(kind)
+    error.args = (told["detail"],)
+    for name in _ATTRIBUTES:
+        if name in told:
+            setattr(error, name, told[name])
+    return error

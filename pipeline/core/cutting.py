@@ -1,0 +1,92 @@
+"""Cut a parsed document into analysed pieces that do not belong to a generation yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeline.core.indexed_fields import Indexed, indexed, title_terms
+from pipeline.core.strategies import cut, searched_text
+from pipeline.core.terms import Tokenizer, tokenizer_of
+from pipeline.errors import EmptyDocument
+from pipeline.records import Chunking, Parsed, Passage, Scope
+
+LONGEST_TITLE = 1024  # characters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutRequest:
+    """The way to read and cut one document.
+
+    ``title``: the caller's title, which replaces the document's own. ``most_chunks``: a document with more chunks is
+    refused. ``scope``: the scope whose tokenizer makes the chunks' keyword tokens; None: the chunks get no keyword
+    tokens.
+    """
+
+    media_type: str
+    chunking: Chunking
+    most_chunks: int
+    filename: str | None = None
+    title: str | None = None
+    scope: Scope | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutDocument:
+    """A document in pieces.
+
+    ``passages`` are in the order of their ordinals. ``searched``: the text that each passage is found by, None if that
+    is the passage's own text. ``indexed``: the keyword tokens of each passage, empty without a scope.
+    """
+
+    title: str | None
+    passages: Sequence[Passage]
+    searched: Sequence[str | None]
+    indexed: Sequence[Indexed] = ()
+    parents: Sequence[Passage] = ()
+
+
+def cut_document(
+    parsed: Parsed, *, title: str | None, chunking: Chunking, tokenizer: Tokenizer | None, most: int
+) -> CutDocument:
+    """Cut and analyse a document. This function does not limit its own time; `pipeline.sandbox` does.
+
+    The title is analysed with every chunk, so that a chunk deep in a document can be found by the document's subject.
+    Raises EmptyDocument if no text is left, DocumentTooLarge above ``most`` chunks.
+    """
+    title = (title or parsed.title or "")[:LONGEST_TITLE] or None
+    found = cut(parsed, chunking, most=most)
+    passages = in_order(found.passages)
+    if not passages:
+        raise EmptyDocument("the document has no text to index")
+    of_title = title_terms(title) if tokenizer else []
+    searched = [searched_text(passage, chunking.strategy) for passage in passages]
+    return CutDocument(
+        title=title,
+        passages=passages,
+        searched=[None if text == passage.text else text for text, passage in zip(searched, passages, strict=True)],
+        indexed=[indexed(passage, of_title, strategy=chunking.strategy, tokenizer=tokenizer) for passage in passages]
+        if tokenizer
+        else [],
+        parents=found.parents,
+    )
+
+
+def cut_as(parsed: Parsed, request: CutRequest) -> CutDocument:
+    """Call `cut_document` with the values of a request."""
+    return cut_document(
+        parsed,
+        title=request.title,
+        chunking=request.chunking,
+        tokenizer=tokenizer_of(request.scope) if request.scope else None,
+        most=request.most_chunks,
+    )
+
+
+def in_order(passages: Sequence[Passage]) -> list[Passage]:
+    """Return the passages in the order of their ordinals."""
+    return sorted(passages, key=_place)
+
+
+def _place(passage: Passage) -> tuple[int, int]:
+    return (-1 if passage.parent is None else passage.parent), passage.index

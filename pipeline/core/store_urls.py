@@ -1,0 +1,90 @@
+"""URLs of servers: check them before a driver reads them, add a raw password, and split them for Celery's TLS options.
+
+No error repeats a URL, because it may hold a password.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from pathlib import Path
+from typing import Any
+from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+_REQUIREMENTS = {"required": ssl.CERT_REQUIRED, "optional": ssl.CERT_OPTIONAL, "none": ssl.CERT_NONE}
+_TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
+# The same parameters of PyMySQL and libpq; libpq's sslrootcert may also name the system's authorities.
+_FILES = (*_TLS_FILES, "ssl_ca", "ssl_cert", "ssl_key", "sslrootcert", "sslcert", "sslkey")
+_UNQUOTED = (
+    "has a character in its user or password that must be percent-encoded, such as @ / # ? %;"
+    " leave the password out of the URL and put it as it is into {password_variable}"
+)
+
+
+def completed(url: str, password: str | None, *, schemes: tuple[str, ...], password_variable: str) -> str:
+    """Return ``url`` with the quoted password, unless the URL has its own.
+
+    Raises ValueError with a sentence that continues the name of the URL's variable.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in schemes:
+        raise ValueError(f"must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}")
+    if not _reads_as_meant(parts):
+        raise ValueError(_UNQUOTED.format(password_variable=password_variable))
+    if parts.scheme in ("redis", "rediss"):
+        parts = parts._replace(query=_redis_query(parts))
+    for name, value in parse_qsl(parts.query):
+        if name in _FILES and value != "system" and not Path(value).is_file():
+            raise ValueError(f"has {name}, but there is no such file: {value}")
+    if password and parts.password is None:
+        user, at, host = parts.netloc.rpartition("@")
+        user = user if at else ""
+        parts = parts._replace(netloc=f"{user.removesuffix(':')}:{quote(password, safe='')}@{host}")
+    return urlunsplit(parts)
+
+
+def for_celery(url: str) -> tuple[str, dict[str, Any] | None]:
+    """Split a Redis URL into the URL without TLS parameters and Celery's TLS options; None for a URL of another kind.
+
+    The options have the form of ``broker_use_ssl`` and ``redis_backend_use_ssl``. A certificate is required and must
+    name the host, unless the URL says otherwise.
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "rediss":
+        return url, None
+    query = dict(parse_qsl(parts.query))
+    requirement = _REQUIREMENTS[query.pop("ssl_cert_reqs", "required")]
+    options: dict[str, Any] = {name: query.pop(name) for name in _TLS_FILES if name in query}
+    checks_name = query.pop("ssl_check_hostname", "true").lower() not in ("false", "0", "no")
+    options["ssl_cert_reqs"] = requirement
+    options["ssl_check_hostname"] = checks_name and requirement is not ssl.CERT_NONE
+    return urlunsplit(parts._replace(query=urlencode(query))), options
+
+
+def _reads_as_meant(parts: SplitResult) -> bool:
+    """Return whether the parts are plausible: an unquoted ``@ / # ?`` moves pieces of a password into other parts."""
+    user, _, _host = parts.netloc.rpartition("@")
+    try:
+        _ = parts.port
+    except ValueError:
+        return False
+    stray = "@" in user or "@" in parts.path or parts.fragment or any("=" not in pair for pair in _pairs(parts))
+    return not stray and not re.search(r"%(?![0-9A-Fa-f]{2})", user)
+
+
+def _pairs(parts: SplitResult) -> list[str]:
+    return [pair for pair in parts.query.split("&") if pair]
+
+
+def _redis_query(parts: SplitResult) -> str:
+    """Return the query with redis-py's names for certificate requirements (Celery's are CERT_REQUIRED etc.). Raises
+    ValueError."""
+    query = dict(parse_qsl(parts.query))
+    about_tls = [name for name in query if name.startswith("ssl_")]
+    if about_tls and parts.scheme != "rediss":
+        raise ValueError(f"has {about_tls[0]}, which needs rediss:// instead of redis://")
+    if "ssl_cert_reqs" in query:
+        query["ssl_cert_reqs"] = query["ssl_cert_reqs"].lower().removeprefix("cert_")
+        if query["ssl_cert_reqs"] not in _REQUIREMENTS:
+            raise ValueError("has ssl_cert_reqs that is not required, optional or none")
+    return urlencode(query, safe="/")
