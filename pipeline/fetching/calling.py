@@ -86,8 +86,11 @@ class ApiCaller:
             return self._resolve
 
         def permitted_only(host: str, port: int) -> Sequence[str]:
-            addresses = self._resolve(host, port)
-            if not all(is_within(address, self._permitted) for address in addresses):
+            try:
+                addresses = self._resolve(host, port)
+            except (FetchFailed, FetchUnavailable):
+                addresses = ()
+            if not addresses or not all(is_within(address, self._permitted) for address in addresses):
                 raise FetchRefused(f"{host} is called over https only, because it is in no permitted network")
             return addresses
 

@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterable, Sequence
 
 import httpcore
 
-from pipeline.core.addresses import Network, may_connect
+from pipeline.core.addresses import Network, is_address, may_connect
 from pipeline.errors import FetchFailed, FetchRefused, FetchUnavailable
 from pipeline.fetching.names import within
 
 Resolve = Callable[[str, int], Sequence[str]]
 
+REFUSED_AFTER_S = 1.0  # from the beginning of a look-up to the refusal of the name, whatever the reason
+_MOMENT_S = 0.05
+_AGAIN_S = 0.3  # between look-ups of a name while the system cannot say whether it exists
 _ONE_ADDRESS_S = 5.0  # for one of several addresses of a host, so that a dead one leaves time for the others
 
 
@@ -29,6 +32,11 @@ def resolved(host: str, port: int) -> list[str]:
     except UnicodeError as error:
         raise FetchFailed(f"there is no host {host[:64]}") from error
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+def refused(host: str) -> FetchRefused:
+    """Return the same refusal for a host without an address, without a public one, or without an answer from DNS."""
+    return FetchRefused(f"{host[:253]} has no address that this installation may ask")
 
 
 class Deadline:
@@ -54,9 +62,15 @@ class GuardedBackend(httpcore.NetworkBackend):
     """
 
     def __init__(
-        self, deadline: Deadline, *, permitted: Iterable[Network] = (), resolve: Resolve | None = None
+        self,
+        deadline: Deadline,
+        *,
+        permitted: Iterable[Network] = (),
+        resolve: Resolve | None = None,
+        refused_after_s: float = REFUSED_AFTER_S,
     ) -> None:
         self._deadline = deadline
+        self._refused_after_s = refused_after_s
         self._permitted = tuple(permitted)
         self._resolve = resolve or resolved
         self._inner = httpcore.SyncBackend()
@@ -69,10 +83,18 @@ class GuardedBackend(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.NetworkStream:
-        """A connection to one of the host's addresses. Raises FetchRefused if one of them is not public."""
+        """Connect to one of the host's addresses.
+
+        Raises FetchRefused if one of them is not public, or if there is none: with the same sentence after the same
+        time, so that callers cannot learn which names exist in the network of this installation.
+        """
+        began = time.monotonic()
         addresses = self._addresses(host, port)
         if not addresses or not all(may_connect(address, permitted=self._permitted) for address in addresses):
-            raise FetchRefused(f"{host} is not at a public address")
+            if not is_address(host):
+                wait_s = began + self._refused_after_s - time.monotonic()
+                time.sleep(max(0.0, min(wait_s, self._deadline.left_s() - _MOMENT_S)))
+            raise refused(host)
         for number, address in enumerate(addresses, start=1):
             left_s = self._deadline.left_s()
             allowed_s = left_s if number == len(addresses) else min(left_s, _ONE_ADDRESS_S)
@@ -86,10 +108,19 @@ class GuardedBackend(httpcore.NetworkBackend):
         raise httpcore.ConnectError(host)
 
     def _addresses(self, host: str, port: int) -> Sequence[str]:
-        try:
-            return within(lambda: self._resolve(host, port), seconds=self._deadline.left_s())
-        except TimeoutError as error:
-            raise httpcore.ConnectTimeout(f"the name {host} was not looked up in time") from error
+        """Return the addresses of a host; empty if it has none or if the look-up fails for a while."""
+        ends = time.monotonic() + self._refused_after_s
+        while True:
+            try:
+                return within(lambda: self._resolve(host, port), seconds=self._deadline.left_s())
+            except TimeoutError as error:
+                raise httpcore.ConnectTimeout(f"the name {host} was not looked up in time") from error
+            except FetchFailed:
+                return []
+            except FetchUnavailable:
+                if time.monotonic() + _AGAIN_S >= min(ends, time.monotonic() + self._deadline.left_s()):
+                    return []
+                time.sleep(_AGAIN_S)
 
 
 class _BoundedStream(httpcore.NetworkStream):

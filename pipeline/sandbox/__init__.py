@@ -1,5 +1,6 @@
-"""Parsing in a process of its own, with limits on memory and time.
+"""Parsing and cutting in a separate process, with limits on memory and time.
 
-What a document does to a parser is not known before: a few kilobytes may unpack to gigabytes, a broken table may send a
-C library into a wild pointer. In a process of its own the worst that it can do is to be parked with a reason.
+The effect of a document on a parser is not known in advance: a few kilobytes may unpack to gigabytes, a broken table
+may make a C library follow a wild pointer. In a separate process the worst result is that the document is parked with a
+reason.
 """

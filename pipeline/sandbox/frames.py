@@ -1,18 +1,25 @@
-"""How the two processes talk: a request and an answer in turn, each one header of JSON and one body."""
+"""The protocol of the two processes: requests and answers in turn, each with one JSON header and one body.
+
+Before the answer, a frame with only a stage reports that the next stage has begun.
+"""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
 
+from pipeline.core.cutting import CutDocument, CutRequest
 from pipeline.core.examples.workbook_form import Sheet
+from pipeline.core.indexed_fields import Indexed
 from pipeline.core.parsing.sheets import Row
-from pipeline.records import Parsed, Section
+from pipeline.errors import CuttingMemory, ParserMemory, Rejected
+from pipeline.records import Chunking, FieldTerms, Parsed, Passage, Scope, Section, Segment
 
 _LENGTHS = struct.Struct("!II")  # bytes of the header, bytes of the body
+CUTTING = "cutting"  # the stage after parsing
 LARGEST_FRAME = 512 * 1024 * 1024  # bytes
 
 
@@ -41,6 +48,116 @@ def frame_of(parsed: Parsed) -> tuple[dict[str, Any], bytes]:
     """A parsed document as header and body."""
     sections = [(each.start, each.end, each.heading_path, each.page) for each in parsed.sections]
     return {"title": parsed.title, "sections": sections}, parsed.text.encode()
+
+
+def question_of(request: CutRequest) -> dict[str, Any]:
+    """Return the header of a request to parse and cut a document; the document's bytes are the body."""
+    chunking, scope = request.chunking, request.scope
+    return {
+        "wanted": "pieces",
+        "media_type": request.media_type,
+        "filename": request.filename,
+        "title": request.title,
+        "chunking": (chunking.strategy, chunking.max_tokens, chunking.overlap, dict(chunking.options)),
+        "most_chunks": request.most_chunks,
+        "scope": (scope.tenant_id, scope.namespace) if scope else None,
+    }
+
+
+def request_of(header: Mapping[str, Any]) -> CutRequest:
+    """Return the request in such a header."""
+    strategy, max_tokens, overlap, options = header["chunking"]
+    scope = header["scope"]
+    return CutRequest(
+        media_type=header["media_type"],
+        filename=header["filename"],
+        title=header["title"],
+        chunking=Chunking(strategy=strategy, max_tokens=max_tokens, overlap=overlap, options=options),
+        most_chunks=header["most_chunks"],
+        scope=Scope(tenant_id=scope[0], namespace=scope[1]) if scope else None,
+    )
+
+
+def frame_of_pieces(document: CutDocument, text: str) -> tuple[dict[str, Any], bytes]:
+    """A cut document as header and body: where its passages stand in ``text``, the text, and a line with the
+    tokens of each."""
+    encoded = text.encode()
+    paths: dict[tuple[str, ...], int] = {}
+    segments: dict[int, int] = {}  # by identity: passages of one segment share it
+    told: list[Segment] = []
+    for passage in document.passages:
+        if passage.segment is not None and id(passage.segment) not in segments:
+            segments[id(passage.segment)] = len(told)
+            told.append(passage.segment)
+
+    def row(passage: Passage) -> tuple[Any, ...]:
+        return (
+            passage.start,
+            passage.end,
+            passage.token_count,
+            paths.setdefault(passage.heading_path, len(paths)),
+            passage.page,
+            passage.chunk_type,
+            passage.parent,
+            passage.index,
+            None if passage.segment is None else segments[id(passage.segment)],
+        )
+
+    header = {
+        "title": document.title,
+        "passages": [row(passage) for passage in document.passages],
+        "parents": [row(passage) for passage in document.parents],
+        "paths": list(paths),
+        "segments": [
+            (each.chapter_id, each.story_time, each.entity_names, each.summary, dict(each.attributes)) for each in told
+        ],
+        "searched": list(document.searched),
+        "fields": [(each.fields.title, each.fields.summary, each.fields.entity_names) for each in document.indexed],
+        "text_bytes": len(encoded),
+    }
+    tokens = "\n".join([" ".join(each.terms) for each in document.indexed])
+    return header, encoded + tokens.encode("ascii")
+
+
+def pieces_of(header: Mapping[str, Any], body: bytes) -> CutDocument:
+    """Return the cut document in such a frame."""
+    view = memoryview(body)
+    text = str(view[: header["text_bytes"]], "utf-8")
+    paths = [tuple(path) for path in header["paths"]]
+    segments = [
+        Segment(chapter_id=chapter, story_time=time, entity_names=tuple(names), summary=summary, attributes=attributes)
+        for chapter, time, names, summary, attributes in header["segments"]
+    ]
+
+    def passage(row: Sequence[Any]) -> Passage:
+        start, end, token_count, path, page, chunk_type, parent, index, segment = row
+        return Passage(
+            text=text[start:end],
+            start=start,
+            end=end,
+            token_count=token_count,
+            heading_path=paths[path],
+            page=page,
+            chunk_type=chunk_type,
+            parent=parent,
+            index=index,
+            segment=None if segment is None else segments[segment],
+        )
+
+    return CutDocument(
+        title=header["title"],
+        passages=[passage(row) for row in header["passages"]],
+        searched=header["searched"],
+        indexed=_indexed(header["fields"], str(view[header["text_bytes"] :], "ascii")),
+        parents=[passage(row) for row in header["parents"]],
+    )
+
+
+def _indexed(fields: Sequence[Sequence[int]], tokens: str) -> list[Indexed]:
+    return [
+        Indexed(terms=tuple(line.split()), fields=FieldTerms(title=title, summary=summary, entity_names=entity_names))
+        for line, (title, summary, entity_names) in zip(tokens.split("\n"), fields, strict=False)
+    ]
 
 
 def frame_of_sheets(sheets: Sequence[Sheet]) -> tuple[dict[str, Any], bytes]:
@@ -89,3 +206,10 @@ def parsed_of(header: dict[str, Any], body: bytes) -> Parsed:
         for start, end, path, page in header["sections"]
     )
     return Parsed(text=body.decode(), sections=sections, title=header["title"])
+
+
+def out_of_memory(stage: str | None) -> Rejected:
+    """Return the error for a document that used up the memory in this stage."""
+    if stage == CUTTING:
+        return CuttingMemory("cutting the document takes more memory than is allowed (CHORDWISE_PARSER_MEMORY_BYTES)")
+    return ParserMemory("parsing the document takes more memory than is allowed (CHORDWISE_PARSER_MEMORY_BYTES)")

@@ -1,7 +1,9 @@
-"""The process that parses: `python -m pipeline.sandbox.parse MEMORY_BYTES CPU_SECONDS`, frames on its standard streams.
+"""The process that parses and cuts: `python -m pipeline.sandbox.parse MEMORY_BYTES PARSING_S CUTTING_S`, with the seconds
+of the processor that each may take, and frames on its standard streams.
 
-It loads the parsers and little else, has no settings and no secrets in its environment, and bounds itself before it
-reads the first document. A document that needs too much ends it; whoever started it starts another.
+It loads the parsers, the chunking strategies and little else, has no settings and no secrets in its environment, no
+network and no files but code (`confinement`), and bounds itself before it reads the first document. A document that
+needs too much ends it; whoever started it starts another.
 """
 
 from __future__ import annotations
@@ -11,13 +13,25 @@ import os
 import resource
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any, BinaryIO
 
+from pipeline.core.cutting import cut_as
 from pipeline.core.examples.workbook_form import read_tables
 from pipeline.core.parsing import parse
-from pipeline.errors import MalformedDocument, ParserMemory, Rejected
-from pipeline.sandbox.frames import frame_of, frame_of_sheets, packed, read_frame
+from pipeline.errors import MalformedDocument, Rejected
+from pipeline.sandbox.confinement import confine
+from pipeline.sandbox.frames import (
+    CUTTING,
+    frame_of,
+    frame_of_pieces,
+    frame_of_sheets,
+    out_of_memory,
+    packed,
+    read_frame,
+    request_of,
+)
 from pipeline.sandbox.plugins import register_installed_parsers
 
 _MOST_FILES = 64  # file descriptors
@@ -25,16 +39,17 @@ _WORN_OUT = 0.5  # share of the memory from which the process ends, because litt
 
 
 def main() -> None:
-    """Parse what comes until the input ends, or until a document has used up the memory."""
-    memory_bytes, cpu_s = int(sys.argv[1]), float(sys.argv[2])
+    """Parse and cut what comes until the input ends, or until a document has used up the memory."""
+    memory_bytes, parsing_s, cutting_s = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
     requests, answers = _streams()
     _bound(resource.RLIMIT_AS, memory_bytes)
     _bound(resource.RLIMIT_FSIZE, 0)
     _bound(resource.RLIMIT_CORE, 0)
     _bound(resource.RLIMIT_NOFILE, _MOST_FILES)
+    missing = confine()  # before the first plug-in, whose code is not ours
     register_installed_parsers()
     read = partial(_read, requests)
-    answers.write(packed({"ready": True}))
+    answers.write(packed({"ready": True, "unconfined": missing}))
     answers.flush()
     is_last = False
     while not is_last:
@@ -42,19 +57,28 @@ def main() -> None:
             header, body = read_frame(read)
         except EOFError:
             return
-        _bound(resource.RLIMIT_CPU, math.ceil(time.process_time() + cpu_s))
+        _bound(resource.RLIMIT_CPU, math.ceil(time.process_time() + parsing_s))
         about: dict[str, Any] = {"number": header["number"], "last": False}
         try:
-            answer, text = answer_to(header, body)
+            answer, text = answer_to(header, body, partial(_begin_cutting, answers, about, cutting_s))
             is_last = about["last"] = _peak_bytes() > memory_bytes * _WORN_OUT
             about["cpu_s"] = time.process_time()
+            about.pop("stage", None)
             frame = packed({**about, **answer}, text)
         except MemoryError:
             is_last = True
-            refused = refusal(ParserMemory("parsing the document takes more memory than is allowed"))
+            refused = refusal(out_of_memory(about.pop("stage", None)))
             frame = packed({**about, **refused, "last": True})
         answers.write(frame)
         answers.flush()
+
+
+def _begin_cutting(answers: BinaryIO, about: dict[str, Any], cutting_s: float) -> None:
+    """Let the other side know that the document is parsed, and give cutting a time of its own."""
+    about.update(stage=CUTTING, cpu_s=time.process_time())
+    answers.write(packed(about))
+    answers.flush()
+    _bound(resource.RLIMIT_CPU, math.ceil(time.process_time() + cutting_s))
 
 
 def _peak_bytes() -> int:
@@ -63,11 +87,18 @@ def _peak_bytes() -> int:
         return next((int(line.split()[1]) * 1024 for line in status if line.startswith(b"VmHWM:")), 0)
 
 
-def answer_to(header: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
-    """The parsed document or its tables, or the code and the sentence of what is wrong with it."""
+def answer_to(
+    header: dict[str, Any], body: bytes, begin_cutting: Callable[[], None] = lambda: None
+) -> tuple[dict[str, Any], bytes]:
+    """Return the document in pieces, parsed only, or its tables; or the code and the sentence of the error."""
     try:
         if header.get("wanted") == "tables":
             return frame_of_sheets(read_tables(body))
+        if header.get("wanted") == "pieces":
+            request = request_of(header)
+            parsed = parse(body, media_type=request.media_type, filename=request.filename)
+            begin_cutting()
+            return frame_of_pieces(cut_as(parsed, request), parsed.text)
         parsed = parse(body, media_type=header["media_type"], filename=header["filename"])
         return frame_of(parsed)
     except Rejected as error:

@@ -1,76 +1,123 @@
-"""What flows parse with: harmless documents at once, all others in a process with limits."""
+"""Parse and cut documents: harmless ones in this process, all others in a process with limits."""
 
 from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import structlog
 
 from pipeline import errors
+from pipeline.core.cutting import CutDocument, CutRequest, cut_as
 from pipeline.core.examples.workbook_form import Sheet
 from pipeline.core.parsing import MARKDOWN, PLAIN, XLSX, parse
-from pipeline.errors import MalformedDocument, ParserMemory, ParserTimeout, ParserUnavailable, Rejected
+from pipeline.core.strategies import BUILT_IN
+from pipeline.errors import CuttingTooSlow, MalformedDocument, ParserTimeout, ParserUnavailable, Rejected
 from pipeline.records import Parsed
-from pipeline.sandbox.frames import parsed_of, sheets_of
+from pipeline.sandbox.frames import CUTTING, out_of_memory, parsed_of, pieces_of, question_of, sheets_of
 from pipeline.sandbox.process import NotStarted, ParserProcess, ProcessDied, ProcessOverdue
 
 log = structlog.get_logger(__name__)
 
+Meanwhile = Callable[[], None]
+
+MOST_AT_ONCE = 3  # processes
 _HARMLESS = frozenset({PLAIN, MARKDOWN})  # read in one pass, whatever is in them
-_MOST_HARMLESS = 256 * 1024  # bytes
+_MOST_HARMLESS = 4096  # bytes: even quadratic work on them takes no noticeable time
 _DOCUMENTS_PER_PROCESS = 1000  # after which it makes room for a fresh one
 _ALL_MEMORY = 0.6  # share of the allowance at its peak from which a crash was one for want of memory
 _MUCH_MEMORY = 0.25  # the same for being killed, which the kernel does to the largest when a host's memory is used up
-BY_THE_CLOCK = 2  # times the processor's time: other processes want the processor too
-_BUSY = 0.5  # share of its time that an overdue document must have had the processor for, or the host is at fault
+BY_THE_CLOCK = 4  # times the processor's time: other processes want the processor too
+_BUSY = 0.25  # share of its time that an overdue document must have had the processor for, or the host is at fault
 
 
 class Parser:
-    """Parses documents one after the other. One process serves them all, and is replaced when a document ends it."""
+    """Parses and cuts documents, each in a separate process.
 
-    def __init__(self, *, memory_bytes: int, timeout_s: float) -> None:
-        """``timeout_s``: of the processor's time, for one document; by the clock it may take twice as long."""
-        self._memory_bytes, self._timeout_s = memory_bytes, timeout_s
-        self._process: ParserProcess | None = None
+    A process serves one document after the other and is replaced when a document ends it. Several run at the same time
+    if several threads ask, or if one thread waits for a slow document and asks for another. Thread-safe.
+    """
+
+    def __init__(
+        self,
+        *,
+        memory_bytes: int,
+        timeout_s: float,
+        cutting_timeout_s: float = 10.0,
+        by_the_clock: float = BY_THE_CLOCK,
+    ) -> None:
+        """``timeout_s``, ``cutting_timeout_s``: limits on processor time, for parsing one document and for cutting it;
+        by the wall clock each may take ``by_the_clock`` times as long."""
+        self._by_the_clock = by_the_clock
+        self._memory_bytes, self._timeout_s, self._cutting_timeout_s = memory_bytes, timeout_s, cutting_timeout_s
+        self._idle: list[ParserProcess] = []
         self._lock = threading.Lock()
+        self._places = threading.BoundedSemaphore(MOST_AT_ONCE)
+        self._told = False
 
-    def parse(self, body: bytes, *, media_type: str, filename: str | None = None) -> Parsed:
+    def parse(
+        self, body: bytes, *, media_type: str, filename: str | None = None, meanwhile: Meanwhile | None = None
+    ) -> Parsed:
         """As `pipeline.core.parsing.parse`, and raises ParserTimeout or ParserMemory for what takes too much.
 
         Raises ParserUnavailable if the process does not start.
         """
-        if media_type.partition(";")[0].strip().lower() in _HARMLESS and len(body) <= _MOST_HARMLESS:
+        if _is_harmless(body, media_type):
             return parse(body, media_type=media_type, filename=filename)
-        with self._lock:
-            return parsed_of(*self._elsewhere({"media_type": media_type, "filename": filename}, body))
+        question = {"media_type": media_type, "filename": filename}
+        return parsed_of(*self._elsewhere(question, body, meanwhile))
+
+    def cut(self, body: bytes, request: CutRequest, *, meanwhile: Meanwhile | None = None) -> CutDocument:
+        """Parse and cut. Raises what `parse` raises, EmptyDocument, DocumentTooLarge as soon as there are too many chunks,
+        and CuttingTooSlow or CuttingMemory for what takes too much.
+
+        ``meanwhile`` is called a few times a second while a document takes long; what it raises ends the document's
+        process and goes through. A strategy that only this process knows cuts in this process, without these limits.
+        """
+        if _is_harmless(body, request.media_type):
+            return cut_as(parse(body, media_type=request.media_type, filename=request.filename), request)
+        if request.chunking.strategy not in BUILT_IN:
+            parsed = self.parse(body, media_type=request.media_type, filename=request.filename, meanwhile=meanwhile)
+            return cut_as(parsed, request)
+        return pieces_of(*self._elsewhere(question_of(request), body, meanwhile))
 
     def tables(self, body: bytes) -> list[Sheet]:
         """As `read_tables` of the example library: the sheets of a workbook. Raises what `parse` raises."""
-        with self._lock:
-            return sheets_of(self._elsewhere({"media_type": XLSX, "wanted": "tables"}, body)[1])
+        return sheets_of(self._elsewhere({"media_type": XLSX, "wanted": "tables"}, body)[1])
 
     def close(self) -> None:
-        """End the process."""
+        """End the idle processes."""
         with self._lock:
-            self._forget()
+            ended, self._idle = self._idle, []
+        for process in ended:
+            process.end()
 
-    def _elsewhere(self, question: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
-        process = self._ready()
-        done = False
-        try:
-            header, answer = process.ask(question, body, timeout_s=self._timeout_s * BY_THE_CLOCK)
-            done = not header["last"]
-        except ProcessOverdue as overdue:
-            if overdue.cpu_s < self._timeout_s * _BUSY:
-                raise ParserUnavailable("the host is too busy to parse documents") from None
-            raise self._took_too_long() from None
-        except ProcessDied as death:
-            raise self._verdict(death) from None
-        finally:
-            if not done:  # also for an exception from outside, after which its next answer would be to this question
-                self._forget()
+    def _elsewhere(
+        self, question: dict[str, Any], body: bytes, meanwhile: Meanwhile | None = None
+    ) -> tuple[dict[str, Any], bytes]:
+        with self._places:
+            process = self._ready()
+            done = False
+            try:
+                header, answer = process.ask(
+                    question,
+                    body,
+                    timeout_s=self._timeout_s * self._by_the_clock,
+                    cutting_timeout_s=self._cutting_timeout_s * self._by_the_clock,
+                    meanwhile=meanwhile,
+                )
+                done = not header["last"]
+            except ProcessOverdue as overdue:
+                allowed_s = self._cutting_timeout_s if overdue.stage == CUTTING else self._timeout_s
+                if overdue.cpu_s < allowed_s * _BUSY:
+                    raise ParserUnavailable("the host is too busy to parse documents") from None
+                raise self._took_too_long(overdue.stage) from None
+            except ProcessDied as death:
+                raise self._verdict(death) from None
+            finally:  # also for an exception from outside, after which its next answer would be to this question
+                self._give_back(process, done=done)
         if "bug" in header:
             log.error("parser_bug", media_type=question["media_type"], error=header["bug"], place=header["where"])
             raise MalformedDocument(f"the document could not be read ({header['bug']})")
@@ -81,35 +128,54 @@ class Parser:
     def _verdict(self, death: ProcessDied) -> Exception:
         log.warning("parser_died", exit_code=death.exit_code, peak_bytes=death.peak_bytes)
         if death.out_of_time:
-            return self._took_too_long()
+            return self._took_too_long(death.stage)
         if death.peak_bytes > self._memory_bytes * (_MUCH_MEMORY if death.killed_from_outside else _ALL_MEMORY):
-            return ParserMemory("parsing the document takes more memory than is allowed")
+            return out_of_memory(death.stage)
         if death.exit_code == -signal.SIGABRT and not death.peak_bytes:
             # A library that gets no memory aborts; how much it had is not always known.
-            return ParserMemory("parsing the document takes more memory than is allowed")
+            return out_of_memory(death.stage)
         if death.killed_from_outside:
             return ParserUnavailable("the parser process was ended from outside")
         if death.exit_code > 0:
             return ParserUnavailable(f"the parser process ended with exit code {death.exit_code}")
         return MalformedDocument("the document is damaged in a way that ended its parser")
 
-    def _took_too_long(self) -> ParserTimeout:
-        return ParserTimeout(f"parsing the document took more than {self._timeout_s:g} s")
+    def _took_too_long(self, stage: str | None) -> Rejected:
+        if stage == CUTTING:
+            return CuttingTooSlow(
+                f"cutting the document took more than {self._cutting_timeout_s:g} s (CHORDWISE_CUTTING_TIMEOUT_S)"
+            )
+        return ParserTimeout(f"parsing the document took more than {self._timeout_s:g} s (CHORDWISE_PARSER_TIMEOUT_S)")
 
     def _ready(self) -> ParserProcess:
-        if self._process is not None and (not self._process.is_ours() or self._process.asked >= _DOCUMENTS_PER_PROCESS):
-            self._forget()
-        if self._process is None:
-            try:
-                self._process = ParserProcess(memory_bytes=self._memory_bytes, cpu_s=self._timeout_s)
-            except (OSError, NotStarted) as error:
-                raise ParserUnavailable(f"the parser process does not start ({error})") from error
-        return self._process
+        with self._lock:
+            process = self._idle.pop() if self._idle else None
+        if process is not None and process.is_ours() and process.asked < _DOCUMENTS_PER_PROCESS:
+            return process
+        if process is not None:
+            process.end()
+        try:
+            process = ParserProcess(
+                memory_bytes=self._memory_bytes, parsing_s=self._timeout_s, cutting_s=self._cutting_timeout_s
+            )
+        except (OSError, NotStarted) as error:
+            raise ParserUnavailable(f"the parser process does not start ({error})") from error
+        if process.unconfined and not self._told:
+            self._told = True
+            log.warning("parser_not_confined", missing=list(process.unconfined))
+        return process
 
-    def _forget(self) -> None:
-        if self._process is not None:
-            self._process.end()
-            self._process = None
+    def _give_back(self, process: ParserProcess, *, done: bool) -> None:
+        with self._lock:
+            keep = done and not self._idle  # one is enough until the next document
+            if keep:
+                self._idle.append(process)
+        if not keep:
+            process.end()
+
+
+def _is_harmless(body: bytes, media_type: str) -> bool:
+    return len(body) <= _MOST_HARMLESS and media_type.partition(";")[0].strip().lower() in _HARMLESS
 
 
 def _rejection(name: str, detail: str) -> Rejected:

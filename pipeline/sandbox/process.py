@@ -12,7 +12,10 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,7 @@ from pipeline.sandbox.frames import BrokenFrame, packed, read_frame
 _ROOT = Path(pipeline.__file__).parent.parent
 _AT_ONCE = 1024 * 1024  # bytes read or written before the clock is looked at
 _START_S = 10.0  # for starting on a busy host
+_MEANWHILE_S = 0.25  # seconds between two calls of ``meanwhile``
 
 
 class NotStarted(Exception):
@@ -30,18 +34,20 @@ class NotStarted(Exception):
 
 
 class ProcessOverdue(Exception):
-    """There was no answer in time, and the process is gone; ``cpu_s`` of the processor's time went by for the question."""
+    """The answer did not come in time, and the process is gone; ``cpu_s``: processor time that the stage used."""
 
-    def __init__(self, cpu_s: float) -> None:
+    def __init__(self, cpu_s: float, *, stage: str | None) -> None:
         super().__init__(f"{cpu_s:.1f} s of processor time")
         self.cpu_s = cpu_s
+        self.stage = stage
 
 
 class ProcessDied(Exception):
     """The process ended instead of answering."""
 
-    def __init__(self, exit_code: int, *, peak_bytes: int, cpu_s: float) -> None:
+    def __init__(self, exit_code: int, *, peak_bytes: int, cpu_s: float, stage: str | None) -> None:
         super().__init__(f"exit code {exit_code}")
+        self.stage = stage
         self.exit_code = exit_code
         self.peak_bytes = peak_bytes
         self.cpu_s = cpu_s
@@ -61,15 +67,37 @@ class _Overdue(Exception):
     """A pipe was not ready in time."""
 
 
+@dataclass
+class _Patience:
+    """The deadline for an answer, and the function to call while waiting, whose time does not count."""
+
+    ends: float
+    meanwhile: Callable[[], None] | None = None
+
+    def wait_for(self, stream: int, event: int) -> None:
+        poll = select.poll()
+        poll.register(stream, event)
+        while True:
+            left = max(0.0, self.ends - time.monotonic())
+            if poll.poll((left if self.meanwhile is None else min(left, _MEANWHILE_S)) * 1000):
+                return
+            if left <= _MEANWHILE_S or self.meanwhile is None:
+                raise _Overdue
+            began = time.monotonic()
+            self.meanwhile()
+            self.ends += time.monotonic() - began
+
+
 class ParserProcess:
     """One running `pipeline.sandbox.parse`."""
 
-    def __init__(self, *, memory_bytes: int, cpu_s: float) -> None:
+    def __init__(self, *, memory_bytes: int, parsing_s: float, cutting_s: float) -> None:
         self.asked = 0
-        self._cpu_s = 0.0  # at its last answer
+        self._stage: str | None = None
+        self._cpu_s = 0.0  # at the beginning of its stage
         self._owner = os.getpid()
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "pipeline.sandbox.parse", str(memory_bytes), str(cpu_s)],
+            [sys.executable, "-P", "-m", "pipeline.sandbox.parse", *map(str, (memory_bytes, parsing_s, cutting_s))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -79,11 +107,14 @@ class ParserProcess:
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
+        self._ending = weakref.finalize(self, _end, self._process, self._owner)  # also if no caller ends it
         self._stdin, self._stdout = self._process.stdin.fileno(), self._process.stdout.fileno()
         os.set_blocking(self._stdin, False)
         os.set_blocking(self._stdout, False)
         try:
-            read_frame(partial(self._read, ends=time.monotonic() + _START_S))
+            ready, _ = read_frame(partial(self._read, patience=_Patience(time.monotonic() + _START_S)))
+            # The layers that this system does not allow.
+            self.unconfined: tuple[str, ...] = tuple(ready.get("unconfined", ()))
         except (EOFError, _Overdue, BrokenFrame) as error:
             self.end()
             raise NotStarted(f"exit code {self._process.returncode}") from error
@@ -92,56 +123,65 @@ class ParserProcess:
         """Whether this process started it. A fork that took it over would read answers to its parent's questions."""
         return self._owner == os.getpid()
 
-    def ask(self, header: dict[str, Any], body: bytes, *, timeout_s: float) -> tuple[dict[str, Any], bytes]:
-        """Send one frame and wait for the one that answers it. Raises ProcessOverdue or ProcessDied."""
-        ends = time.monotonic() + timeout_s
+    def ask(
+        self,
+        header: dict[str, Any],
+        body: bytes,
+        *,
+        timeout_s: float,
+        cutting_timeout_s: float = 0.0,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> tuple[dict[str, Any], bytes]:
+        """Send one frame and wait for its answer. Raises ProcessOverdue or ProcessDied.
+
+        ``meanwhile`` is called repeatedly until the answer comes; its exceptions propagate, and the process must then
+        be ended.
+        """
+        patience = _Patience(time.monotonic() + timeout_s, meanwhile)
         self.asked += 1
+        self._stage = None
         try:
-            self._write(packed({**header, "number": self.asked}, body), ends)
-            answer, text = read_frame(partial(self._read, ends=ends))
+            self._write(packed({**header, "number": self.asked}, body), patience)
+            answer, text = self._next(patience)
+            if "stage" in answer:
+                self._stage, self._cpu_s = answer["stage"], answer["cpu_s"]
+                patience.ends = time.monotonic() + cutting_timeout_s
+                answer, text = self._next(patience)
         except _Overdue:
             self._process.kill()
-            raise ProcessOverdue(self._buried().cpu_s - self._cpu_s) from None
+            raise ProcessOverdue(self._buried().cpu_s - self._cpu_s, stage=self._stage) from None
         except (EOFError, BrokenPipeError, ConnectionResetError):
             raise self._buried() from None
+        self._cpu_s = answer.get("cpu_s", 0.0)
+        return answer, text
+
+    def _next(self, patience: _Patience) -> tuple[dict[str, Any], bytes]:
+        answer, text = read_frame(partial(self._read, patience=patience))
         if answer.get("number") != self.asked:
             raise BrokenFrame("the answer is to another question")
-        self._cpu_s = answer.get("cpu_s", 0.0)
         return answer, text
 
     def end(self) -> None:
         """Kill it. It holds nothing that could be lost."""
-        if self.is_ours() and self._process.returncode is None:
-            self._process.kill()
-            self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                stream.close()
+        self._ending()
 
-    def _write(self, data: bytes, ends: float) -> None:
+    def _write(self, data: bytes, patience: _Patience) -> None:
         view = memoryview(data)
         while view:
-            self._wait(self._stdin, select.POLLOUT, ends)
+            patience.wait_for(self._stdin, select.POLLOUT)
             with suppress(BlockingIOError):
                 view = view[os.write(self._stdin, view[:_AT_ONCE]) :]
 
-    def _read(self, count: int, ends: float) -> bytes:
+    def _read(self, count: int, patience: _Patience) -> bytes:
         data = bytearray()
         while len(data) < count:
-            self._wait(self._stdout, select.POLLIN, ends)
+            patience.wait_for(self._stdout, select.POLLIN)
             with suppress(BlockingIOError):
                 piece = os.read(self._stdout, min(_AT_ONCE, count - len(data)))
                 if not piece:
                     raise EOFError
                 data += piece
         return bytes(data)
-
-    @staticmethod
-    def _wait(stream: int, event: int, ends: float) -> None:
-        poll = select.poll()
-        poll.register(stream, event)
-        if not poll.poll(max(0.0, ends - time.monotonic()) * 1000):
-            raise _Overdue
 
     def _buried(self) -> ProcessDied:
         """It is dead or dying: let it go, and see what it died of, and how much memory and time it had."""
@@ -150,7 +190,17 @@ class ParserProcess:
         peak = usage.ru_maxrss * 1024
         if usage.ru_maxrss <= resource.getrusage(resource.RUSAGE_SELF).ru_maxrss:
             peak = 0  # not known: the kernel counts what this process had when it started the other
-        return ProcessDied(self._process.returncode, peak_bytes=peak, cpu_s=usage.ru_utime + usage.ru_stime)
+        cpu_s = usage.ru_utime + usage.ru_stime
+        return ProcessDied(self._process.returncode, peak_bytes=peak, cpu_s=cpu_s, stage=self._stage)
+
+
+def _end(process: subprocess.Popen[bytes], owner: int) -> None:
+    if owner == os.getpid() and process.returncode is None:
+        process.kill()
+        process.wait()
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            stream.close()
 
 
 def _environment() -> dict[str, str]:

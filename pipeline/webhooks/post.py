@@ -13,10 +13,11 @@ from typing import Self
 
 import httpx
 
-from pipeline.core.addresses import Network, may_connect
+from pipeline.core.addresses import Network, is_address, may_connect
 
 CONNECT_S = 5.0
 TOTAL_S = 15.0  # from looking up the name to the head of the answer
+REFUSED_AFTER_S = 1.0  # from the beginning of a look-up to the refusal of the name, whatever the reason
 LONGEST_URL = 2048
 _RESOLVERS = 8
 
@@ -52,20 +53,26 @@ def checked_url(url: str) -> httpx.URL:
 
 
 def resolve(url: httpx.URL, *, permitted: Sequence[Network]) -> list[str]:
-    """The addresses of a URL's host that may be connected to, in the resolver's order. Blocking.
+    """Return the addresses of a URL's host that may be connected to, in the resolver's order. Blocking.
 
-    Raises NotAllowed if there are none.
+    Raises NotAllowed if there are none, with the same code and sentence for a name without an address and for one that
+    is not public, so that callers cannot learn which names exist in the network of this installation.
     """
     host = url.raw_host.decode("ascii")
     try:
         found = socket.getaddrinfo(host, url.port or 0, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        raise NotAllowed("unresolvable_host", f"the host {host} has no address") from None
+        raise not_allowed(host) from None
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
     allowed = [address for address in addresses if may_connect(address, permitted=permitted)]
     if not allowed:
-        raise NotAllowed("address_not_allowed", f"the host {host} is not on the public internet")
+        raise not_allowed(host)
     return allowed
+
+
+def not_allowed(host: str) -> NotAllowed:
+    """Return the refusal of a host, which is the same for every reason."""
+    return NotAllowed("address_not_allowed", f"the host {host} has no address that this installation may call")
 
 
 class Poster:
@@ -77,8 +84,14 @@ class Poster:
     """
 
     def __init__(
-        self, *, permitted: Sequence[Network] = (), connect_s: float = CONNECT_S, total_s: float = TOTAL_S
+        self,
+        *,
+        permitted: Sequence[Network] = (),
+        connect_s: float = CONNECT_S,
+        total_s: float = TOTAL_S,
+        refused_after_s: float = REFUSED_AFTER_S,
     ) -> None:
+        self._refused_after_s = refused_after_s
         self._permitted = tuple(permitted)
         self._total_s = total_s
         # No connection is kept: one to the same address may belong to another name.
@@ -117,7 +130,12 @@ class Poster:
 
     async def _post(self, url: httpx.URL, headers: Mapping[str, str], body: bytes) -> Reply:
         loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._resolvers, lambda: resolve(url, permitted=self._permitted))
+        refused_at = loop.time() + self._refused_after_s
+        try:
+            found = await loop.run_in_executor(self._resolvers, lambda: resolve(url, permitted=self._permitted))
+        except NotAllowed:
+            await asyncio.sleep(0 if is_address(url.host) else refused_at - loop.time())
+            raise
         request = self._http.build_request(
             "POST",
             url.copy_with(host=found[0]),
