@@ -174,6 +174,18 @@ def vector_namespaces(postgres: Engine, tenant_id: TenantId, *, table: str) -> s
         return {Namespace(namespace) for namespace in rows if namespace is not None}
 
 
+def count_vectors(postgres: Engine, tenant_id: TenantId, *, table: str) -> int:
+    """Return the number of the tenant's vectors in ``table``."""
+    with postgres_errors(), postgres.connect() as connection:
+        statement = text(f"SELECT count(*) FROM {table} WHERE tenant_id = :tenant")
+        return int(connection.execute(statement, {"tenant": tenant_id}).scalar_one())
+
+
+def count_chunk_rows(connection: Connection, tenant_id: TenantId) -> int:
+    """Return the number of the tenant's rows of chunks, of every generation."""
+    return int(connection.execute(_COUNT_CHUNK_ROWS, {"tenant": tenant_id}).scalar_one())
+
+
 def delete_vectors(postgres: Engine, tenant_id: TenantId, chunk_ids: Sequence[ChunkId], *, table: str) -> None:
     """Delete exactly these vectors of ``table``; an empty list deletes nothing."""
     if not chunk_ids:
@@ -182,6 +194,8 @@ def delete_vectors(postgres: Engine, tenant_id: TenantId, chunk_ids: Sequence[Ch
         for ids in slices(list(chunk_ids), 1000):
             connection.execute(text(_DELETE.format(table=table)), {"tenant": tenant_id, "ids": list(ids)})
 
+
+_COUNT_CHUNK_ROWS = text("SELECT COUNT(*) FROM chunks WHERE tenant_id = :tenant")
 
 _DOCUMENT_PAGE = text(
     "SELECT d.document_id, g.chunk_count FROM documents d LEFT JOIN generations g ON g.tenant_id = d.tenant_id"

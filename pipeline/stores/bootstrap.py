@@ -12,6 +12,7 @@ from pipeline.errors import PipelineError
 from pipeline.records import TenantId
 from pipeline.settings import settings
 from pipeline.stores.engines import mysql_engine
+from pipeline.stores.installation import refuse_wrong
 from pipeline.stores.tenants import OPERATOR, RESERVED, SCOPES, TENANT_ID, Tenants
 from pipeline.stores.work import unit_of_work
 
@@ -28,6 +29,7 @@ def main() -> int:
         return 2
     scopes = (*SCOPES, OPERATOR) if "--operator" in sys.argv else SCOPES
     try:
+        refuse_wrong(settings())
         with unit_of_work(mysql_engine(settings())) as work:
             tenants = Tenants(work.connection, TenantId(names[0]))
             tenants.create(names[0])

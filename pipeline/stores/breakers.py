@@ -3,8 +3,9 @@
 A process reads the hash at most once a second and writes only when a call failed or a circuit changes, so healthy
 channels cost a query nothing. While Redis is away each process goes by what it sees itself.
 
-A channel has a circuit for each tenant, and one for what all tenants share, which no tenant can open alone: one
-tenant's trouble closes nothing to others. Circuits name tenants by a digest.
+A part (a channel, or the reading of texts) has a circuit for each tenant, and one for what all tenants share, which no
+tenant can open alone: one tenant's trouble closes nothing to others. A part with sources of the tenant's own has a circuit
+for each source instead, so a slow source closes nothing to a healthy one. Circuits name tenants by a digest.
 """
 
 from __future__ import annotations
@@ -58,21 +59,21 @@ class Ticket:
 
 
 class Breakers:
-    """The circuits of every channel. Safe to share between threads. ``own``: channels behind which each tenant has a
-    dependency of its own, so that nothing about them is shared."""
+    """The circuits of every part. Safe to share between threads. ``by_source``: parts that ask several sources of the
+    tenant's own; their circuits belong to the sources, and the part itself is never refused."""
 
     def __init__(
         self,
         client: redis.Redis,
         limits: BreakerLimits,
         *,
-        own: Sequence[ChannelName] = (ChannelName.API,),
+        by_source: Sequence[str] = (ChannelName.API,),
         meter: Meter | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._redis = client
         self._limits = limits
-        self._own = frozenset(own)
+        self._by_source = frozenset(map(str, by_source))
         self._meter = meter
         self._clock = clock
         self._known: dict[str, Circuit] = {}
@@ -80,11 +81,15 @@ class Breakers:
         self._reading = threading.Lock()
         self._writing = threading.Lock()
 
-    def enter(self, channel: ChannelName, tenant_id: TenantId) -> Ticket | None:
-        """Ask before a call: None if it must not be made now. Never raises."""
+    def enter(self, part: str, tenant_id: TenantId, *, source: str | None = None) -> Ticket | None:
+        """Ask before a call to ``part``, or to one ``source`` of it; None if the call must not be made now. Never raises."""
         known = self._fresh()
         caller = hashlib.sha256(tenant_id.encode()).hexdigest()[:16]
-        circuits = (f"{channel}/{caller}",) if channel in self._own else (f"{channel}/{caller}", str(channel))
+        circuits: tuple[str, ...] = (f"{part}/{caller}", str(part))
+        if source is not None:
+            circuits = (f"{part}/{caller}/{source}",)
+        elif part in self._by_source:
+            circuits = ()
         if known:
             now = self._clock()
             asked = {name: breaking.permission(known[name], now=now) for name in circuits if name in known}
@@ -111,7 +116,7 @@ class Breakers:
         return dict(self._fresh())
 
     def opened(self) -> dict[str, int]:
-        """How often the circuits of each channel have opened, by the whole fleet, ever. Raises StoreUnavailable."""
+        """Return how often the circuits of each part have opened in the whole fleet. Raises StoreUnavailable."""
         with redis_errors():
             raw: dict[bytes, bytes] = self._redis.hgetall(OPENED)  # type: ignore[assignment]
         return {channel.decode(): int(count) for channel, count in raw.items()}
@@ -183,10 +188,13 @@ class Breakers:
     def _tell(self, name: str, before: Circuit, after: Circuit) -> None:
         if before.state is after.state:
             return
-        channel, _, tenant = name.partition("/")
+        part, _, rest = name.partition("/")
+        tenant, _, source = rest.partition("/")
         if self._meter is not None:
-            self._meter.count("chordwise_breaker_changes", part=channel, state=after.state.value)
-        fields = {"channel": channel, "circuit_of": tenant or "everybody", "failures": after.failures}
+            self._meter.count("chordwise_breaker_changes", part=part, state=after.state.value)
+        fields: dict[str, object] = {"channel": part, "circuit_of": tenant or "everybody", "failures": after.failures}
+        if source:
+            fields["source"] = source
         if after.state is CircuitState.OPEN:
             log.error("circuit_opened", alert=True, open_s=self._limits.open_s, **fields)
         elif after.state is CircuitState.HALF_OPEN:

@@ -1,4 +1,4 @@
-"""How much waits in a broker that is a Redis; other brokers have metrics of their own."""
+"""The backlog of the broker: with Redis the number and age of messages, with another broker their number."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ SENT_AT = "sent_at"  # the header of our messages that says when they were sent,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Depth:
-    """One queue. ``oldest_s``: how long the message that is next has waited, 0 if there is none or it does not say.
-    ``unacked`` is that of the whole broker."""
+    """The backlog of one queue.
+
+    ``oldest_s``: seconds that the next message has waited, 0 if there is none or if it has no time. ``unacked`` is the
+    number for the whole broker. None: this broker does not report it.
+    """
 
     messages: int
-    oldest_s: float
-    unacked: int
+    oldest_s: float | None = None
+    unacked: int | None = None
 
 
 def queue_depths(broker: redis.Redis, queues: Sequence[str], *, now: float) -> dict[str, Depth]:

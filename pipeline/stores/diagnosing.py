@@ -10,11 +10,12 @@ import redis
 from sqlalchemy import Connection, Engine, text
 
 from pipeline.core.diagnosis import RedisFacts, VectorFacts
+from pipeline.errors import Misconfigured
 from pipeline.settings import Settings
 from pipeline.stores import space_tables, spaces
 from pipeline.stores.engines import mysql_errors, postgres_errors, redis_errors
 from pipeline.stores.meter import read_totals
-from pipeline.stores.migrate import OPERATOR_CLASSES
+from pipeline.stores.migrate import OPERATOR_CLASSES, check
 
 _MYSQL_NOW = text("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1000000.0")
 _POSTGRES_NOW = text("SELECT EXTRACT(EPOCH FROM clock_timestamp())")
@@ -71,13 +72,25 @@ def token_sizes(mysql: Engine) -> tuple[int, int]:
     return int(shortest), int(longest)
 
 
-def redis_facts(client: redis.Redis) -> RedisFacts:
-    """What a Redis does when its memory is full. From INFO, which services allow that hide CONFIG.
+def schema_problem(mysql: Engine, postgres: Engine, use: Settings) -> str | None:
+    """Return the problem that `migrate check` would report, or None. Raises StoreUnavailable."""
+    try:
+        check(mysql, postgres, use)
+    except Misconfigured as error:
+        return str(error)
+    return None
 
-    Raises StoreUnavailable.
+
+def redis_facts(client: redis.Redis) -> RedisFacts | None:
+    """Return the behaviour of a Redis when its memory is full, None if its user may not run INFO.
+
+    Reads INFO, because some services hide CONFIG and allow INFO. Raises StoreUnavailable.
     """
     with redis_errors():
-        memory: dict[str, Any] = client.info("memory")  # type: ignore[assignment]
+        try:
+            memory: dict[str, Any] = client.info("memory")  # type: ignore[assignment]
+        except redis.exceptions.NoPermissionError:
+            return None
     return RedisFacts(
         policy=str(memory.get("maxmemory_policy", "unknown")),
         maxmemory=int(memory.get("maxmemory", 0)),

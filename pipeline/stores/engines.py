@@ -1,23 +1,25 @@
-"""Connections to the three servers, made once per process, and the translation of their errors into ours."""
+"""Connections to the three servers, made once per process. `store_errors` translates their errors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
 from typing import Any
 
 import psycopg
 import redis
 import sqlalchemy
 from psycopg.types.string import TextLoader
-from redis.backoff import ExponentialBackoff
+from redis.backoff import ExponentialBackoff, NoBackoff
 from redis.retry import Retry
-from sqlalchemy import URL, Engine, event, exc, make_url
+from sqlalchemy import URL, Engine, event, make_url
 
 from pipeline.core.nearest import LONGEST_SCAN
-from pipeline.errors import Misconfigured, NoSuchName, PipelineError, StoreUnavailable
 from pipeline.settings import Settings
 from pipeline.stores.spans import traced
+from pipeline.stores.store_errors import MYSQL, POSTGRES, location, note_location, of_redis, translated
+from pipeline.stores.store_errors import Conflict as Conflict
 from pipeline.tracing import edge
 
 # A query's few statements would otherwise travel with as many BEGINs, ROLLBACKs and pings. A connection that was closed
@@ -35,15 +37,6 @@ _READING: dict[str, Any] = {
 PINNED = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off"
 
 _LOOPBACK = (None, "localhost", "127.0.0.1", "::1")
-
-# MySQL says these when nothing is wrong but the moment: lock wait timeout, deadlock.
-_TRY_AGAIN = {1205, 1213}
-
-
-class Conflict(StoreUnavailable):
-    """The database gave up one of two transactions that stood in each other's way; the same one may be run again."""
-
-    code = "store_conflict"
 
 
 def mysql_engine(settings: Settings, *, timeout_s: float | None = None, reading: bool = False) -> Engine:
@@ -69,6 +62,7 @@ def mysql_engine(settings: Settings, *, timeout_s: float | None = None, reading:
             **_encryption(url),
         },
     )
+    event.listen(engine, "handle_error", partial(note_location, location(MYSQL, url)))
     return traced(engine, "mysql") if settings.otlp_endpoint else engine
 
 
@@ -88,8 +82,9 @@ def postgres_engine(
     milliseconds = int(seconds * 1000)
     if reading:
         options = f"{PINNED} {options}"
+    url = make_url(settings.postgres_url.get_secret_value())
     engine = sqlalchemy.create_engine(
-        settings.postgres_url.get_secret_value(),
+        url,
         pool_size=settings.postgres_pool_size,
         max_overflow=settings.postgres_pool_size,
         pool_timeout=seconds,
@@ -103,6 +98,7 @@ def postgres_engine(
         },
     )
     event.listen(engine, "connect", _ids_as_text)
+    event.listen(engine, "handle_error", partial(note_location, location(POSTGRES, url)))
     return traced(engine, "postgresql") if settings.otlp_endpoint else engine
 
 
@@ -135,16 +131,28 @@ def redis_client(settings: Settings, *, timeout_s: float = 1.0) -> redis.Redis:
     )
 
 
+def check_redis(settings: Settings) -> None:
+    """Ask each Redis of the settings for a PONG.
+
+    Raises StoreMisconfigured for a wrong password or a certificate that is not trusted, StoreUnavailable if it is away.
+    """
+    urls = {settings.redis_url.get_secret_value(), settings.broker}
+    for url in sorted(url for url in urls if url.startswith(("redis://", "rediss://"))):
+        client = redis.Redis.from_url(url, socket_timeout=2.0, socket_connect_timeout=2.0, retry=Retry(NoBackoff(), 0))
+        with closing(client), redis_errors():
+            client.ping()
+
+
 @contextmanager
 def mysql_errors() -> Iterator[None]:
     """Let no SQLAlchemy or PyMySQL exception past the MySQL stores."""
-    yield from _translated("MySQL")
+    yield from translated(MYSQL)
 
 
 @contextmanager
 def postgres_errors() -> Iterator[None]:
     """Let no SQLAlchemy or psycopg exception past the vector store."""
-    yield from _translated("PostgreSQL")
+    yield from translated(POSTGRES)
 
 
 @contextmanager
@@ -154,36 +162,4 @@ def redis_errors() -> Iterator[None]:
         with edge("redis", **{"db.system.name": "redis"}):
             yield
     except redis.RedisError as error:
-        raise StoreUnavailable(f"Redis: {type(error).__name__}") from error
-
-
-def _translated(server: str) -> Iterator[None]:
-    try:
-        yield
-    except PipelineError:
-        raise
-    except (exc.OperationalError, exc.InterfaceError, exc.InternalError) as error:
-        raise _from_driver(server, error) from error
-    except (psycopg.OperationalError, psycopg.InterfaceError) as error:  # of COPY, on psycopg's own cursor
-        raise StoreUnavailable(f"{server}: {type(error).__name__}") from error
-    except exc.TimeoutError as error:
-        raise StoreUnavailable(f"{server}: no free connection in the pool") from error
-    except exc.ProgrammingError as error:
-        raise Misconfigured(f"{server} refused a statement ({_number(error)}): is the schema migrated?") from error
-
-
-# "Illegal mix of collations": MySQL cannot write a literal in the characters of the column it is compared with.
-_INCOMPARABLE = 1267
-
-
-def _from_driver(server: str, error: exc.DBAPIError) -> PipelineError:
-    if server == "MySQL" and _number(error) == _INCOMPARABLE:
-        return NoSuchName("A name or id in the request has characters that no name or id of its kind has.")
-    if _number(error) in _TRY_AGAIN or getattr(error.orig, "sqlstate", None) in {"40001", "40P01"}:
-        return Conflict(f"{server}: two transactions stood in each other's way")
-    return StoreUnavailable(f"{server}: {type(error.orig).__name__} {_number(error) or ''}".rstrip())
-
-
-def _number(error: exc.DBAPIError) -> int | None:
-    arguments = getattr(error.orig, "args", ())
-    return arguments[0] if arguments and isinstance(arguments[0], int) else None
+        raise of_redis(error) from error

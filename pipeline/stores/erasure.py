@@ -21,7 +21,7 @@ from pipeline.stores.rows import now, to_json
 
 # Keys of the installation (docs/data-model.md). A tenant that was made before `tenants.RESERVED` may begin like them.
 _OF_THE_INSTALLATION = re.compile(
-    rb"chordwise:(audit:(waiting|swept|lost)|circuits(:opened)?|metrics(:\d+)?|pace:.+|vectors(:[^:]+)?)"
+    rb"chordwise:(installation|audit:(waiting|swept|lost)|circuits(:opened)?|metrics(:\d+)?|pace:.+|vectors(:[^:]+)?)"
 )
 _ROWS_AT_ONCE = 5000
 _KEYS_AT_ONCE = 1000

@@ -1,12 +1,17 @@
 """Bring both schemas to the newest revision, or check that they are what the settings say.
 
-python -m pipeline.stores.migrate upgrade | downgrade | check
+python -m pipeline.stores.migrate upgrade | downgrade | check | adopt
+
+`adopt` upgrades and makes PostgreSQL and Redis those of this MySQL, whichever installation they belonged to.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Literal
@@ -16,10 +21,10 @@ from sqlalchemy import Connection, Engine, inspect, text
 from pipeline.errors import Misconfigured, PipelineError
 from pipeline.records import EmbeddingSpace
 from pipeline.settings import Settings, settings
-from pipeline.stores import space_tables, spaces
+from pipeline.stores import installation, prerequisites, schema, space_tables, spaces
 from pipeline.stores.engines import mysql_engine, mysql_errors, postgres_engine, postgres_errors
-
-Side = Literal["mysql", "postgres"]
+from pipeline.stores.schema import Side
+from pipeline.stores.store_errors import MYSQL, POSTGRES, location
 
 OPERATOR_CLASSES = {"cosine": "halfvec_cosine_ops", "euclidean": "halfvec_l2_ops"}
 
@@ -27,16 +32,34 @@ OPERATOR_CLASSES = {"cosine": "halfvec_cosine_ops", "euclidean": "halfvec_l2_ops
 _LOCK = 0x63686F7264
 
 
-def upgrade(mysql: Engine, postgres: Engine, use: Settings) -> None:
-    """Run what has not been run yet. Safe to call from several processes at once."""
+def upgrade(mysql: Engine, postgres: Engine, use: Settings) -> str:
+    """Run what has not been run yet and return the installation's id. Safe to call from several processes at once.
+
+    Raises WrongInstallation, before anything is changed, when the stores belong to different installations.
+    """
+    installation.refuse_strangers(mysql, postgres, use)
+    _upgrade(mysql, postgres, use)
+    return installation.establish(mysql, postgres, use)
+
+
+def adopt(mysql: Engine, postgres: Engine, use: Settings) -> str:
+    """Upgrade, make PostgreSQL and Redis those of this MySQL, whichever installation they belonged to, and return its id."""
+    _upgrade(mysql, postgres, use)
+    return installation.establish(mysql, postgres, use, adopt=True)
+
+
+def _upgrade(mysql: Engine, postgres: Engine, use: Settings) -> None:
     upgrade_mysql(mysql, use)
     with postgres_errors(), postgres.connect() as connection:
         connection.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": _LOCK})
         connection.commit()
         try:
+            prerequisites.check_postgres(connection, create=True)
+            connection.commit()
             _migrate("upgrade", "head", "postgres", connection, use)
             connection.commit()
         finally:
+            connection.rollback()  # a failed transaction takes no further statement, and would hide why it failed
             connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": _LOCK})
             connection.commit()
     _make_lost_spaces(mysql, postgres, use)
@@ -47,6 +70,7 @@ def upgrade_mysql(mysql: Engine, use: Settings) -> None:
     with mysql_errors(), mysql.connect() as connection:
         connection.execute(text("SELECT GET_LOCK('chordwise_migrations', 60)"))
         try:
+            prerequisites.check_mysql(connection)
             _migrate("upgrade", "head", "mysql", connection, use)
             connection.commit()
         finally:
@@ -66,6 +90,7 @@ def _make_lost_spaces(mysql: Engine, postgres: Engine, use: Settings) -> None:
 
 def downgrade(mysql: Engine, postgres: Engine, use: Settings) -> None:
     """Take every revision back. All data is gone afterwards."""
+    installation.release_redis(mysql, use)
     with postgres_errors(), postgres.connect() as connection:
         _migrate("downgrade", "base", "postgres", connection, use)
         connection.commit()
@@ -75,17 +100,64 @@ def downgrade(mysql: Engine, postgres: Engine, use: Settings) -> None:
 
 
 def check(mysql: Engine, postgres: Engine, use: Settings) -> None:
-    """Compare both schemas with the code and the settings.
+    """Compare both servers and schemas with the code and the settings.
 
-    Raises Misconfigured with one sentence: a revision is missing, or the vectors have another dimension or distance.
+    Raises Misconfigured with one sentence: a server or pgvector is too old, a revision, a table, a column or an index is
+    missing, or the vectors have another dimension or distance.
     """
     with mysql_errors(), mysql.connect() as connection:
+        prerequisites.check_mysql(connection)
         _check_revision("mysql", connection)
+        _check_whole("mysql", connection)
         live = spaces.live(connection, spaces.base_space(use))
     with postgres_errors(), postgres.connect() as connection:
+        prerequisites.check_postgres(connection)
         _check_revision("postgres", connection)
         for space in live.every:
             _check_space(connection, space, use)
+        _check_whole("postgres", connection, vector_tables=[space.table for space in live.every])
+
+
+class SchemaCheck:
+    """`check` for frequent callers: a schema found complete is checked again only after ``fresh_s`` seconds."""
+
+    def __init__(
+        self, mysql: Callable[[], Engine], postgres: Callable[[], Engine], use: Settings, *, fresh_s: float = 30.0
+    ) -> None:
+        self._mysql = mysql
+        self._postgres = postgres
+        self._use = use
+        self._fresh_s = fresh_s
+        self._whole_at: float | None = None
+
+    def __call__(self) -> None:
+        """Run the check if it is due. Raises what `check` raises."""
+        age_s = self.age_s
+        if age_s is None or age_s >= self._fresh_s:
+            self._whole_at = None
+            begun = time.monotonic()
+            check(self._mysql(), self._postgres(), self._use)
+            self._whole_at = begun
+
+    @property
+    def age_s(self) -> float | None:
+        """The seconds since the last successful check; None after a check that failed."""
+        return None if self._whole_at is None else time.monotonic() - self._whole_at
+
+
+_MOST_NAMED = 10
+
+
+def _check_whole(side: Side, connection: Connection, *, vector_tables: Sequence[str] = ()) -> None:
+    lacks = schema.missing(side, connection, vector_tables=vector_tables)
+    if lacks:
+        named = "; ".join(lacks[:_MOST_NAMED])
+        more = f"; and {len(lacks) - _MOST_NAMED} more" if len(lacks) > _MOST_NAMED else ""
+        at = location(MYSQL if side == "mysql" else POSTGRES, connection.engine.url)
+        advice = (
+            f"docs/operations.md (Parts of the schema are missing) says how to put it back; user {at.user} must see it"
+        )
+        raise at.refused(f"the schema lacks {named}{more}; {advice}")
 
 
 def _check_space(connection: Connection, space: EmbeddingSpace, use: Settings) -> None:
@@ -144,17 +216,48 @@ def _migrations(side: Side) -> Traversable:
     return files("pipeline.stores") / "migrations" / side
 
 
-def main() -> int:
+def check_all(mysql: Engine, postgres: Engine, use: Settings) -> str:
+    """Check both schemas, compare the installations of all stores, and return the id. Every process calls this at its
+    start.
+
+    Raises Misconfigured, WrongInstallation and the errors of the stores.
+    """
+    check(mysql, postgres, use)
+    return installation.confirm_stores(mysql, postgres, use)
+
+
+_ACTIONS: dict[str, Callable[[Engine, Engine, Settings], str | None]] = {
+    "upgrade": upgrade,
+    "downgrade": downgrade,
+    "check": check_all,
+    "adopt": adopt,
+}
+
+
+@contextmanager
+def _engines(use: Settings) -> Iterator[tuple[Engine, Engine]]:
+    mysql, postgres = mysql_engine(use), postgres_engine(use)
+    try:
+        yield mysql, postgres
+    finally:
+        mysql.dispose()
+        postgres.dispose()
+
+
+def main(arguments: Sequence[str] | None = None, use: Settings | None = None) -> int:
     """The command line: exit code 0 when done, 1 with one sentence on standard error when not."""
     parser = argparse.ArgumentParser(prog="python -m pipeline.stores.migrate", description=__doc__)
-    parser.add_argument("action", choices=["upgrade", "downgrade", "check"])
-    action = {"upgrade": upgrade, "downgrade": downgrade, "check": check}[parser.parse_args().action]
+    parser.add_argument("action", choices=list(_ACTIONS))
+    action = _ACTIONS[parser.parse_args(arguments).action]
     try:
-        use = settings()
-        action(mysql_engine(use), postgres_engine(use), use)
+        use = use or settings()
+        with _engines(use) as (mysql, postgres):
+            found = action(mysql, postgres, use)
     except PipelineError as error:
         print(f"migrate: {error}", file=sys.stderr)  # noqa: T201 - this is a command
         return 1
+    if found is not None:
+        print(f"installation {found}")  # noqa: T201
     return 0
 
 

@@ -63,14 +63,6 @@ _WORD_KEPT_S = 120  # longer than any query runs
 _WAITED_AT_ONCE_S = 0.5  # below the socket's own timeout
 
 
-_NOTE = """
-if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
-redis.call('PUBLISH', ARGV[3], ARGV[4])
-return 1
-"""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryState:
     """What is known of a query. ``elapsed_ms`` by channel, of those that came back, and of ``understand``; ``answer`` is
@@ -84,9 +76,9 @@ class QueryState:
     understood: Understood | None = None
 
     @property
-    def overdue(self) -> bool:
-        """Whether the deadline has passed without an answer."""
-        return self.answer is None and time.time() > self.query.deadline_at
+    def overdue_s(self) -> float:
+        """Seconds since the deadline of an unanswered query; 0 before the deadline and for an answered query."""
+        return 0.0 if self.answer is not None else max(0.0, time.time() - self.query.deadline_at)
 
 
 class Queries:
@@ -224,13 +216,6 @@ class Queries:
         with redis_errors():
             raw: dict[bytes, bytes] = self._redis.hgetall(self._key(query_id))  # type: ignore[assignment]
         return None if b"query" not in raw else _state(raw)
-
-    def note(self, query_id: QueryId, name: str, value: bytes) -> bool:
-        """Keep something beside a query, for as long as the query is kept, and wake who waits for it. False if the query
-        is gone."""
-        key, woken = self._key(query_id), wake_name("query", self._tenant_id, query_id)
-        with redis_errors():
-            return bool(self._redis.eval(_NOTE, 1, key, name, value, WAKE_CHANNEL, woken))  # type: ignore[arg-type]
 
     def noted(self, query_id: QueryId, name: str) -> bytes | None:
         """What was noted under this name, or None."""

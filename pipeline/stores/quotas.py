@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from sqlalchemy import Connection, text
 
@@ -13,6 +16,9 @@ from pipeline.stores.rows import now
 from pipeline.stores.usage import Usage
 
 _COME_BACK_S = 10.0
+HEADROOM = 100_000  # documents; a tenant with more room than that is not counted at each batch
+_COUNTED_FOR_S = 30.0
+_CHUNKS_OF_ONE, _TOKENS_OF_ONE = 10, 1000  # per ordinary document, to convert chunks and tokens to documents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,17 +31,64 @@ class Limits:
     tokens: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnQuotas:
+    """The values in a tenant's own row; None where the installation's setting holds, 0 for no limit."""
+
+    documents: int | None = None
+    chunks: int | None = None
+    queued: int | None = None
+    tokens: int | None = None
+    requests_per_minute: int | None = None
+
+
+class Rooms:
+    """This process's recent counts of how many more documents tenants may have.
+
+    A batch of a tenant far from its limits then needs neither a count of all its documents nor a lock. Several
+    processes may admit up to the headroom each.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic, most: int = 10_000) -> None:
+        self._clock = clock
+        self._most = most
+        self._known: OrderedDict[TenantId, tuple[Limits, float, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def take(self, tenant_id: TenantId, limits: Limits, arriving: int) -> bool:
+        """Return whether ``arriving`` documents are known to fit, and if so count them."""
+        with self._lock:
+            known = self._known.get(tenant_id)
+            if known is None or known[0] != limits or self._clock() >= known[1] or known[2] < arriving:
+                return False
+            self._known[tenant_id] = (limits, known[1], known[2] - arriving)
+            return True
+
+    def note(self, tenant_id: TenantId, limits: Limits, room: int) -> None:
+        """Remember how many more documents fit, if there are many."""
+        with self._lock:
+            self._known.pop(tenant_id, None)
+            if room > HEADROOM:
+                self._known[tenant_id] = (limits, self._clock() + _COUNTED_FOR_S, room - HEADROOM)
+            if len(self._known) > self._most:
+                self._known.popitem(last=False)
+
+
 class Quotas:
     """One tenant's limits, checked in the transaction that would go beyond them."""
 
-    def __init__(self, connection: Connection, tenant_id: TenantId, defaults: Limits) -> None:
+    def __init__(
+        self, connection: Connection, tenant_id: TenantId, defaults: Limits, *, rooms: Rooms | None = None
+    ) -> None:
+        """``rooms``: this process's counts for tenants that are far from their limits."""
         self._connection = connection
         self._tenant_id = tenant_id
         self._defaults = defaults
+        self._rooms = rooms or Rooms()
 
     def check(self, *, arriving: int) -> None:
-        """Call when the documents are written and their items are not. Where there is a limit to keep, the tenant's row
-        stays locked: two batches at once cannot both take the last place.
+        """Call when the documents are written and their items are not. Where a limit is near, the tenant's row stays
+        locked: two batches at once cannot both take the last place.
 
         Raises QuotaExceeded if the tenant has more documents than it may, or as many chunks or tokens, or wants to
         queue more at once than its queue takes; QueueFull if its queue has no room for ``arriving`` now.
@@ -43,19 +96,30 @@ class Quotas:
         if not arriving:
             return
         limits = self._limits()
-        if limits != Limits():
-            self._connection.execute(_LOCK, {"tenant": self._tenant_id})
-        if limits.documents and (there := self._count(_DOCUMENTS)) > limits.documents:
+        if limits == Limits() or self._rooms.take(self._tenant_id, limits, arriving):
+            return
+        self._connection.execute(_LOCK, {"tenant": self._tenant_id})
+        rooms = []
+        if limits.documents:
+            there = self._count(_DOCUMENTS)
+            rooms.append(limits.documents - there)
+        if limits.documents and there > limits.documents:
             raise QuotaExceeded(
                 f"The tenant would have {there} documents and may have {limits.documents}.",
                 quota={"name": "documents", "limit": limits.documents, "used": there},
             )
-        if limits.chunks and (there := self._count(_CHUNKS)) >= limits.chunks:
+        if limits.chunks:
+            there = self._count(_CHUNKS)
+            rooms.append((limits.chunks - there) // _CHUNKS_OF_ONE)
+        if limits.chunks and there >= limits.chunks:
             raise QuotaExceeded(
                 f"The tenant has {there} chunks and may have {limits.chunks}.",
                 quota={"name": "chunks", "limit": limits.chunks, "used": there},
             )
-        if limits.tokens and (spent := self._spent()) >= limits.tokens:
+        if limits.tokens:
+            spent = self._spent()
+            rooms.append((limits.tokens - spent) // _TOKENS_OF_ONE)
+        if limits.tokens and spent >= limits.tokens:
             raise QuotaExceeded(
                 f"The tenant has had {spent} tokens embedded this month and may have {limits.tokens}.",
                 quota={"name": "tokens", "limit": limits.tokens, "used": spent},
@@ -65,12 +129,16 @@ class Quotas:
                 f"{arriving} documents are more than the {limits.queued} that may wait at a time.",
                 quota={"name": "queued", "limit": limits.queued, "used": arriving},
             )
-        if limits.queued and (there := self._count(_QUEUED)) + arriving > limits.queued:
+        if limits.queued:
+            there = self._count(_QUEUED)
+            rooms.append(limits.queued - there - arriving)
+        if limits.queued and there + arriving > limits.queued:
             raise QueueFull(
                 f"{there} documents wait already, and {limits.queued} may; {arriving} more have no room.",
                 retry_after_s=_COME_BACK_S,
                 quota={"name": "queued", "limit": limits.queued, "used": there},
             )
+        self._rooms.note(self._tenant_id, limits, min(rooms, default=2 * HEADROOM))
 
     def check_files(self, count: Callable[[], int]) -> None:
         """Raises QuotaExceeded if more files are kept than documents may be; ``count`` is asked only where these are
@@ -110,12 +178,33 @@ class Quotas:
         return int(self._connection.execute(text(statement), {"tenant": self._tenant_id}).scalar_one() or 0)
 
 
+def own_quotas(connection: Connection, tenant_id: TenantId) -> OwnQuotas:
+    """Return the values in the tenant's own row."""
+    row = connection.execute(
+        text(f"SELECT {_OWN_COLUMNS} FROM tenants WHERE tenant_id = :tenant"), {"tenant": tenant_id}
+    )
+    return OwnQuotas(**dict(zip(_QUOTAS, (None if own is None else int(own) for own in row.one()), strict=True)))
+
+
+def set_own_quotas(connection: Connection, tenant_id: TenantId, own: OwnQuotas) -> None:
+    """Write the tenant's own values; with None the installation's setting holds."""
+    assignments = ", ".join(f"quota_{name} = :{name}" for name in _QUOTAS)
+    connection.execute(
+        text(f"UPDATE tenants SET {assignments} WHERE tenant_id = :tenant"),
+        {"tenant": tenant_id, **dict(zip(_QUOTAS, astuple(own), strict=True))},
+    )
+
+
 def own_requests_per_minute(connection: Connection, tenant_id: TenantId) -> int | None:
     """How often the tenant may ask, 0 for no limit; None if the setting holds for it."""
     statement = text("SELECT quota_requests_per_minute FROM tenants WHERE tenant_id = :tenant")
     found = connection.execute(statement, {"tenant": tenant_id}).scalar_one_or_none()
     return None if found is None else int(found)
 
+
+_QUOTAS = ("documents", "chunks", "queued", "tokens", "requests_per_minute")  # as in OwnQuotas
+
+_OWN_COLUMNS = ", ".join(f"quota_{name}" for name in _QUOTAS)
 
 _OWN = text("SELECT quota_documents, quota_chunks, quota_queued, quota_tokens FROM tenants WHERE tenant_id = :tenant")
 

@@ -36,10 +36,12 @@ class RequestRates:
 
     async def take(self, tenant_id: TenantId, rate: Rate) -> Allowance:
         """One request, if there is room for it. Raises StoreUnavailable."""
+        return await self.take_named(f"{tenant_id}:requests", rate)
+
+    async def take_named(self, name: str, rate: Rate) -> Allowance:
+        """Take one token from the bucket under this key of Redis. Raises StoreUnavailable."""
         try:
-            admitted, left, wait_s = await self._take(
-                keys=[f"{tenant_id}:requests"], args=[rate.per_minute, rate.burst]
-            )
+            admitted, left, wait_s = await self._take(keys=[name], args=[rate.per_minute, rate.burst])
         except (RedisError, OSError, TimeoutError) as error:
             raise StoreUnavailable(f"Redis: {type(error).__name__}") from error
         return Allowance(admitted=bool(admitted), left=int(left), wait_s=float(wait_s))

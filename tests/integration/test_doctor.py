@@ -73,7 +73,7 @@ def odd_worker(careless_redis, tmp_path_factory) -> Iterator[Celery]:
 def examined(use_alone: Resources, odd_worker, careless_redis) -> dict[str, Finding]:
     """Everything the doctor says of sound databases, that broker and that worker."""
     with redis.Redis.from_url(careless_redis) as broker:
-        found = examine(use_alone, broker, use_alone.settings, app=odd_worker)
+        found = examine(use_alone, broker, use_alone.settings, app=odd_worker, heartbeats=list)
     return {finding.check: finding for finding in found}
 
 
@@ -104,7 +104,10 @@ class DescribeTheWhole:
 
     def it_says_of_what_does_not_answer_that_it_could_not_be_asked(self, use_alone, odd_worker):
         with redis.Redis(host="127.0.0.1", port=1, socket_connect_timeout=0.2) as nobody:
-            found = {each.check: each for each in examine(use_alone, nobody, use_alone.settings, app=odd_worker)}
+            found = {
+                each.check: each
+                for each in examine(use_alone, nobody, use_alone.settings, app=odd_worker, heartbeats=list)
+            }
         assert found["broker_eviction"].severity is FAILED
         assert "could not be asked" in found["broker_eviction"].detail
         assert found["vectors"].severity is OK

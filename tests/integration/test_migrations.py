@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -11,8 +12,10 @@ from sqlalchemy import Engine, text
 from pipeline.errors import Misconfigured
 from pipeline.flows.resources import Resources
 from pipeline.settings import Settings
+from pipeline.stores import schema
 from pipeline.stores.engines import mysql_engine, postgres_engine
 from pipeline.stores.migrate import check, downgrade, upgrade
+from tests.record_schema import FILE as RECORD
 
 MYSQL_TABLES = {
     "tenants",
@@ -29,7 +32,13 @@ MYSQL_TABLES = {
 }
 
 # These belong to no tenant.
-INSTALLATION_TABLES = {"schema_version_mysql", "schema_version_postgres", "embedding_pointer", "embedding_spaces"}
+INSTALLATION_TABLES = {
+    "schema_version_mysql",
+    "schema_version_postgres",
+    "embedding_pointer",
+    "embedding_spaces",
+    "installation",
+}
 
 
 @pytest.fixture
@@ -60,6 +69,11 @@ class DescribeMigrations:
         upgrade(mysql, postgres, fresh)
         upgrade(mysql, postgres, fresh)
         check(mysql, postgres, fresh)
+
+    def it_makes_what_is_recorded(self, use_alone):
+        with use_alone.mysql.connect() as mysql, use_alone.postgres.connect() as postgres:
+            made = json.loads(schema.record(mysql, postgres))
+        assert made == json.loads(RECORD.read_text(encoding="utf-8")), "run make schema"
 
     def it_has_the_tenant_in_every_table_and_index(self, migrated):
         for engine in migrated:

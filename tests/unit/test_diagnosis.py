@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pipeline.core import diagnosis
-from pipeline.core.diagnosis import FlowerFacts, RedisFacts, Severity, VectorFacts, WorkerFacts
+from pipeline.core.diagnosis import FlowerFacts, RedisFacts, Severity, VectorFacts, Versions, WorkerFacts
 from pipeline.stores.diagnosing import distance, skew
 from workers.names import Queue
 
@@ -16,6 +16,9 @@ WORKER = WorkerFacts(
     name="w@a",
     queues=tuple(queue.value for queue in Queue),
     version="1.0",
+    celery="5.7.0",
+    kombu="5.7.0",
+    broker="redis://here/0",
     skew_s=0.0,
     visibility_timeout_s=3600.0,
     task_time_limit_s=1800.0,
@@ -87,28 +90,68 @@ class DescribeEveryFinding:
         assert bool(finding.advice) == (severity is not OK)
 
 
+OWN = Versions(chordwise="1.0", celery="5.7.0", kombu="5.7.0")
+
+
+def looked_at(*workers: WorkerFacts):
+    return {
+        found.check: found for found in diagnosis.workers(workers, queues=list(Queue), own=OWN, broker="redis://here/0")
+    }
+
+
 class DescribeWorkers:
     def it_is_content_when_every_queue_is_served(self):
-        found = list(diagnosis.workers([WORKER], queues=list(Queue), version="1.0"))
-        assert [(each.check, each.severity) for each in found] == [("queues", OK), ("worker_versions", OK)]
+        found = looked_at(WORKER)
+        assert {check: finding.severity for check, finding in found.items()} == {
+            "queues": OK,
+            "worker_versions": OK,
+            "worker_brokers": OK,
+        }
 
-    def it_names_a_queue_nobody_listens_to(self):
+    def it_names_a_queue_no_worker_listens_to(self):
         deaf = replace(WORKER, queues=tuple(queue for queue in WORKER.queues if queue != "rerank"))
-        [found, _] = diagnosis.workers([deaf], queues=list(Queue), version="1.0")
-        assert (found.check, found.severity) == ("queue:rerank", FAILED)
+        found = looked_at(deaf)["queue:rerank"]
+        assert found.severity is FAILED
         assert "-Q rerank" in found.advice
 
-    @pytest.mark.parametrize("version", ["0.9", None])
-    def it_names_a_worker_of_another_version(self, version):
-        old = replace(WORKER, name="old@b", version=version)
-        found = list(diagnosis.workers([WORKER, old], queues=list(Queue), version="1.0"))[-1]
-        assert (found.check, found.severity) == ("worker_versions", WARNING)
-        assert "old@b" in found.detail
-        assert "w@a" not in found.detail
+    @pytest.mark.parametrize(
+        ("differing", "named"),
+        [
+            ({"version": "0.9"}, "old@b has chordwise 0.9"),
+            ({"version": None}, "old@b has chordwise of an unknown, older version"),
+            ({"celery": "5.5.3", "kombu": "5.5.4"}, "old@b has celery 5.5.3, kombu 5.5.4"),
+            ({"kombu": "5.5.4"}, "old@b has kombu 5.5.4"),
+        ],
+    )
+    def it_names_a_worker_of_other_versions(self, differing, named):
+        found = looked_at(WORKER, replace(WORKER, name="old@b", **differing))["worker_versions"]
+        assert found.severity is WARNING
+        assert found.detail == f"the gateway has chordwise 1.0, celery 5.7.0, kombu 5.7.0; {named}"
+
+    def it_names_a_worker_at_another_broker(self):
+        found = looked_at(WORKER, replace(WORKER, name="lost@b", broker="redis://there/0"))["worker_brokers"]
+        assert found.severity is WARNING
+        assert "lost@b uses redis://there/0" in found.detail
 
     def it_names_every_queue_when_there_is_no_worker(self):
-        found = list(diagnosis.workers([], queues=list(Queue), version="1.0"))
-        assert [each.check for each in found] == [f"queue:{queue}" for queue in Queue]
+        assert list(looked_at()) == [f"queue:{queue}" for queue in Queue]
+
+
+class DescribeTheLastSweep:
+    @pytest.mark.parametrize(
+        ("age_s", "watched_s", "severity", "says"),
+        [
+            (4.0, 600.0, OK, "4 s ago"),
+            (45.0, 600.0, OK, "45 s ago"),
+            (46.0, 600.0, FAILED, "46 s ago, more than 45 s"),
+            (None, 5.0, WARNING, "no sweep is known yet"),
+            (None, 600.0, FAILED, "no sweep is known"),
+        ],
+    )
+    def it_is_overdue_after_three_intervals_and_half_a_minute(self, age_s, watched_s, severity, says):
+        found = diagnosis.last_sweep(age_s, interval_s=5.0, watched_s=watched_s)
+        assert found.severity is severity
+        assert says in found.detail
 
 
 class DescribeSkew:

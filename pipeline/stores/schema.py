@@ -1,0 +1,147 @@
+"""Comparison of a live schema with the recorded one, which `make schema` reads from freshly migrated databases.
+
+Additional tables, columns and indexes are no difference: operators add indexes, and large tenants get their own graph
+indexes.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from importlib.resources import files
+from typing import Any, Literal
+
+from sqlalchemy import Connection, text
+
+Side = Literal["mysql", "postgres"]
+
+RECORD = "schema.json"  # in the folder of the migrations
+VECTORS = "chunk_embeddings"  # the recorded table that every table of vectors is a copy of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Columns with their types, and indexes with their definitions (``unique btree (tenant_id, chunk_id)``), by name."""
+
+    columns: dict[str, str] = field(default_factory=dict)
+    indexes: dict[str, str] = field(default_factory=dict)
+
+
+Tables = Mapping[str, Table]
+
+
+def read(side: Side, connection: Connection) -> dict[str, Table]:
+    """Return every table of the connection's database (MySQL) or current schema (PostgreSQL) that the user may see."""
+    columns, indexes = (_MYSQL_COLUMNS, _MYSQL_INDEXES) if side == "mysql" else (_POSTGRES_COLUMNS, _POSTGRES_INDEXES)
+    found: dict[str, Table] = {}
+    for table, column, kind in connection.execute(columns).all():
+        found.setdefault(table, Table()).columns[column] = _plain_type(kind)
+    if side == "mysql":
+        for table, index, unique, kind, names in connection.execute(indexes).all():
+            made = "fulltext" if kind == "FULLTEXT" else f"{'' if unique else 'unique '}{kind.lower()}"
+            if table in found:
+                found[table].indexes[index] = f"{made} ({names})"
+    else:
+        for table, index, definition in connection.execute(indexes).all():
+            if table in found:
+                found[table].indexes[index] = _plain_definition(definition)
+    return found
+
+
+@functools.cache
+def recorded(side: Side) -> dict[str, Table]:
+    """Return the schema that the migrations of this version make."""
+    record = json.loads((files("pipeline.stores") / "migrations" / RECORD).read_text(encoding="utf-8"))
+    return {name: Table(**table) for name, table in record[side].items()}
+
+
+def record(mysql: Connection, postgres: Connection) -> str:
+    """Return the content of the record file for two freshly migrated databases."""
+    sides: dict[str, Any] = {
+        "mysql": {name: asdict(table) for name, table in read("mysql", mysql).items()},
+        "postgres": {name: asdict(table) for name, table in read("postgres", postgres).items()},
+    }
+    return json.dumps(sides, indent=1, sort_keys=True) + "\n"
+
+
+def missing(side: Side, connection: Connection, *, vector_tables: Iterable[str] = ()) -> list[str]:
+    """Return the names of everything recorded that the live schema lacks; empty if it is complete.
+
+    ``vector_tables``: the tables of the live embedding spaces, each of which must be like the recorded first one.
+    """
+    wanted, live = dict(recorded(side)), read(side, connection)
+    template = wanted.pop(VECTORS, None)
+    lacks = [line for name, table in wanted.items() for line in _differences(name, table, live.get(name))]
+    if template is not None:
+        for name in vector_tables:
+            lacks += _differences(name, template, live.get(name), names_matter=False)
+    return lacks
+
+
+def _differences(name: str, wanted: Table, found: Table | None, *, names_matter: bool = True) -> Iterator[str]:
+    if found is None:
+        yield f"table {name}"
+        return
+    for column, kind in wanted.columns.items():
+        if column not in found.columns:
+            yield f"column {name}.{column}"
+        elif not _holds(found.columns[column], kind):
+            yield f"column {name}.{column} ({kind}; it is {found.columns[column]})"
+    copies = set(found.indexes.values())
+    for index, definition in wanted.indexes.items():
+        if names_matter and index not in found.indexes:
+            yield f"index {index} of {name} ({definition})"
+        elif names_matter and found.indexes[index] != definition:
+            yield f"index {index} of {name} ({definition}; it is {found.indexes[index]})"
+        elif not names_matter and definition not in copies:
+            yield f"index of {name} ({definition})"
+
+
+def _holds(found: str, wanted: str) -> bool:
+    """Return whether a column holds all values of the recorded one: same type, or the same with more characters."""
+    if found == wanted:
+        return True
+    lengths = [re.fullmatch(r"((?:var)?(?:char|binary))\((\d+)\)(.*)", kind) for kind in (found, wanted)]
+    if lengths[0] is None or lengths[1] is None:
+        return False
+    return lengths[0].group(1, 3) == lengths[1].group(1, 3) and int(lengths[0][2]) >= int(lengths[1][2])
+
+
+def _plain_type(kind: str) -> str:
+    """Return a column type without the details that differ between servers and installations.
+
+    These are the widths of integers, MariaDB's JSON, and the dimension of vectors.
+    """
+    kind = re.sub(r"\b((?:tiny|small|medium|big)?int)\(\d+\)", r"\1", kind)
+    return "longtext utf8mb4_bin" if kind == "json" else re.sub(r"\bhalfvec\(\d+\)", "halfvec", kind)
+
+
+def _plain_definition(definition: str) -> str:
+    """Return PostgreSQL's definition of an index without the names of index and table."""
+    made = re.fullmatch(r"CREATE (UNIQUE )?INDEX .+? ON (?:ONLY )?\S+ USING (.+)", definition)
+    return f"{'unique ' if made[1] else ''}{made[2]}" if made else definition
+
+
+_MYSQL_COLUMNS = text(
+    "SELECT c.table_name, c.column_name,"
+    " CONCAT(c.column_type, IF(c.collation_name IS NULL, '', CONCAT(' ', c.collation_name)))"
+    " FROM information_schema.columns c WHERE c.table_schema = DATABASE() ORDER BY c.table_name, c.ordinal_position"
+)
+_MYSQL_INDEXES = text(
+    "SELECT s.table_name, s.index_name, MAX(s.non_unique), MAX(s.index_type), GROUP_CONCAT("
+    "CONCAT(s.column_name, IF(s.sub_part IS NULL, '', CONCAT('(', s.sub_part, ')'))) ORDER BY s.seq_in_index SEPARATOR ', ')"
+    " FROM information_schema.statistics s WHERE s.table_schema = DATABASE() GROUP BY s.table_name, s.index_name"
+)
+_POSTGRES_COLUMNS = text(
+    "SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod) FROM pg_class c"
+    " JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped"
+    " WHERE c.relkind IN ('r', 'p') AND c.relnamespace = current_schema()::regnamespace ORDER BY c.relname, a.attnum"
+)
+_POSTGRES_INDEXES = text(
+    "SELECT c.relname, i.relname, pg_get_indexdef(x.indexrelid) FROM pg_index x JOIN pg_class c ON c.oid = x.indrelid"
+    " JOIN pg_class i ON i.oid = x.indexrelid"
+    " WHERE x.indisvalid AND c.relnamespace = current_schema()::regnamespace AND c.relname !~ '^pg_'"
+)

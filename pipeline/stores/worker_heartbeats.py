@@ -1,0 +1,112 @@
+"""Heartbeats of workers in Redis: the queues that each worker consumes, on every broker.
+
+A worker writes one key of its own twice a second; the key expires after `EXPIRES_S`. `WorkerHeartbeats.all` therefore
+drops a worker that was killed, stopped by a signal or cut off from its broker within that time, and a worker that ends
+in order at once. Reading costs two commands, whatever the number of workers, and sends no message to a worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import orjson
+import redis
+
+from pipeline.stores.engines import redis_errors
+
+EVERY_S: Final = 0.5
+EXPIRES_S: Final = 3.0
+
+_REGISTRY: Final = "chordwise:workers"  # a set: the ids of all workers not yet found to be gone
+_KEY: Final = "chordwise:worker:{}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerHeartbeat:
+    """One worker, as it described itself in its last heartbeat.
+
+    ``queues``: the queues it consumes at this moment. ``broker``: address without user and password. ``started_at`` and
+    ``beat_at``: seconds since the epoch by the worker's clock.
+    """
+
+    name: str
+    host: str
+    pid: int
+    queues: tuple[str, ...]
+    version: str
+    celery: str
+    kombu: str
+    broker: str
+    started_at: float
+    beat_at: float
+
+    @property
+    def worker_id(self) -> str:
+        """Return an id that, unlike ``name``, differs between two workers that were started under one name."""
+        return f"{self.name}/{self.pid}"
+
+
+class WorkerHeartbeats:
+    """The heartbeats of an installation. Thread-safe. Every method raises StoreUnavailable without Redis."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._redis = client
+
+    def beat(self, heartbeat: WorkerHeartbeat) -> None:
+        """Report a worker as listening for the next `EXPIRES_S` seconds."""
+        with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
+            pipe.sadd(_REGISTRY, heartbeat.worker_id)
+            pipe.set(_KEY.format(heartbeat.worker_id), orjson.dumps(asdict(heartbeat)), px=int(EXPIRES_S * 1000))
+            pipe.execute()
+
+    def withdraw(self, worker_id: str) -> None:
+        """Report a worker as gone, at once."""
+        with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
+            pipe.srem(_REGISTRY, worker_id)
+            pipe.delete(_KEY.format(worker_id))
+            pipe.execute()
+
+    def all(self) -> list[WorkerHeartbeat]:
+        """Return every worker with a heartbeat in the last `EXPIRES_S` seconds, by name."""
+        with redis_errors():
+            worker_ids = sorted(member.decode() for member in self._redis.smembers(_REGISTRY))  # type: ignore[union-attr]
+            if not worker_ids:
+                return []
+            beats: Sequence[bytes | None] = self._redis.mget(map(_KEY.format, worker_ids))  # type: ignore[assignment]
+            gone = [worker_id for worker_id, beat in zip(worker_ids, beats, strict=True) if beat is None]
+            if gone:
+                self._redis.srem(_REGISTRY, *gone)  # a slow worker adds itself again with its next heartbeat
+        return [_read(beat) for beat in beats if beat is not None]
+
+    def listening(self, queue: str) -> list[WorkerHeartbeat]:
+        """Return the workers that consume ``queue``; if there are none, a message sent there waits until one is
+        started."""
+        return [heartbeat for heartbeat in self.all() if queue in heartbeat.queues]
+
+
+_FIELDS: Final = frozenset(field.name for field in fields(WorkerHeartbeat))
+
+
+def _read(beat: bytes) -> WorkerHeartbeat:
+    stored: dict[str, Any] = orjson.loads(beat)
+    known = {name: value for name, value in stored.items() if name in _FIELDS}  # a newer worker may write more
+    return WorkerHeartbeat(**{**known, "queues": tuple(known["queues"])})
+
+
+def unserved(queues: Sequence[str], workers: Sequence[WorkerHeartbeat]) -> tuple[str, ...]:
+    """Return the queues that none of ``workers`` consumes, in the order given."""
+    served = {queue for worker in workers for queue in worker.queues}
+    return tuple(queue for queue in queues if queue not in served)
+
+
+def broker_address(url: str) -> str:
+    """Return scheme, host, port and path of each broker URL in ``url``, without user, password and options."""
+    return ";".join(_without_secrets(one) for one in url.split(";"))
+
+
+def _without_secrets(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

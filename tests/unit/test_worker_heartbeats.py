@@ -1,0 +1,86 @@
+"""Heartbeats and the record of sweeps as Redis keeps them; tests/faults/test_brokers.py has real workers write them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import fakeredis
+import orjson
+import pytest
+import redis
+
+from pipeline.errors import StoreUnavailable
+from pipeline.stores.last_sweep import LastSweep
+from pipeline.stores.worker_heartbeats import WorkerHeartbeat, WorkerHeartbeats, unserved
+
+BEAT = WorkerHeartbeat(
+    name="queries@a",
+    host="a",
+    pid=7,
+    queues=("answer", "recall"),
+    version="1.0",
+    celery="5.7.0",
+    kombu="5.7.0",
+    broker="redis://here/0",
+    started_at=1.0,
+    beat_at=2.0,
+)
+
+
+@pytest.fixture
+def client() -> Iterator[fakeredis.FakeRedis]:
+    found = fakeredis.FakeRedis()
+    yield found
+    found.close()
+
+
+class DescribeHeartbeats:
+    def it_gives_back_what_was_written(self, client):
+        WorkerHeartbeats(client).beat(BEAT)
+        assert WorkerHeartbeats(client).all() == [BEAT]
+
+    def it_expires_by_itself_and_is_forgotten_when_read(self, client):
+        beats = WorkerHeartbeats(client)
+        beats.beat(BEAT)
+        assert 2000 < client.pttl("chordwise:worker:queries@a/7") <= 3000
+        client.delete("chordwise:worker:queries@a/7")
+        assert beats.all() == []
+        assert client.smembers("chordwise:workers") == set()
+
+    def it_tells_two_workers_of_one_name_apart(self, client):
+        beats = WorkerHeartbeats(client)
+        beats.beat(BEAT)
+        beats.beat(replace(BEAT, pid=8))
+        assert [found.pid for found in beats.listening("recall")] == [7, 8]
+        beats.withdraw(BEAT.worker_id)
+        assert [found.pid for found in beats.listening("recall")] == [8]
+        assert beats.listening("ingest") == []
+
+    def it_reads_what_a_newer_worker_writes(self, client):
+        beats = WorkerHeartbeats(client)
+        beats.beat(BEAT)
+        key = "chordwise:worker:queries@a/7"
+        client.set(key, orjson.dumps({**orjson.loads(client.get(key)), "mood": "fine"}))
+        assert beats.all() == [BEAT]
+
+    def it_names_the_queues_that_nobody_consumes(self):
+        assert unserved(["ingest", "recall", "upkeep"], [BEAT]) == ("ingest", "upkeep")
+
+    def it_says_that_redis_is_away(self):
+        with (
+            redis.Redis(host="127.0.0.1", port=1, socket_connect_timeout=0.2) as nobody,
+            pytest.raises(StoreUnavailable),
+        ):
+            WorkerHeartbeats(nobody).all()
+
+
+class DescribeTheRecordOfSweeps:
+    def it_knows_of_none_at_first(self, client):
+        assert LastSweep(client).age_s() is None
+
+    def it_says_how_long_ago_the_last_one_ended(self, client):
+        LastSweep(client).note()
+        age_s = LastSweep(client).age_s()
+        assert age_s is not None
+        assert 0 <= age_s < 5
