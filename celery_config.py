@@ -9,15 +9,19 @@ from __future__ import annotations
 from kombu import Exchange
 from kombu import Queue as KombuQueue
 
+from pipeline.core.store_urls import for_celery
 from pipeline.settings import settings
 from workers.names import Queue, TaskName
-from workers.transport import use_for_redis
+from workers.transport import use_for_amqp, use_for_redis
 
 _settings = settings()
 use_for_redis()
+use_for_amqp()
 
-broker_url = _settings.broker
-result_backend = _settings.redis_url.get_secret_value()
+# Celery's result backend does not start on rediss:// alone, and Flower reads no TLS options from a URL.
+broker_url, _broker_tls = for_celery(_settings.broker)
+result_backend, redis_backend_use_ssl = for_celery(_settings.redis_url.get_secret_value())
+broker_use_ssl = _broker_tls or False
 
 task_default_queue = Queue.UPKEEP.value
 task_create_missing_queues = False  # a message for a queue without a worker is a mistake, not a new queue
@@ -28,7 +32,9 @@ task_routes = {
     TaskName.RECALL.value: {"queue": Queue.RECALL.value},
     TaskName.UNDERSTAND.value: {"queue": Queue.RERANK.value},
     TaskName.ANSWER.value: {"queue": Queue.ANSWER.value},
-    TaskName.EXPLAIN.value: {"queue": Queue.RERANK.value},  # nobody's query waits behind it
+    TaskName.FINISH.value: {"queue": Queue.ANSWER.value},
+    TaskName.EXPLAIN.value: {"queue": Queue.RERANK.value},  # asks channels; a tenant has few of them under way
+    TaskName.COMPUTE.value: {"queue": Queue.COMPUTE.value},
     TaskName.SWEEP.value: {"queue": Queue.UPKEEP.value},
     TaskName.RECONCILE.value: {"queue": Queue.UPKEEP.value},
     TaskName.WEBHOOKS.value: {"queue": Queue.UPKEEP.value},
@@ -47,10 +53,11 @@ worker_prefetch_multiplier = 1  # a slow task must not hold others that a free w
 worker_cancel_long_running_tasks_on_connection_loss = False
 worker_hijack_root_logger = False
 worker_redirect_stdouts = False
-# Flower shows the tasks of workers started with -E: ingestion and upkeep. Events would cost a fifth of a query's CPU.
+# Flower shows the tasks of workers started with -E: all but those of queries. Events would cost a fifth of a query's CPU.
 worker_send_task_events = False
 task_send_sent_event = False
 broker_connection_retry_on_startup = True
+broker_connection_max_retries = None  # stock gives up after a hundred, and the process ends
 
 result_expires = 300  # a chord's parts are read within seconds
 result_backend_thread_safe = True  # one backend for all threads: each thread's own would subscribe by itself
@@ -61,12 +68,16 @@ redis_socket_connect_timeout = 1.0
 redis_retry_on_timeout = False
 redis_max_connections = 200
 
-# Publishing with the broker down must fail in about a second, not hang for nineteen.
-task_publish_retry = False
+# Publishing with the broker down must fail in about a second, not hang for nineteen. A broker that was restarted has
+# closed every connection: over AMQP, where each sender keeps its own, the message is sent once more over a new one, or
+# the beat would go on using the old one for ever. A Redis client looks at its connection before it uses it.
+task_publish_retry = not broker_url.startswith(("redis://", "rediss://"))
+task_publish_retry_policy = {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_max": 0}
 broker_connection_timeout = 1.0
 broker_transport_options = {
     "socket_timeout": 1.0,
     "socket_connect_timeout": 1.0,
+    "write_timeout": 1.0,  # AMQP: a broker that takes nothing any more, as with its memory or disk alarm
     "visibility_timeout": 3600,
     "priority_steps": [0],  # one list a queue instead of four to look through
     "queue_order_strategy": "round_robin",

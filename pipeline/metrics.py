@@ -46,7 +46,16 @@ def _histogram(name: str, help: str, buckets: tuple[float, ...], *labels: str) -
 METRICS: Final[dict[str, MetricSpec]] = {
     spec.name: spec
     for spec in (
-        _counter("chordwise_queries", "Answered queries. status: whether any channel answered.", "status", "degraded"),
+        _counter(
+            "chordwise_queries",
+            "Queries that ended. status: succeeded, or failed because nothing could be asked or read.",
+            "status",
+            "degraded",
+        ),
+        _counter(
+            "chordwise_installation_refusals",
+            "Times that a process found its stores to belong to different installations.",
+        ),
         _counter("chordwise_tenant_queries", "Answered queries by tenant, if the installation wants it.", "tenant"),
         _histogram("chordwise_query_seconds", "From accepting a query to its stored answer.", _SECONDS, "cached"),
         _histogram("chordwise_query_step_seconds", "One step of putting an answer together.", _SECONDS, "step"),

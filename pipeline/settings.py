@@ -8,12 +8,14 @@ import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from pipeline.core.addresses import Network, parse_networks
 from pipeline.core.redaction import Kind
+from pipeline.core.store_urls import completed
 from pipeline.errors import Misconfigured
 
 RecallSource = Literal["keyword", "semantic", "faq", "api"]
@@ -30,6 +32,10 @@ class Settings(BaseSettings):
     postgres_url: SecretStr = SecretStr("postgresql+psycopg://chordwise:chordwise@127.0.0.1:5432/chordwise")
     redis_url: SecretStr = SecretStr("redis://127.0.0.1:6379/0")
     broker_url: SecretStr | None = None
+    mysql_password: SecretStr | None = None
+    postgres_password: SecretStr | None = None
+    redis_password: SecretStr | None = None
+    broker_password: SecretStr | None = None
     mysql_pool_size: Annotated[int, Field(ge=1, le=100)] = 8
     postgres_pool_size: Annotated[int, Field(ge=1, le=100)] = 8
     store_timeout_s: Annotated[float, Field(ge=0.1, le=300)] = 30.0
@@ -43,7 +49,11 @@ class Settings(BaseSettings):
     max_packed_document_bytes: Annotated[int, Field(ge=1)] = 32 * 1024 * 1024
     max_documents_per_batch: Annotated[int, Field(ge=1, le=100_000)] = 10_000
     max_examples_per_book: Annotated[int, Field(ge=1, le=100_000)] = 50_000
+    trusted_proxies: Annotated[tuple[Network, ...], NoDecode] = ()
+    wrong_keys_per_minute: Annotated[int, Field(ge=0, le=1_000_000)] = 30
+    wrong_keys_burst: Annotated[int, Field(ge=1, le=1_000_000)] = 60
     mcp_allowed_origins: Annotated[tuple[str, ...], NoDecode] = ()
+    compute_wait_s: Annotated[float, Field(ge=0.1, le=600)] = 20.0
     idempotency_ttl_s: Annotated[int, Field(ge=60, le=30 * 24 * 3600)] = 24 * 3600
     idempotency_lease_s: Annotated[float, Field(ge=1, le=3600)] = 30.0
     otlp_endpoint: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
@@ -62,6 +72,7 @@ class Settings(BaseSettings):
     ingest_lease_s: Annotated[float, Field(ge=1)] = 30.0
     parser_memory_bytes: Annotated[int, Field(ge=256 * 1024 * 1024)] = 1024 * 1024 * 1024
     parser_timeout_s: Annotated[float, Field(ge=0.1, le=600)] = 10.0
+    cutting_timeout_s: Annotated[float, Field(ge=0.1, le=600)] = 10.0
     fetch_allow_networks: Annotated[tuple[Network, ...], NoDecode] = ()
     fetch_timeout_s: Annotated[float, Field(ge=0.1, le=300)] = 15.0
     interactive_documents: Annotated[int, Field(ge=0)] = 20
@@ -71,10 +82,11 @@ class Settings(BaseSettings):
     sweep_interval_s: Annotated[float, Field(ge=0.5)] = 5.0
     reconcile_interval_s: Annotated[float, Field(ge=1)] = 600.0
     reconcile_chunks: Annotated[int, Field(ge=1)] = 50_000
-    quota_documents: Annotated[int, Field(ge=0)] = 0
-    quota_chunks: Annotated[int, Field(ge=0)] = 0
-    quota_queued: Annotated[int, Field(ge=0)] = 0
-    quota_tokens: Annotated[int, Field(ge=0)] = 0
+    reconcile_delete_share: Annotated[float, Field(ge=0, le=1)] = 0.1
+    quota_documents: Annotated[int, Field(ge=0)] = 1_000_000
+    quota_chunks: Annotated[int, Field(ge=0)] = 10_000_000
+    quota_queued: Annotated[int, Field(ge=0)] = 200_000
+    quota_tokens: Annotated[int, Field(ge=0)] = 1_000_000_000
     quota_requests_per_minute: Annotated[int, Field(ge=0, le=10_000_000)] = 30_000
     quota_requests_burst: Annotated[int, Field(ge=1, le=10_000_000)] = 5_000
 
@@ -187,7 +199,9 @@ class Settings(BaseSettings):
         except ValueError:
             raise ValueError('must be a JSON object, as in {"acme": {"crm": "…"}}') from None
 
-    @field_validator("fetch_allow_networks", "webhook_allow_private", "api_allow_networks", mode="before")
+    @field_validator(
+        "fetch_allow_networks", "webhook_allow_private", "api_allow_networks", "trusted_proxies", mode="before"
+    )
     @classmethod
     def _split_networks(cls, value: Any) -> Any:
         """Take ``10.1.0.0/16,fd00::/8``."""
@@ -249,13 +263,47 @@ class Settings(BaseSettings):
         return (self.broker_url or self.redis_url).get_secret_value()
 
 
+_SCHEMES: dict[str, tuple[str, ...]] = {
+    "mysql": ("mysql+pymysql",),
+    "postgres": ("postgresql+psycopg",),
+    "redis": ("redis", "rediss"),
+    "broker": ("redis", "rediss", "amqp", "amqps", "pyamqp"),
+}
+
+
+def _with_passwords(read: Settings) -> Settings:
+    """Return the settings with every password quoted into its URL. Raises ValueError."""
+    urls: dict[str, SecretStr] = {}
+    for server, schemes in _SCHEMES.items():
+        url: SecretStr | None = getattr(read, f"{server}_url")
+        if not url:
+            continue
+        password: SecretStr | None = getattr(read, f"{server}_password")
+        if server == "broker" and not password and urlsplit(url.get_secret_value()).scheme not in schemes:
+            continue  # one of Celery's other brokers, which has rules of its own
+        variable = f"CHORDWISE_{server.upper()}"
+        try:
+            whole = completed(
+                url.get_secret_value(),
+                password.get_secret_value() if password else None,
+                schemes=schemes,
+                password_variable=f"{variable}_PASSWORD",
+            )
+        except ValueError as error:
+            raise Misconfigured(f"{variable}_URL {error}") from None
+        urls[f"{server}_url"] = SecretStr(whole)
+    return read.model_copy(update=urls)
+
+
 def load(environment: dict[str, Any] | None = None) -> Settings:
     """Read the settings from the environment, or from ``environment`` (keys are field names).
+
+    The URLs in the result hold the passwords that have variables of their own.
 
     Raises Misconfigured with one sentence that names the variable at fault; it never repeats the value, which may be a secret.
     """
     try:
-        return Settings(**(environment or {}))
+        return _with_passwords(Settings(**(environment or {})))
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         variable = "CHORDWISE_" + str(first["loc"][0]).upper() if first["loc"] else ""

@@ -6,6 +6,7 @@ Nothing is connected when it is imported: engines are made in the process that u
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import structlog
 from celery import Celery
 from celery.signals import (
+    beat_init,
     before_task_publish,
     celeryd_after_setup,
     celeryd_init,
@@ -24,25 +26,37 @@ from celery.signals import (
 )
 
 from pipeline import tracing
-from pipeline.errors import Misconfigured, Unavailable
+from pipeline.errors import Misconfigured, PipelineError, Unavailable, WrongInstallation
 from pipeline.garbage import keep_for_good
 from pipeline.models.factory import check_embedder, make_embedder
 from pipeline.settings import settings
 from pipeline.stores.broker import SENT_AT
-from pipeline.stores.engines import mysql_engine, postgres_engine
-from pipeline.stores.migrate import check
+from pipeline.stores.engines import check_redis, mysql_engine, postgres_engine
+from pipeline.stores.installation import confirm_stores
+from pipeline.stores.migrate import check_all
 from pipeline.telemetry import configure_logging
 from workers import resources
+from workers.heartbeat import HeartbeatStep
 from workers.names import Queue
 from workers.subscriptions import subscribe_to_nothing
+from workers.transport import PersistentConnection
 
 log = structlog.get_logger(__name__)
 
 app = Celery(
-    "chordwise", include=["workers.inspection", "workers.tasks.ingest", "workers.tasks.recall", "workers.tasks.upkeep"]
+    "chordwise",
+    include=[
+        "workers.inspection",
+        "workers.tasks.compute",
+        "workers.tasks.ingest",
+        "workers.tasks.recall",
+        "workers.tasks.upkeep",
+    ],
 )
 app.config_from_object("celery_config")
 subscribe_to_nothing(app)
+app.amqp.Connection = PersistentConnection
+app.steps["consumer"].add(HeartbeatStep)
 
 
 @celeryd_init.connect(weak=False)
@@ -52,6 +66,16 @@ def _note_no_message_of_a_query(conf: Any, options: dict[str, Any], **_: Any) ->
     begun it still hands back when it ends."""
     if {*(options.get("queues") or ())} and {*options["queues"]} <= {Queue.RECALL, Queue.ANSWER}:
         conf.broker_transport_options = {**conf.broker_transport_options, "ack_emulation": False}
+
+
+_COMPUTES_ONLY = "chordwise_computes_only"
+_NICE = 5  # queries have priority over previews
+
+
+@celeryd_init.connect(weak=False)
+def _note_a_worker_for_computations(conf: Any, options: dict[str, Any], **_: Any) -> None:
+    """Store for the child processes whether this worker takes only computations."""
+    conf[_COMPUTES_ONLY] = {*(options.get("queues") or ())} == {Queue.COMPUTE}
 
 
 @before_task_publish.connect(weak=False)
@@ -68,21 +92,52 @@ def _set_up_logging(**_: Any) -> None:
 
 @worker_init.connect(weak=False)
 def _check_schema(**_: Any) -> None:
-    """A worker with the wrong schema or dimension must not start and park documents. A database that is away is no
-    reason: the work waits for it."""
+    """Stop a worker with the wrong schema, dimension or installation, which would park documents.
+
+    A database that is unavailable does not stop it: the work waits for the database.
+    """
     mysql, postgres = mysql_engine(settings()), postgres_engine(settings())
     try:
         tracing.check(settings())
-        check(mysql, postgres, settings())
+        check_all(mysql, postgres, settings())
+        check_redis(settings())
         _check_model()
-    except Unavailable as error:
-        log.warning("schema_not_checked", code=error.code, detail=str(error))
-    except Misconfigured as error:
+    except (Misconfigured, WrongInstallation) as error:  # must come first: StoreMisconfigured is both
         logging.getLogger(__name__).critical("the worker cannot start: %s", error)
         sys.exit(1)
+    except Unavailable as error:
+        log.warning("schema_not_checked", code=error.code, detail=str(error))
     finally:
         mysql.dispose()
         postgres.dispose()
+
+
+@beat_init.connect(weak=False)
+def _compare_stores(**_: Any) -> None:
+    """Stop a clock beside stores of another installation, where its workers would sweep and repair."""
+    mysql, postgres = mysql_engine(settings()), postgres_engine(settings())
+    try:
+        confirm_stores(mysql, postgres, settings())
+    except WrongInstallation as error:
+        logging.getLogger(__name__).critical("the clock cannot start: %s", error)
+        sys.exit(1)
+    except PipelineError as error:  # away, or not migrated yet: the clock only sends messages
+        log.warning("installation_not_compared", code=error.code, detail=str(error))
+    finally:
+        mysql.dispose()
+        postgres.dispose()
+
+
+@beat_init.connect(weak=False)
+def _check_broker(**_: Any) -> None:
+    """Stop a clock that the broker refuses, which would try for ever. Waits for a broker that is unavailable."""
+    try:
+        check_redis(settings())
+    except Misconfigured as error:
+        logging.getLogger(__name__).critical("the clock cannot start: %s", error)
+        sys.exit(1)
+    except Unavailable as error:
+        log.warning("broker_not_checked", code=error.code, detail=str(error))
 
 
 def _check_model() -> None:
@@ -109,8 +164,14 @@ def _warm_up_threads(instance: Any, **_: Any) -> None:
 
 @worker_process_init.connect(weak=False)
 def _warm_up_child(**_: Any) -> None:
-    """A forked child of the ingest worker loads the model before its first batch, whose lease is running by then."""
-    resources.warm_up(resources.for_ingestion())
+    """Load the model in a forked child of the ingest worker before its first batch, whose lease runs by then.
+
+    A child for computations seldom needs the model, and gives way to other processes.
+    """
+    if app.conf.get(_COMPUTES_ONLY):
+        os.nice(_NICE)
+    else:
+        resources.warm_up(resources.for_ingestion())
     tracing.warm_up()
     keep_for_good()
 

@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 _telling = logging.getLogger(__name__)
 
 _STARTED, _SPAN, _TOLD = "chordwise_started", "chordwise_span", "chordwise_told"
-_OF_QUERIES = {TaskName.UNDERSTAND, TaskName.ANSWER}
+_OF_QUERIES = {TaskName.UNDERSTAND, TaskName.ANSWER, TaskName.FINISH}
 
 
 class QuietRequest(Request):  # type: ignore[misc]  # Celery has no types

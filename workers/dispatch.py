@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -12,10 +13,11 @@ from kombu.exceptions import KombuError, OperationalError
 from redis.exceptions import RedisError
 
 from pipeline import tracing
+from pipeline.core.computation import LIMITS, Computation, Kind
 from pipeline.core.query import Query
 from pipeline.errors import StoreUnavailable
 from pipeline.flows.intake import Ticket
-from pipeline.records import ChunkId, JobId, TenantId
+from pipeline.records import JobId, TenantId
 from pipeline.settings import settings
 from pipeline.stores.broker import SENT_AT
 from workers.names import Queue, TaskName
@@ -30,6 +32,8 @@ _BROKER_ERRORS = (OperationalError, KombuError, RedisError, OSError)
 _BELLS_AT_ONCE = 16
 _BELL_EXPIRES_S = 3600
 _OUTBOX_EXPIRES_S = 30
+_FINISH_EXPIRES_S = 5.0
+_STOPPING_S = 10  # seconds for a step to stop after its soft limit; then its process is killed
 
 
 def ring(ticket: Ticket) -> None:
@@ -64,6 +68,9 @@ def ask(query: Query) -> None:
     What a model is to make of it goes first, on the queue where the callback will wait for that: whatever the number of
     threads there, an earlier task never waits for a later one.
 
+    A header that raises would leave the chord without its callback; Celery then runs the errback instead, in the worker
+    that counted the last header, and the answer is made of what has arrived.
+
     Raises StoreUnavailable when the broker does not take it, within about two seconds.
     """
     left_s = max(0.1, query.deadline_at - time.time())
@@ -76,12 +83,14 @@ def ask(query: Query) -> None:
     rerank = query.plan.rerank
     by_service = rerank.enabled and settings().reranker_for(rerank.provider) != "local"
     callback = signed(TaskName.ANSWER, {}, Queue.RERANK if query.model_steps or by_service else Queue.ANSWER)
+    errback = _finishing(query, expires_s=left_s, queue=Queue.ANSWER)
     try:
         if query.model_steps:
             signed(TaskName.UNDERSTAND, {}, Queue.RERANK).apply_async()
         if len(headers) == 1:
-            headers[0].apply_async(link=callback)
+            headers[0].apply_async(link=callback, link_error=errback)
         else:
+            callback.options["link_error"] = [errback]
             send_chord(headers, callback)
     except _BROKER_ERRORS as error:
         raise StoreUnavailable(
@@ -89,17 +98,51 @@ def ask(query: Query) -> None:
         ) from error
 
 
-def explain(query: Query, chunk_id: ChunkId, ticket: str, *, expires_s: float) -> None:
-    """Have a worker find out why a chunk is not in an answer. Raises StoreUnavailable when the broker does not take it."""
-    ids = {"tenant_id": query.tenant_id, "query_id": query.query_id, "chunk_id": chunk_id, "ticket": ticket}
+def finish(query: Query, queue: Queue = Queue.ANSWER) -> None:
+    """Have a worker answer a query from what has arrived. Raises StoreUnavailable when the broker does not take it."""
     try:
-        _signature(TaskName.EXPLAIN, ids, request_id=query.request_id, expires_s=expires_s).apply_async()
+        _finishing(query, expires_s=_FINISH_EXPIRES_S, queue=queue).apply_async()
     except _BROKER_ERRORS as error:
         raise StoreUnavailable(f"the broker took nothing: {type(error).__name__}", retry_after_s=1.0) from error
 
 
+def _finishing(query: Query, *, expires_s: float, queue: Queue) -> Signature:
+    """Return the signature of the task that finishes a query; immutable, so that as an errback it gets ids alone."""
+    ids = {"tenant_id": query.tenant_id, "query_id": query.query_id}
+    signature = _signature(TaskName.FINISH, ids, request_id=query.request_id, expires_s=expires_s, queue=queue)
+    return signature.set(immutable=True)
+
+
+def compute(computation: Computation, *, expires_s: float) -> None:
+    """Have a worker do the present step of a computation. Raises StoreUnavailable when the broker does not take it."""
+    explains = computation.kind is Kind.EXPLAIN  # which asks channels, as only the workers of queries can
+    arguments: dict[str, str | int] = {
+        "tenant_id": computation.tenant_id,
+        "computation_id": computation.computation_id,
+        "step": computation.step,
+        "kind": computation.kind.value,
+    }
+    message = _signature(
+        TaskName.EXPLAIN if explains else TaskName.COMPUTE,
+        arguments,
+        request_id=computation.request_id,
+        expires_s=expires_s,
+        queue=Queue.RERANK if explains else Queue.COMPUTE,
+    )
+    step_s = LIMITS[computation.kind].step_s
+    try:
+        message.apply_async(soft_time_limit=step_s, time_limit=step_s + _STOPPING_S)
+    except _BROKER_ERRORS as error:
+        raise StoreUnavailable(f"the broker took nothing: {type(error).__name__}", retry_after_s=1.0) from error
+
+
+def compute_next(computation: Computation) -> None:
+    """Have a worker do the step after the present one. Raises StoreUnavailable when the broker does not take it."""
+    compute(replace(computation, step=computation.step + 1), expires_s=LIMITS[computation.kind].step_s)
+
+
 def _signature(
-    name: TaskName, arguments: Mapping[str, str], *, request_id: str, expires_s: float, queue: Queue | None = None
+    name: TaskName, arguments: Mapping[str, str | int], *, request_id: str, expires_s: float, queue: Queue | None = None
 ) -> Signature:
     options: dict[str, Any] = {
         "ignore_result": True,

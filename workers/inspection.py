@@ -7,6 +7,8 @@ import time
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+import celery
+import kombu
 from celery.worker.control import inspect_command
 
 COMMAND = "chordwise_facts"
@@ -28,6 +30,8 @@ def chordwise_facts(state: Any) -> dict[str, Any]:
     transport = configured.broker_transport_options
     return {
         "version": installed_version(),
+        "celery": celery.__version__,
+        "kombu": kombu.__version__,
         "now": time.time(),
         "queues": sorted(queue.name for queue in state.consumer.task_consumer.queues),
         # None: nothing is handed to somebody else, as nothing is written down of what was taken.

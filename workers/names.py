@@ -12,6 +12,7 @@ class Queue(enum.StrEnum):
     RECALL = "recall"  # the header tasks of a query's chord, one per channel
     ANSWER = "answer"  # its callback: fuse, rerank, hydrate
     RERANK = "rerank"  # what waits for a service or a model: understanding, and the callback of queries that need one
+    COMPUTE = "compute"  # work for waiting callers of the gateway, except queries: previews, books, edits, comparisons
     UPKEEP = "upkeep"  # the sweeper and other periodic work
 
 
@@ -22,7 +23,9 @@ class TaskName(enum.StrEnum):
     RECALL = "recall.channel"
     UNDERSTAND = "recall.understand"
     ANSWER = "recall.answer"
+    FINISH = "recall.finish"
     EXPLAIN = "recall.explain"
+    COMPUTE = "compute.step"
     SWEEP = "upkeep.sweep"
     RECONCILE = "upkeep.reconcile"
     WEBHOOKS = "upkeep.webhooks"

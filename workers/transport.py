@@ -1,17 +1,20 @@
-"""kombu's Redis transport with one client for a channel's commands, where stock makes a new one for each, and with a
-faster reading of messages.
+"""kombu's transports as they are used here.
 
-A client holds nothing but its pool. Making one cost more than sending with it: 5 % of a query's processor time.
+Redis: one client for a channel's commands, where stock makes a new one for each (5 % of a query's processor time), and a
+faster reading of messages. AMQP: a broker that accepts connections and answers nothing is waited for one second, where
+stock waits for ever, and nobody waits for it again within the next second.
 """
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from typing import Any, Final
 
 import orjson
+from kombu.connection import Connection
 from kombu.serialization import register
-from kombu.transport import TRANSPORT_ALIASES
+from kombu.transport import TRANSPORT_ALIASES, pyamqp
 from kombu.transport import redis as stock
 from kombu.utils import json
 
@@ -38,6 +41,61 @@ class Transport(stock.Transport):
     Channel = Channel
 
 
+_LONGEST_PAUSE_S: Final = 4.0
+
+
+class PersistentConnection(Connection):
+    """A worker's or the beat's own connection, which tries an unavailable broker every few seconds.
+
+    Stock kombu comes to wait half a minute between two attempts.
+    """
+
+    def ensure_connection(self, *args: Any, **kwargs: Any) -> Any:
+        """Connect as kombu does, but let the pause between two attempts grow to four seconds only."""
+        return super().ensure_connection(*args, **{"interval_max": _LONGEST_PAUSE_S, **kwargs})  # type: ignore[no-untyped-call]
+
+
+ANSWERS_WITHIN_S: Final = 1.0
+_LEFT_ALONE_S: Final = 1.0  # after a broker did not answer
+
+_silent_until: dict[str, float] = {}  # by host and port, in seconds of the monotonic clock
+
+
+class AmqpConnection(pyamqp.Connection):
+    """A connection that also limits the reads without a time limit, which wait for the answer to a declaration."""
+
+    def blocking_read(self, timeout: float | None = None) -> Any:
+        """Handle one frame. Raises TimeoutError, an OSError, after which kombu makes a new connection."""
+        if timeout is not None:
+            return super().blocking_read(timeout)
+        try:
+            return super().blocking_read(ANSWERS_WITHIN_S)
+        except TimeoutError:
+            _silent_until[self.host] = time.monotonic() + _LEFT_ALONE_S
+            raise
+
+
+class AmqpTransport(pyamqp.Transport):
+    """kombu's transport over py-amqp, with these connections."""
+
+    Connection = AmqpConnection
+
+    def establish_connection(self) -> Any:
+        """Connect, or raise ConnectionError at once while the broker is known to be silent."""
+        host = str(self.client.host)  # type: ignore[union-attr]  # a transport that is used has its connection
+        if time.monotonic() < _silent_until.get(host, 0.0):
+            raise ConnectionError(f"{host} did not answer a moment ago")
+        try:
+            return super().establish_connection()  # type: ignore[no-untyped-call]
+        except TimeoutError:
+            _silent_until[host] = time.monotonic() + _LEFT_ALONE_S
+            raise
+
+
+class AmqpsTransport(AmqpTransport, pyamqp.SSLTransport):
+    """`AmqpTransport` over TLS."""
+
+
 def read(message: str | bytes) -> Any:
     """What a message says, read by orjson: kombu's own reading calls a function for each object. What only kombu's own
     can read, it reads: its tagged types, and numbers that are not JSON. Whole numbers past 64 bits, which nothing here
@@ -56,3 +114,9 @@ def use_for_redis() -> None:
     register(  # type: ignore[no-untyped-call]
         "json", json.dumps, read, content_type="application/json", content_encoding="utf-8"
     )
+
+
+def use_for_amqp() -> None:
+    """Make ``amqp://``, ``pyamqp://`` and ``amqps://`` mean these transports from now on."""
+    TRANSPORT_ALIASES["amqp"] = TRANSPORT_ALIASES["pyamqp"] = f"{__name__}:AmqpTransport"
+    TRANSPORT_ALIASES["amqps"] = f"{__name__}:AmqpsTransport"

@@ -17,10 +17,11 @@ from pipeline.core.api_answer import Passages, passages_of
 from pipeline.core.api_request import request_of, values_of
 from pipeline.core.channel_options import api_options
 from pipeline.core.query import Brought, Query
-from pipeline.errors import ApiSourceTimedOut, ApiSourceUnknown, PipelineError
+from pipeline.errors import ApiSourceTimedOut, ApiSourceUnknown, CircuitOpen, PipelineError, Unavailable
 from pipeline.fetching.calling import ApiCaller
 from pipeline.records import ChannelName, ChunkId
 from pipeline.stores.api_sources import ApiSources, StoredSource
+from pipeline.stores.breakers import Breakers, Ticket
 from pipeline.stores.work import reading
 
 _MOST_SOURCES = 8  # of one query
@@ -32,11 +33,12 @@ _ASIDE = ThreadPoolExecutor(max_workers=32, thread_name_prefix="api")
 
 @dataclass(frozen=True, slots=True)
 class ApiChannel:
-    """The API sources in MySQL, and who calls them."""
+    """The API sources in MySQL, the client that calls them, and a circuit breaker for each."""
 
     mysql: Engine
     caller: ApiCaller
     secrets: HeaderSecrets
+    breakers: Breakers
     name: ChannelName = ChannelName.API
 
     def recall(self, query: Query) -> Recalled:
@@ -48,16 +50,28 @@ class ApiChannel:
         """
         started = time.monotonic()
         sources, unasked = self._sources(query)
-        running = [(each.name, _ASIDE.submit(copy_context().run, self.ask, each, query)) for each in sources]
-        ends = started + query.timeout_ms_of(self.name) / 1000 * _LEFT_TO_READ
+        allowed_s = query.timeout_ms_of(self.name) / 1000
+        is_late = query.deadline_at - time.time() < allowed_s
         found: list[tuple[Brought, float]] = []
         errors: list[tuple[str, PipelineError]] = []
-        for name, future in running:
+        running: list[tuple[str, Ticket, Future[Passages]]] = []
+        for each in sources:
+            ticket = self.breakers.enter(self.name, query.tenant_id, source=each.name)
+            if ticket is None:
+                errors.append((each.name, CircuitOpen("failed repeatedly and is left alone")))
+            else:
+                running.append((each.name, ticket, _ASIDE.submit(copy_context().run, self.ask, each, query)))
+        for name, ticket, future in running:
+            failure: PipelineError | None = None
             try:
-                found += _result(future, name, ends).found
+                found += _result(future, name, started + allowed_s * _LEFT_TO_READ).found
             except PipelineError as error:
+                failure = error
                 errors.append((name, error))
-        if errors and len(errors) == len(running):
+            # If the query had too little time left, its timeout says nothing about the source.
+            if not (is_late and isinstance(failure, ApiSourceTimedOut)):
+                self.breakers.leave(ticket, failed=isinstance(failure, Unavailable))
+        if errors and len(errors) == len(sources):
             raise errors[0][1]
         plan = query.plan.channels.get(self.name)
         least = (plan.min_score if plan else None) or 0.0

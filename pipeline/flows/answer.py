@@ -15,6 +15,7 @@ from pipeline.core.answering import answer_chunks, source_share, understood
 from pipeline.core.fusion import Fused
 from pipeline.core.hits import Drop, Hit, Hydrated
 from pipeline.core.masking import masked
+from pipeline.core.outcome import problem_of
 from pipeline.core.plan import Plan
 from pipeline.core.query import Envelope, Query, Understanding
 from pipeline.core.reach import counts_alone, needed
@@ -49,8 +50,7 @@ def compose(
     journal.degradations.extend(arrived.losses)
     if not query.channels:  # it was understood as a question to nobody
         return empty_answer(arrived, journal)
-    for channel in query.channels:
-        _note_loss(channel, arrived.envelopes.get(channel), journal)
+    note_losses(arrived, journal)
 
     def run(said: Arrived) -> Found:
         return _round(said, use, channels, journal)
@@ -58,7 +58,8 @@ def compose(
     expand = partial(expanded, use=use) if use.settings.llm_model else None
     found, privacy = improved(run(arrived), run, channels, journal, expand=expand), query.plan.privacy
     returned = answer_chunks(found.kept, envelopes=found.arrived.usable)
-    fallback = fallen_back(found.arrived, returned, use, channels, journal)
+    failed = problem_of(query, usable=found.arrived.usable, losses=journal.degradations, chunks=returned)
+    fallback = fallen_back(found.arrived, returned, use, channels, journal, hints=failed is None)
     chunks, passages = fallback.chunks, {**{hit.chunk_id: hit.passage for hit in found.kept}, **fallback.passages}
     if privacy.mask_answers:  # before anything is made of the text that counts its characters
         passages = {chunk_id: masked(passage, kinds=privacy.kinds) for chunk_id, passage in passages.items()}
@@ -70,8 +71,14 @@ def compose(
 
 
 def empty_answer(arrived: Arrived, journal: Journal) -> Answer:
-    """What is told of a query that cannot be answered."""
+    """Return an answer without chunks, for a query that is searched nowhere or that failed."""
     return _answer(arrived.query, arrived, (), _NOTHING, None, journal)
+
+
+def note_losses(arrived: Arrived, journal: Journal) -> None:
+    """Note every channel that did not return a result in time, or returned a failure."""
+    for channel in arrived.query.channels:
+        _note_loss(channel, arrived.envelopes.get(channel), journal)
 
 
 def render(answer: Answer) -> bytes:
@@ -164,11 +171,13 @@ def _answer(
         second=journal.second,
         fallback=fallback,
     )
+    problem = problem_of(query, usable=usable, losses=journal.degradations, chunks=chunks)
     return Answer(
         query_id=query.query_id,
-        status="succeeded",
+        status="succeeded" if problem is None else "failed",
         query=understood(query),
         chunks=chunks,
         context=context,
         stats=stats,
+        error=problem,
     )

@@ -11,7 +11,7 @@ import structlog
 
 from pipeline.channels.port import Channel
 from pipeline.core.query import Envelope, Query
-from pipeline.errors import ApiSourceTimedOut, PipelineError, Unavailable
+from pipeline.errors import ApiSourceTimedOut, CircuitOpen, PipelineError, Unavailable
 from pipeline.flows.channels import aside
 from pipeline.records import ChannelName
 
@@ -19,6 +19,9 @@ log = structlog.get_logger(__name__)
 
 # Left for putting the answer together when a channel takes all the time it has.
 RESERVE_S = 0.1
+
+# Do not retry a failed channel with less time left than this: it could not answer.
+_LEAST_TRY_S = 0.05
 
 
 def ask_channel(query: Query, channel: Channel) -> Envelope:
@@ -33,14 +36,17 @@ def ask_and_blame(query: Query, channel: Channel) -> tuple[Envelope, bool]:
     timeout_ms = query.timeout_ms_of(channel.name)
     # A store that hangs is given up by its own client at about the same moment: asking again would take as long again.
     ends = min(query.deadline_at - RESERVE_S, time.time() + timeout_ms / 1000)
-    for _ in range(query.retry_of(channel.name) + 1):
+    for tries in range(query.retry_of(channel.name) + 1):
         left = ends - time.time()
-        if left <= 0:
+        if left <= (_LEAST_TRY_S if tries else 0.0):
             break
         try:
             found = aside(channel.recall, query).result(timeout=left)
         except TimeoutError:
             return _lost(channel, "timeout", "timeout", f"no answer within {timeout_ms} ms"), True
+        except CircuitOpen as error:
+            last = error
+            break
         except Unavailable as error:
             last = error
         except PipelineError as error:
@@ -64,7 +70,8 @@ def ask_and_blame(query: Query, channel: Channel) -> tuple[Envelope, bool]:
     if last is None:
         return _lost(channel, "timeout", "timeout", "the query's deadline had passed"), False
     status = "timeout" if isinstance(last, ApiSourceTimedOut) else "failed"
-    return _lost(channel, status, last.code, str(last)), isinstance(last, Unavailable)
+    failed = isinstance(last, Unavailable) and not isinstance(last, CircuitOpen)
+    return _lost(channel, status, last.code, last.public), failed
 
 
 def ask_side_by_side(

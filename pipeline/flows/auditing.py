@@ -9,8 +9,8 @@ import structlog
 from pydantic import SecretStr
 
 from pipeline.core.answer import Answer
+from pipeline.core.outcome import outcome
 from pipeline.core.query import Query
-from pipeline.flows.measuring import outcome
 from pipeline.flows.resources import Resources
 from pipeline.records import TenantId
 from pipeline.stores.audit import MOST_IDS, SEARCH, Audit, AuditRow, query_hash, tenants_with_audit

@@ -31,6 +31,7 @@ PAGE_CHUNKS = 1000
 _MOST_PASSES = 5  # of verification under load, before what is left counts as missing
 _BEHIND_AT_ONCE = 200
 _RETRY_S = 15.0
+_CONFIRMED_FOR_S = 30.0  # a comparison of the stores holds for so long while nothing is dropped
 
 
 def step(use: Resources) -> int:
@@ -44,6 +45,7 @@ def step(use: Resources) -> int:
         return 0
     wait_s, code, detail, done = 0.0, None, None, 0
     try:
+        use.installation.confirm(within_s=_CONFIRMED_FOR_S)
         if found.state in ("finishing", "aborting"):
             wait_s = _drop(found, use)
         else:
@@ -208,6 +210,7 @@ def _drop(found: ModelMigration, use: Resources) -> float:
         if gone.number == standby:
             spaces.point(work.connection, active, None)
             return use.settings.retired_grace_s
+    use.installation.confirm()
     space_tables.drop(use.postgres, gone)
     with unit_of_work(use.mysql) as work:
         migrations = ModelMigrations(work.connection)

@@ -74,7 +74,7 @@ def make_channels(use: Resources) -> dict[ChannelName, Channel]:
 def make_api_channel(use: Resources) -> ApiChannel:
     """The channel of business APIs, which the gateway also tries sources with."""
     caller = ApiCaller(permitted=use.settings.api_allow_networks)
-    return ApiChannel(use.mysql, caller, header_secrets(use))
+    return ApiChannel(use.mysql, caller, header_secrets(use), use.breakers)
 
 
 def header_secrets(use: Resources) -> HeaderSecrets:

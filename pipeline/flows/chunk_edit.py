@@ -11,9 +11,11 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+import orjson
 import structlog
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from pipeline.core.computation import Computation, Done
 from pipeline.core.editing import edited
 from pipeline.errors import EmbedderRefused, Unavailable
 from pipeline.flows.edits import Edit, Edited, changed, done, failed, not_found, overtaken
@@ -31,7 +33,7 @@ from pipeline.stores.statistics import Statistics
 from pipeline.stores.usage import Purpose
 from pipeline.stores.work import UnitOfWork, unit_of_work
 
-__all__ = ["Edit", "Edited", "delete_chunks", "edit_chunks"]
+__all__ = ["Edit", "Edited", "delete_chunks", "edit_body", "edit_chunks"]
 
 log = structlog.get_logger(__name__)
 
@@ -55,6 +57,12 @@ class _Plan:
     @property
     def needs_vector(self) -> bool:
         return self.enabled and (not self.before.enabled or self.chunk.content_hash != self.before.content_hash)
+
+
+def edit_body(computation: Computation, use: Resources) -> Done:
+    """Carry out edits. The body is a JSON list of `Edit`, and the answer a JSON list of `Edited`."""
+    edits = [Edit(**{**edit, "chunk_id": ChunkId(edit["chunk_id"])}) for edit in orjson.loads(computation.body)]
+    return Done(body=orjson.dumps(edit_chunks(computation.tenant_id, edits, use)))
 
 
 def edit_chunks(tenant_id: TenantId, edits: Sequence[Edit], use: Resources) -> list[Edited]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import structlog
@@ -25,15 +26,22 @@ class Taken:
     heir: Turn | None
 
 
-def take_next(use: Resources) -> Taken | None:
-    """Take a batch of the tenant that was served least recently; None if nothing may be taken.
+def somebody_waits(use: Resources, *, besides: Collection[TenantId] = ()) -> bool:
+    """Return whether a tenant other than ``besides`` has due work."""
+    with unit_of_work(use.mysql) as work:
+        return any(turn.tenant_id not in besides for turn in turns(work.connection))
 
-    What is logged from here on is logged under the ids of the work that was taken.
+
+def take_next(use: Resources, *, besides: Collection[TenantId] = ()) -> Taken | None:
+    """Take a batch of the least recently served tenant; None if no batch may be taken.
+
+    ``besides``: tenants whose batches wait in this process already. They get no further batch here, so that others get
+    a share. Later log lines carry the ids of the work that was taken.
     """
     with unit_of_work(use.mysql) as work:
         waiting = turns(work.connection)
-    share = _SHARED if waiting_for_each_other(waiting) else 1
-    full: set[TenantId] = set()
+    share = _SHARED if besides or waiting_for_each_other(waiting) else 1
+    full: set[TenantId] = set(besides)
     for place, turn in enumerate(waiting):
         if turn.tenant_id in full:
             continue

@@ -32,13 +32,13 @@ def context_of(
     more: dict[str, str] = {}
     states: list[dict[str, Any]] = []
     try:
-        more = widened(query.tenant_id, chunks, hydrated, options, use)
+        more = widened(query, chunks, hydrated, use)
     except Unavailable as error:
         journal.lost("context", error.code, "what is read with the hits could not be read")
     try:
         if options.entities:
             passages = [hydrated[chunk.chunk_id] for chunk in chunks]
-            states = states_named(query.tenant_id, passages, use, as_of=query.filters.story_time)
+            states = states_named(query, passages, use)
     except Unavailable as error:
         journal.lost("entities", error.code, "the states of the entities could not be read")
     if query.plan.privacy.mask_answers:

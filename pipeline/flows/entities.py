@@ -10,7 +10,9 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 
 from pipeline.core.entities import EntityState, in_order_of_mention, names_in
 from pipeline.core.hits import Hydrated
+from pipeline.core.query import Query
 from pipeline.flows.resources import Resources
+from pipeline.flows.texts import read_in_time
 from pipeline.records import Namespace, TenantId
 from pipeline.stores.engines import Conflict
 from pipeline.stores.entities import Entities
@@ -59,16 +61,18 @@ def delete_entities(tenant_id: TenantId, namespace: Namespace, entity_ids: Seque
     return gone
 
 
-def states_named(
-    tenant_id: TenantId, passages: Sequence[Hydrated], use: Resources, *, as_of: int | None
-) -> list[dict[str, Any]]:
-    """What the entities that these passages name are like at ``as_of``, or last of all, in order of mention; never a
-    state that comes later. Raises StoreUnavailable."""
+def states_named(query: Query, passages: Sequence[Hydrated], use: Resources) -> list[dict[str, Any]]:
+    """Return the states that the entities named by these passages have at the query's story time, or the last ones, in
+    order of mention; never a state that comes later. Raises Unavailable."""
     named = names_in(passages)
     if not named:
         return []
-    with reading(use.mysql) as connection:
-        found = Entities(connection, tenant_id).named(named, as_of=as_of)
+
+    def read() -> dict[tuple[str, str], list[EntityState]]:
+        with reading(use.mysql) as connection:
+            return Entities(connection, query.tenant_id).named(named, as_of=query.filters.story_time)
+
+    found = read_in_time(query, use, read)
     return [
         {
             "id": state.entity_id,

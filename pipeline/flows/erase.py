@@ -93,13 +93,15 @@ def _close(tenant_id: TenantId, namespace: Namespace, use: Resources, *, documen
 
 
 def erase_tenant(tenant_id: TenantId, use: Resources) -> TenantErased | None:
-    """Erase a tenant from every store; None if there never was one.
+    """Erase a tenant from every store; None if the tenant never existed.
 
-    The order to do so is written first, and with it the tenant is shut out: if this ends anywhere, the reconciler goes
-    on, and asking again does too. The tenant's keys go with the first step; a worker that is under way can write no more
-    once the ledger is gone. The tenant's own row goes last, after every other store: until then nobody can take its id
-    and find there what it has left.
+    First writes the order to erase, which also shuts the tenant out: if this process dies, the reconciler continues,
+    and so does a repeated request. The tenant's keys go with the first step; a running worker cannot write any more
+    once the ledger is gone. The tenant's own row goes last, after every other store: until then no one can take its id
+    and find its remains there. Raises WrongInstallation, before anything is noted or deleted, if the stores that answer
+    do not belong together.
     """
+    use.installation.refuse_wrong()
     with unit_of_work(use.mysql) as work:
         if not erasure.is_known(work.connection, tenant_id):
             return None
@@ -125,9 +127,11 @@ def _erase(tenant_id: TenantId, use: Resources, *, settled: bool) -> TenantErase
         *tables, tenants = erasure.mysql_tables(work.connection)
     for table in tables:
         _step(tenant_id, f"mysql.{table}", partial(erasure.erase_from_mysql, use.mysql, tenant_id, table), use)
+    use.installation.confirm()
     drop_indexes(tenant_id, use)
     for table in erasure.postgres_tables(use.postgres):
         _step(tenant_id, f"postgres.{table}", partial(erasure.erase_from_postgres, use.postgres, tenant_id, table), use)
+    use.installation.confirm_redis()
     _step(tenant_id, "redis.keys", partial(erasure.erase_from_redis, use.redis, tenant_id), use)
     _step(tenant_id, f"mysql.{tenants}", partial(erasure.erase_from_mysql, use.mysql, tenant_id, tenants), use)
     remaining = erasure.left_over(use.mysql, use.postgres, use.redis, tenant_id)

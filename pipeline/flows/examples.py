@@ -1,20 +1,22 @@
-"""Import a book of examples: read it, look at every row, hand in those that are in order."""
+"""Import a book of examples: read it, check every row, accept the valid ones."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 
-from pipeline.core.examples import Book, Checked, Flaw, check, json_tables, upload_of, workbook_tables
+from pipeline.core import json_bounds, lenient_json
+from pipeline.core.computation import BookForm, Computation, Done
+from pipeline.core.examples import Book, Category, Checked, Flaw, check, json_tables, upload_of, workbook_tables
+from pipeline.core.examples.reporting import MOST_FLAWS, findings, flaws, pointer_to
 from pipeline.core.parsing import decode
 from pipeline.errors import MalformedDocument
 from pipeline.flows.intake import Batch, OnConflict, Refusal, Ticket, accept
 from pipeline.flows.resources import Resources
-from pipeline.records import Namespace, TenantId
-
-_LONGEST_POINTER = 255
+from pipeline.records import JobId, Namespace, TenantId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,31 @@ class Imported:
     refused_because: str | None = None
 
 
+def import_book(computation: Computation, use: Resources, *, ring: Callable[[Ticket], None]) -> Done:
+    """Carry out an import. The body is the book; ``asked`` has its form and the parameters of `hand_in`.
+
+    ``about`` has ``job_id``, or ``refused`` with the reason why nothing was stored.
+    """
+    asked = computation.asked
+    book = _READERS[BookForm(asked["form"])](computation.body, use)
+    imported = hand_in(
+        book.only(None if asked["category"] is None else Category(asked["category"])),
+        tenant_id=computation.tenant_id,
+        namespace=Namespace(asked["namespace"]),
+        request_id=computation.request_id,
+        on_conflict=asked["on_conflict"],
+        strict=asked["strict"],
+        dry_run=asked["dry_run"],
+        name=asked["name"],
+        job_id=JobId(asked["job_id"]),
+        use=use,
+        ring=ring,
+    )
+    job_id = None if imported.ticket is None else imported.ticket.job_id
+    about = {"job_id": job_id, "refused": imported.refused_because}
+    return Done(body=orjson.dumps(_report(imported)), about=about)
+
+
 def read_workbook(body: bytes, use: Resources) -> Book:
     """The book in an Excel workbook, read in the parser process. Raises Rejected, or ParserUnavailable."""
     return workbook_tables(use.parser.tables(body), most_rows=use.settings.max_examples_per_book)
@@ -34,13 +61,31 @@ def read_workbook(body: bytes, use: Resources) -> Book:
 def read_json(body: bytes, use: Resources) -> Book:
     """The book in a JSON file, in any encoding that files may have. Raises Rejected."""
     try:
-        value = orjson.loads(decode(body))
+        value = json_bounds.loads(decode(body).encode("utf-8", "surrogatepass"))
+    except json_bounds.TooComplex as error:
+        raise MalformedDocument(f"the file {error}") from None
     except orjson.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}"
         raise MalformedDocument(f"the file is not JSON: {error.msg}, at {place}") from None
     if not isinstance(value, dict):
         raise MalformedDocument("the file must hold a JSON object with a list of rows for each category")
     return json_tables(value, most_rows=use.settings.max_examples_per_book)
+
+
+def read_request(body: bytes, use: Resources) -> Book:
+    """Return the book in the JSON body of a request, whose shape the gateway has checked. Raises Rejected."""
+    try:
+        value = orjson.loads(body.removeprefix(b"\xef\xbb\xbf"))
+    except orjson.JSONDecodeError:  # lone surrogates, which orjson refuses and the gateway lets pass as flaws of a row
+        value = lenient_json.loads(body.decode("utf-8-sig"))
+    return json_tables(value["examples"], most_rows=use.settings.max_examples_per_book)
+
+
+_READERS = {
+    BookForm.WORKBOOK: read_workbook,
+    BookForm.JSON_FILE: read_json,
+    BookForm.JSON_BODY: read_request,
+}
 
 
 def hand_in(
@@ -53,13 +98,14 @@ def hand_in(
     strict: bool,
     dry_run: bool,
     name: str | None,
+    job_id: JobId | None = None,
     use: Resources,
     ring: Callable[[Ticket], None],
 ) -> Imported:
     """Check the book and accept its good rows as one job, in which each refused row is a failed item.
 
-    Nothing is stored with ``dry_run``, if no row is good, and, with ``strict``, if one is not. ``name`` is that of the
-    file. Raises what `accept` raises.
+    Stores nothing with ``dry_run``, if no row is good, or, with ``strict``, if any row is bad. ``name`` is the name of
+    the file. With a ``job_id``, a repeated import of the same book finds its job. Raises what `accept` raises.
     """
     checked = check(book)
     if dry_run:
@@ -71,22 +117,31 @@ def hand_in(
         tenant_id=tenant_id,
         namespace=namespace,
         request_id=request_id,
-        entries=[*entries, *(_refusal(flaws) for flaws in checked.refused)],
+        entries=[*entries, *(_refusal(row) for row in checked.refused)],
         on_conflict=on_conflict,
+        job_id=job_id,
     )
     return Imported(checked=checked, ticket=accept(batch, use, ring=ring))
 
 
-def pointer_to(flaw: Flaw) -> str:
-    """A JSON Pointer to the place of a flaw: sheet, row, column."""
-    steps = (flaw.sheet, flaw.row, flaw.column)
-    parts = (str(step).replace("~", "~0").replace("/", "~1") for step in steps if step is not None)
-    return "".join(f"/{part}" for part in parts)[:_LONGEST_POINTER]
+def _report(imported: Imported) -> dict[str, Any]:
+    """Return the report as JSON."""
+    checked, ticket = imported.checked, imported.ticket
+    errors = flaws(checked.errors[:MOST_FLAWS])
+    if imported.refused_because is not None:
+        return {**findings(checked), "errors": errors}
+    return {
+        "job_id": None if ticket is None else ticket.job_id,
+        "status": "validated" if ticket is None else "queued",
+        "total": 0 if ticket is None else ticket.total,
+        **findings(checked),
+        "errors": errors,
+    }
 
 
-def _refusal(flaws: list[Flaw]) -> Refusal:
-    first = flaws[0]
-    more = f"; and {len(flaws) - 1} more in this row" if len(flaws) > 1 else ""
+def _refusal(row: list[Flaw]) -> Refusal:
+    first = row[0]
+    more = f"; and {len(row) - 1} more in this row" if len(row) > 1 else ""
     return Refusal(document_id=None, code=f"example_{first.code}", detail=f"{first}{more}", pointer=pointer_to(first))
 
 

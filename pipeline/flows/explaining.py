@@ -11,6 +11,7 @@ import orjson
 import structlog
 
 from pipeline.channels.port import Channel
+from pipeline.core.computation import Computation, Done
 from pipeline.core.query import Query
 from pipeline.core.redaction import redact
 from pipeline.core.trace import mentions
@@ -20,7 +21,7 @@ from pipeline.flows.ask import traced_in_process
 from pipeline.flows.channels import aside
 from pipeline.flows.resources import Resources
 from pipeline.flows.tracing import trace_of_query
-from pipeline.records import ChannelName, ChunkId, QueryId, TenantId
+from pipeline.records import ChannelName, ChunkId, QueryId
 from pipeline.stores.standing import standing_of
 from pipeline.stores.work import reading
 
@@ -30,33 +31,24 @@ _OWN = frozenset({ChannelName.KEYWORD, ChannelName.SEMANTIC, ChannelName.FAQ})  
 _REPLAY_S = 10.0  # an explanation may take its time, unlike an answer
 
 
-def explain(
-    tenant_id: TenantId,
-    query_id: QueryId,
-    chunk_id: ChunkId,
-    ticket: str,
-    use: Resources,
-    channels: Mapping[ChannelName, Channel],
-) -> None:
-    """Find out why a chunk is not in the answer to a query, and note it with the query under ``ticket``. A query that
-    kept no trace is run once more for it, here, as it was asked; the answer it gave stays as it is."""
-    queries = use.queries(tenant_id)
-    query = queries.opened(query_id)
+def explain(computation: Computation, use: Resources, channels: Mapping[ChannelName, Channel]) -> Done:
+    """Explain why the chunk ``chunk_id`` is not in the answer to the query ``query_id``.
+
+    A query without a trace is run once more here, with its original parameters; its stored answer is not changed. The
+    answer of this computation is the finding, or ``{"error": code}``.
+    """
+    query_id, chunk_id = QueryId(computation.asked["query_id"]), ChunkId(computation.asked["chunk_id"])
+    query = use.queries(computation.tenant_id).opened(query_id)
     if query is None:
-        return
+        return Done(body=orjson.dumps({"error": "not_explained"}))
     try:
         found = _found(query, chunk_id, use, channels)
     except PipelineError as error:
         found = {"error": error.code}
     if query.plan.privacy.mask_answers and "detail" in found:  # it may name what the fields of a document say
         found["detail"] = redact(found["detail"], kinds=query.plan.privacy.kinds)
-    queries.note(query_id, note_name(ticket), orjson.dumps(found))
     log.info("chunk_explained", query_id=query_id, chunk_id=chunk_id, stage=found.get("stage"), code=found.get("error"))
-
-
-def note_name(ticket: str) -> str:
-    """Under which name an explanation stands with its query."""
-    return f"why:{ticket}"
+    return Done(body=orjson.dumps(found))
 
 
 def _found(query: Query, chunk_id: ChunkId, use: Resources, channels: Mapping[ChannelName, Channel]) -> dict[str, Any]:

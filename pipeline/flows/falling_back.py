@@ -44,10 +44,12 @@ def fallen_back(
     use: Resources,
     channels: Mapping[ChannelName, Channel],
     journal: Journal,
+    *,
+    hints: bool = True,
 ) -> Fallback:
-    """The same chunks, unless the plan has a last resort and they are too few or too unsure; never for a query that was
-    to be searched nowhere. Curated answers that cannot be had in time are a loss, named in the journal; the hint needs
-    nothing and always works."""
+    """Return the same chunks, unless the plan has a last resort and they are too few or too unsure; never for a query that
+    was to be searched nowhere. Curated answers that cannot be had in time are a loss, named in the journal; the hint needs
+    nothing and always works. ``hints`` is false where the search itself failed: a hint says that nothing was found."""
     query = arrived.query
     plan = query.plan.fallback
     reason = reason_for(plan, chunks)
@@ -64,7 +66,7 @@ def fallen_back(
             more.append(fallback_chunk(passage, "faq", reason, score=score, rank=rank, below=lowest))
             passages[passage.chunk_id] = passage
             kinds.append("faq")
-    if plan.hint:
+    if plan.hint and hints:
         passage = hint_passage(plan.hint, tenant_id=query.tenant_id, namespace=query.namespaces[0])
         more.append(fallback_chunk(passage, "hint", reason, score=0.0, rank=len(more) + 1, below=lowest))
         passages[passage.chunk_id] = passage

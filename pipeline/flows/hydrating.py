@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 from pipeline.core.fusion import Fused
 from pipeline.core.hit_conditions import HitConditions, fields_of, may_be_more
@@ -17,6 +18,7 @@ from pipeline.errors import Unavailable
 from pipeline.flows.arrived import Arrived
 from pipeline.flows.journal import Journal
 from pipeline.flows.resources import Resources
+from pipeline.flows.texts import read_in_time
 from pipeline.records import ChunkId, DocumentFields, Filters
 from pipeline.stores.chunks import Chunks, StoredChunk
 from pipeline.stores.work import reading
@@ -44,13 +46,10 @@ def hydrate(arrived: Arrived, fused: Sequence[Fused], use: Resources, journal: J
     batch = needed(query.plan)
     found: dict[ChunkId, StoredChunk] = {}
     position = 0
-    since = datetime.fromtimestamp(query.created_at - _CLOCKS_APART_S, UTC)
     try:
         while position < len(stored) and not _enough(stored[:position], found, stored[position].score, query):
             ids = [ChunkId(hit.chunk_id) for hit in stored[position : position + batch]]
-            with reading(use.mysql) as connection:
-                chunks = Chunks(connection, query.tenant_id)
-                there = chunks.hydrate(ids, namespaces=query.namespaces_read, since=since)
+            there = read_in_time(query, use, partial(_stored, query, ids, query.namespaces_read, use))
             found |= _meeting(_asked_for(there, query.filters, journal), query.conditions, journal)
             position += len(ids)
             batch = max(batch, position)  # each time as many as before: few statements, and little that is not needed
@@ -151,11 +150,16 @@ def _fields(chunk: StoredChunk) -> DocumentFields:
 
 def read(query: Query, chunk_ids: Sequence[str], *, namespaces: Sequence[str], use: Resources) -> dict[str, Hydrated]:
     """The text of shown chunks of these namespaces, whatever was asked of others. Raises StoreUnavailable."""
+    found = _stored(query, [ChunkId(each) for each in chunk_ids], namespaces, use)
+    return {str(chunk_id): _hydrated(chunk) for chunk_id, chunk in found.items()}
+
+
+def _stored(
+    query: Query, chunk_ids: Sequence[ChunkId], namespaces: Sequence[str], use: Resources
+) -> dict[ChunkId, StoredChunk]:
     since = datetime.fromtimestamp(query.created_at - _CLOCKS_APART_S, UTC)
     with reading(use.mysql) as connection:
-        chunks = Chunks(connection, query.tenant_id)
-        found = chunks.hydrate([ChunkId(each) for each in chunk_ids], namespaces=namespaces, since=since)
-    return {str(chunk_id): _hydrated(chunk) for chunk_id, chunk in found.items()}
+        return Chunks(connection, query.tenant_id).hydrate(chunk_ids, namespaces=namespaces, since=since)
 
 
 def _brought(passage: Brought) -> Hydrated:

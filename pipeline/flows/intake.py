@@ -138,7 +138,7 @@ def quotas(connection: Connection, tenant_id: TenantId, use: Resources) -> Quota
         queued=limits.quota_queued,
         tokens=limits.quota_tokens,
     )
-    return Quotas(connection, tenant_id, defaults)
+    return Quotas(connection, tenant_id, defaults, rooms=use.quota_rooms)
 
 
 def _item(

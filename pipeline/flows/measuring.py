@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import structlog
 
 from pipeline.core.answer import Answer
+from pipeline.core.outcome import outcome
 from pipeline.core.query import Envelope, Query
+from pipeline.flows.resources import Resources
 from pipeline.records import ChannelName
 from pipeline.stores.meter import Meter
 
 log = structlog.get_logger(__name__)
-
-Outcome = Literal["answered", "degraded", "empty", "failed"]
 
 _NO_STEP = frozenset({"total", *(channel.value for channel in ChannelName)})
 
@@ -36,8 +36,7 @@ def measure_channel(envelope: Envelope, elapsed_ms: float, meter: Meter) -> None
 def measure_answer(query: Query, answer: Answer, meter: Meter, *, by_tenant: bool = False) -> None:
     """A whole answer. A kept one counts as a query, and for nothing else but its time."""
     stats = answer.stats
-    status = "failed" if outcome(answer) == "failed" else "succeeded"
-    meter.count("chordwise_queries", status=status, degraded=str(stats.degraded).lower())
+    meter.count("chordwise_queries", status=answer.status, degraded=str(stats.degraded).lower())
     total_ms = stats.latency_ms.get("total", 0.0)
     meter.observe("chordwise_query_seconds", total_ms / 1000, cached=str(stats.cached).lower())
     meter.observe("recall_total_latency_ms", total_ms)
@@ -57,7 +56,7 @@ def measure_answer(query: Query, answer: Answer, meter: Meter, *, by_tenant: boo
         meter.count("chordwise_returned_chunks", channel=chunk.source)
     if stats.rerank_lift is not None:
         meter.observe("chordwise_rerank_lift", stats.rerank_lift)
-    if stats.degraded:
+    if stats.degraded and answer.status == "succeeded":  # a failed query counts as failed and as nothing else
         meter.count("recall_degrade_count")
     for lost in stats.degradations:
         meter.count("chordwise_degradations", part=lost.part, code=lost.code)
@@ -65,14 +64,9 @@ def measure_answer(query: Query, answer: Answer, meter: Meter, *, by_tenant: boo
             meter.count("recall_timeout_count", source=lost.part)
 
 
-def outcome(answer: Answer) -> Outcome:
-    """What came of a query, the worst that can be said of it: of the channels that were asked none answered, nothing but
-    the last resort was found, something was lost on the way, or none of these."""
-    if answer.status != "succeeded" or (answer.query.channels and not answer.stats.hits):
-        return "failed"
-    if all(chunk.source == ChannelName.FALLBACK for chunk in answer.chunks):
-        return "empty"
-    return "degraded" if answer.stats.degraded else "answered"
+def count_unsent(use: Resources) -> None:
+    """Count a query that was refused because a store or the broker did not accept it."""
+    use.meter.count("chordwise_queries", status="failed", degraded="true")
 
 
 def experiment_fields(query: Query, answer: Answer) -> dict[str, Any]:

@@ -9,13 +9,15 @@ from dataclasses import replace
 import numpy as np
 import structlog
 
-from pipeline.core.assembling import Assembled, assemble_all
+from pipeline.core.assembling import Assembled, assembled
+from pipeline.core.cutting import CutRequest
 from pipeline.core.packed_chunks import Mark
 from pipeline.core.packing import is_packed
 from pipeline.core.strategies import embedding_text_of
 from pipeline.core.terms import tokenizer_of
 from pipeline.errors import EmbedderRefused, Rejected
 from pipeline.flows.comparing import Found, differences, look
+from pipeline.flows.deletion_limit import DeletionLimit
 from pipeline.flows.document_vectors import UNNEEDED
 from pipeline.flows.resources import Resources
 from pipeline.flows.unpacking import unpacked
@@ -47,12 +49,22 @@ log = structlog.get_logger(__name__)
 _EMBEDDED_AT_ONCE = 500
 
 
-def mend(tenant_id: TenantId, namespace: Namespace, found: Found, use: Resources, *, space: EmbeddingSpace) -> int:
-    """Put right what was found, except what has changed since. Gives how many vectors, rows and counts were mended.
+def mend(
+    tenant_id: TenantId,
+    namespace: Namespace,
+    found: Found,
+    use: Resources,
+    *,
+    space: EmbeddingSpace,
+    limit: DeletionLimit | None = None,
+) -> int:
+    """Repair the differences that were found, except those that have changed since. Returns the numbers of mended
+    vectors, rows and counts.
 
-    Chunks come back first, then vectors, and what nobody needs goes last: searches miss nothing meanwhile that they
-    had before.
+    Restores chunks first, then vectors, and deletes unneeded data last, so that searches miss nothing that they had
+    before. Deletes nothing beyond ``limit``. Raises WrongInstallation if the stores do not belong together.
     """
+    use.installation.confirm()
     mended = sum(_restore(tenant_id, namespace, DocumentId(each), use) for each in sorted(found.miscounted))
     if found.miscounted:
         again = look(tenant_id, namespace, sorted(found.guilty), use, space=space)
@@ -65,26 +77,23 @@ def mend(tenant_id: TenantId, namespace: Namespace, found: Found, use: Resources
         vectors = alignment.vector_rows(use.postgres, tenant_id, namespace, guilty, table=space.table)
         still = differences(work.connection, tenant_id, namespace, guilty, vectors, space)
         going = [chunk_id for chunk_id in (*found.orphaned, *found.misplaced) if chunk_id in still.orphaned]
+        left = {key: count for key, count in found.leftover.items() if key in still.leftover}
+        wrong = look(tenant_id, namespace, guilty, use, space=space).document_vectors
+        unneeded = [key for key, what in wrong.items() if what == UNNEEDED]
+        if limit is not None and not limit.take(vectors=len(going) + len(unneeded), rows=sum(left.values())):
+            going, left, unneeded = [], {}, []
+        use.installation.confirm(work.connection)  # the connection that decides what is not needed
         alignment.delete_vectors(use.postgres, tenant_id, going, table=space.table)
         chunks = Chunks(work.connection, tenant_id)
-        left = {key: count for key, count in found.leftover.items() if key in still.leftover}
         for document_id, number in left:
             chunks.drop(_generation(tenant_id, namespace, document_id, number))
-        _mend_document_vectors(tenant_id, namespace, guilty, use, space)
+        remade = [key for key, what in wrong.items() if what != UNNEEDED]
+        use.document_vectors(tenant_id).refresh([_generation(tenant_id, namespace, *key) for key in remade])
+        use.document_vectors(tenant_id).drop(namespace, unneeded)
         Namespaces(work.connection, tenant_id).revise(namespace)
     log.info("stores_mended", tenant_id=tenant_id, vectors=again_made, dropped=len(going), rows=sum(left.values()))
-    return mended + again_made + len(going) + sum(left.values()) + len(found.document_vectors)
-
-
-def _mend_document_vectors(
-    tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId], use: Resources, space: EmbeddingSpace
-) -> None:
-    """Make those again that are wrong now, the documents held still; what nobody needs goes."""
-    wrong = look(tenant_id, namespace, document_ids, use, space=space).document_vectors
-    generations = {key: _generation(tenant_id, namespace, *key) for key in wrong}
-    unneeded = [key for key, what in wrong.items() if what == UNNEEDED]
-    use.document_vectors(tenant_id).refresh([g for key, g in generations.items() if key not in unneeded])
-    use.document_vectors(tenant_id).drop(namespace, unneeded)
+    kept = sum(what == UNNEEDED for what in found.document_vectors.values()) - len(unneeded)
+    return mended + again_made + len(going) + sum(left.values()) + len(found.document_vectors) - max(0, kept)
 
 
 def _embed_again(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resources, space: EmbeddingSpace) -> int:
@@ -178,14 +187,15 @@ def _cut_again(source: Source, use: Resources) -> tuple[Assembled, Mapping[int, 
         if is_packed(source.media_type):
             found = unpacked(source, generation, tokenizer, use)
             return Assembled(chunks=list(found.chunks), parents=found.parents), found.marks
-        cut = assemble_all(
-            use.parser.parse(source.body, media_type=source.media_type, filename=source.source_uri),
-            generation,
+        request = CutRequest(
+            media_type=source.media_type,
+            filename=source.source_uri,
             title=source.fields.title,
             chunking=source.chunking,
-            tokenizer=tokenizer,
-            limit=use.settings.max_chunks_per_document,
+            most_chunks=use.settings.max_chunks_per_document,
+            scope=generation.scope,
         )
+        cut = assembled(use.parser.cut(source.body, request), generation)
     except Rejected as error:
         log.warning("document_not_cut_again", tenant_id=generation.scope.tenant_id, code=error.code)
         return Assembled(chunks=[]), {}

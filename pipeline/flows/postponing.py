@@ -5,7 +5,7 @@ from __future__ import annotations
 import structlog
 
 from pipeline.core.batching import backoff_s
-from pipeline.errors import LeaseLost, PipelineError, RateLimited, Unavailable
+from pipeline.errors import IngestCrowded, LeaseLost, PipelineError, RateLimited, Unavailable
 from pipeline.flows.closing import close
 from pipeline.flows.resources import Resources
 from pipeline.records import FailureReason, TenantId
@@ -19,8 +19,8 @@ log = structlog.get_logger(__name__)
 def give_up_or_retry(tenant_id: TenantId, claim: Claim, error: Exception, use: Resources) -> None:
     """Decide from the number of attempts; where even that cannot be written, the lease runs out and decides."""
     code = getattr(error, "code", "internal_error")
-    detail = str(error) if hasattr(error, "code") else f"unexpected {type(error).__name__}"
-    counted = not isinstance(error, RateLimited)  # who had to wait has not failed
+    detail = error.public if isinstance(error, PipelineError) else f"unexpected {type(error).__name__}"
+    counted = not isinstance(error, RateLimited | IngestCrowded)  # an item that had to wait has not failed
     delay = max(backoff_s(claim.attempts if counted else 1), getattr(error, "retry_after_s", None) or 0.0)
     used_up = counted and claim.attempts >= use.settings.ingest_max_attempts
     try:

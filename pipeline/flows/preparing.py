@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.core.assembling import assemble_all
+from pipeline.core.assembling import assembled
+from pipeline.core.cutting import CutRequest
 from pipeline.core.packed_chunks import UNMARKED, Mark
 from pipeline.core.packing import is_packed
 from pipeline.core.terms import tokenizer_of
@@ -26,7 +27,10 @@ from pipeline.stores.jobs import Claim, Ledger
 from pipeline.stores.parents import Parents
 from pipeline.stores.work import unit_of_work
 
-_TITLE_LENGTH = 1024
+Aside = Callable[[float], None]
+"""What a batch does while a document takes long; it is given for how many seconds that document has kept it."""
+
+_PAUSE_S = 0.5  # seconds between pauses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,31 +65,61 @@ class Prepared:
         return [chunk for chunk in self.searchable if chunk.ordinal not in self.vectors]
 
 
-def prepare(tenant_id: TenantId, claims: Sequence[Claim], use: Resources) -> list[Prepared]:
-    """Read and cut, renewing the lease while it takes long. What is at fault is parked here, alone, and what is shown
-    already, or was overtaken, ends here."""
+def prepare(
+    tenant_id: TenantId, claims: Sequence[Claim], use: Resources, *, aside: Aside = lambda _: None
+) -> list[Prepared]:
+    """Read and cut the documents of a batch, renewing its lease while that takes long.
+
+    Documents at fault are parked here, one by one; generations that are shown already, or were overtaken, end here.
+    ``aside`` is called a few times a second, between documents and while one takes long. Its exceptions propagate.
+    """
     with unit_of_work(use.mysql) as work:
         sources = Documents(work.connection, tenant_id).sources([claim.generation for claim in claims])
     compared = compare(tenant_id, claims, sources, use)
     prepared: list[Prepared] = []
     refused: list[tuple[Claim, Rejected]] = []
     gone = list(compared.overtaken)
-    renewed = time.monotonic()
     claims = [claim for claim in claims if claim not in compared.ended]
+    pauses = _Pauses(tenant_id, claims, prepared, use, aside)
     for claim in claims:
-        if time.monotonic() - renewed > use.settings.ingest_lease_s / 6:
-            _renew(tenant_id, claims, {item.claim for item in prepared}, use)
-            renewed = time.monotonic()
+        pauses.next_document()
         source = sources.get(claim.generation)
         if source is None:
             gone.append(claim)
             continue
         try:
-            prepared.append(_cut(claim, source, claim in compared.replacing, use))
+            prepared.append(_cut(claim, source, claim in compared.replacing, use, pauses.take_one))
         except Rejected as error:
             refused.append((claim, error))
     end(tenant_id, gone, refused, use)
     return prepared
+
+
+class _Pauses:
+    """Pauses in the preparation of a batch, in which its lease is renewed and other tenants are served."""
+
+    def __init__(
+        self, tenant_id: TenantId, claims: Sequence[Claim], prepared: Sequence[Prepared], use: Resources, aside: Aside
+    ) -> None:
+        self._tenant_id, self._claims, self._prepared, self._use = tenant_id, claims, prepared, use
+        self._aside = aside
+        self._began = self._paused = self._renewed = time.monotonic()
+
+    def next_document(self) -> None:
+        """Pause before a document, if a pause is due."""
+        self._began = time.monotonic()
+        self.take_one()
+
+    def take_one(self) -> None:
+        """Pause, unless the last pause was a moment ago."""
+        now = time.monotonic()
+        if now - self._paused < _PAUSE_S:
+            return
+        if now - self._renewed > self._use.settings.ingest_lease_s / 6:
+            _renew(self._tenant_id, self._claims, {item.claim for item in self._prepared}, self._use)
+            self._renewed = now
+        self._aside(now - self._began)
+        self._paused = time.monotonic()
 
 
 def _renew(tenant_id: TenantId, claims: Sequence[Claim], parsed: set[Claim], use: Resources) -> None:
@@ -101,9 +135,10 @@ def _renew(tenant_id: TenantId, claims: Sequence[Claim], parsed: set[Claim], use
     use.bells.progressed(tenant_id, claims[0].job_id)
 
 
-def _cut(claim: Claim, source: Source, replaces: bool, use: Resources) -> Prepared:
+def _cut(claim: Claim, source: Source, replaces: bool, use: Resources, meanwhile: Callable[[], None]) -> Prepared:
     if is_packed(source.media_type):
-        packed = unpacked(source, claim.generation, tokenizer_of(claim.generation.scope), use)
+        tokenizer = tokenizer_of(claim.generation.scope)
+        packed = unpacked(source, claim.generation, tokenizer, use, meanwhile=meanwhile)
         return Prepared(
             claim=claim,
             fields=source.fields,
@@ -116,20 +151,20 @@ def _cut(claim: Claim, source: Source, replaces: bool, use: Resources) -> Prepar
             recipe=source.recipe,
             replaces=replaces,
         )
-    parsed = use.parser.parse(source.body, media_type=source.media_type, filename=source.source_uri)
-    title = (source.fields.title or parsed.title or "")[:_TITLE_LENGTH] or None
-    found = assemble_all(
-        parsed,
-        claim.generation,
-        title=title,
+    request = CutRequest(
+        media_type=source.media_type,
+        filename=source.source_uri,
+        title=source.fields.title,
         chunking=source.chunking,
-        tokenizer=tokenizer_of(claim.generation.scope),
-        limit=use.settings.max_chunks_per_document,
+        most_chunks=use.settings.max_chunks_per_document,
+        scope=claim.generation.scope,
     )
+    document = use.parser.cut(source.body, request, meanwhile=meanwhile)
+    found = assembled(document, claim.generation)
     return Prepared(
         claim=claim,
         fields=source.fields,
-        title=title,
+        title=document.title,
         chunks=found.chunks,
         parents=found.parents,
         recipe=source.recipe,

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from pipeline.core.assembling import in_order
-from pipeline.core.strategies import cut, embedding_text_of
-from pipeline.errors import DocumentTooLarge, EmptyDocument
+import orjson
+
+from pipeline.core.chunking import embedding_text
+from pipeline.core.computation import Computation, Done
+from pipeline.core.cutting import CutRequest
+from pipeline.core.passage_json import passage_as_json
 from pipeline.flows.resources import Resources
 from pipeline.records import Chunking, Passage
 
@@ -27,19 +31,57 @@ def preview(
     body: bytes, *, media_type: str, filename: str | None, title: str | None, chunking: Chunking, use: Resources
 ) -> Preview:
     """Parse and cut as ingestion would, within the same limits. Raises what would park the document."""
-    parsed = use.parser.parse(body, media_type=media_type, filename=filename)
-    found = cut(parsed, chunking)
-    passages = in_order(found.passages)
-    if not passages:
-        raise EmptyDocument("the document has no text to index")
-    limit = use.settings.max_chunks_per_document
-    if len(passages) > limit:
-        raise DocumentTooLarge(f"the document makes {len(passages)} chunks; this installation takes {limit}")
-    title = title or parsed.title
-    return Preview(
+    request = CutRequest(
+        media_type=media_type,
+        filename=filename,
         title=title,
         chunking=chunking,
-        passages=passages,
-        embedded=[embedding_text_of(passage, title, chunking.strategy) for passage in passages],
+        most_chunks=use.settings.max_chunks_per_document,
+    )
+    found = use.parser.cut(body, request)
+    return Preview(
+        title=found.title,
+        chunking=chunking,
+        passages=found.passages,
+        embedded=[
+            embedding_text(passage, found.title, text=searched)
+            for passage, searched in zip(found.passages, found.searched, strict=True)
+        ],
         parents=found.parents,
     )
+
+
+def preview_body(computation: Computation, use: Resources) -> Done:
+    """Carry out a preview. The body is the document; ``asked`` has the parameters of `preview`."""
+    asked = computation.asked
+    found = preview(
+        computation.body,
+        media_type=asked["media_type"],
+        filename=asked["filename"],
+        title=asked["title"],
+        chunking=Chunking(**asked["chunking"]),
+        use=use,
+    )
+    return Done(body=orjson.dumps(_as_json(found)))
+
+
+def _as_json(found: Preview) -> dict[str, Any]:
+    """Return a preview as JSON."""
+    chunking = found.chunking
+    return {
+        "title": found.title,
+        "chunking": {
+            "strategy": chunking.strategy,
+            "max_tokens": chunking.max_tokens,
+            "overlap": chunking.overlap,
+            **chunking.options,
+        },
+        "chunks": [
+            {"ordinal": ordinal, "parent": passage.parent, **passage_as_json(passage), "embedding_text": embedded}
+            for ordinal, (passage, embedded) in enumerate(zip(found.passages, found.embedded, strict=True))
+        ],
+        "parents": [
+            {"ordinal": ordinal, "parent": None, **passage_as_json(passage), "embedding_text": None}
+            for ordinal, passage in enumerate(found.parents)
+        ],
+    }

@@ -1,7 +1,8 @@
 """Answer a query: each channel by itself, then one place where everything comes together.
 
-The callback of the chord and whoever finds the deadline passed run the same code on what has arrived; the first
-answer written wins. Nothing in here raises to the user: what is lost on the way is named in ``stats.degradations``.
+The callback of the chord, its errback, and the task that is sent at the deadline run the same code on what has arrived;
+the first answer written wins. Where no worker answers in time, the gateway stores that the query failed. What is lost on
+the way is named in ``stats.degradations``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import structlog
 from pipeline.channels.port import Channel
 from pipeline.core.answer import Answer
 from pipeline.core.query import Envelope, Query
-from pipeline.flows.answer import compose, empty_answer, render
+from pipeline.flows.answer import compose, empty_answer, note_losses, render
 from pipeline.flows.arrived import Arrived
 from pipeline.flows.asking import RESERVE_S, ask_and_blame
 from pipeline.flows.auditing import search_row
@@ -87,30 +88,60 @@ def _guarded(query: Query, channel: Channel, use: Resources) -> Envelope:
 
 
 def answer(tenant_id: TenantId, query_id: QueryId, use: Resources, channels: dict[ChannelName, Channel]) -> bool:
-    """Put the answer together from what the channels have said so far, and store it. False if somebody else was first."""
-    queries = use.queries(tenant_id)
-    state = queries.state(query_id)
+    """Assemble the answer from the channels' results so far, and store it. Returns False if there was one already."""
+    state = use.queries(tenant_id).state(query_id)
     if state is None or state.answer is not None:
         return False
     arrived, journal = settled(state, use, channels), Journal(tracing=state.query.trace)
-    composed = _composed(arrived, use, channels, journal)
-    rendered = render(composed)
-    first = queries.answer(
-        query_id,
+    return _store(arrived, _composed(arrived, use, channels, journal), journal, use)
+
+
+def fail(tenant_id: TenantId, query_id: QueryId, use: Resources) -> bool:
+    """Store that no worker answered a query by its deadline, unless there is an answer.
+
+    Returns False if there was one, or if the query is gone. Reads Redis alone. Raises StoreUnavailable.
+    """
+    state = use.queries(tenant_id).state(query_id)
+    if state is None or state.answer is not None:
+        return False
+    query = state.query
+    envelopes = {envelope.channel: envelope for envelope in state.envelopes}
+    arrived = Arrived(query=query, envelopes=envelopes, elapsed_ms=state.elapsed_ms)
+    journal = Journal(tracing=query.trace)
+    return _store(arrived, _unanswered(arrived, journal), journal, use)
+
+
+def failed_answer(query: Query) -> bytes:
+    """Return the answer to a query whose state is unknown at its deadline, because Redis does not answer."""
+    return render(_unanswered(Arrived(query=query, envelopes={}, elapsed_ms={}), Journal()))
+
+
+def _unanswered(arrived: Arrived, journal: Journal) -> Answer:
+    note_losses(arrived, journal)
+    if arrived.usable:
+        journal.lost("answer", "no_answer", "no worker put the answer together before the deadline")
+    return empty_answer(arrived, journal)
+
+
+def _store(arrived: Arrived, composed: Answer, journal: Journal, use: Resources) -> bool:
+    query, rendered = arrived.query, render(composed)
+    first = use.queries(query.tenant_id).answer(
+        query.query_id,
         rendered,
-        note=search_row(state.query, composed, use),
-        keep=may_be_kept(state.query, composed, len(rendered), use),
+        status=composed.status,
+        note=search_row(query, composed, use),
+        keep=may_be_kept(query, composed, len(rendered), use),
         trace=packed_trace(arrived, composed, journal),
     )
     if first:
-        measure_answer(state.query, composed, use.meter, by_tenant=use.settings.metrics_tenants)
+        measure_answer(query, composed, use.meter, by_tenant=use.settings.metrics_tenants)
     log.info(
         "query_answered",
-        query_id=query_id,
+        query_id=query.query_id,
         first=first,
         chunks=len(composed.chunks),
         hits=dict(composed.stats.hits),
-        **answer_fields(state.query, composed),
+        **answer_fields(query, composed),
     )
     return first
 
@@ -124,10 +155,3 @@ def _composed(arrived: Arrived, use: Resources, channels: dict[ChannelName, Chan
         log.exception("answer_bug", query_id=arrived.query.query_id)
         journal.lost("answer", "internal_error", f"it could not be put together: unexpected {type(error).__name__}")
         return empty_answer(arrived, journal)
-
-
-def finish(
-    tenant_id: TenantId, query_id: QueryId, use: Resources, channels: dict[ChannelName, Channel] | None = None
-) -> None:
-    """Answer a query whose deadline has passed, from what has arrived: a lost task costs its channel, not the answer."""
-    answer(tenant_id, query_id, use, channels or {})

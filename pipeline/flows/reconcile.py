@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 import structlog
 
+from pipeline.flows.deletion_limit import DeletionLimit, measure
 from pipeline.flows.erase import finish_erasures
 from pipeline.flows.resources import Resources
 from pipeline.flows.verify import DOCUMENTS, Counts, Spot, all_namespaces, compare, documents_by_namespace, recounted
 from pipeline.records import Namespace, TenantId
 from pipeline.stores import reconciling
-from pipeline.stores.reconciling import Place
+from pipeline.stores.reconciling import Deletions, Place
 from pipeline.stores.work import unit_of_work
 
 log = structlog.get_logger(__name__)
 
 
 def reconcile(use: Resources) -> Counts:
-    """Compare and mend up to ``reconcile_chunks`` chunks of the tenant that has waited longest. Gives what was found.
+    """Compare and mend up to ``reconcile_chunks`` chunks of the tenant that has waited longest. Returns the counts.
 
-    Where it stops, the next run for this tenant goes on; dying in here repeats a page.
+    The next run for this tenant continues at the end of this one; a crash repeats one page. Raises WrongInstallation,
+    before anything is changed, if the stores do not belong together.
     """
+    use.installation.confirm()
     finish_erasures(use)
     with unit_of_work(use.mysql) as work:
         tenant_id = reconciling.next_tenant(work.connection)
@@ -30,8 +33,10 @@ def reconcile(use: Resources) -> Counts:
 
 def reconcile_tenant(tenant_id: TenantId, use: Resources) -> Counts:
     """The same for a given tenant."""
+    use.installation.confirm()
     with unit_of_work(use.mysql) as work:
         place = reconciling.place_of(work.connection, tenant_id)
+    limit = _limit(tenant_id, place, use)
     known = documents_by_namespace(tenant_id, use)
     names = sorted(all_namespaces(tenant_id, known, use))
     waiting = [name for name in names if place.namespace is None or name >= place.namespace]
@@ -39,19 +44,50 @@ def reconcile_tenant(tenant_id: TenantId, use: Resources) -> Counts:
     for namespace in waiting:
         resumed = namespace == place.namespace and place.phase is not None
         start = Spot(phase=place.phase or DOCUMENTS, after=place.after or "") if resumed else Spot()
-        for spot, counts in compare(tenant_id, namespace, use, repair=True, start=start):
+        for spot, counts in compare(tenant_id, namespace, use, repair=True, start=start, limit=limit.now):
             if spot is None:
                 found = counts + recounted(tenant_id, namespace, use, repair=True)
                 following = _after(namespace, names)
             else:
                 found, following = counts, Place(namespace=namespace, phase=spot.phase, after=spot.after)
             total += found
-            _note(tenant_id, following, found, use)
+            _note(tenant_id, following, found, limit, use)
             if total.chunks >= use.settings.reconcile_chunks:
-                return _told(tenant_id, total)
+                return _told(tenant_id, total, limit)
     if not waiting:
-        _note(tenant_id, Place(namespace=None, phase=None, after=None), Counts(), use)
-    return _told(tenant_id, total)
+        _note(tenant_id, Place(namespace=None, phase=None, after=None), Counts(), limit, use)
+    return _told(tenant_id, total, limit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PassLimit:
+    """The deletion limit of one pass: ``before`` counts its earlier runs, ``now`` is the rest of the limit."""
+
+    before: Deletions
+    now: DeletionLimit
+
+    def noted(self, *, ended: bool) -> Deletions:
+        """Return the counts to store after a page, or at the end of the pass."""
+        deleted = self.before.pass_deleted + self.now.deleted
+        withheld = self.before.pass_withheld + self.now.withheld
+        if ended:
+            return Deletions(withheld=withheld if self.now.is_exceeded else 0)
+        asked = max(self.before.withheld, withheld if self.now.is_exceeded else 0)
+        return Deletions(pass_deleted=deleted, pass_withheld=withheld, withheld=asked)
+
+
+def _limit(tenant_id: TenantId, place: Place, use: Resources) -> _PassLimit:
+    """Return the limit of the pass that begins or continues at ``place``."""
+    with unit_of_work(use.mysql) as work:
+        before = reconciling.deletions_of(work.connection, tenant_id)
+    if place.namespace is None:
+        before = Deletions(withheld=before.withheld)
+    left = measure(tenant_id, use, use.spaces.live().active)
+    spent = before.pass_deleted + before.pass_withheld
+    left.vectors -= spent
+    left.rows -= spent
+    left.is_open = left.is_open and not before.pass_withheld
+    return _PassLimit(before=before, now=left)
 
 
 def _after(namespace: Namespace, names: list[Namespace]) -> Place:
@@ -60,11 +96,13 @@ def _after(namespace: Namespace, names: list[Namespace]) -> Place:
     return Place(namespace=following, phase=None, after=None)
 
 
-def _note(tenant_id: TenantId, place: Place, counts: Counts, use: Resources) -> None:
+def _note(tenant_id: TenantId, place: Place, counts: Counts, limit: _PassLimit, use: Resources) -> None:
+    deletions = limit.noted(ended=place.namespace is None)
     with unit_of_work(use.mysql) as work:
-        reconciling.note(work.connection, tenant_id, place, asdict(counts))
+        reconciling.note(work.connection, tenant_id, place, asdict(counts), deletions)
 
 
-def _told(tenant_id: TenantId, total: Counts) -> Counts:
-    (log.warning if total.wrong else log.info)("reconciled", tenant_id=tenant_id, wrong=total.wrong, **asdict(total))
+def _told(tenant_id: TenantId, total: Counts, limit: _PassLimit) -> Counts:
+    tell = log.warning if total.wrong or limit.now.withheld else log.info
+    tell("reconciled", tenant_id=tenant_id, wrong=total.wrong, withheld=limit.now.withheld, **asdict(total))
     return total

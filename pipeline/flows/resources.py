@@ -26,14 +26,17 @@ from pipeline.sandbox.parser import Parser
 from pipeline.sandbox.plugins import register_installed_parsers
 from pipeline.settings import Settings
 from pipeline.stores.breakers import Breakers
+from pipeline.stores.computations import Computations
 from pipeline.stores.document_vectors import DocumentVectors
 from pipeline.stores.engines import graph_engine, mysql_engine, postgres_engine, redis_client
 from pipeline.stores.governor import FleetGovernor
+from pipeline.stores.installation import Installation
 from pipeline.stores.job_bells import JobBells
 from pipeline.stores.live_vectors import LiveVectors
 from pipeline.stores.meter import Meter
 from pipeline.stores.nearest import Samples, SearchTools, VectorSearch
 from pipeline.stores.queries import Queries
+from pipeline.stores.quotas import Rooms
 from pipeline.stores.vector_cache import VectorStore
 from pipeline.stores.vector_indexes import KnownIndexes
 from pipeline.stores.vectors import Vectors
@@ -81,6 +84,16 @@ class Resources:
     def postgres_graph(self) -> Engine:
         """The vector store, for searches through the approximate indexes of large tenants."""
         return graph_engine(self.settings, timeout_s=self.timeout_s)
+
+    @cached_property
+    def installation(self) -> Installation:
+        """The installation of the stores; compared before one store is changed to match another."""
+        return Installation(
+            self.settings,
+            mysql=lambda: self.mysql,
+            postgres=lambda: self.postgres,
+            on_refusal=lambda: self.meter.count("chordwise_installation_refusals"),
+        )
 
     @cached_property
     def search_tools(self) -> SearchTools:
@@ -168,9 +181,13 @@ class Resources:
 
     @cached_property
     def parser(self) -> Parser:
-        """What makes text of documents, in a process of its own where they may be harmful."""
+        """The parser, which makes text and chunks of documents and runs possibly harmful ones in a separate process."""
         timeout_s = min(self.settings.parser_timeout_s, self.settings.ingest_lease_s / 3)
-        return Parser(memory_bytes=self.settings.parser_memory_bytes, timeout_s=timeout_s)
+        return Parser(
+            memory_bytes=self.settings.parser_memory_bytes,
+            timeout_s=timeout_s,
+            cutting_timeout_s=self.settings.cutting_timeout_s,
+        )
 
     @cached_property
     def fetcher(self) -> Fetcher:
@@ -184,6 +201,11 @@ class Resources:
         )
 
     @cached_property
+    def quota_rooms(self) -> Rooms:
+        """This process's recent counts of the tenants that are far from their quotas."""
+        return Rooms()
+
+    @cached_property
     def fetches(self) -> FetchThreads:
         """The threads in which this process waits for the web, beside its other work."""
         return FetchThreads()
@@ -191,7 +213,9 @@ class Resources:
     def vectors(self, tenant_id: TenantId) -> LiveVectors:
         """One tenant's vectors: those of the active space to who reads; writers reach every live one."""
         distance = self.settings.pgvector_distance
-        return LiveVectors(self.postgres, tenant_id, distance=distance, spaces=self.spaces.live())
+        return LiveVectors(
+            self.postgres, tenant_id, distance=distance, spaces=self.spaces.live(), confirm=self.installation.confirm
+        )
 
     def vectors_in(self, space: EmbeddingSpace, tenant_id: TenantId) -> Vectors:
         """One tenant's vectors in a given space."""
@@ -222,6 +246,10 @@ class Resources:
     def queries(self, tenant_id: TenantId) -> Queries:
         """One tenant's running and answered queries."""
         return Queries(self.redis, tenant_id, ttl_s=self.settings.query_ttl_s)
+
+    def computations(self, tenant_id: TenantId) -> Computations:
+        """Return the computations of one tenant."""
+        return Computations(self.redis, lambda: self.mysql, tenant_id)
 
     def close(self) -> None:
         """Let go of every connection that was made."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from pipeline.core.packed_chunks import Unpacked, unpack
 from pipeline.core.packing import read_part
 from pipeline.core.terms import Tokenizer
-from pipeline.errors import InvalidPackedDocument
+from pipeline.errors import CuttingTooSlow, InvalidPackedDocument
 from pipeline.flows.resources import Resources
 from pipeline.records import Generation, Stage, TenantId
 from pipeline.stores.documents import Source
@@ -24,8 +25,21 @@ if TYPE_CHECKING:
 _CHUNKS_PER_LEASE = 2048  # stored before the lease is renewed
 
 
-def unpacked(source: Source, generation: Generation, tokenizer: Tokenizer, use: Resources) -> Unpacked:
-    """The chunks of a packed document as those of ``generation``. Raises Rejected."""
+def unpacked(
+    source: Source,
+    generation: Generation,
+    tokenizer: Tokenizer,
+    use: Resources,
+    *,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> Unpacked:
+    """Return the chunks of a packed document as chunks of ``generation``, analysed anew within the time limit of
+    cutting.
+
+    ``meanwhile`` is called after every chunk, and its time does not count. Raises Rejected, and what ``meanwhile``
+    raises.
+    """
+    budget = _Budget(use.settings.cutting_timeout_s, meanwhile)
     embedder = use.embedder  # once: another one may be active a moment later
     part = read_part(source.body)
     if len(part.documents) != 1:
@@ -40,7 +54,26 @@ def unpacked(source: Source, generation: Generation, tokenizer: Tokenizer, use: 
         model=embedder.model,
         dimension=embedder.dimension,
         limit=use.settings.max_chunks_per_document,
+        between=budget.between,
     )
+
+
+class _Budget:
+    """Processor time of this thread, checked between chunks, each of which has a limited length."""
+
+    def __init__(self, seconds: float, meanwhile: Callable[[], None]) -> None:
+        self._seconds, self._meanwhile = seconds, meanwhile
+        self._ends = time.thread_time() + seconds
+
+    def between(self) -> None:
+        """Raise CuttingTooSlow when the time is up."""
+        now = time.thread_time()
+        if now > self._ends:
+            raise CuttingTooSlow(
+                f"analysing the document took more than {self._seconds:g} s (CHORDWISE_CUTTING_TIMEOUT_S)"
+            )
+        self._meanwhile()
+        self._ends += time.thread_time() - now
 
 
 def keep_vectors(tenant_id: TenantId, prepared: Sequence[Prepared], use: Resources) -> None:

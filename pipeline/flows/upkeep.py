@@ -87,6 +87,8 @@ def _drop_some(tenant_id: TenantId, use: Resources) -> int:
         retired, documents = Retired(work.connection, tenant_id), Documents(work.connection, tenant_id)
         due = retired.due(limit=_DROPPED_AT_ONCE)
         shown = documents.shown(due)
+        if due:
+            use.installation.confirm(work.connection)  # the connection that decides what is retired
         use.vectors(tenant_id).drop([generation for generation in due if generation not in shown])
         Dropping(work.connection, tenant_id).drop(due)
         retired.forget(due)

@@ -23,11 +23,13 @@ _GRACE_S = 3 * vector_indexes.FRESH_S
 
 
 def keep_indexes(use: Resources) -> int:
-    """Bring the approximate indexes to what the tenants' sizes ask for. Gives how many steps were taken.
+    """Adjust the approximate indexes to the tenants' sizes. Returns the number of steps taken.
 
-    One process at a time does it; whoever comes meanwhile leaves at once. May die anywhere and may run twice: what was
-    never finished is dropped by the next run. Raises StoreUnavailable.
+    One process at a time does this; others return at once. The run may die at any point and may be repeated: the next
+    run drops unfinished indexes. Raises StoreUnavailable, and WrongInstallation before anything is dropped: with a
+    MySQL that knows none of the tenants, every index would be dropped.
     """
+    use.installation.confirm()
     shape = IndexShape(m=use.settings.semantic_hnsw_m, ef_construction=use.settings.semantic_hnsw_ef_construction)
     with unit_of_work(use.mysql) as work:
         sizes = vector_indexes.sizes(work.connection, above=use.settings.semantic_exact_chunks // 4)

@@ -7,19 +7,27 @@ its documents and looks a third time, so that it never undoes an edit or a repla
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 
+import orjson
+from pydantic import TypeAdapter
+
+from pipeline.core.computation import Computation, Done, Further
+from pipeline.errors import StoreUnavailable
 from pipeline.flows.comparing import Found, look
+from pipeline.flows.deletion_limit import DeletionLimit, measure
 from pipeline.flows.mend import mend
 from pipeline.flows.resources import Resources
 from pipeline.records import DocumentId, EmbeddingSpace, Namespace, TenantId
-from pipeline.stores import alignment
+from pipeline.stores import alignment, reconciling
 from pipeline.stores.audit import Audit
 from pipeline.stores.namespaces import Namespaces
 from pipeline.stores.recount import recount
 from pipeline.stores.work import unit_of_work
 
+STEP_S = 2.0  # seconds per step of a comparison that a caller waits for; workers serve other callers in between
 PAGE_DOCUMENTS = 200
 PAGE_CHUNKS = 10_000
 DOCUMENTS, VECTORS = "documents", "vectors"  # the two phases: what MySQL knows, then what only PostgreSQL knows
@@ -79,13 +87,17 @@ class NamespaceReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """How a tenant's stores stand to each other. ``repaired``: what was put right by this run."""
+    """The result of comparing a tenant's stores. ``repaired``: what this run repaired.
+
+    ``withheld``: vectors and rows of chunks that it did not delete, because they are too large a share of the tenant's.
+    """
 
     namespaces: tuple[NamespaceReport, ...]
     missing: int
     orphaned: int
     stale: int
     repaired: int
+    withheld: int = 0
     misplaced: int = 0
     miscounted: int = 0
     leftover: int = 0
@@ -101,6 +113,54 @@ class Spot:
     after: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """The progress of a comparison of several namespaces.
+
+    ``waiting``: unfinished namespaces, the present one first. ``spot``: the position at which the present one
+    continues; None when only the recount is left. ``counts``: of the present namespace so far. ``documents``: shown
+    ones, by namespace. ``is_whole``: the comparison covers all of the tenant's namespaces. ``limit``: the deletions
+    that the repair may still make.
+    """
+
+    space: int
+    waiting: tuple[str, ...]
+    documents: Mapping[str, int]
+    spot: Spot | None = Spot()
+    counts: Counts = Counts()
+    finished: tuple[NamespaceReport, ...] = ()
+    repaired: int = 0
+    is_whole: bool = False
+    limit: DeletionLimit | None = None
+
+
+_PROGRESS: TypeAdapter[Progress] = TypeAdapter(Progress)
+
+
+def verify_step(computation: Computation, use: Resources, *, step_s: float = STEP_S) -> Done | Further:
+    """Carry out about ``step_s`` seconds of a comparison, a page at least; the state of the computation is a `Progress`.
+
+    ``asked``: ``namespaces``, None for all, ``repair``, and ``delete_share`` as for `verify`. The answer is the `Report`.
+    """
+    tenant_id, repair = computation.tenant_id, bool(computation.asked["repair"])
+    if computation.state is None:
+        named = computation.asked["namespaces"]
+        space = use.spaces.live().active
+        use.installation.confirm()
+        names = None if named is None else [Namespace(name) for name in named]
+        share = computation.asked.get("delete_share")
+        progress = begin(tenant_id, names, use, space=space, repair=repair, delete_share=share)
+    else:
+        progress = _PROGRESS.validate_python(computation.state)
+        space = _same_space(progress.space, use)
+    ends_at = time.monotonic() + step_s
+    while progress.waiting:
+        progress = go_on(tenant_id, progress, use, space=space, repair=repair)
+        if progress.waiting and time.monotonic() >= ends_at:
+            return Further(state=_PROGRESS.dump_python(progress, mode="json"))
+    return Done(body=orjson.dumps(finish(tenant_id, progress, use, repair=repair)))
+
+
 def verify(
     tenant_id: TenantId,
     namespaces: Sequence[Namespace] | None,
@@ -108,30 +168,87 @@ def verify(
     *,
     repair: bool,
     space: EmbeddingSpace | None = None,
+    delete_share: float | None = None,
 ) -> Report:
     """Compare every chunk with every vector of these namespaces, or of all the tenant has, and recount the statistics.
 
-    ``space``: the embedding space to look into, the active one if none is given. With ``repair``, what differs is put
-    right. Needs memory for a page of documents at a time, whatever their number.
+    ``space``: the embedding space to compare, by default the active one. With ``repair``, differences are repaired, and
+    up to ``delete_share`` of the tenant's vectors and rows of chunks may be deleted for it; None: the share that the
+    settings allow. Needs memory for a page of documents at a time, whatever their number. Raises WrongInstallation if
+    the stores do not belong together.
     """
+    use.installation.confirm()
     space = space or use.spaces.live().active
-    known = documents_by_namespace(tenant_id, use)
-    wanted = sorted(namespaces if namespaces is not None else all_namespaces(tenant_id, known, use, space=space))
-    reports = []
-    total = Counts()
-    for namespace in wanted:
-        counts = Counts()
-        for _, page in compare(tenant_id, namespace, use, repair=repair, space=space):
-            counts += page
-        counts += recounted(tenant_id, namespace, use, repair=repair)
-        total += counts
-        shown = {each.name: getattr(counts, each.name) for each in fields(Counts) if each.name != "repaired"}
-        reports.append(NamespaceReport(namespace=namespace, documents=known.get(namespace, 0), **shown))
+    progress = begin(tenant_id, namespaces, use, space=space, repair=repair, delete_share=delete_share)
+    while progress.waiting:
+        progress = go_on(tenant_id, progress, use, space=space, repair=repair)
+    return finish(tenant_id, progress, use, repair=repair)
+
+
+def begin(
+    tenant_id: TenantId,
+    namespaces: Sequence[Namespace] | None,
+    use: Resources,
+    *,
+    space: EmbeddingSpace,
+    repair: bool,
+    delete_share: float | None = None,
+) -> Progress:
+    """Return the start of a comparison of these namespaces, or of all the tenant has. For a repair, measures its
+    deletion limit first."""
+    documents = documents_by_namespace(tenant_id, use)
+    wanted = sorted(namespaces if namespaces is not None else all_namespaces(tenant_id, documents, use, space=space))
+    shown: dict[str, int] = {name: documents[name] for name in wanted if name in documents}
+    limit = measure(tenant_id, use, space, share=delete_share) if repair else None
+    return Progress(
+        space=space.number, waiting=tuple(wanted), documents=shown, is_whole=namespaces is None, limit=limit
+    )
+
+
+def go_on(tenant_id: TenantId, progress: Progress, use: Resources, *, space: EmbeddingSpace, repair: bool) -> Progress:
+    """Compare one page, or recount the statistics of a namespace whose pages are done. A repeated run repairs nothing
+    twice."""
+    namespace = Namespace(progress.waiting[0])
+    if progress.spot is not None:
+        pages = compare(
+            tenant_id, namespace, use, repair=repair, start=progress.spot, space=space, limit=progress.limit
+        )
+        spot, counts = next(pages)
+        return replace(progress, spot=spot, counts=progress.counts + counts)
+    counts = progress.counts + recounted(tenant_id, namespace, use, repair=repair)
+    shown = {each.name: getattr(counts, each.name) for each in fields(Counts) if each.name != "repaired"}
+    report = NamespaceReport(namespace=namespace, documents=progress.documents.get(namespace, 0), **shown)
+    return replace(
+        progress,
+        waiting=progress.waiting[1:],
+        spot=Spot(),
+        counts=Counts(),
+        finished=(*progress.finished, report),
+        repaired=progress.repaired + counts.repaired,
+    )
+
+
+def finish(tenant_id: TenantId, progress: Progress, use: Resources, *, repair: bool) -> Report:
+    """Return the report on a finished comparison, and note a repair in the audit."""
+    limit = progress.limit
     if repair:
+        names = [report.namespace for report in progress.finished]
         with unit_of_work(use.mysql) as work:
-            Audit(work.connection, tenant_id).wrote("repair", namespaces=wanted, count=total.repaired)
-    told = {each.name: getattr(total, each.name) for each in fields(Counts) if each.name not in ("chunks", "vectors")}
-    return Report(namespaces=tuple(reports), **told)
+            Audit(work.connection, tenant_id).wrote("repair", namespaces=names, count=progress.repaired)
+            if limit is not None and (progress.is_whole or limit.is_exceeded):
+                reconciling.note_withheld(work.connection, tenant_id, limit.withheld if limit.is_exceeded else 0)
+    kinds = [each.name for each in fields(Counts) if each.name not in ("chunks", "vectors", "repaired")]
+    sums = {kind: sum(getattr(report, kind) for report in progress.finished) for kind in kinds}
+    withheld = limit.withheld if limit else 0
+    return Report(namespaces=progress.finished, repaired=progress.repaired, withheld=withheld, **sums)
+
+
+def _same_space(number: int, use: Resources) -> EmbeddingSpace:
+    """Return the space that a comparison began with. Raises StoreUnavailable if it was dropped meanwhile."""
+    space = use.spaces.live().numbered(number) or use.spaces.live(fresh=True).numbered(number)
+    if space is None:
+        raise StoreUnavailable("the embedding model was exchanged during the comparison", retry_after_s=1.0)
+    return space
 
 
 def compare(
@@ -143,13 +260,17 @@ def compare(
     start: Spot | None = None,
     space: EmbeddingSpace | None = None,
     page_chunks: int | None = None,
+    limit: DeletionLimit | None = None,
 ) -> Iterator[tuple[Spot | None, Counts]]:
-    """Compare page by page; each comes with where the next one begins, None after the last."""
+    """Compare page by page; each comes with where the next one begins, None after the last. ``limit``: how much a repair
+    may delete, None for any number."""
     spot: Spot | None = start or Spot()
     space = space or use.spaces.live().active
     while spot is not None:
         page, unknown = _page(tenant_id, namespace, spot, use, space, chunks=page_chunks or PAGE_CHUNKS)
-        counts = _compare_page(tenant_id, namespace, unknown, use, space, repair=repair) if unknown else Counts()
+        counts = Counts()
+        if unknown:
+            counts = _compare_page(tenant_id, namespace, unknown, use, space, repair=repair, limit=limit)
         if page.last is not None:
             spot = Spot(phase=spot.phase, after=page.last)
         else:
@@ -221,13 +342,14 @@ def _compare_page(
     space: EmbeddingSpace,
     *,
     repair: bool,
+    limit: DeletionLimit | None,
 ) -> Counts:
     first = look(tenant_id, namespace, document_ids, use, space=space)
     if not first.wrong:
         return _counted(first, first)
     second = look(tenant_id, namespace, sorted(first.guilty), use, space=space, lock=True)
     both = first.confirmed_by(second)
-    repaired = mend(tenant_id, namespace, both, use, space=space) if repair and both.wrong else 0
+    repaired = mend(tenant_id, namespace, both, use, space=space, limit=limit) if repair and both.wrong else 0
     counts = _counted(first, both)
     return counts + Counts(repaired=repaired)
 

@@ -13,6 +13,7 @@ from datetime import timedelta
 import structlog
 
 from pipeline.core import webhooks as core
+from pipeline.core.addresses import is_address
 from pipeline.errors import Misconfigured, Unavailable
 from pipeline.fetching.names import within
 from pipeline.flows.resources import Resources
@@ -25,7 +26,15 @@ from pipeline.stores.rows import as_utc, now
 from pipeline.stores.sealing import Sealer
 from pipeline.stores.webhooks import Webhook, Webhooks
 from pipeline.stores.work import unit_of_work
-from pipeline.webhooks.post import NotAllowed, Poster, Reply, checked_url, resolve
+from pipeline.webhooks.post import (
+    REFUSED_AFTER_S,
+    NotAllowed,
+    Poster,
+    Reply,
+    checked_url,
+    not_allowed,
+    resolve,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -66,10 +75,15 @@ def add(tenant_id: TenantId, url: str, events: Sequence[str], use: Resources) ->
 
 def _require_address(url: str, use: Resources) -> None:
     found = checked_url(url)
+    refused_at = time.monotonic() + REFUSED_AFTER_S
     try:
         within(lambda: resolve(found, permitted=use.settings.webhook_allow_private), seconds=_NAME_S)
     except TimeoutError:
-        raise NotAllowed("unresolvable_host", f"the host {found.host} was not found within {_NAME_S:g} s") from None
+        raise not_allowed(found.host) from None
+    except NotAllowed:
+        if not is_address(found.host):
+            time.sleep(max(0.0, refused_at - time.monotonic()))
+        raise
 
 
 def rotate(tenant_id: TenantId, webhook_id: str, use: Resources, *, overlap_s: float) -> tuple[Webhook, str] | None:

@@ -6,27 +6,28 @@ from collections.abc import Mapping, Sequence
 
 from pipeline.core.answer import AnswerChunk
 from pipeline.core.hits import Hydrated
-from pipeline.core.plan import ContextOptions
+from pipeline.core.query import Query
 from pipeline.flows.resources import Resources
-from pipeline.records import ChunkId, TenantId
+from pipeline.flows.texts import read_in_time
+from pipeline.records import ChunkId
 from pipeline.stores.parents import Parents
 from pipeline.stores.windows import whole_documents, windows
 from pipeline.stores.work import reading
 
 
 def widened(
-    tenant_id: TenantId,
+    query: Query,
     chunks: Sequence[AnswerChunk],
     hydrated: Mapping[str, Hydrated],
-    options: ContextOptions,
     use: Resources,
 ) -> dict[str, str]:
-    """The text to read for each of these hits that is to be read with more than itself.
+    """Return the text to read for each of these hits that is to be read with more than itself.
 
-    A child comes with its parent unless ``parents`` is false, a sentence with its window; ``window`` in a query puts
-    another size in the place of the document's, and gives chunks of every strategy one; with ``whole_document``, the
-    first hit of a document that is small enough comes with all of it. Raises StoreUnavailable.
+    A child comes with its parent unless ``parents`` is false, a sentence with its window. ``window`` in a query
+    replaces the document's window size, and gives chunks of every strategy a window. With ``whole_document``, the first
+    hit of a document that is small enough comes with all of it. Raises Unavailable.
     """
+    options, tenant_id = query.plan.context, query.tenant_id
     found = [hydrated[chunk.chunk_id] for chunk in chunks]
     parents = {} if options.parents is False else {each.chunk_id: each.parent_id for each in found if each.parent_id}
     sizes = {
@@ -37,14 +38,18 @@ def widened(
     if not parents and not any(sizes.values()) and not options.whole_document:
         return {}
     firsts = {(each.namespace, each.document_id): ChunkId(each.chunk_id) for each in reversed(found)}
-    with reading(use.mysql) as connection:
-        wholes = (
-            whole_documents(connection, tenant_id, list(firsts.values()), most_tokens=options.max_tokens // 2)
-            if options.whole_document
-            else {}
-        )
-        texts = Parents(connection, tenant_id).texts([ChunkId(each) for each in set(parents.values())])
-        around = windows(connection, tenant_id, sizes)
+
+    def read() -> tuple[dict[ChunkId, str], dict[ChunkId, str], dict[ChunkId, str]]:
+        with reading(use.mysql) as connection:
+            wholes = (
+                whole_documents(connection, tenant_id, list(firsts.values()), most_tokens=options.max_tokens // 2)
+                if options.whole_document
+                else {}
+            )
+            texts = Parents(connection, tenant_id).texts([ChunkId(each) for each in set(parents.values())])
+            return wholes, texts, windows(connection, tenant_id, sizes)
+
+    wholes, texts, around = read_in_time(query, use, read)
     found_texts: dict[str, str] = {str(chunk_id): text for chunk_id, text in around.items()}
     found_texts |= {child: texts[ChunkId(parent)] for child, parent in parents.items() if ChunkId(parent) in texts}
     return found_texts | {str(chunk_id): text for chunk_id, text in wholes.items()}

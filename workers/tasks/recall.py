@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from celery import shared_task
 
-from pipeline.flows import explaining, recall, understanding
-from pipeline.records import ChunkId, QueryId, TenantId
+from pipeline.core.computation import ComputationId, Kind
+from pipeline.flows import computing, explaining, recall, understanding
+from pipeline.records import QueryId, TenantId
 from workers.base import CallbackTask, LoggedTask
+from workers.dispatch import compute_next
 from workers.names import TaskName
 from workers.resources import channel_named, channels, for_queries
 
@@ -36,7 +39,22 @@ def answer(_outcomes: Any, tenant_id: str, query_id: str) -> None:
     recall.answer(TenantId(tenant_id), QueryId(query_id), for_queries(), channels())
 
 
+@shared_task(name=TaskName.FINISH.value, base=LoggedTask)
+def finish(tenant_id: str, query_id: str) -> None:
+    """Answer a query from the results so far: after a header raised, or at the deadline if there is no answer yet."""
+    recall.answer(TenantId(tenant_id), QueryId(query_id), for_queries(), channels())
+
+
 @shared_task(name=TaskName.EXPLAIN.value, base=LoggedTask)
-def explain(tenant_id: str, query_id: str, chunk_id: str, ticket: str) -> None:
+def explain(tenant_id: str, computation_id: str, step: int, kind: str) -> None:
     """Find out why a chunk is not in the answer to a query."""
-    explaining.explain(TenantId(tenant_id), QueryId(query_id), ChunkId(chunk_id), ticket, for_queries(), channels())
+    use = for_queries()
+    computing.carry_out(
+        TenantId(tenant_id),
+        ComputationId(computation_id),
+        step,
+        Kind(kind),
+        use,
+        {Kind.EXPLAIN: partial(explaining.explain, use=use, channels=channels())},
+        send_next=compute_next,
+    )

@@ -6,8 +6,9 @@ import threading
 
 from celery import shared_task
 
-from pipeline.flows import auditing, backfill, expiring, upkeep, vector_indexes, webhooks
+from pipeline.flows import auditing, backfill, computing, expiring, upkeep, vector_indexes, webhooks
 from pipeline.flows import reconcile as reconciling
+from pipeline.stores.last_sweep import LastSweep
 from workers.base import LoggedTask
 from workers.dispatch import ring_for
 from workers.names import TaskName
@@ -19,6 +20,8 @@ def sweep() -> None:
     """Bring back what nobody holds, and let go of what was to be kept until now."""
     upkeep.sweep(for_ingestion(), ring=ring_for)
     expiring.expire(for_ingestion())
+    computing.drop_expired(for_ingestion())
+    LastSweep(for_ingestion().quick_redis).note()
 
 
 @shared_task(name=TaskName.MIGRATE.value, base=LoggedTask)

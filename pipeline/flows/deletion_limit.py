@@ -1,0 +1,79 @@
+"""The limit on deletions in one pass of a repair; beyond it an operator has to confirm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import structlog
+
+from pipeline.flows.resources import Resources
+from pipeline.records import EmbeddingSpace, TenantId
+from pipeline.stores import alignment, reconciling
+from pipeline.stores.work import unit_of_work
+
+log = structlog.get_logger(__name__)
+
+DELETED_FREELY = 100  # vectors, or rows of chunks; below this no confirmation is needed, whatever the share
+
+
+@dataclass(slots=True, kw_only=True)
+class DeletionLimit:
+    """The limit on one pass over a tenant, with counts of what the pass has deleted and withheld. Not thread-safe.
+
+    ``is_open`` False: the pass deletes nothing, because the total would be too large or because the previous pass found
+    it too large. Withheld deletions are counted and decide about the next pass.
+    """
+
+    vectors: int
+    rows: int
+    is_open: bool = True
+    deleted: int = 0
+    withheld: int = 0
+
+    def take(self, *, vectors: int, rows: int) -> bool:
+        """Return whether this many more vectors and rows of chunks may be deleted now. Counts them as deleted or as
+        withheld."""
+        wanted = vectors + rows
+        if not wanted:
+            return True
+        self.vectors -= vectors
+        self.rows -= rows
+        if not self.is_open or self.vectors < 0 or self.rows < 0:
+            self.is_open = False
+            self.withheld += wanted
+            return False
+        self.deleted += wanted
+        return True
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Return whether the pass has found more to delete than the limit allows."""
+        return self.vectors < 0 or self.rows < 0
+
+
+def measure(tenant_id: TenantId, use: Resources, space: EmbeddingSpace, *, share: float | None = None) -> DeletionLimit:
+    """Return the limit for a pass that begins or continues now.
+
+    ``share``: the share of the tenant's vectors and of its rows of chunks that an operator has confirmed; None: the
+    share in the settings, provided that nothing is withheld already.
+
+    Vectors in excess of the number of chunk rows are unknown to MySQL. If these alone are too many, as after a restore
+    from an old backup, nothing is deleted from the beginning.
+    """
+    with unit_of_work(use.mysql) as work:
+        rows = alignment.count_chunk_rows(work.connection, tenant_id)
+        earlier = reconciling.deletions_of(work.connection, tenant_id)
+    vectors = alignment.count_vectors(use.postgres, tenant_id, table=space.table)
+    limit = DeletionLimit(
+        vectors=_allowed(vectors, use.settings.reconcile_delete_share if share is None else share),
+        rows=_allowed(rows, use.settings.reconcile_delete_share if share is None else share),
+    )
+    if share is None:
+        limit.is_open = not earlier.withheld and vectors - rows <= limit.vectors
+    if not limit.is_open:
+        log.warning("deletions_withheld", tenant_id=tenant_id, vectors=vectors, rows=rows, withheld=earlier.withheld)
+    return limit
+
+
+def _allowed(total: int, share: float) -> int:
+    return max(DELETED_FREELY, int(total * share))

@@ -1,0 +1,116 @@
+"""Write this worker's heartbeat while it consumes; `pipeline.stores.worker_heartbeats` explains the purpose.
+
+A separate thread writes it, so that a slow Redis delays no message. It writes only while the worker's loop runs: a
+process that lives but consumes nothing (cut off from its broker, or hung) does not count as listening.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from typing import Any
+
+import celery
+import kombu
+import structlog
+from celery import bootsteps
+
+from pipeline.errors import Unavailable
+from pipeline.settings import settings
+from pipeline.stores.engines import redis_client
+from pipeline.stores.worker_heartbeats import EVERY_S, WorkerHeartbeat, WorkerHeartbeats, broker_address
+from workers.inspection import installed_version
+
+log = structlog.get_logger(__name__)
+
+_REDIS_TIMEOUT_S = 0.5
+_LOOP_MARKED_EVERY_S = 1.0
+_LOOP_HANGS_AFTER_S = 5.0
+_STARTED_AT = time.time()
+
+
+class HeartbeatStep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has no types
+    """The Celery step that sends heartbeats while a worker consumes; it stops when the connection is lost or the worker
+    ends, and starts again after a reconnection."""
+
+    requires = ("celery.worker.consumer.tasks:Tasks",)
+
+    def __init__(self, _consumer: Any, **_: Any) -> None:
+        self._beating: _Beating | None = None
+
+    def start(self, consumer: Any) -> None:
+        """Start the heartbeat. Celery calls this after every (re)connection, once the queues are consumed."""
+        self._beating = _Beating(consumer)
+        self._beating.start()
+
+    def stop(self, _consumer: Any) -> None:
+        """Stop the heartbeat. Celery calls this when the connection is lost and when the worker ends."""
+        beating, self._beating = self._beating, None
+        if beating is not None:
+            beating.end()
+
+    shutdown = stop
+
+
+class _Beating(threading.Thread):
+    def __init__(self, consumer: Any) -> None:
+        super().__init__(name="heartbeat", daemon=True)
+        self._consumer = consumer
+        self._over = threading.Event()
+        self._loop_ran_at = time.monotonic()
+        # A solo worker runs tasks in its loop, so the loop makes no progress during a task.
+        self._loop_is_free = "solo" not in type(consumer.pool).__module__
+        self._mark = consumer.timer.call_repeatedly(_LOOP_MARKED_EVERY_S, self._loop_runs)
+
+    def _loop_runs(self) -> None:
+        self._loop_ran_at = time.monotonic()
+
+    def end(self) -> None:
+        """Stop the thread and withdraw the heartbeat."""
+        self._mark.cancel()
+        self._over.set()
+        self.join(timeout=3 * _REDIS_TIMEOUT_S)
+
+    def run(self) -> None:
+        """Send heartbeats until `end`. Logs a Redis outage once; the next heartbeat tries again."""
+        client = redis_client(settings(), timeout_s=_REDIS_TIMEOUT_S)
+        heartbeats, is_written = WorkerHeartbeats(client), True
+        worker_id = self._describe().worker_id
+        try:
+            while True:
+                is_written = self._beat(heartbeats, was_written=is_written)
+                if self._over.wait(EVERY_S):
+                    break
+            heartbeats.withdraw(worker_id)
+        except Unavailable as error:
+            log.warning("heartbeat_not_withdrawn", code=error.code)  # the key expires anyway
+        finally:
+            client.close()
+
+    def _beat(self, heartbeats: WorkerHeartbeats, *, was_written: bool) -> bool:
+        if self._loop_is_free and time.monotonic() - self._loop_ran_at > _LOOP_HANGS_AFTER_S:
+            return was_written
+        try:
+            heartbeats.beat(self._describe())
+        except Unavailable as error:
+            if was_written:
+                log.warning("heartbeat_not_written", code=error.code, detail=str(error))
+            return False
+        return True
+
+    def _describe(self) -> WorkerHeartbeat:
+        queues = getattr(self._consumer.task_consumer, "queues", ())  # task_consumer is None during shutdown
+        return WorkerHeartbeat(
+            name=self._consumer.hostname,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            queues=tuple(sorted(queue.name for queue in queues)),
+            version=installed_version(),
+            celery=celery.__version__,
+            kombu=kombu.__version__,
+            broker=broker_address(settings().broker),
+            started_at=_STARTED_AT,
+            beat_at=time.time(),
+        )

@@ -1,0 +1,41 @@
+"""The task that runs computations for callers of the gateway."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from billiard.exceptions import SoftTimeLimitExceeded
+from celery import shared_task
+
+from pipeline.core.computation import ComputationId, Kind
+from pipeline.flows import computing
+from pipeline.flows.chunk_edit import edit_body
+from pipeline.flows.examples import import_book
+from pipeline.flows.preview import preview_body
+from pipeline.flows.verify import verify_step
+from pipeline.records import TenantId
+from workers.base import LoggedTask
+from workers.dispatch import compute_next, ring
+from workers.names import TaskName
+from workers.resources import for_ingestion
+
+
+@shared_task(name=TaskName.COMPUTE.value, base=LoggedTask)
+def compute(tenant_id: str, computation_id: str, step: int, kind: str) -> None:
+    """Do one step of a computation."""
+    use = for_ingestion()
+    computing.carry_out(
+        TenantId(tenant_id),
+        ComputationId(computation_id),
+        step,
+        Kind(kind),
+        use,
+        {
+            Kind.PREVIEW: partial(preview_body, use=use),
+            Kind.BOOK: partial(import_book, use=use, ring=ring),
+            Kind.CHUNK_EDIT: partial(edit_body, use=use),
+            Kind.VERIFY: partial(verify_step, use=use),
+        },
+        send_next=compute_next,
+        interrupts=(SoftTimeLimitExceeded,),
+    )
