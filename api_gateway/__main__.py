@@ -1,4 +1,5 @@
-"""Run the gateway: `python -m api_gateway`. Exit code 0 after a requested end, 1 with one sentence when it cannot run."""
+"""Run the gateway: `python -m api_gateway`. Exit code 0 after a requested end, 1 with one sentence when it cannot
+run."""
 
 from __future__ import annotations
 
@@ -7,11 +8,12 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 
+import structlog
 import uvicorn
 
 from pipeline import tracing
-from pipeline.errors import PipelineError
-from pipeline.settings import settings
+from pipeline.errors import PipelineError, StoreMisconfigured, StoreUnavailable
+from pipeline.settings import Settings, settings
 from pipeline.telemetry import configure_logging
 
 _SHUTDOWN_S = 20  # for requests that are being answered; those that only wait are let go at once
@@ -29,6 +31,21 @@ class _Server(uvicorn.Server):
         self._release()
 
 
+def _check_redis(use: Settings) -> None:
+    """Stop the start if Redis refuses our credentials or rights; an unreachable Redis is ignored, as it may come back.
+
+    Raises StoreMisconfigured.
+    """
+    from pipeline.stores.engines import check_redis
+
+    try:
+        check_redis(use)
+    except StoreMisconfigured:
+        raise
+    except StoreUnavailable as error:
+        structlog.get_logger(__name__).warning("redis_not_checked", code=error.code, detail=str(error))
+
+
 def main() -> int:
     """Serve until a signal ends it."""
     # Uvicorn raises the signal that ended it once more when it is done; this makes that an orderly end too.
@@ -38,14 +55,15 @@ def main() -> int:
         configure_logging(use.log_level, service="gateway")
         # Only now: these read the settings while they are imported, and a wrong one must be told in a sentence.
         from api_gateway.app import create_app
-        from api_gateway.connections import PatientProtocol, allow_many_connections
+        from api_gateway.connections import BoundedProtocol, allow_many_connections
         from pipeline.flows.resources import Resources
         from pipeline.stores import migrate
         from workers.dispatch import send_webhooks
 
         resources = Resources(use, outbox_filled=send_webhooks)
         tracing.check(use)
-        migrate.check(resources.mysql, resources.postgres, use)
+        migrate.check_all(resources.mysql, resources.postgres, use)
+        _check_redis(use)
     except PipelineError as error:
         print(f"gateway: {error}", file=sys.stderr)  # noqa: T201 - the one sentence an operator looks for
         return 1
@@ -56,12 +74,13 @@ def main() -> int:
         host=use.gateway_host,
         port=use.gateway_port,
         loop="uvloop",
-        http=PatientProtocol,
+        http=BoundedProtocol,
         ws="none",
         lifespan="on",
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # Uvicorn would trust every local peer; the settings name the proxies
         timeout_graceful_shutdown=_SHUTDOWN_S,
     )
     server = _Server(config, app.state.gateway.release_soon)

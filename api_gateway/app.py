@@ -23,6 +23,7 @@ from api_gateway.facades import openai as openai_facade
 from api_gateway.facades.mcp_opening import McpOpening
 from api_gateway.gateway import Gateway
 from api_gateway.idempotency import IdempotentPosts, Replay, claim_key
+from api_gateway.methods import methods_of
 from api_gateway.problems import Problem
 from api_gateway.rate_limits import RateLimits
 from api_gateway.routes import (
@@ -133,6 +134,10 @@ def create_app(settings: Settings, resources: Resources | None = None) -> FastAP
     app.add_exception_handler(Replay, _replay)
     app.add_exception_handler(RequestValidationError, _invalid_parameters)
     app.add_exception_handler(HTTPException, _http_exception)
+    app.state.methods = methods_of(
+        [("", module.router) for module in _ROUTERS]
+        + [(openai_facade.PREFIX, module.router) for module in openai_facade.MODULES]
+    )
     app.openapi = functools.partial(openapi.describe, app)  # type: ignore[method-assign]
     return app
 
@@ -143,6 +148,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     gateway: Gateway = app.state.gateway
     use = gateway.resources
     await to_thread.run_sync(migrate.check, use.mysql, use.postgres, gateway.settings)
+    gateway.installation_id = await to_thread.run_sync(use.installation.confirm)
+    await to_thread.run_sync(gateway.quick.installation.confirm)
     tracing.warm_up()
     client = redis.asyncio.Redis.from_url(gateway.settings.redis_url.get_secret_value(), socket_connect_timeout=2.0)
     gateway.started()
@@ -211,7 +218,5 @@ async def _http_exception(request: Request, error: Exception) -> Response:
 
 def _methods_at(request: Request) -> list[str]:
     """Every method some route takes at this path; the framework names only those of the first that fits."""
-    app: FastAPI = request.app
     template = getattr(request.scope.get("route"), "path", "")
-    described = openapi.describe(app)["paths"].get(template, {"get": None})
-    return sorted(method.upper() for method in described)
+    return sorted(request.app.state.methods.get(template, {"GET"}))

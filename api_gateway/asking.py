@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, ParamSpec, TypeVar
 
+import orjson
 from starlette.types import Receive
 
 from api_gateway.bodies import Decoded
+from api_gateway.deadlines import LAST_S
 from api_gateway.gateway import Gateway
 from api_gateway.problems import Problem
+from api_gateway.waiting import Waiter
 from api_gateway.wire.queries import to_query
+from pipeline.core.outcome import RETRIEVAL_UNAVAILABLE, sent_problem
 from pipeline.core.query import Query
 from pipeline.errors import Unavailable
-from pipeline.flows.recall import finish
+from pipeline.flows.measuring import count_unsent
+from pipeline.flows.recall import answer as answer_now
+from pipeline.flows.recall import fail, failed_answer
 from pipeline.flows.understanding import understand_at_once
 from pipeline.records import QueryId, TenantId
 from pipeline.stores.queries import QueryState, wake_name
 from pipeline.stores.tenants import Principal
 from workers import dispatch
 
-GRACE_S: Final = 1.0  # after its deadline a query still has to be put together from what arrived
-_INDISPENSABLE: Final = frozenset({"hydrate", "answer"})  # without them, what the channels found cannot be shown
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_ABANDONED_S: Final = 1.0  # after the deadline; a query still unanswered then has lost its gateway
 
 
-async def asked_query(body: Decoded, principal: Principal, gateway: Gateway, *, request_id: str) -> Query:
-    """The query that a body of `/v1/queries` asks. Raises Problem."""
+async def asked_query(
+    body: Decoded, principal: Principal, gateway: Gateway, *, request_id: str, received_at: float | None = None
+) -> Query:
+    """Parse a body of `/v1/queries` into a query. Its deadline counts from ``received_at`` (seconds since the epoch;
+    now by default). Raises Problem."""
     configuration = await gateway.configurations.of(principal.tenant_id)
     return to_query(
         body,
@@ -38,40 +51,92 @@ async def asked_query(body: Decoded, principal: Principal, gateway: Gateway, *, 
         configuration=configuration,
         assign=gateway.assigner(principal.tenant_id, configuration),
         asked_by=principal.actor,
+        received_at=received_at,
     )
 
 
 async def answer_of(query: Query, gateway: Gateway, *, receive: Receive, cache_control: str = "") -> bytes:
-    """The answer to a query that is sent now; there is one at its deadline at the latest.
+    """Send a query and return its answer within its deadline plus LAST_S. The answer to a failed query has status
+    `failed`.
 
-    ``receive`` is the request's, whose body has been read. Raises Problem, Unavailable, or ClientDisconnect.
+    ``receive`` is the request's, after its body was read. Raises Problem, Unavailable, or ClientDisconnect.
+    """
+    with gateway.wakes.watch(wake_name("query", query.tenant_id, query.query_id)) as waiter:
+        answer = await send(query, gateway, cache_control=cache_control)
+        if answer is None:
+            answer = await await_answer(query, waiter, gateway, receive=receive)
+    if answer is None:
+        detail = "The gateway is about to stop, and the query was not answered before."
+        raise Problem(503, "query_not_answered", detail, headers={"Retry-After": "2"})
+    return answer
+
+
+async def await_answer(
+    query: Query, waiter: Waiter, gateway: Gateway, *, receive: Receive, seconds: float = math.inf
+) -> bytes | None:
+    """Wait for the answer to a query that was sent.
+
+    Return None if ``seconds`` end before its deadline, or if the gateway is about to stop. LAST_S after the deadline
+    return an answer even if Redis hangs: it then reports that nothing answered. Raises Problem(404) for a cancelled
+    query, and ClientDisconnect.
     """
 
     async def look() -> bytes | None:
-        return await gateway.run(answer_so_far, query.tenant_id, query.query_id, gateway)
+        with suppress(Unavailable):  # Redis may be back before the deadline
+            return await gateway.run_or_leave(answer_so_far, query.tenant_id, query.query_id, gateway)
+        return None
 
     left_s = query.deadline_at - time.time()
-    with gateway.wakes.watch(wake_name("query", query.tenant_id, query.query_id)) as waiter:
-        answer = await send(query, gateway, cache_control=cache_control)
-        if answer is not None:
-            return answer
-        found = await gateway.wakes.until(
-            waiter, look, seconds=left_s + GRACE_S, receive=receive, look_first=False, alarm_in_s=left_s
-        )
-    if found is None:
-        detail = "The query was not answered by its deadline."
-        raise Problem(503, "query_not_answered", detail, headers={"Retry-After": "2"})
-    return found
+    last_s = max(0.0, left_s + LAST_S)
+    answer = await gateway.wakes.until(
+        waiter, look, seconds=min(seconds, last_s), receive=receive, look_first=False, alarm_in_s=left_s
+    )
+    if answer is None and seconds >= last_s and not gateway.wakes.released:
+        return failed_answer(query)
+    return answer
+
+
+async def read_by(deadline_at: float, gateway: Gateway, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call ``read``, which reads a store for a query, in a thread.
+
+    Raises Problem(503) if the store cannot be read, at the latest LAST_S after the deadline (seconds since the epoch),
+    and counts the query as failed. Every error of ``read`` except Unavailable passes through.
+    """
+    try:
+        async with asyncio.timeout(max(0.0, deadline_at - time.time()) + LAST_S):
+            return await gateway.run_or_leave(read, *args, **kwargs)
+    except (TimeoutError, Unavailable) as error:
+        count_unsent(gateway.resources)
+        detail = f"A store that the search needs did not answer ({getattr(error, 'code', 'timeout')})."
+        raise Problem(503, RETRIEVAL_UNAVAILABLE, detail, headers={"Retry-After": "2"}) from None
 
 
 async def send(query: Query, gateway: Gateway, *, cache_control: str = "") -> bytes | None:
-    """Keep a query and hand it to the workers; or answer it at once, if the same was asked before and nothing has
-    changed since, unless ``cache_control`` says no-cache or no-store.
+    """Store a query and enqueue it for the workers before its deadline, or serve it from the answer cache.
 
-    Gives the answer if there is one already. Raises Problem 404 for a namespace, or Unavailable.
+    Return the cached answer, or None if the query was enqueued; ``cache_control`` with no-cache or no-store bypasses
+    the cache. Raises Problem(404) for an unknown namespace, Problem(503) if the deadline passes before the query is
+    sent, or Unavailable. A query that could not be sent counts as failed.
     """
-    await gateway.namespaces.require(query.tenant_id, query.namespaces)
-    return await gateway.run(_send, query, gateway, cache_control=cache_control)
+    timer = gateway.deadlines.keep(query)
+    answer: bytes | None = None
+    sent = False
+    try:
+        async with asyncio.timeout(max(0.0, query.deadline_at - time.time()) + LAST_S):
+            await gateway.namespaces.require(query.tenant_id, query.namespaces)
+            answer = await gateway.run_or_leave(_send, query, gateway, cache_control=cache_control)
+        sent = True
+    except TimeoutError:
+        count_unsent(gateway.resources)
+        detail = "The query could not be sent to the workers within its deadline: a store or the broker hangs."
+        raise Problem(503, RETRIEVAL_UNAVAILABLE, detail, headers={"Retry-After": "2"}) from None
+    except Unavailable:
+        count_unsent(gateway.resources)
+        raise
+    finally:
+        if not sent or answer is not None:
+            timer.stop()
+    return answer
 
 
 def _send(query: Query, gateway: Gateway, *, cache_control: str) -> bytes | None:
@@ -85,8 +150,8 @@ def _send(query: Query, gateway: Gateway, *, cache_control: str) -> bytes | None
     query = understand_at_once(query, gateway.resources)
     queries.open(query)
     if not query.channels:  # small talk: there is nothing to ask and nothing to wait for
-        finish(query.tenant_id, query.query_id, gateway.resources)
-        return None
+        answer_now(query.tenant_id, query.query_id, gateway.resources, {})
+        return queries.noted(query.query_id, "answer")
     try:
         dispatch.ask(query)
     except Unavailable:
@@ -97,15 +162,15 @@ def _send(query: Query, gateway: Gateway, *, cache_control: str) -> bytes | None
 
 
 def current_state(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> QueryState:
-    """What is known of a query, with an answer once its deadline has passed. Blocking.
+    """Return the state of a query. Blocking.
 
-    Whoever looks keeps the deadline: should no worker be alive, the answer is made here, of what arrived.
-    Raises Problem 404, or Unavailable.
+    The gateway that sent a query enforces its deadline. A query overdue by more than `_ABANDONED_S` has lost that
+    gateway, so this call fails it. Raises Problem(404), or Unavailable.
     """
     queries = gateway.resources.queries(tenant_id)
     state = queries.state(query_id)
-    if state is not None and state.overdue:
-        finish(tenant_id, query_id, gateway.resources)
+    if state is not None and state.overdue_s > _ABANDONED_S:
+        fail(tenant_id, query_id, gateway.resources)
         state = queries.state(query_id)
     if state is None:
         raise not_found()
@@ -113,20 +178,19 @@ def current_state(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> Q
 
 
 def answer_so_far(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> bytes | None:
-    """The answer to a query; None while there is none. Blocking. Reads nothing else where there is one, and keeps the
-    deadline where there is none. Raises Problem 404, or Unavailable."""
+    """Return the answer to a query, or None if it is not answered yet. Blocking. Raises Problem(404), or
+    Unavailable."""
     answer = gateway.resources.queries(tenant_id).noted(query_id, "answer")
     return current_state(tenant_id, query_id, gateway).answer if answer is None else answer
 
 
-def is_unanswered(answer: Mapping[str, Any]) -> bool:
-    """Whether an answer is empty because what would have filled it did not work: something was lost of every channel
-    that was asked, or what makes passages of their hits. For dialects that cannot say beside nothing why it is nothing.
-    """
-    channels = answer["query"]["channels"]
-    lost = {loss["part"] for loss in answer["stats"]["degradations"]}
-    broken = lost.issuperset(channels) or not lost.isdisjoint(_INDISPENSABLE)
-    return bool(channels) and not answer["chunks"] and broken
+def retrieved(answer: bytes) -> dict[str, Any]:
+    """Parse an answer for a dialect that reports an outage as an error. Raises Problem if the query failed."""
+    told: dict[str, Any] = orjson.loads(answer)
+    problem = sent_problem(told)
+    if problem is not None:
+        raise Problem(problem["status"], problem["code"], problem["detail"], headers={"Retry-After": "2"})
+    return told
 
 
 def not_found() -> Problem:

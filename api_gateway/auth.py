@@ -14,13 +14,14 @@ from api_gateway.problems import Problem
 from api_gateway.remembering import Remembered
 from pipeline.flows.resources import Resources
 from pipeline.records import Actor
+from pipeline.settings import Settings
 from pipeline.stores.audit import act_as
 from pipeline.stores.tenants import OPERATOR, Principal, Tenants, hashed, tenant_of
 from pipeline.stores.work import unit_of_work
 
-# A revoked key, or one of a disabled tenant, works for at most this long; and a new one is refused so, if tried too early.
+# A revoked key, or one of a disabled tenant, works for at most this long; and a new one is refused so, if tried too
+# early.
 FRESH_S = 2.0
-PATIENCE_S = 1.0  # a MySQL that is only slow must not let a revoked key in
 
 # Read by hand in `api_key_of`; this describes it in OpenAPI.
 _BEARER = HTTPBearer(
@@ -38,9 +39,7 @@ class Keys:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._look_up = look_up
-        self._known: Remembered[bytes, Principal | None] = Remembered(
-            "key", fresh_s=FRESH_S, patience_s=PATIENCE_S, clock=clock
-        )
+        self._known: Remembered[bytes, Principal | None] = Remembered("key", fresh_s=FRESH_S, clock=clock)
         self.is_away = self._known.is_away  # whether MySQL was lately waited for in vain
 
     async def principal(self, api_key: str) -> Principal | None:
@@ -51,6 +50,10 @@ class Keys:
         if tenant_of(api_key) is None:
             return None
         return await self._known.of(hashed(api_key), lambda: self._look_up(api_key))
+
+    def is_verified(self, api_key: str) -> bool:
+        """Return whether this process ever verified the key and has not seen it refused since."""
+        return self._known.last(hashed(api_key)) is not None
 
 
 def look_up(api_key: str, use: Resources) -> Principal | None:
@@ -101,12 +104,16 @@ async def require_operator(request: Request, _: HTTPAuthorizationCredentials | N
     """A dependency. Raises Problem 401 or 403 unless the request carries the installation's own key, or an API key with
     the scope ``operator``, which only a shell on the installation can make."""
     given = api_key_of(request.headers)
-    admin_key = request.app.state.gateway.settings.admin_key
-    expected = "" if admin_key is None else admin_key.get_secret_value()
-    if not expected or not hmac.compare_digest(given.encode(), expected.encode()):
+    if not is_admin_key(given, request.app.state.gateway.settings):
         await Requires(OPERATOR)(request)
     else:
         act_as(Actor(key_name="CHORDWISE_ADMIN_KEY", scopes=(OPERATOR,)), request_id=request.state.request_id)
+
+
+def is_admin_key(given: str, use: Settings) -> bool:
+    """Return whether ``given`` is the installation's own key."""
+    expected = "" if use.admin_key is None else use.admin_key.get_secret_value()
+    return bool(expected) and hmac.compare_digest(given.encode("utf-8", "surrogatepass"), expected.encode())
 
 
 def require_scope(principal: Principal, scope: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -14,7 +15,7 @@ from starlette.requests import Request
 from starlette.types import Message, Receive
 
 from api_gateway.problems import MOST_ERRORS, Problem, invalid, pointer
-from pipeline.core import lenient_json
+from pipeline.core import json_bounds, lenient_json
 
 _SILENCE_S = 30.0  # a sender that says nothing for so long is let go
 
@@ -89,21 +90,63 @@ def require_identity(headers: Mapping[str, str]) -> None:
 
 
 def decode_json(body: bytes) -> Decoded:
-    """Parse a JSON object. Raises Problem 400 for what is not JSON in UTF-8, 422 for JSON that is not an object.
+    """Parse a JSON object. Raises Problem: 400 if the body is not JSON in UTF-8, 413 if it has too much structure, 422
+    if the JSON is not an object.
 
-    JSON can spell strings that no database takes: ``\\u0000`` and lone surrogates. They are let through as flaws, so
-    that one of them costs its own document and not the whole batch.
+    JSON can spell strings that no database accepts: ``\\u0000`` and lone surrogates. Return them as flaws, so that such
+    a string fails its own document and not the whole batch.
     """
     body = body.removeprefix(b"\xef\xbb\xbf")
     suspicious = rb"\u0000" in body
+    with _bounded():
+        intricate = json_bounds.require_few_values(body)
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         value = _with_surrogates(body, error)
         suspicious = True
+    if intricate:
+        with _bounded():
+            json_bounds.require_shape(value)
     if not isinstance(value, dict):
         raise invalid([{"pointer": "", "detail": "must be a JSON object"}])
     return Decoded(value, suspicious)
+
+
+def require_bounded(body: bytes) -> None:
+    """Check the structure of a JSON body that another parser reads. Raises Problem(413); that parser reports invalid
+    JSON."""
+    with _bounded():
+        if json_bounds.require_few_values(body):
+            try:
+                value = orjson.loads(body)
+            except orjson.JSONDecodeError:
+                return
+            json_bounds.require_shape(value)
+
+
+def json_field(name: str, text: str) -> Any:
+    """Parse a form field that holds JSON. Raises Problem 413 or 422, naming the field."""
+    encoded = text.encode("utf-8", "surrogatepass")
+    with _bounded(f"The field {name}"):
+        intricate = json_bounds.require_few_values(encoded)
+        try:
+            value = orjson.loads(encoded)
+        except orjson.JSONDecodeError as error:
+            raise invalid([{"pointer": pointer([name]), "detail": f"is not JSON: {error.msg}"}]) from None
+        if intricate:
+            json_bounds.require_shape(value)
+    return value
+
+
+@contextmanager
+def _bounded(what: str = "The body") -> Iterator[None]:
+    """Raise Problem(413) if the block finds JSON that exceeds a limit on its structure."""
+    try:
+        yield
+    except json_bounds.TooComplex as error:
+        limit = {"name": error.name, "limit": error.limit}
+        raise Problem(413, "body_too_complex", f"{what} {error}.", extensions={"limit": limit}) from None
 
 
 def refuse_flaws(decoded: Decoded) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api_gateway.authority import owner_of
 from api_gateway.capturing import Capture, Captured
+from api_gateway.methods import methods_in
 from api_gateway.problems import Problem
 from pipeline.errors import PreconditionFailed, StoreUnavailable
 from pipeline.records import TenantId
@@ -128,7 +129,7 @@ def _is_single(request: Request) -> bool:
         return False
     if route is None or any(each.name == "if_match" for each in route.dependant.header_params):
         return False
-    return "get" in request.app.openapi()["paths"].get(template, {})
+    return "GET" in methods_in(request.app).get(template, ())
 
 
 async def _present_state(request: Request) -> Captured | None:

@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api_gateway.metrics import LATENCY, REQUESTS
-from api_gateway.problems import internal
+from api_gateway.problems import Problem, internal
 from pipeline import tracing
 from pipeline.core.traceparent import TRACEPARENT, TRACESTATE
 
@@ -25,6 +25,8 @@ _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
 }
+MOST_PARAMETERS = 100  # of one query string
+_PARAMETERS = {"name": "parameters", "limit": MOST_PARAMETERS}
 _CLIENT_WENT = 499  # nginx's number for a client that did not wait; it is only logged, never sent
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
@@ -43,7 +45,7 @@ class RequestContext:
             await self._app(scope, receive, send)
             return
         request_id = request_id_of(scope)
-        scope.setdefault("state", {})["request_id"] = request_id
+        scope.setdefault("state", {}).update(request_id=request_id, received_at=time.time())
         keep_encoded_slashes(scope)
         status = 0
         started = time.perf_counter()
@@ -67,6 +69,10 @@ class RequestContext:
             ) as span,
         ):
             try:
+                refusal = _refusal(scope)
+                if refusal is not None:
+                    await refusal.response(scope)(scope, receive, send_with_headers)
+                    return
                 await self._app(scope, receive, send_with_headers)
             except ClientDisconnect:
                 status = status or _CLIENT_WENT
@@ -76,6 +82,17 @@ class RequestContext:
                     await internal().response(scope)(scope, receive, send_with_headers)
             finally:
                 _observe(scope, status or _CLIENT_WENT, time.perf_counter() - started, span)
+
+
+def _refusal(scope: Scope) -> Problem | None:
+    """Return the Problem for a head that no route should interpret, or None."""
+    if sum(name == b"authorization" for name, _ in scope["headers"]) > 1:
+        detail = "The request has more than one Authorization header."
+        return Problem(400, "duplicate_authorization", detail)
+    if scope["query_string"].count(b"&") >= MOST_PARAMETERS:
+        detail = f"The query string has more than {MOST_PARAMETERS} parameters."
+        return Problem(400, "too_many_parameters", detail, extensions={"limit": _PARAMETERS})
+    return None
 
 
 def _observe(scope: Scope, status: int, seconds: float, span: tracing.Span) -> None:

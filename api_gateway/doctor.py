@@ -5,7 +5,9 @@ from __future__ import annotations
 import ipaddress
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,13 +17,16 @@ import structlog
 from celery import Celery
 from kombu.exceptions import KombuError
 
-from api_gateway.readiness import installed_version
+from api_gateway.readiness import facts_of, own_versions
 from pipeline.core import diagnosis
 from pipeline.core.diagnosis import Finding, FlowerFacts, Severity, WorkerFacts
-from pipeline.errors import PipelineError
+from pipeline.errors import PipelineError, WrongInstallation
 from pipeline.flows.resources import Resources
 from pipeline.settings import Settings
-from pipeline.stores import diagnosing
+from pipeline.stores import diagnosing, reconciling
+from pipeline.stores.last_sweep import LastSweep
+from pipeline.stores.work import unit_of_work
+from pipeline.stores.worker_heartbeats import WorkerHeartbeat, WorkerHeartbeats, broker_address
 from workers.names import Queue
 from workers.producer import producer
 
@@ -35,20 +40,48 @@ _COMMAND = "chordwise_facts"  # workers.inspection, which loads the worker's par
 _BROKER_ERRORS = (KombuError, redis.RedisError, OSError)
 
 Ask = Callable[[], list[Finding]]
+ReadHeartbeats = Callable[[], list[WorkerHeartbeat]]
 
 
-def examine(use: Resources, broker: redis.Redis | None, settings: Settings, *, app: Celery = producer) -> list[Finding]:
-    """Every check, in the order of the documentation. What cannot be asked is a finding of its own. ``app`` is how
-    workers are reached."""
-    return [finding for name, ask in _checks(use, broker, settings, app) for finding in _asked(name, ask)]
+def examine(
+    use: Resources,
+    broker: redis.Redis | None,
+    settings: Settings,
+    *,
+    app: Celery = producer,
+    heartbeats: ReadHeartbeats | None = None,
+    watched_s: float = float("inf"),
+) -> list[Finding]:
+    """Run every check, in the order of the documentation; a store or worker that does not answer is a finding too.
+
+    ``app`` reaches the workers; ``watched_s``: seconds during which this process could have seen a sweep.
+    """
+    beating = heartbeats or WorkerHeartbeats(use.quick_redis).all
+    checks = _checks(use, broker, settings, app, beating, watched_s)
+    return [finding for name, ask in checks for finding in _asked(name, ask)]
 
 
-def _checks(use: Resources, broker: redis.Redis | None, settings: Settings, app: Celery) -> Iterator[tuple[str, Ask]]:
+def _checks(
+    use: Resources,
+    broker: redis.Redis | None,
+    settings: Settings,
+    app: Celery,
+    beating: ReadHeartbeats,
+    watched_s: float,
+) -> Iterator[tuple[str, Ask]]:
     told: list[WorkerFacts] = []
 
     def ask_workers() -> list[Finding]:
-        told.extend(ask_every_worker(app))
-        return list(diagnosis.workers(told, queues=[queue.value for queue in Queue], version=installed_version()))
+        before = beating()
+        answers = ask_every_worker(app, expected={heartbeat.name for heartbeat in before})
+        told.extend(known_workers(answers, beating()))
+        queues = [queue.value for queue in Queue]
+        own_broker = broker_address(settings.broker)
+        return list(diagnosis.workers(told, queues=queues, own=own_versions(), broker=own_broker))
+
+    def ask_sweeper() -> list[Finding]:
+        age_s = LastSweep(use.quick_redis).age_s()
+        return [diagnosis.last_sweep(age_s, interval_s=settings.sweep_interval_s, watched_s=watched_s)]
 
     def ask_broker() -> list[Finding]:
         own = app.conf
@@ -62,11 +95,15 @@ def _checks(use: Resources, broker: redis.Redis | None, settings: Settings, app:
         ]
 
     yield "workers", ask_workers
+    yield "last_sweep", ask_sweeper
     if broker is not None:
         yield "broker_visibility_timeout", ask_broker
         yield "broker_eviction", lambda: [diagnosis.eviction("broker_eviction", diagnosing.redis_facts(broker))]
     yield "redis_eviction", lambda: [diagnosis.eviction("redis_eviction", diagnosing.redis_facts(use.quick_redis))]
+    yield "installation", lambda: [installation(use)]
+    yield "deletions", lambda: [deletions(use)]
     yield "result_expiry", lambda: [result_expiry(settings, app)]
+    yield "schema", lambda: [diagnosis.schema(diagnosing.schema_problem(use.mysql, use.postgres, settings))]
     yield "vectors", lambda: [*map(diagnosis.vectors, diagnosing.vector_facts(use.mysql, use.postgres, settings))]
     yield "fulltext", lambda: [diagnosis.fulltext(*diagnosing.token_sizes(use.mysql))]
     yield "clock:mysql", lambda: [diagnosis.clock("mysql", diagnosing.mysql_skew(use.mysql))]
@@ -84,6 +121,22 @@ def _asked(name: str, ask: Ask) -> list[Finding]:
         log.warning("not_examined", check=name, error=type(error).__name__)
         advice = "see GET /readyz: what does not answer cannot be examined"
         return [Finding(check=name, severity=Severity.FAILED, detail=f"could not be asked: {said}", advice=advice)]
+
+
+def installation(use: Resources) -> Finding:
+    """Check whether MySQL, PostgreSQL and Redis belong to one installation."""
+    try:
+        use.installation.confirm_redis()
+    except WrongInstallation as error:
+        return diagnosis.installation(None, str(error))
+    return diagnosis.installation(use.installation.known)
+
+
+def deletions(use: Resources) -> Finding:
+    """Check whether the reconciler withholds large deletions until an operator confirms them."""
+    with unit_of_work(use.mysql) as work:
+        withheld = reconciling.withheld_by_tenant(work.connection)
+    return diagnosis.deletions({str(tenant_id): count for tenant_id, count in withheld.items()})
 
 
 def result_expiry(settings: Settings, app: Celery = producer) -> Finding:
@@ -104,10 +157,22 @@ def worker_clocks(told: Sequence[WorkerFacts]) -> list[Finding]:
     return [diagnosis.clock(furthest.name if far else "workers", furthest.skew_s)]
 
 
-def ask_every_worker(app: Celery = producer, *, clock: Callable[[], float] = time.time) -> list[WorkerFacts]:
-    """What each worker says of itself within two seconds; one that is too old to know the question says less.
+def known_workers(answers: Sequence[WorkerFacts], beating: Sequence[WorkerHeartbeat]) -> list[WorkerFacts]:
+    """Merge the workers that answered with those that have a heartbeat."""
+    from_beats = {heartbeat.name: facts_of(heartbeat) for heartbeat in beating}
+    answered = {
+        facts.name: replace(facts, broker=beat.broker) if (beat := from_beats.get(facts.name)) else facts
+        for facts in answers
+    }
+    return [facts for _, facts in sorted({**from_beats, **answered}.items())]
 
-    Raises OSError and the broker's own errors.
+
+def ask_every_worker(
+    app: Celery = producer, *, expected: Collection[str] = (), clock: Callable[[], float] = time.time
+) -> list[WorkerFacts]:
+    """Return each worker's reply within two seconds, or a little longer while one of ``expected`` has not replied.
+
+    A worker too old for this inspection replies with fewer facts. Raises OSError and the broker's own errors.
     """
     heard: dict[str, tuple[Any, float]] = {}
     asked_at = clock()
@@ -115,12 +180,17 @@ def ask_every_worker(app: Celery = producer, *, clock: Callable[[], float] = tim
     def hear(reply: dict[str, Any]) -> None:
         heard.update({name: (said, clock()) for name, said in reply.items()})
 
-    app.control.broadcast(_COMMAND, reply=True, timeout=_WORKERS_ASKED_S, callback=hear)
-    if {queue for said, _ in heard.values() for queue in said.get("queues", ())} < {queue.value for queue in Queue}:
-        asked_at = clock()  # somebody is away or slow: before that is said, all are asked once more, with more patience
-        app.control.broadcast(_COMMAND, reply=True, timeout=2 * _WORKERS_ASKED_S, callback=hear)
-    silent = [name for name, (said, _) in heard.items() if "now" not in said]
-    queues = (app.control.inspect(destination=silent, timeout=1.0).active_queues() or {}) if silent else {}
+    # Open a new connection: pooled ones may date from before a restart of the broker.
+    with app.connection_for_write() as connection:
+        connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0)
+        ask = partial(app.control.broadcast, _COMMAND, reply=True, callback=hear, connection=connection)
+        ask(timeout=_WORKERS_ASKED_S)
+        if not heard or not heard.keys() >= set(expected):
+            asked_at = clock()
+            ask(timeout=2 * _WORKERS_ASKED_S)
+        silent = [name for name, (said, _) in heard.items() if "now" not in said]
+        inspect = app.control.inspect(destination=silent, timeout=1.0, connection=connection)
+        queues = (inspect.active_queues() or {}) if silent else {}
     return [
         _facts(name, said, asked_at, heard_at, queues.get(name, [])) for name, (said, heard_at) in sorted(heard.items())
     ]
@@ -135,6 +205,8 @@ def _facts(
         name=name,
         queues=tuple(said["queues"]),
         version=said["version"],
+        celery=said.get("celery"),
+        kombu=said.get("kombu"),
         skew_s=diagnosing.distance(said["now"], asked_at, heard_at),
         visibility_timeout_s=said["visibility_timeout_s"],
         task_time_limit_s=said["task_time_limit_s"],
@@ -142,7 +214,8 @@ def _facts(
 
 
 def flower_facts(url: str, *, own_addresses: Callable[[], Sequence[str]] | None = None) -> FlowerFacts | None:
-    """What Flower says to somebody without a password, and whether others than this machine reach it; None for no URL."""
+    """What Flower says to somebody without a password, and whether others than this machine reach it; None for no
+    URL."""
     if not url:
         return None
     parts = urlsplit(url)

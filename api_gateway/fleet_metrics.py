@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import redis
 from prometheus_client import REGISTRY, Metric
@@ -15,8 +15,12 @@ from pipeline.flows.resources import Resources
 from pipeline.metrics import METRICS, MetricSpec
 from pipeline.stores.audit_queue import AuditQueue
 from pipeline.stores.broker import Depth, queue_depths
+from pipeline.stores.last_sweep import LastSweep
 from pipeline.stores.meter import Field, read_totals, read_window
+from pipeline.stores.worker_heartbeats import WorkerHeartbeat, WorkerHeartbeats
 from workers.names import Queue
+
+CountMessages = Callable[[Sequence[str]], Mapping[str, int]]
 
 
 class FleetMetrics:
@@ -28,16 +32,26 @@ class FleetMetrics:
         self._window: Mapping[Field, float] = {}
         self._depths: Mapping[str, Depth] | None = None
         self._audit: tuple[int, int] | None = None
+        self._workers: list[WorkerHeartbeat] | None = None
+        self._swept_at: float | None = None
 
-    def read(self, use: Resources, broker: redis.Redis | None) -> None:
-        """Take over what stands in Redis. ``broker``: where messages wait, if that is a Redis. Raises Unavailable."""
+    def read(self, use: Resources, broker: redis.Redis | None, *, count_messages: CountMessages = lambda _: {}) -> None:
+        """Read the figures from Redis. ``broker`` is the broker if it is a Redis; else ``count_messages`` returns the
+        number of waiting messages by queue. Raises Unavailable."""
         self._totals, self._window, self._depths, self._audit = {}, {}, None, None
+        self._workers, self._swept_at = None, None
         queue = AuditQueue(use.quick_redis)
         self._totals = read_totals(use.quick_redis)
         self._window = read_window(use.quick_redis, now=time.time())
         self._audit = (queue.waiting(), queue.lost())
+        self._workers = WorkerHeartbeats(use.quick_redis).all()
+        age_s = LastSweep(use.quick_redis).age_s()
+        self._swept_at = None if age_s is None else time.time() - age_s
+        queues = [queue.value for queue in Queue]
         if broker is not None:
-            self._depths = queue_depths(broker, [queue.value for queue in Queue], now=time.time())
+            self._depths = queue_depths(broker, queues, now=time.time())
+        else:
+            self._depths = {queue: Depth(messages=number) for queue, number in count_messages(queues).items()}
 
     def collect(self) -> Iterator[Metric]:
         """Each metric of the list, with what was counted of it."""
@@ -60,16 +74,29 @@ class FleetMetrics:
         )
         for queue, depth in (self._depths or {}).items():
             messages.add_metric([queue], depth.messages)
-            oldest.add_metric([queue], depth.oldest_s)
+            if depth.oldest_s is not None:
+                oldest.add_metric([queue], depth.oldest_s)
             unacked.samples = []
-            unacked.add_metric([], depth.unacked)
+            if depth.unacked is not None:
+                unacked.add_metric([], depth.unacked)
         yield from (messages, oldest, unacked)
+        yield from self._listening()
         waiting = GaugeMetricFamily("chordwise_audit_waiting", "Searches that are not in the audit yet.")
         lost = CounterMetricFamily("chordwise_audit_lost", "Searches that the audit has lost, as too many waited.")
         if self._audit is not None:
             waiting.add_metric([], self._audit[0])
             lost.add_metric([], self._audit[1])
         yield from (waiting, lost)
+
+    def _listening(self) -> Iterator[Metric]:
+        workers = GaugeMetricFamily("chordwise_queue_workers", "Workers that listen to a queue.", labels=["queue"])
+        if self._workers is not None:
+            for queue in Queue:
+                workers.add_metric([queue.value], sum(queue.value in worker.queues for worker in self._workers))
+        swept = GaugeMetricFamily("chordwise_last_sweep_timestamp_seconds", "When the sweeper last ended a sweep.")
+        if self._swept_at is not None:
+            swept.add_metric([], self._swept_at)
+        yield from (workers, swept)
 
 
 def _family(spec: MetricSpec, series: Mapping[tuple[str, ...], Mapping[str, float]]) -> Metric:
@@ -101,9 +128,7 @@ def _family(spec: MetricSpec, series: Mapping[tuple[str, ...], Mapping[str, floa
 
 def _success_rate(window: Mapping[Field, float]) -> Metric:
     """Of the queries of the last five minutes; not there when there were none."""
-    family = GaugeMetricFamily(
-        "recall_success_rate", "Share of the last five minutes' queries that any source answered."
-    )
+    family = GaugeMetricFamily("recall_success_rate", "Share of the last five minutes' queries that did not fail.")
     asked = sum(value for (name, _, _), value in window.items() if name == "chordwise_queries")
     good = sum(
         value for (name, _, labels), value in window.items() if name == "chordwise_queries" and labels[0] == "succeeded"

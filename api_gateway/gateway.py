@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 import redis
@@ -13,14 +14,19 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import Request
 
 from api_gateway.auth import Keys, look_up
+from api_gateway.computing import Turns
 from api_gateway.configurations import Configurations
+from api_gateway.deadlines import Deadlines
 from api_gateway.following import Following
 from api_gateway.job_source import JobSource
 from api_gateway.known_namespaces import KnownNamespaces
+from api_gateway.live_workers import LiveWorkers
 from api_gateway.own_rates import OwnRates
 from api_gateway.readiness import Probes
 from api_gateway.sharing import SharedLooks
 from api_gateway.waiting import Wakes
+from api_gateway.wrong_keys import WrongKeys
+from pipeline.core.buckets import Rate
 from pipeline.core.configuration import Configuration
 from pipeline.flows.experimenting import make_assigner
 from pipeline.flows.keeping import KeptAnswers
@@ -31,14 +37,14 @@ from pipeline.records import TenantId
 from pipeline.settings import Settings
 from pipeline.stores.request_rates import RequestRates
 from pipeline.stores.tenants import Principal
+from pipeline.stores.worker_heartbeats import WorkerHeartbeats
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 THREADS = 40
-HEAVY_THREADS = 4  # large bodies, verification: they may fill their own threads and nobody else's
+HEAVY_THREADS = 4  # for large bodies and deletions, apart from the threads of other requests
 CALLING_THREADS = 8  # somebody else's servers and names: who has slow ones keeps nobody from handing in documents
-PARSER_THREADS = 1  # there is one parser process; a second book waits here, and not in a thread
 QUICK_TIMEOUT_S = 2.0  # for the small look-ups that stand in front of a request
 _LIMIT_S = 0.5  # what stands in front of every request asks Redis for no longer
 KEPT_TIMEOUT_S = 0.3  # for the one that may spare a query: longer would cost more than it saves
@@ -53,32 +59,43 @@ class Gateway:
         self.quick = replace(resources, timeout_s=QUICK_TIMEOUT_S)
         self.wakes = Wakes()
         self.looks = SharedLooks()
+        self.turns = Turns(most_bytes=settings.max_body_bytes)
         self.keys = Keys(self._look_up)
         away = self.keys.is_away  # one MySQL stands behind them all; keys alone are not told that it is slow
+        self.installation_id: str | None = None  # known from the start of serving
         self.kept_answers = KeptAnswers(replace(resources, timeout_s=KEPT_TIMEOUT_S, reading=True), away=away)
         self.namespaces = KnownNamespaces(self.run, self.quick, away=away)
         self.configurations = Configurations(self._configuration, away=away)
         self.assigner = make_assigner(settings)
         self.probes = Probes(settings, self.quick)
+        self.live_workers = LiveWorkers(self.run, lambda: WorkerHeartbeats(self.quick.quick_redis))
+        self.deadlines = Deadlines(self.wakes, self.run_or_leave, self.live_workers.unserved, resources)
         self.following = Following(JobSource(self.run, self.quick), self.wakes)
         self.broker_redis = _broker_redis(settings)
         self.async_redis = redis.asyncio.Redis.from_url(
             settings.redis_url.get_secret_value(), socket_timeout=_LIMIT_S, socket_connect_timeout=_LIMIT_S
         )
         self.request_rates = RequestRates(self.async_redis)
+        wrong = Rate(per_minute=settings.wrong_keys_per_minute, burst=settings.wrong_keys_burst)
+        self.wrong_keys = WrongKeys(self.request_rates, wrong, proxies=settings.trusted_proxies)
         self.own_rates = OwnRates(self.run, self.quick, away=away)
         self._background: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads: CapacityLimiter | None = None
         self._heavy: CapacityLimiter | None = None
         self._calling: CapacityLimiter | None = None
-        self._parsing: CapacityLimiter | None = None
-        self._previews: CapacityLimiter | None = None
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call something that blocks, in a thread."""
         self._threads = self._threads or CapacityLimiter(THREADS)  # needs a running loop, so not made earlier
         return await to_thread.run_sync(lambda: function(*args, **kwargs), limiter=self._threads)
+
+    async def run_or_leave(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a blocking function in a thread, for a caller with a deadline. On cancellation return at once and let
+        the call run to its end."""
+        self._threads = self._threads or CapacityLimiter(THREADS)
+        call = partial(function, *args, **kwargs)
+        return await to_thread.run_sync(call, limiter=self._threads, abandon_on_cancel=True)
 
     async def run_heavy(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """The same for what may take seconds."""
@@ -89,16 +106,6 @@ class Gateway:
         """The same for what waits for a server of a tenant's choosing."""
         self._calling = self._calling or CapacityLimiter(CALLING_THREADS)
         return await to_thread.run_sync(lambda: function(*args, **kwargs), limiter=self._calling)
-
-    async def run_parsing(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """The same for what goes through the parser process. Who waits for his turn takes no thread."""
-        self._parsing = self._parsing or CapacityLimiter(PARSER_THREADS)
-        return await to_thread.run_sync(lambda: function(*args, **kwargs), limiter=self._parsing)
-
-    async def run_preview(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """The same for previews: one at a time, as there is one process that parses, and they hold up nobody else."""
-        self._previews = self._previews or CapacityLimiter(1)
-        return await to_thread.run_sync(lambda: function(*args, **kwargs), limiter=self._previews)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Let something go on after the request that began it."""
@@ -111,8 +118,7 @@ class Gateway:
         self._loop = asyncio.get_running_loop()
 
     async def warm_up(self) -> None:
-        """Load what an overdue answer needs, so that it does not wait for it."""
-        await self.run(self.resources.count_tokens, "warm up")
+        """Exclude the objects loaded so far from garbage collection."""
         await self.run(keep_for_good)
 
     def release_soon(self) -> None:
@@ -123,6 +129,7 @@ class Gateway:
     async def close(self) -> None:
         """Let go of everything that is connected."""
         await self.following.close()
+        await self.deadlines.close()
         for task in tuple(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)

@@ -19,6 +19,11 @@ LATENCY = Histogram(
 )
 WAITERS = Gauge("chordwise_gateway_waiters", "Requests that wait for a job or a query.")
 LIMITED = Counter("chordwise_gateway_requests_limited", "Requests beyond what their tenant may send.")
+WRONG_KEYS = Counter("chordwise_gateway_wrong_keys", "Requests with an API key that is not valid.", ["outcome"])
+STORES_MATCH = Gauge(
+    "chordwise_installation_matches", "1 if MySQL, PostgreSQL and Redis belong to one installation, else 0."
+)
+STORES_MATCH.set(1)
 STREAMS = Gauge("chordwise_gateway_streams", "Clients that follow a job.")
 
 
@@ -42,6 +47,11 @@ class AlignmentMetrics:
         yield CounterMetricFamily("chordwise_alignment_repaired", "Differences that were mended.", value=repaired)
         checked = self.totals.counted["chunks"]
         yield CounterMetricFamily("chordwise_alignment_chunks", "Chunks that were compared.", value=checked)
+        yield GaugeMetricFamily(
+            "chordwise_alignment_withheld",
+            "Vectors and rows of chunks that are not deleted before an operator confirms it.",
+            value=self.totals.withheld,
+        )
         if self.totals.last_run is not None:
             yield GaugeMetricFamily(
                 "chordwise_alignment_last_run_timestamp_seconds",

@@ -34,7 +34,7 @@ from api_gateway.wire.preview import PreviewForm, PreviewRequest
 from api_gateway.wire.profiles import ActivateRequest, ExperimentRequest, ProfileRequest
 from api_gateway.wire.queries import QueryRequest
 from api_gateway.wire.shapes import ProblemBody
-from api_gateway.wire.tenancy import KeyRequest, KeyRotateRequest, TenantRequest
+from api_gateway.wire.tenancy import KeyRequest, KeyRotateRequest, QuotasIn, TenantRequest
 from api_gateway.wire.webhooks import RotateRequest, WebhookRequest
 
 router = APIRouter(include_in_schema=False)
@@ -94,6 +94,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
                 KeyRequest,
                 KeyRotateRequest,
                 TenantRequest,
+                QuotasIn,
             )
         ]
         _, found = models_json_schema(

@@ -37,6 +37,8 @@ def complete(document: dict[str, Any], *, ttl_s: int) -> None:
             continue
         if secured:
             _limits(operation)
+            _problem(operation, 400)
+        _problem(operation, 431)
         if secured and method == "POST":
             _idempotency(operation, ttl_s)
         if secured:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 LONGEST_WAIT_S = 60
 
+_MOST_ITEMS = 64  # of one header that are looked at
+# An item between two commas; a comma within quotes does not separate, and unclosed quotes extend to the end.
+_ITEM = re.compile(r"""(?:[^",]++|"(?:[^"\\]++|\\.?)*+"?+)++""", re.DOTALL)
 # A preference, its value if it has one, and parameters, which none of ours takes.
 _PREFERENCE = re.compile(
-    r"""\s*+([!#$%&'*+.^_`|~0-9A-Za-z-]++)\s*+(?:=\s*+("(?:[^"\\]|\\.)*+"|[^\s,;"]*+))?\s*+(?:;[^,]*+)?(?:,|$)"""
+    r"""\s*+([!#$%&'*+.^_`|~0-9A-Za-z-]++)\s*+(?:=\s*+("(?:[^"\\]|\\.)*+"|[^\s,;"]*+))?\s*+(?:;.*+)?""", re.DOTALL
 )
 
 
@@ -30,11 +34,13 @@ class Preference:
 
 
 def parse_prefer(values: Iterable[str]) -> Preference:
-    """Read all Prefer headers of a request; unknown and malformed preferences count for nothing, the first of two wins."""
+    """Read all Prefer headers of a request; unknown and malformed preferences count for nothing, the first of two
+    wins."""
     found: dict[str, str] = {}
     for value in values:
-        for name, content in _PREFERENCE.findall(value):
-            found.setdefault(name.lower(), content.strip('"'))
+        for item in islice(_ITEM.finditer(value), _MOST_ITEMS):
+            if preference := _PREFERENCE.fullmatch(item[0]):
+                found.setdefault(preference[1].lower(), (preference[2] or "").strip('"'))
     wait = found.get("wait", "")
     return Preference(
         wait_s=min(int(wait[:9]), LONGEST_WAIT_S) if wait.isascii() and wait.isdigit() else None,

@@ -12,17 +12,32 @@ from typing import Final
 Codes = Mapping[int, tuple[str, ...]]
 
 _COMMON: Final[Codes] = {
-    400: ("invalid_json", "invalid_encoding", "incomplete_body"),
+    400: (
+        "invalid_json",
+        "invalid_encoding",
+        "incomplete_body",
+        "malformed_request",
+        "duplicate_authorization",
+        "too_many_parameters",
+    ),
     401: ("missing_api_key", "malformed_authorization", "invalid_api_key"),
     403: ("insufficient_scope",),
     408: ("body_too_slow",),
     412: ("precondition_failed",),
-    413: ("body_too_large",),
+    413: ("body_too_large", "body_too_complex"),
     415: ("unsupported_media_type",),
     422: ("invalid_request",),
-    429: ("too_many_requests",),
+    429: ("too_many_requests", "too_many_wrong_keys"),
+    431: ("head_too_large",),
     500: ("internal_error", "misconfigured"),
-    503: ("store_unavailable", "store_conflict", "dependency_unavailable"),
+    503: (
+        "store_unavailable",
+        "store_misconfigured",
+        "store_conflict",
+        "vector_table_missing",
+        "dependency_unavailable",
+        "wrong_installation",
+    ),
 }
 _KEY: Final[Codes] = {
     400: ("invalid_idempotency_key",),
@@ -44,6 +59,8 @@ _SENT: Final[Codes] = {
         "fetch_refused",
         "parser_timeout",
         "parser_memory",
+        "cutting_too_slow",
+        "cutting_memory",
     ),
     429: ("too_many_queued",),
     503: ("parser_unavailable",),
@@ -51,8 +68,9 @@ _SENT: Final[Codes] = {
 _ASKED: Final[Codes] = {
     404: ("namespace_not_found", "profile_not_found"),
     429: ("too_many_waiters",),
-    503: ("too_many_waiters", "query_not_answered"),
+    503: ("too_many_waiters", "query_not_answered", "retrieval_unavailable"),
 }
+_COMPUTED: Final[Codes] = {429: ("too_many_waiters",), 503: ("worker_unavailable", "computation_timeout")}
 _FOLLOWED: Final[Codes] = dict.fromkeys((429, 503), ("too_many_streams", "too_many_waiters"))
 _NOT_FOUND: Final = {
     "job_id": "job_not_found",
@@ -72,9 +90,11 @@ _NOT_FOUND: Final = {
 # Patterns of "METHOD path", and what they add.
 _OWN: Final[tuple[tuple[str, Codes], ...]] = (
     (r"(POST|PUT|DELETE) .*", {403: ("tenant_mismatch",)}),
-    (r"(PUT|PATCH|DELETE) .*(\}|/dictionary)", {409: ("write_in_progress",)}),
+    (r"(PUT|PATCH|DELETE) .*(\}|/dictionary|/quotas)", {409: ("write_in_progress",)}),
     (r"POST /v1/(documents|files|examples|chunks/preview)", _SENT),
     (r"POST /v1/(files|examples|chunks/preview)", {400: ("invalid_multipart",)}),
+    (r"POST /v1/(examples|chunks/preview|verify)|PUT /v1/chunks", _COMPUTED),
+    (r"POST .*/why-not", {429: ("too_many_waiters",)}),
     (r"POST /v1/examples", {422: ("examples_refused",)}),
     (r"GET /v1/examples/(statistics|verification)", {404: ("namespace_not_found", "job_not_found")}),
     (r"POST /v1/documents/\{document_id\}/rollback", {**_SENT, 409: ("generation_not_kept",)}),
@@ -84,7 +104,7 @@ _OWN: Final[tuple[tuple[str, Codes], ...]] = (
     (r"POST /v1/dead-letters/.*", {429: ("too_many_queued",)}),
     (
         r"POST /v1/webhooks",
-        {409: ("too_many_webhooks",), 422: ("address_not_allowed", "unresolvable_host", "invalid_url")},
+        {409: ("too_many_webhooks",), 422: ("address_not_allowed", "invalid_url")},
     ),
     (r"POST .*/redeliver", {409: ("delivery_pending",)}),
     (r".* /v1/api-sources/\{name\}.*", {404: ("api_source_not_found",)}),

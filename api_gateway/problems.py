@@ -5,6 +5,7 @@ from __future__ import annotations
 import http
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -28,8 +29,10 @@ from pipeline.errors import (
     QueueFull,
     QuotaExceeded,
     Rejected,
+    StoreMisconfigured,
     Unavailable,
     UnsupportedMediaType,
+    VectorTableMissing,
 )
 
 MEDIA_TYPE = "application/problem+json"
@@ -50,6 +53,8 @@ _TABLE: dict[type[PipelineError], tuple[int, str]] = {
     NoSuchName: (404, "There is no such thing"),
     NothingRated: (404, "There is no such hit"),
     QueryUnanswered: (409, "The query has no answer yet"),
+    StoreMisconfigured: (503, "A dependency is not set up completely"),
+    VectorTableMissing: (503, "A dependency is not set up completely"),
     Unavailable: (503, "A dependency is not answering"),
     UnsupportedMediaType: (415, "This media type is not accepted"),
     DocumentTooLarge: (413, "The document is too large"),
@@ -69,6 +74,7 @@ TITLES = {
     415: "This media type is not accepted",
     422: "The request is not valid",
     429: "Too many requests",
+    431: "The head of the request is too large",
     500: "Something went wrong on our side",
     503: "The service cannot answer now",
 }
@@ -158,7 +164,7 @@ def from_error(error: PipelineError) -> Problem:
         limit, left = int(quota["limit"]), max(0, int(quota["limit"]) - int(quota["used"]))
         headers["RateLimit-Policy"] = f'"queued";q={limit};qu="documents"'
         headers["RateLimit"] = f'"queued";r={left};t={headers["Retry-After"]}'
-    return Problem(status, error.code, str(error), title=title, headers=headers, quota=quota)
+    return Problem(status, error.code, error.public, title=title, headers=headers, quota=quota)
 
 
 def internal() -> Problem:
@@ -196,10 +202,11 @@ def printable(text: str) -> str:
 
 
 def places(error: ValidationError, *, under: Sequence[str | int] = ()) -> list[dict[str, str]]:
-    """The places at fault in a validation error; ``under`` leads to the value that was validated."""
+    """Return the first errors of a validation error, as many as one answer shows; ``under`` is the path to the
+    validated value."""
     return [
         {"pointer": pointer([*under, *(part for part in found["loc"] if part != "[key]")]), "detail": sentence(found)}
-        for found in error.errors(include_url=False, include_input=False)
+        for found in islice(error.errors(include_url=False, include_input=False), MOST_ERRORS)
     ]
 
 

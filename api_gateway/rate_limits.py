@@ -1,7 +1,7 @@
-"""How many requests a tenant may send, whatever the door: 429 beyond it, and headers that say how much is left.
+"""Rate limits by tenant, on every interface: 429 beyond the limit, and headers that state what is left.
 
-The headers are those of the IETF draft on rate limit fields: `RateLimit-Policy` says what holds, `RateLimit` what is
-left of it. A tenant is limited, not an address: requests without a valid key are refused by their routes.
+The headers follow the IETF draft on rate limit fields: `RateLimit-Policy` states the limit, `RateLimit` what is left of
+it. The limit applies to a tenant, not to an address; `wrong_keys` limits the wrong keys of an address.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import structlog
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api_gateway.auth import api_key_of
+from api_gateway.auth import api_key_of, is_admin_key
 from api_gateway.gateway import Gateway
 from api_gateway.metrics import LIMITED
 from api_gateway.problems import Problem
@@ -41,7 +41,10 @@ class RateLimits:
             await self._app(scope, receive, send)
             return
         gateway: Gateway = scope["app"].state.gateway
-        tenant_id = await _tenant_of(Headers(scope=scope), gateway)
+        tenant_id, refusal = await _tenant_of(scope, Headers(scope=scope), gateway)
+        if refusal is not None:
+            await refusal.response(scope)(scope, receive, send)
+            return
         rate = None if tenant_id is None else await gateway.own_rates.of(tenant_id)
         allowance = None if tenant_id is None or rate is None else await self._take(tenant_id, rate, gateway)
         if rate is None or allowance is None:
@@ -74,13 +77,26 @@ class RateLimits:
             return None
 
 
-async def _tenant_of(headers: Mapping[str, str], gateway: Gateway) -> TenantId | None:
-    """Whose key it is. None for whatever the route will refuse by itself."""
+async def _tenant_of(
+    scope: Scope, headers: Mapping[str, str], gateway: Gateway
+) -> tuple[TenantId | None, Problem | None]:
+    """Return the tenant of the key, or None if the route itself will refuse the request; and the Problem for an address
+    that has sent too many wrong keys."""
     try:
-        principal = await gateway.keys.principal(api_key_of(headers))
+        key = api_key_of(headers)
+        turn = gateway.wrong_keys.turn(scope, headers)
+        if turn is None or gateway.keys.is_verified(key):
+            principal = await gateway.keys.principal(key)
+        else:
+            async with turn:
+                principal = await gateway.keys.principal(key)
     except (Problem, Unavailable):
-        return None
-    return None if principal is None else principal.tenant_id
+        return None, None
+    if principal is not None:
+        return principal.tenant_id, None
+    if is_admin_key(key, gateway.settings):
+        return None, None
+    return None, await gateway.wrong_keys.refusal(gateway.wrong_keys.address_of(scope, headers))
 
 
 def headers_of(rate: Rate, allowance: Allowance) -> dict[str, str]:

@@ -1,4 +1,5 @@
-"""What stands in front of every request and is read from MySQL: remembered for a moment, and longer while MySQL is away."""
+"""What stands in front of every request and is read from MySQL: remembered for a moment, and longer while MySQL is
+away."""
 
 from __future__ import annotations
 
@@ -12,12 +13,13 @@ from typing import Final, Generic, TypeVar
 import structlog
 
 from api_gateway.problems import Problem
-from pipeline.errors import Unavailable
+from pipeline.errors import StoreUnavailable, Unavailable
 
 log = structlog.get_logger(__name__)
 
 STALE_S: Final = 300.0  # how long what is known goes on holding while MySQL is away
 PATIENCE_S: Final = 0.25  # for what a request could go on without
+FIRST_S: Final = 1.0  # for a value that was never read, so that a request that needs it is refused in time
 PAUSE_S: Final = 3.0  # after a reading that failed or took too long nobody waits; longer than a reading may take
 
 K = TypeVar("K", bound=Hashable)
@@ -33,10 +35,10 @@ class _Known(Generic[V]):
 class Remembered(Generic[K, V]):
     """Values by key, read again when they are older than ``fresh_s``, by one reader of each key at a time.
 
-    While a value is read again, the old one is there: who asks waits for the new one for ``patience_s`` and takes the old
-    one then, or if the reading fails, up to ``STALE_S``. After that nobody waits: each gets the old value at once, and one
-    reading at a time goes on beside them until one succeeds, or nobody has asked for ``PAUSE_S``. ``away``: whether
-    somebody else knows already that waiting is vain. That there is nothing (None) is not held on to so.
+    While a value is read again, the old one is there: who asks waits for the new one for ``patience_s`` and takes the
+    old one then, or if the reading fails, up to ``STALE_S``. After that nobody waits: each gets the old value at once,
+    and one reading at a time goes on beside them until one succeeds, or nobody has asked for ``PAUSE_S``. ``away``:
+    whether somebody else knows already that waiting is vain. That there is nothing (None) is not held on to so.
     """
 
     def __init__(
@@ -66,6 +68,11 @@ class Remembered(Generic[K, V]):
         """Whether it was lately waited for in vain."""
         return self._clock() < self._away_until
 
+    def last(self, key: K) -> V | None:
+        """Return the value that was read last, however old; None if none was ever read."""
+        known = self._known.get(key)
+        return None if known is None else known.value
+
     async def of(self, key: K, read: Callable[[], Awaitable[V]]) -> V:
         """The key's value. Raises what ``read`` raises; Unavailable only if nothing usable is known."""
         known = self._known.get(key)
@@ -73,7 +80,7 @@ class Remembered(Generic[K, V]):
         if known is not None and age_s < self._fresh_s:
             return known.value
         if known is None or known.value is None or age_s > STALE_S:
-            return await asyncio.shield(self._reading.get(key) or self._begin(key, read))
+            return await self._first(key, read)
         if self.is_away() or self._known_away():
             if not self._reading:
                 self._begin(key, read)
@@ -85,6 +92,17 @@ class Remembered(Generic[K, V]):
             self._note_away()
             log.warning("answered_from_memory", what=self._what, age_s=round(age_s, 1), error=type(error).__name__)
             return known.value
+
+    async def _first(self, key: K, read: Callable[[], Awaitable[V]]) -> V:
+        """Read a value for which the cache holds nothing usable. Raises Unavailable if it cannot be read within
+        FIRST_S, or, shortly after a failed read, within the patience."""
+        reading = self._reading.get(key) or self._begin(key, read)
+        patience_s = self._patience_s if self.is_away() or self._known_away() else FIRST_S
+        try:
+            return await asyncio.wait_for(asyncio.shield(reading), patience_s)
+        except TimeoutError:
+            self._note_away()
+            raise StoreUnavailable(f"MySQL did not answer within {patience_s:g} s ({self._what})") from None
 
     def forget(self, forgotten: Callable[[K], bool]) -> None:
         """Something was changed here: what is read of these keys from now on is new."""

@@ -86,8 +86,8 @@ class Wakes:
         """Be woken for ``name``, which begins with the tenant, from here on. Watch first, publish then, and nothing can
         be missed.
 
-        Raises Problem 503 when too many wait already, and 429 when too many of the tenant's do: nobody's long polls keep
-        others from theirs.
+        Raises Problem 503 when too many wait already, and 429 when too many of the tenant's do: nobody's long polls
+        keep others from theirs.
         """
         tenant = name.partition(":")[0]
         if self._count >= self._most_waiters:
@@ -121,18 +121,27 @@ class Wakes:
 
     @contextmanager
     def _listed(self, name: str, waiter: Waiter | Bell) -> Iterator[None]:
-        self._waiters.setdefault(name, set()).add(waiter)
+        self.add(name, waiter)
         try:
             yield
         finally:
-            waiting = self._waiters[name]
+            self.discard(name, waiter)
+
+    def add(self, name: str, waiter: Waiter | Bell) -> None:
+        """Wake ``waiter`` for this name from now on."""
+        self._waiters.setdefault(name, set()).add(waiter)
+
+    def discard(self, name: str, waiter: Waiter | Bell) -> None:
+        """Stop waking ``waiter`` for this name; do nothing if it is not registered."""
+        waiting = self._waiters.get(name)
+        if waiting is not None:
             waiting.discard(waiter)
             if not waiting:
                 del self._waiters[name]
 
     def wake(self, name: str) -> None:
         """Wake who waits for this name."""
-        for waiter in self._waiters.get(name, ()):
+        for waiter in tuple(self._waiters.get(name, ())):
             waiter.wake()
 
     def wake_all(self) -> None:
@@ -160,18 +169,27 @@ class Wakes:
         look_first: bool = True,
         alarm_in_s: float | None = None,
     ) -> T | None:
-        """What ``look`` finds, as soon as it finds something; None when the seconds are over.
+        """Call ``look`` until it returns a value and return that; return None when ``seconds`` are over.
 
-        It looks when woken, every few seconds, and after ``alarm_in_s``: at once and often at first, because the
-        clock of what is looked at may be a little behind this one. ``receive`` is the request's, whose body has been
-        read: raises ClientDisconnect when nobody is there any more to be answered.
+        Call it when woken, every few seconds, and after ``alarm_in_s``: then often at first, because the clock of the
+        observed process may be a little behind this one. When the seconds are over, a hanging call is cancelled, so
+        ``look`` must tolerate cancellation. ``receive`` is the request's, after its body was read: raises
+        ClientDisconnect if the client has closed its connection.
         """
         loop, pause_s = asyncio.get_running_loop(), LOOK_AGAIN_S
         ends_at = loop.time() + seconds
         alarm_at = math.inf if alarm_in_s is None else loop.time() + alarm_in_s
         gone = asyncio.ensure_future(disconnected(receive))
+
+        async def look_in_time() -> T | None:
+            try:
+                async with asyncio.timeout_at(ends_at):
+                    return await look()
+            except TimeoutError:
+                return None
+
         try:
-            if look_first and (found := await look()) is not None:
+            if look_first and (found := await look_in_time()) is not None:
                 return found
             while not self._released and (now := loop.time()) < ends_at:
                 if now >= alarm_at:
@@ -180,7 +198,7 @@ class Wakes:
                 pause_s = min(2 * pause_s, TRUSTED_S if self.listening else LOOK_AGAIN_S)
                 if gone.done():
                     raise ClientDisconnect
-                if (found := await look()) is not None:
+                if (found := await look_in_time()) is not None:
                     return found
             return None
         finally:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any
 
-import orjson
 from fastapi import APIRouter, Depends, Request
 from pydantic import ValidationError
 from starlette.responses import Response
 from starlette.types import Scope
 
-from api_gateway.asking import answer_of, asked_query, is_unanswered
+from api_gateway.asking import answer_of, asked_query, retrieved
 from api_gateway.auth import Requires
 from api_gateway.bodies import Decoded, decode_json, read_json_body, refuse_flaws
 from api_gateway.facades.dify_wire import DifyError, DifyRecords, DifyRequest, record, to_conditions
@@ -92,9 +91,7 @@ async def _retrieved(request: Request, principal: Principal) -> dict[str, Any]:
     if conditions is not None:
         query = conditioned(query, conditions)
     cache_control = request.headers.get("cache-control", "")
-    answer = orjson.loads(await answer_of(query, gateway, receive=request.receive, cache_control=cache_control))
-    if is_unanswered(answer):
-        raise Problem(503, "channels_unavailable", "No part of the search answered; ask again in a moment.")
+    answer = retrieved(await answer_of(query, gateway, receive=request.receive, cache_control=cache_control))
     stats = answer["stats"]
     least = (setting and setting.score_threshold) or 0.0
     records = [record(chunk) for chunk in answer["chunks"] if chunk["confidence"] >= least]
@@ -105,7 +102,13 @@ async def _retrieved(request: Request, principal: Principal) -> dict[str, Any]:
 async def _query(request: Request, body: dict[str, Any], principal: Principal) -> Query:
     try:
         decoded = Decoded(body, suspicious=True)
-        return await asked_query(decoded, principal, gateway_of(request), request_id=request.state.request_id)
+        return await asked_query(
+            decoded,
+            principal,
+            gateway_of(request),
+            request_id=request.state.request_id,
+            received_at=request.state.received_at,
+        )
     except Problem as problem:
         if any(place["pointer"].startswith("/namespaces") for place in problem.errors):
             raise Problem(404, "namespace_not_found", "There is no such knowledge base.") from None

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 from starlette.types import Message
 
-from api_gateway.asking import answer_of, asked_query, current_state
+from api_gateway.asking import answer_of, asked_query, current_state, read_by, retrieved
 from api_gateway.bodies import Decoded
 from api_gateway.facades import mcp_reading as reading
 from api_gateway.facades import mcp_shapes as shapes
@@ -34,6 +34,7 @@ class Caller:
     gateway: Gateway
     request_id: str
     base_url: str
+    received_at: float  # seconds since the epoch
 
 
 Call = Callable[[Caller, Any], Awaitable[dict[str, Any]]]
@@ -59,9 +60,13 @@ async def search(caller: Caller, asked: shapes.SearchIn) -> dict[str, Any]:
     if asked.filters is not None:
         body["filters"] = asked.filters.model_dump(mode="json", exclude_none=True)
     query = await asked_query(
-        Decoded(body, suspicious=True), caller.principal, caller.gateway, request_id=caller.request_id
+        Decoded(body, suspicious=True),
+        caller.principal,
+        caller.gateway,
+        request_id=caller.request_id,
+        received_at=caller.received_at,
     )
-    answer = orjson.loads(await answer_of(query, caller.gateway, receive=nobody_leaves))
+    answer = retrieved(await answer_of(query, caller.gateway, receive=nobody_leaves))
     stats = answer["stats"]
     remarks += [*stats["remarks"], *(f"{loss['part']}: {loss['detail']}" for loss in stats["degradations"])]
     return {
@@ -131,8 +136,10 @@ async def job_status(caller: Caller, asked: shapes.JobIn) -> dict[str, Any]:
 
 
 async def _every_namespace(caller: Caller) -> tuple[list[str], bool]:
-    found = await caller.gateway.run(
-        reading.namespaces, caller.principal.tenant_id, caller.gateway, limit=_MOST_NAMESPACES
+    deadline_at = caller.received_at + caller.gateway.settings.query_deadline_ms / 1000
+    tenant_id = caller.principal.tenant_id
+    found = await read_by(
+        deadline_at, caller.gateway, reading.namespaces, tenant_id, caller.gateway, limit=_MOST_NAMESPACES
     )
     return [each["namespace"] for each in found["namespaces"]], found["next"] is not None
 

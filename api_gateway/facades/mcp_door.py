@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from api_gateway.auth import Requires
-from api_gateway.bodies import read_json_body
+from api_gateway.bodies import read_json_body, require_bounded
 from api_gateway.facades.mcp_opening import McpOpening
 from api_gateway.gateway import gateway_of
 from api_gateway.problems import Problem
@@ -78,6 +78,7 @@ async def talk(request: Request, origin: Origin, principal: Reader) -> Response:
     opening: McpOpening = request.app.state.mcp
     limit = min(MOST_BODY_BYTES, gateway_of(request).settings.max_body_bytes)
     body = await read_json_body(request, limit)
+    require_bounded(body)
     request.state.principal = principal
     return _Handed(await opening.manager(), body, origin)
 

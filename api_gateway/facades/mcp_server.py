@@ -173,6 +173,7 @@ class _Handlers:
             principal=request.state.principal,
             gateway=self._gateway,
             request_id=request.state.request_id,
+            received_at=request.state.received_at,
             base_url=str(request.base_url),
         )
 

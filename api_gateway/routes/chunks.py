@@ -5,12 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
+import orjson
 from fastapi import APIRouter, Depends, Header, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
 from api_gateway import cursors
 from api_gateway.auth import Requires
+from api_gateway.computing import compute
 from api_gateway.gateway import gateway_of
 from api_gateway.problems import Problem, invalid
 from api_gateway.routes.documenting import PRINTABLE, Cursor, Limit, answers, json_body
@@ -19,8 +21,10 @@ from api_gateway.wire import chunks as wire
 from api_gateway.wire.answers import json_response, page_response
 from api_gateway.wire.chunks import ChunkResults, ChunksDeleteRequest, ChunksEditRequest, OwnedChunkPage
 from api_gateway.wire.fields import namespace_parameter
+from pipeline.core.computation import Kind
 from pipeline.flows import listing
-from pipeline.flows.chunk_edit import Edited, delete_chunks, edit_chunks
+from pipeline.flows.chunk_edit import delete_chunks
+from pipeline.flows.edits import Edited
 from pipeline.records import ChunkId
 from pipeline.stores.chunk_edits import ChunkOrder, OwnedChunk
 from pipeline.stores.tenants import Principal
@@ -95,7 +99,7 @@ async def list_chunks(
         200,
         ChunkResults,
         "What became of each chunk; some may have failed.",
-        *(400, 401, 403, 404, 409, 412, 413, 415, 422, 503),
+        *(400, 401, 403, 404, 409, 412, 413, 415, 422, 429, 503),
     ),
     openapi_extra=json_body(
         ChunksEditRequest, {"chunks": [{"chunk_id": _EXAMPLE_ID, "text": "Hold the button for ten seconds."}]}
@@ -115,7 +119,17 @@ async def edit(
     if if_match is not None and len(sent.chunks) != 1:
         raise Problem(422, "invalid_request", "If-Match stands for one chunk; with more, each has its own etag.")
     edits = wire.to_edits(sent, None if if_match in (None, "*") else if_match)
-    return _answer(await gateway.run_heavy(edit_chunks, principal.tenant_id, edits, gateway.resources))
+    done = await compute(
+        gateway,
+        Kind.CHUNK_EDIT,
+        principal.tenant_id,
+        {},
+        body=await gateway.run(orjson.dumps, edits),
+        receive=request.receive,
+        actor=principal.actor,
+        request_id=request.state.request_id,
+    )
+    return _answer([Edited(**edited) for edited in orjson.loads(done.body)])
 
 
 @router.delete(

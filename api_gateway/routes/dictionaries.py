@@ -6,14 +6,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
 from fastapi import Query as Parameter
-from pydantic import ValidationError
 from starlette.responses import Response
 
-from api_gateway.auth import Requires, require_same_tenant
-from api_gateway.bodies import decode_json, read_json_body, refuse_flaws
+from api_gateway.auth import Requires
 from api_gateway.gateway import gateway_of
-from api_gateway.problems import Problem, invalid, places
+from api_gateway.problems import Problem, invalid
 from api_gateway.routes.documenting import answers, json_body
+from api_gateway.routes.reading import read_shape
 from api_gateway.wire import dictionaries as wire
 from api_gateway.wire.answers import json_response
 from api_gateway.wire.fields import namespace_parameter
@@ -74,12 +73,7 @@ async def replace(request: Request, principal: Writer, namespace: Within = None)
     read changes: nothing is indexed again."""
     gateway = gateway_of(request)
     within = _within(namespace)
-    decoded = decode_json(await read_json_body(request, gateway.settings.max_body_bytes))
-    require_same_tenant(principal, decoded.value)
-    try:
-        sent = wire.DictionaryIn.model_validate(refuse_flaws(decoded))
-    except ValidationError as error:
-        raise invalid(places(error)) from None
+    sent = await read_shape(request, principal, wire.DictionaryIn)
     try:
         dictionary = wire.to_dictionary(sent, within)
     except ValueError as error:

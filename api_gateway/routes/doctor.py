@@ -21,9 +21,13 @@ router = APIRouter(tags=["operation"], dependencies=[Depends(require_operator)])
     summary="Examine the installation",
 )
 async def doctor(request: Request) -> Response:
-    """Broker timeouts, eviction, result expiry, vectors against the settings, clocks, worker versions, queues without a
-    worker, Flower. Takes about three seconds, as every worker is given two to answer. Says nothing of any tenant; takes
-    the installation's own key or one with the scope `operator`. `docs/operations.md` explains each check."""
+    """Broker timeouts, eviction, result expiry, vectors against the settings, clocks, queues without a worker, worker
+    versions, the last sweep, Flower. Takes about three seconds, as every worker is given two to answer. Says nothing of
+    any tenant; takes the installation's own key or one with the scope `operator`. `docs/operations.md` explains each
+    check."""
     gateway = gateway_of(request)
-    findings = await gateway.run_heavy(examine, gateway.quick, gateway.broker_redis, gateway.settings)
+    watched_s = gateway.probes.watched_s()
+    findings = await gateway.run_heavy(
+        examine, gateway.quick, gateway.broker_redis, gateway.settings, watched_s=watched_s
+    )
     return json_response(diagnosis(findings))

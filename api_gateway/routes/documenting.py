@@ -20,7 +20,7 @@ Cursor = Annotated[str | None, Parameter(max_length=1024, description="`next_cur
 PRINTABLE = r"^[\x20-\x7E]*$"  # what is compared with a column that holds ASCII; a store refuses anything else
 
 _MEANINGS = {
-    400: "The body cannot be read: it is not JSON, or not UTF-8.",
+    400: "The request cannot be read: its body is not JSON, or not UTF-8, or a header or parameter is there too often.",
     401: "The API key is missing, malformed, unknown or revoked.",
     403: "The API key lacks a scope, the body names another tenant, or a quota is used up.",
     404: "There is no such thing for this tenant.",
@@ -31,6 +31,7 @@ _MEANINGS = {
     422: "The request is understood and wrong; `errors` says where.",
     409: "The thing is in a state in which this cannot be done.",
     429: "The tenant asks too often, or too much of it is waiting already; `Retry-After` says when to come back.",
+    431: "The request line and the headers are too large, or too many.",
     500: "A fault of ours; `request_id` helps to find it.",
     503: "A dependency does not answer; `Retry-After` says when to come back.",
 }

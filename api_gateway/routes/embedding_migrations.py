@@ -176,8 +176,12 @@ def _told(number: int, gateway: Gateway, *, status: int = 200) -> Response:
 
 async def _body(request: Request, shape: type[B]) -> B:
     gateway = gateway_of(request)
-    decoded = decode_json(await read_json_body(request, min(_MAX_BODY_BYTES, gateway.settings.max_body_bytes)))
-    try:
-        return shape.model_validate(refuse_flaws(decoded))
-    except ValidationError as error:
-        raise invalid(places(error)) from None
+    body = await read_json_body(request, min(_MAX_BODY_BYTES, gateway.settings.max_body_bytes))
+
+    def check() -> B:
+        try:
+            return shape.model_validate(refuse_flaws(decode_json(body)))
+        except ValidationError as error:
+            raise invalid(places(error)) from None
+
+    return await gateway.run(check)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Annotated, Any
 
+import orjson
 from fastapi import APIRouter, Depends, Request
 from fastapi import Query as Parameter
 from pydantic import ValidationError
@@ -12,7 +14,9 @@ from starlette.responses import Response
 
 from api_gateway.auth import Requires, require_same_tenant
 from api_gateway.bodies import decode_json, read_json_body
+from api_gateway.computing import compute
 from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.idempotency import work_id
 from api_gateway.problems import Problem, invalid, places, pointer, printable
 from api_gateway.routes.documenting import answers, json_body
 from api_gateway.routes.files import read_form
@@ -21,17 +25,14 @@ from api_gateway.wire import examples as wire
 from api_gateway.wire.answers import json_response
 from api_gateway.wire.example_shapes import ExamplesReport, ExampleStatistics, ExamplesVerification
 from api_gateway.wire.fields import namespace_parameter
-from pipeline.core.examples import Book, json_tables
+from pipeline.core.computation import BookForm, Kind
 from pipeline.core.examples.template import template
 from pipeline.core.parsing import JSON, XLSX, media_type_of
 from pipeline.errors import UnsupportedMediaType
-from pipeline.flows.examples import hand_in, read_json, read_workbook
-from pipeline.records import Namespace
 from pipeline.stores.examples import Examples
 from pipeline.stores.namespaces import Namespaces
 from pipeline.stores.tenants import Principal
 from pipeline.stores.work import unit_of_work
-from workers import dispatch
 
 router = APIRouter(tags=["examples"])
 
@@ -91,47 +92,45 @@ async def submit(
     not, the answer is 422 with the same statistics, and nothing was stored."""
     gateway = gateway_of(request)
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() == "multipart/form-data":
-        form, book, name = await _sent_file(request, principal, gateway)
+        form, asked, body = await _sent_file(request, principal, gateway)
     else:
         body = await read_json_body(request, gateway.settings.max_body_bytes)
-        form, book, name = await gateway.run_heavy(_sent_json, body, principal, gateway)
-    return await gateway.run_heavy(_handed_in, form, book, name, dry_run, principal, request.state.request_id, gateway)
-
-
-def _handed_in(
-    form: wire.ExamplesForm,
-    book: Book,
-    name: str | None,
-    dry_run: bool,
-    principal: Principal,
-    request_id: str,
-    gateway: Gateway,
-) -> Response:
-    done = hand_in(
-        book.only(form.category),
-        tenant_id=principal.tenant_id,
-        namespace=Namespace(form.namespace),
-        request_id=request_id,
-        on_conflict=form.on_conflict,
-        strict=form.strict,
-        dry_run=dry_run,
-        name=name,
-        use=gateway.resources,
-        ring=dispatch.ring,
+        form = await gateway.run_heavy(_sent_json, body, principal)
+        asked = {"form": BookForm.JSON_BODY, "name": None}
+    asked |= {
+        "category": form.category,
+        "namespace": form.namespace,
+        "on_conflict": form.on_conflict,
+        "strict": form.strict,
+        "dry_run": dry_run,
+        "job_id": work_id(request) or str(uuid.uuid4()),
+    }
+    done = await compute(
+        gateway,
+        Kind.BOOK,
+        principal.tenant_id,
+        asked,
+        body=body,
+        receive=request.receive,
+        actor=principal.actor,
+        request_id=request.state.request_id,
     )
-    if done.refused_because is not None:
-        found = wire.flaws(done.checked.errors)
-        extensions = wire.findings(done.checked)
-        raise Problem(422, "examples_refused", f"{done.refused_because}.", errors=found, extensions=extensions)
-    body = wire.report(done.checked, done.ticket)
-    if done.ticket is None:
-        return json_response(body)
-    return json_response(body, status=202, headers={"Location": f"/v1/jobs/{done.ticket.job_id}"})
+    if (reason := done.about["refused"]) is not None:
+        extensions = orjson.loads(done.body)
+        errors = extensions.pop("errors")
+        raise Problem(422, "examples_refused", f"{reason}.", errors=errors, extensions=extensions)
+    job_id = done.about["job_id"]
+    if job_id is None:
+        return Response(done.body, media_type="application/json")
+    return Response(
+        done.body, status_code=202, headers={"Location": f"/v1/jobs/{job_id}"}, media_type="application/json"
+    )
 
 
 async def _sent_file(
     request: Request, principal: Principal, gateway: Gateway
-) -> tuple[wire.ExamplesForm, Book, str | None]:
+) -> tuple[wire.ExamplesForm, dict[str, Any], bytes]:
+    """Return the form, the book's format and file name, and its bytes."""
     sent = await read_form(request, gateway, gateway.settings.max_body_bytes)
     try:
         form = wire.to_form([(name, value) for name, value in sent.multi_items() if isinstance(value, str)])
@@ -150,19 +149,16 @@ async def _sent_file(
         body = await upload.read()
     finally:
         await sent.close()
-    if media_type == XLSX:
-        return form, await gateway.run_parsing(read_workbook, body, gateway.resources), name
-    return form, await gateway.run_heavy(read_json, body, gateway.resources), name
+    return form, {"form": BookForm.WORKBOOK if media_type == XLSX else BookForm.JSON_FILE, "name": name}, body
 
 
-def _sent_json(body: bytes, principal: Principal, gateway: Gateway) -> tuple[wire.ExamplesForm, Book, None]:
+def _sent_json(body: bytes, principal: Principal) -> wire.ExamplesForm:
     decoded = decode_json(body)
     require_same_tenant(principal, decoded.value.get("tenant_id"))
     try:
-        sent = wire.ExamplesRequest.model_validate(decoded.value)
+        return wire.ExamplesRequest.model_validate(decoded.value)
     except ValidationError as error:
         raise invalid(places(error)) from None
-    return sent, json_tables(sent.examples, most_rows=gateway.settings.max_examples_per_book), None
 
 
 @router.get(
@@ -174,7 +170,8 @@ def _sent_json(body: bytes, principal: Principal, gateway: Gateway) -> tuple[wir
     summary="Get the template of a book",
 )
 async def get_template(request: Request) -> Response:
-    """The four sheets with headers and one row each, lists of choices for the grades, and a filling guide in Chinese."""
+    """The four sheets with headers and one row each, lists of choices for the grades, and a filling guide in
+    Chinese."""
     body = await gateway_of(request).run(template)
     disposition = {"Content-Disposition": 'attachment; filename="examples-template.xlsx"'}
     return Response(body, headers=disposition, media_type=XLSX)

@@ -14,6 +14,7 @@ from starlette.types import Receive
 
 from api_gateway.asking import answer_of, current_state
 from api_gateway.auth import Requires
+from api_gateway.computing import compute
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.problems import Problem, invalid
 from api_gateway.routes.documenting import answers, json_body
@@ -23,25 +24,23 @@ from api_gateway.wire import explaining as shapes
 from api_gateway.wire.answers import json_response
 from api_gateway.wire.queries import QueryRequest, flaws
 from pipeline.core.comparable import comparable
+from pipeline.core.computation import Kind
 from pipeline.core.differing import difference, plan_difference
 from pipeline.core.plan import PlanFlaw, plan_as_json
 from pipeline.core.query import Query
-from pipeline.flows.explaining import note_name
+from pipeline.errors import ComputationTimeout, WorkerUnavailable
 from pipeline.flows.planning import replanned
 from pipeline.flows.tracing import trace_of_query
 from pipeline.records import ChunkId, QueryId
-from pipeline.stores.queries import wake_name
 from pipeline.stores.tenants import Principal
-from workers import dispatch
 
 router = APIRouter(tags=["retrieval"])
 
 Reader = Annotated[Principal, Depends(Requires("read"))]
 
 _MAX_BODY_BYTES = 64 * 1024
-_PATIENCE_S = 15.0  # for an explanation, which may run the query once more
 _PROBLEMS = (401, 403, 404, 409, 422, 503)
-_BODY_PROBLEMS = (400, 401, 403, 404, 409, 413, 415, 422, 503)
+_BODY_PROBLEMS = (400, 401, 403, 404, 409, 413, 415, 422, 429, 503)
 _DEBUGGED = answers(200, shapes.Debugged, "The answer and its trace.", 400, 401, 403, 404, 413, 415, 422, 503)
 
 
@@ -91,8 +90,9 @@ async def trace(request: Request, principal: Reader, query_id: str) -> Response:
     summary="Ask why a chunk is not in the answer",
 )
 async def explain(request: Request, principal: Reader, query_id: str) -> Response:
-    """Names the first stage at which the chunk was lost: its namespace, its publication, a filter, recall, fusion, or the
-    rule that left it out. A query that kept no trace is run once more, as it was asked, on the documents as they are."""
+    """Names the first stage at which the chunk was lost: its namespace, its publication, a filter, recall, fusion, or
+    the rule that left it out. A query that kept no trace is run once more, as it was asked, on the documents as they
+    are."""
     gateway, known = gateway_of(request), known_id(query_id)
     asked = await read_shape(request, principal, shapes.WhyNotRequest, limit=_MAX_BODY_BYTES)
     chunk_id = known_chunk_id(asked.chunk_id)
@@ -149,24 +149,20 @@ async def replay(request: Request, principal: Reader, query_id: str) -> Response
 
 
 async def explanation(gateway: Gateway, query: Query, chunk_id: ChunkId, *, receive: Receive) -> dict[str, Any]:
-    """What a worker found out, once it has. Raises Problem."""
-    queries = gateway.resources.queries(query.tenant_id)
-    ticket = uuid.uuid4().hex
-
-    async def look() -> bytes | None:
-        return await gateway.run(queries.noted, query.query_id, note_name(ticket))
-
-    with gateway.wakes.watch(wake_name("query", query.tenant_id, query.query_id)) as waiter:
-        await gateway.run(dispatch.explain, query, chunk_id, ticket, expires_s=_PATIENCE_S)
-        found = await gateway.wakes.until(waiter, look, seconds=_PATIENCE_S, receive=receive, look_first=False)
-    if found is None:
-        raise Problem(503, "not_explained", "No worker found it out in time.", headers={"Retry-After": "2"})
-    said: dict[str, Any] = orjson.loads(found)
-    if said.get("error") == "chunk_not_found":
+    """Return a worker's explanation. Raises Problem."""
+    asked = {"query_id": query.query_id, "chunk_id": chunk_id}
+    try:
+        done = await compute(
+            gateway, Kind.EXPLAIN, query.tenant_id, asked, receive=receive, request_id=query.request_id
+        )
+    except (WorkerUnavailable, ComputationTimeout):
+        raise Problem(503, "not_explained", "No worker found it out in time.", headers={"Retry-After": "2"}) from None
+    found: dict[str, Any] = orjson.loads(done.body)
+    if found.get("error") == "chunk_not_found":
         raise _no_chunk()
-    if "error" in said:
-        raise Problem(503, said["error"], "A store or a channel did not answer, so nothing can be said now.")
-    return said
+    if "error" in found:
+        raise Problem(503, found["error"], "A store or a channel did not answer, so nothing can be said now.")
+    return found
 
 
 def known_chunk_id(given: str) -> ChunkId:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Request
-from pydantic import ValidationError
 from starlette.responses import Response
 
-from api_gateway.auth import Requires, require_same_tenant
-from api_gateway.bodies import decode_json, read_json_body, refuse_flaws
+from api_gateway.auth import Requires
 from api_gateway.gateway import gateway_of
-from api_gateway.problems import invalid, places
 from api_gateway.routes.documenting import answers, json_body
 from api_gateway.routes.documents import Id, InNamespace, known_document_id, not_found
+from api_gateway.routes.reading import read_shape
 from api_gateway.wire import generations as wire
 from api_gateway.wire.answers import accepted_response, json_response
 from api_gateway.wire.fields import namespace_parameter
@@ -26,6 +24,8 @@ from pipeline.stores.generations import Generations, History
 from pipeline.stores.tenants import Principal
 from pipeline.stores.work import unit_of_work
 from workers import dispatch
+
+_MAX_BODY_BYTES = 64 * 1024
 
 router = APIRouter(tags=["documents"])
 
@@ -85,12 +85,7 @@ async def rollback(
     is shown now becomes the generation before, so a second rollback undoes the first. A 409 if nothing is kept."""
     gateway = gateway_of(request)
     known = known_document_id(document_id)
-    decoded = decode_json(await read_json_body(request, gateway.settings.max_body_bytes))
-    require_same_tenant(principal, decoded.value.get("tenant_id"))
-    try:
-        sent = RollbackRequest.model_validate(refuse_flaws(decoded))
-    except ValidationError as error:
-        raise invalid(places(error)) from None
+    sent = await read_shape(request, principal, RollbackRequest, limit=_MAX_BODY_BYTES)
 
     def run() -> Ticket | None:
         return roll_back(

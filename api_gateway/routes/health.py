@@ -9,15 +9,16 @@ from starlette.responses import Response
 
 from api_gateway.fleet_metrics import FLEET
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.metrics import ALIGNMENT, BACKLOG, STREAMS, WAITERS
+from api_gateway.metrics import ALIGNMENT, BACKLOG, STORES_MATCH, STREAMS, WAITERS
 from api_gateway.readiness import readiness
 from api_gateway.routes.documenting import answers
 from api_gateway.wire.answers import json_response
 from api_gateway.wire.shapes import Alive, Readiness
-from pipeline.errors import PipelineError
+from pipeline.errors import PipelineError, WrongInstallation
 from pipeline.stores import reconciling
 from pipeline.stores.backlog import backlog
 from pipeline.stores.work import unit_of_work
+from workers.producer import waiting_messages
 
 router = APIRouter(tags=["operation"])
 
@@ -26,21 +27,24 @@ log = structlog.get_logger(__name__)
 
 @router.head("/healthz", include_in_schema=False)
 @router.get("/healthz", responses=answers(200, Alive, "The process answers."), summary="Is it alive?")
-async def healthz() -> Response:
-    """Touches nothing but the process itself."""
-    return json_response({"status": "ok"})
+async def healthz(request: Request) -> Response:
+    """Touches nothing but the process itself. `installation_id` tells two gateways apart: it is that of the stores with
+    which this one started."""
+    return json_response({"status": "ok", "installation_id": gateway_of(request).installation_id})
 
 
 @router.get(
     "/readyz",
     responses={
-        **answers(200, Readiness, "Every dependency answers."),
-        503: {"model": Readiness, "description": "At least one dependency does not answer."},
+        **answers(200, Readiness, "Documents and queries can be served."),
+        503: {"model": Readiness, "description": "A required check fails."},
     },
     summary="Can it serve?",
 )
 async def readyz(request: Request) -> Response:
-    """Every dependency by name, each asked for at most 1.5 seconds. `workers` decides nothing."""
+    """Every check by name, each within 1.5 seconds and with its age. 503 unless MySQL, PostgreSQL, Redis, the broker and
+    the schema are well and a worker listens to each of `ingest`, `recall` and `answer`; `queue:rerank`, `queue:upkeep`,
+    `worker_versions`, `worker_brokers` and `last_sweep` are named in `failing` and decide nothing."""
     found = await readiness(gateway_of(request))
     return json_response(found, status=200 if found["status"] == "ready" else 503)
 
@@ -71,10 +75,17 @@ def _read_stores(gateway: Gateway) -> None:
     except PipelineError as error:
         BACKLOG.seen = None
         log.warning("stores_not_read", code=error.code)
+    try:
+        gateway.quick.installation.confirm_redis()
+        STORES_MATCH.set(1)
+    except WrongInstallation:
+        STORES_MATCH.set(0)
+    except PipelineError as error:
+        log.warning("installation_not_compared", code=error.code)
     gateway.quick.meter.flush()  # this gateway's own part of the sums is as new as the page
     gateway.kept_answers.use.meter.flush()
     gateway.resources.meter.flush()
     try:
-        FLEET.read(gateway.quick, gateway.broker_redis)
+        FLEET.read(gateway.quick, gateway.broker_redis, count_messages=waiting_messages)
     except PipelineError as error:
         log.warning("metrics_not_read", code=error.code)

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, TypeVar
 
-import orjson
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ValidationError
 from starlette.datastructures import FormData, UploadFile
 from starlette.responses import Response
 
 from api_gateway.auth import Requires, require_same_tenant
-from api_gateway.bodies import Decoded, decode_json, flaws_in, read_json_body, refuse_flaws
+from api_gateway.bodies import Decoded, decode_json, flaws_in, json_field, read_json_body, refuse_flaws
+from api_gateway.computing import compute
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.problems import invalid, places, pointer
 from api_gateway.routes.documenting import answers, json_body
 from api_gateway.routes.files import read_form
-from api_gateway.wire import preview as wire
-from api_gateway.wire.answers import json_response
 from api_gateway.wire.documents import to_chunking
 from api_gateway.wire.preview import PreviewAnswer, PreviewForm, PreviewRequest
 from api_gateway.wire.sources import BadSource, content_of
+from pipeline.core.computation import Kind
 from pipeline.core.parsing import media_type_of
 from pipeline.errors import DocumentTooLarge, EmptyDocument
-from pipeline.flows.preview import Preview, preview
+from pipeline.records import Chunking
 from pipeline.stores.tenants import Principal
 
 router = APIRouter(tags=["chunks"])
@@ -54,7 +54,9 @@ _BODY["requestBody"]["content"]["multipart/form-data"] = {
 
 @router.post(
     "/v1/chunks/preview",
-    responses=answers(200, PreviewAnswer, "The chunks the document would have.", *(400, 401, 403, 413, 415, 422, 503)),
+    responses=answers(
+        200, PreviewAnswer, "The chunks the document would have.", *(400, 401, 403, 413, 415, 422, 429, 503)
+    ),
     openapi_extra=_BODY,
     summary="Preview chunks",
 )
@@ -64,17 +66,34 @@ async def preview_chunks(request: Request, principal: Writer) -> Response:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() == "multipart/form-data":
         form = await read_form(request, gateway, _most_bytes(gateway) + _AROUND)
         try:
-            found = await gateway.run_preview(_of_form, form, principal, gateway)
+            document = await gateway.run_heavy(_of_form, form, principal, gateway)
         finally:
             await form.close()
     else:
         # What JSON escapes takes up to six times as many bytes.
-        body = await read_json_body(request, min(6 * _most_bytes(gateway), gateway.settings.max_body_bytes) + _AROUND)
-        found = await gateway.run_preview(_of_json, body, principal, gateway)
-    return json_response(found)
+        sent = await read_json_body(request, min(6 * _most_bytes(gateway), gateway.settings.max_body_bytes) + _AROUND)
+        document = await gateway.run_heavy(_of_json, sent, principal, gateway)
+    done = await compute(
+        gateway,
+        Kind.PREVIEW,
+        principal.tenant_id,
+        document.asked,
+        body=document.body,
+        receive=request.receive,
+        request_id=request.state.request_id,
+    )
+    return Response(done.body, media_type="application/json")
 
 
-def _of_json(body: bytes, principal: Principal, gateway: Gateway) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """A document to preview, with the parameters of `pipeline.flows.preview`."""
+
+    body: bytes
+    asked: dict[str, Any]
+
+
+def _of_json(body: bytes, principal: Principal, gateway: Gateway) -> _Document:
     decoded = decode_json(body)
     require_same_tenant(principal, decoded.value.get("tenant_id"))
     sent = _valid(PreviewRequest, refuse_flaws(decoded))
@@ -85,19 +104,17 @@ def _of_json(body: bytes, principal: Principal, gateway: Gateway) -> dict[str, A
         raise invalid([{"pointer": f"/document{error.where}", "detail": error.detail}]) from None
     if content.to_fetch:
         raise invalid([{"pointer": "/document/text", "detail": "is required: a preview fetches nothing"}])
-    return wire.answer(
-        _preview(
-            content.body,
-            gateway,
-            media_type=content.media_type,
-            filename=content.uri,
-            title=document.title,
-            chunking=to_chunking(sent.chunking, gateway.settings),
-        )
+    return _document(
+        content.body,
+        gateway,
+        media_type=content.media_type,
+        filename=content.uri,
+        title=document.title,
+        chunking=to_chunking(sent.chunking, gateway.settings),
     )
 
 
-def _of_form(form: FormData, principal: Principal, gateway: Gateway) -> dict[str, Any]:
+def _of_form(form: FormData, principal: Principal, gateway: Gateway) -> _Document:
     values: dict[str, Any] = {}
     files: list[UploadFile] = []
     for name, value in form.multi_items():
@@ -106,30 +123,31 @@ def _of_form(form: FormData, principal: Principal, gateway: Gateway) -> dict[str
         elif name in values:
             raise invalid([{"pointer": pointer([name]), "detail": "is given more than once"}])
         else:
-            values[name] = _json(name, value) if name == "chunking" else value
+            values[name] = json_field(name, value) if name == "chunking" else value
     require_same_tenant(principal, values.get("tenant_id"))
     sent = _valid(PreviewForm, refuse_flaws(Decoded(values, suspicious=any(flaws_in(values)))))
     if len(files) != 1:
         raise invalid([{"pointer": "/file", "detail": "is required once: a preview is of one file"}])
     name = files[0].filename or ""
-    return wire.answer(
-        _preview(
-            files[0].file.read(),
-            gateway,
-            media_type=sent.parser_hint or media_type_of(name, files[0].content_type),
-            filename=name or None,
-            title=sent.title,
-            chunking=to_chunking(sent.chunking, gateway.settings),
-        )
+    return _document(
+        files[0].file.read(),
+        gateway,
+        media_type=sent.parser_hint or media_type_of(name, files[0].content_type),
+        filename=name or None,
+        title=sent.title,
+        chunking=to_chunking(sent.chunking, gateway.settings),
     )
 
 
-def _preview(body: bytes, gateway: Gateway, **how: Any) -> Preview:
+def _document(
+    body: bytes, gateway: Gateway, *, media_type: str, filename: str | None, title: str | None, chunking: Chunking
+) -> _Document:
     if not body or body.isspace():
         raise EmptyDocument("There is no text.")
     if len(body) > _most_bytes(gateway):
         raise DocumentTooLarge(f"The document has {len(body)} bytes; a preview takes {_most_bytes(gateway)}.")
-    return preview(body, use=gateway.resources, **how)
+    asked = {"media_type": media_type, "filename": filename, "title": title, "chunking": asdict(chunking)}
+    return _Document(body, asked)
 
 
 def _valid(shape: type[Body], value: dict[str, Any]) -> Body:
@@ -137,13 +155,6 @@ def _valid(shape: type[Body], value: dict[str, Any]) -> Body:
         return shape.model_validate(value)
     except ValidationError as error:
         raise invalid(places(error)) from None
-
-
-def _json(name: str, text: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise invalid([{"pointer": pointer([name]), "detail": f"is not JSON: {error.msg}"}]) from None
 
 
 def _most_bytes(gateway: Gateway) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import math
 import uuid
 from typing import Annotated, Any
 
@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
-from api_gateway.asking import GRACE_S, answer_so_far, asked_query, current_state, not_found, send
+from api_gateway.asking import asked_query, await_answer, current_state, not_found, send
 from api_gateway.auth import Requires, require_same_tenant
 from api_gateway.bodies import decode_json, read_json_body
 from api_gateway.gateway import gateway_of
@@ -89,10 +89,8 @@ async def ask_and_wait(request: Request, principal: Reader) -> Response:
     """The same as a query, waiting up to the query's deadline unless `Prefer` says otherwise."""
     query = await query_of(request, principal)
     preference = parse_prefer(request.headers.getlist("prefer"))
-    if preference.wait_s is not None or preference.respond_async:
-        seconds = float(preference.wait_s or 0)
-    else:
-        seconds = query.deadline_at - query.created_at + GRACE_S
+    until_answered = preference.wait_s is None and not preference.respond_async
+    seconds = math.inf if until_answered else float(preference.wait_s or 0)
     return await _answer(request, query, preference, seconds=seconds)
 
 
@@ -112,17 +110,11 @@ async def look(request: Request, principal: Reader, query_id: str, wait: Wait | 
     seconds = float(preference.wait_s or 0) if wait is None else wait
     applied = preference.applied(waited=wait is None, ready=True)
 
-    async def look_now() -> bytes | None:
-        return await gateway.run(answer_so_far, principal.tenant_id, known, gateway)
-
     with gateway.wakes.watch_for(wake_name("query", principal.tenant_id, known), seconds=seconds) as waiter:
         state = await gateway.run(current_state, principal.tenant_id, known, gateway)
         answer = state.answer
         if answer is None and waiter is not None:
-            left_s = state.query.deadline_at - time.time()
-            answer = await gateway.wakes.until(
-                waiter, look_now, seconds=seconds, receive=request.receive, look_first=False, alarm_in_s=left_s
-            )
+            answer = await await_answer(state.query, waiter, gateway, receive=request.receive, seconds=seconds)
     if answer is None:
         return json_response({"query_id": known, "status": state.status}, headers=_preference(applied))
     return _ready(answer, applied)
@@ -149,30 +141,20 @@ async def query_of(request: Request, principal: Principal) -> Query:
     limit = min(_MAX_BODY_BYTES, gateway.settings.max_body_bytes)
     decoded = decode_json(await read_json_body(request, limit))
     require_same_tenant(principal, decoded.value.get("tenant_id"))
-    return await asked_query(decoded, principal, gateway, request_id=request.state.request_id)
+    told = request.state
+    return await asked_query(decoded, principal, gateway, request_id=told.request_id, received_at=told.received_at)
 
 
 async def _answer(request: Request, query: Query, preference: Preference, *, seconds: float) -> Response:
     """Send the query and wait for it. Two hops to a thread: one to send, one to read the answer."""
     gateway = gateway_of(request)
-
-    async def look_now() -> bytes | None:
-        return await gateway.run(answer_so_far, query.tenant_id, query.query_id, gateway)
-
     answer = None
     with gateway.wakes.watch_for(wake_name("query", query.tenant_id, query.query_id), seconds=seconds) as waiter:
         at_once = await send(query, gateway, cache_control=request.headers.get("cache-control", ""))
         if at_once is not None and waiter is not None:
             return _ready(at_once, preference.applied(waited=True, ready=True))
         if waiter is not None:
-            answer = await gateway.wakes.until(
-                waiter,
-                look_now,
-                seconds=seconds,
-                receive=request.receive,
-                look_first=False,
-                alarm_in_s=query.deadline_at - time.time(),
-            )
+            answer = await await_answer(query, waiter, gateway, receive=request.receive, seconds=seconds)
     applied = preference.applied(waited=seconds > 0, ready=answer is not None)
     if answer is not None:
         return _ready(answer, applied)

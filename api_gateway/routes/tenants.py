@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Depends, Path, Request
@@ -19,6 +20,7 @@ from api_gateway.wire import tenancy as shapes
 from api_gateway.wire.answers import json_response, page_response
 from pipeline.records import TenantId
 from pipeline.stores.audit import Audit
+from pipeline.stores.quotas import OwnQuotas, own_quotas, set_own_quotas
 from pipeline.stores.tenants import TENANT_ID, Tenant, Tenants, tenants_page
 from pipeline.stores.work import unit_of_work
 
@@ -47,6 +49,8 @@ async def make(request: Request) -> Response:
             if not tenants.create(asked.name):
                 return None
             Audit(work.connection, tenant_id).wrote("tenant_create", ids=[tenant_id])
+            if asked.quotas is not None:
+                set_own_quotas(work.connection, tenant_id, asked.quotas.own())
             return tenants.find()
 
     made = await gateway.run(make_it)
@@ -86,6 +90,50 @@ async def look(request: Request, tenant_id: Id) -> Response:
     """Its name, and whether its keys work."""
     gateway = gateway_of(request)
     return json_response(shapes.tenant(await gateway.run(_found, gateway, tenant_id)))
+
+
+@router.get(
+    "/v1/tenants/{tenant_id}/quotas",
+    responses=answers(200, shapes.OwnQuotasView, "The tenant's own quotas.", *keys.PROBLEMS),
+    summary="Look at a tenant's own quotas",
+)
+async def look_at_quotas(request: Request, tenant_id: Id) -> Response:
+    """Null where the installation's setting holds. `GET /v1/quotas` shows the tenant itself what holds, and its use."""
+    gateway = gateway_of(request)
+
+    def read() -> OwnQuotas:
+        known = _found(gateway, tenant_id).tenant_id
+        with unit_of_work(gateway.resources.mysql) as work:
+            return own_quotas(work.connection, known)
+
+    return json_response(shapes.own_quotas(await gateway.run(read)))
+
+
+@router.put(
+    "/v1/tenants/{tenant_id}/quotas",
+    responses=answers(
+        200,
+        shapes.OwnQuotasView,
+        "The tenant's own quotas, as they are now.",
+        *(400, 401, 403, 404, 413, 415, 422, 503),
+    ),
+    openapi_extra=json_body(shapes.QuotasIn, {"documents": 50_000, "requests_per_minute": 6000}),
+    summary="Set a tenant's own quotas",
+)
+async def set_quotas(request: Request, tenant_id: Id) -> Response:
+    """Replaces all of them: what is left out is the installation's setting again. Gateways count requests by the new
+    number within 30 seconds; the others hold at once."""
+    gateway = gateway_of(request)
+    asked = (await _read(request, shapes.QuotasIn)).own()
+
+    def change() -> None:
+        known = _found(gateway, tenant_id).tenant_id
+        with unit_of_work(gateway.resources.mysql) as work:
+            set_own_quotas(work.connection, known, asked)
+            Audit(work.connection, known).wrote("tenant_quotas", ids=[known], **asdict(asked))
+
+    await gateway.run(change)
+    return json_response(shapes.own_quotas(asked))
 
 
 @router.post(

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import orjson
 from fastapi import APIRouter, Depends, Request
-from pydantic import Field, ValidationError
+from pydantic import Field
 from starlette.responses import Response
 
 from api_gateway import cursors
-from api_gateway.auth import Requires, require_same_tenant, require_scope
-from api_gateway.bodies import decode_json, read_json_body, refuse_flaws
+from api_gateway.auth import Requires, require_scope
+from api_gateway.computing import compute
 from api_gateway.gateway import gateway_of
-from api_gateway.problems import invalid, places
 from api_gateway.routes.documenting import Cursor, Limit, answers, json_body
+from api_gateway.routes.reading import read_shape
 from api_gateway.wire import answers as wire
 from api_gateway.wire.fields import NamespaceName, Wire
 from api_gateway.wire.shapes import Alignment, NamespacePage
-from pipeline.flows.verify import verify
+from pipeline.core.computation import Kind
 from pipeline.records import Namespace
 from pipeline.stores.namespaces import Namespaces, NamespaceView
 from pipeline.stores.tenants import Principal
@@ -32,11 +31,13 @@ _MAX_BODY_BYTES = 1024 * 1024
 
 
 class VerifyRequest(Wire):
-    """Which namespaces to compare, all if none are named, and whether to put right what differs."""
+    """Which namespaces to compare, all if none are named, and whether to put right what differs. `delete_share` confirms
+    that a repair may delete up to this share of the tenant's vectors and of its rows of chunks."""
 
     tenant_id: str | None = None
     namespaces: Annotated[list[NamespaceName], Field(min_length=1, max_length=1000)] | None = None
     repair: bool = False
+    delete_share: Annotated[float, Field(ge=0, le=1)] | None = None
 
 
 @router.get(
@@ -62,24 +63,26 @@ async def list_namespaces(request: Request, principal: Reader, limit: Limit = 50
 
 @router.post(
     "/v1/verify",
-    responses=answers(200, Alignment, "How the stores compare.", 400, 401, 403, 404, 413, 415, 422, 503),
+    responses=answers(200, Alignment, "How the stores compare.", 400, 401, 403, 404, 413, 415, 422, 429, 503),
     openapi_extra=json_body(VerifyRequest, {"namespaces": ["kb"], "repair": False}),
     summary="Compare both stores",
 )
 async def verify_stores(request: Request, principal: Reader) -> Response:
     """Every chunk against every vector; it may take a while. `repair` needs the scope `write`."""
     gateway = gateway_of(request)
-    decoded = decode_json(await read_json_body(request, min(_MAX_BODY_BYTES, gateway.settings.max_body_bytes)))
-    require_same_tenant(principal, decoded.value.get("tenant_id"))
-    try:
-        asked = VerifyRequest.model_validate(refuse_flaws(decoded))
-    except ValidationError as error:
-        raise invalid(places(error)) from None
+    asked = await read_shape(request, principal, VerifyRequest, limit=_MAX_BODY_BYTES)
     if asked.repair:
         require_scope(principal, "write")
     names = None if asked.namespaces is None else [Namespace(name) for name in dict.fromkeys(asked.namespaces)]
-
     if names is not None:
         await gateway.namespaces.require(principal.tenant_id, names)
-    report = await gateway.run_heavy(verify, principal.tenant_id, names, gateway.resources, repair=asked.repair)
-    return Response(orjson.dumps(report), media_type="application/json")
+    done = await compute(
+        gateway,
+        Kind.VERIFY,
+        principal.tenant_id,
+        {"namespaces": names, "repair": asked.repair, "delete_share": asked.delete_share},
+        receive=request.receive,
+        actor=principal.actor,
+        request_id=request.state.request_id,
+    )
+    return Response(done.body, media_type="application/json")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any, Self
 
 from pydantic import ConfigDict, GetJsonSchemaHandler, ValidationError, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
+from api_gateway.problems import MOST_ERRORS
 from api_gateway.wire.fields import Wire
 from pipeline.core.strategies import STRATEGIES, Option, flaws_in_options
 
@@ -31,7 +33,7 @@ class ChunkingIn(Wire):
     def _fit_the_strategy(self) -> Self:
         if self.strategy not in STRATEGIES:
             raise _error([("strategy", f"is no chunking strategy; there are {', '.join(STRATEGIES)}")])
-        flaws = list(flaws_in_options(self.strategy, self.options, _ASSUMED))
+        flaws = list(islice(flaws_in_options(self.strategy, self.options, _ASSUMED), MOST_ERRORS))
         if flaws:
             raise _error(flaws)
         return self

@@ -11,8 +11,9 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from api_gateway.wire.fields import Wire
 from api_gateway.wire.shapes import Chunk, Shape
-from pipeline.flows.chunk_edit import Edit, Edited
-from pipeline.records import ChunkId, Passage, Segment
+from pipeline.core.passage_json import passage_as_json
+from pipeline.flows.edits import Edit, Edited
+from pipeline.records import ChunkId
 from pipeline.stores.chunk_edits import OwnedChunk
 
 MOST_CHUNKS = 500
@@ -149,30 +150,10 @@ def of_document(chunk: OwnedChunk, window: str | None) -> dict[str, Any]:
         "document_id": chunk.generation.document_id,
         "generation": chunk.generation.number,
         "ordinal": chunk.ordinal,
-        **passage(chunk.passage),
+        **passage_as_json(chunk.passage),
         "parent_id": chunk.parent_id,
         "story_time": chunk.fields.story_time if segment is None or segment.story_time is None else segment.story_time,
         "window": window,
-    }
-
-
-def passage(found: Passage) -> dict[str, Any]:
-    """A passage with its place and its structure."""
-    segment = found.segment or Segment()
-    return {
-        "text": found.text,
-        "heading_path": found.heading_path,
-        "page": found.page,
-        "start": found.start,
-        "end": found.end,
-        "token_count": found.token_count,
-        "chunk_type": found.chunk_type,
-        "chunk_index": found.index,
-        "chapter_id": segment.chapter_id,
-        "story_time": segment.story_time,
-        "entity_names": segment.entity_names,
-        "summary": segment.summary,
-        "attributes": segment.attributes,
     }
 
 

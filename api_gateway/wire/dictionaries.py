@@ -9,14 +9,14 @@ from pydantic import AfterValidator, Field
 from api_gateway.wire.fields import DocumentIdText, NamespaceName, Wire
 from api_gateway.wire.shapes import Shape
 from pipeline.core.dictionary import Dictionary, Rule
-from pipeline.core.terms import query_terms
+from pipeline.core.terms import holds_words
 from pipeline.records import Namespace
 
 _MOST_ENTRIES = 5_000
 
 
 def _with_words(said: str) -> str:
-    if not query_terms(said):
+    if not holds_words(said):
         raise ValueError("holds no word")
     return said
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
@@ -10,16 +9,13 @@ from pydantic import Field, ValidationError
 from pydantic.json_schema import WithJsonSchema
 
 from api_gateway.problems import invalid, places, pointer
-from api_gateway.wire.example_shapes import ExampleFlaw, MissingExample, SampledExample
+from api_gateway.wire.example_shapes import MissingExample, SampledExample
 from api_gateway.wire.fields import NamespaceName, Wire
-from pipeline.core.examples import Category, CategoryStatistics, Checked, Flaw
-from pipeline.flows.examples import pointer_to
-from pipeline.flows.intake import Ticket
+from pipeline.core.examples.records import Category
+from pipeline.core.examples.reporting import ordered
 from pipeline.records import Namespace
 from pipeline.stores.examples import LENGTHS, Examples, Spread, Stored, Verified
 
-MOST_FLAWS = 1000  # errors, and warnings, of one answer
-MOST_TAGS = 100  # of a category in one answer, the most frequent
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 _ROW = {
     "type": "object",
@@ -68,56 +64,6 @@ def to_form(fields: Sequence[tuple[str, str]]) -> ExamplesForm:
         return ExamplesForm.model_validate(values)
     except ValidationError as error:
         raise invalid(places(error)) from None
-
-
-def report(checked: Checked, ticket: Ticket | None) -> dict[str, Any]:
-    """What became of a book. Without a ticket nothing was stored."""
-    return {
-        "job_id": None if ticket is None else ticket.job_id,
-        "status": "validated" if ticket is None else "queued",
-        "total": 0 if ticket is None else ticket.total,
-        **findings(checked),
-        "errors": flaws(checked.errors[:MOST_FLAWS]),
-    }
-
-
-def findings(checked: Checked) -> dict[str, Any]:
-    """The same without the job and the errors."""
-    return {
-        "statistics": {
-            "total": _statistics(_summed(checked.statistics.values())),
-            **{str(category): _statistics(found) for category, found in checked.statistics.items()},
-        },
-        "errors_total": len(checked.errors),
-        "warnings": flaws(checked.warnings[:MOST_FLAWS]),
-        "warnings_total": len(checked.warnings),
-    }
-
-
-def flaws(found: Iterable[Flaw]) -> list[dict[str, Any]]:
-    """Errors or warnings as they are sent."""
-    return [
-        {"pointer": pointer_to(flaw)}
-        | {name: getattr(flaw, name) for name in ExampleFlaw.model_fields if name != "pointer"}
-        for flaw in found
-    ]
-
-
-def _statistics(found: CategoryStatistics) -> dict[str, Any]:
-    return {
-        "read": found.read,
-        "accepted": found.accepted,
-        "refused": found.refused,
-        "duplicates": found.duplicates,
-        "blank": found.blank,
-        "grades": ordered(found.grades),
-        "tags": ordered(found.tags),
-    }
-
-
-def ordered(counts: Counter[str]) -> dict[str, int]:
-    """The most frequent names first, equal ones by name; no more than fit an answer."""
-    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_TAGS])
 
 
 def stored(namespace: Namespace, examples: Examples) -> dict[str, Any]:
@@ -175,16 +121,3 @@ def verification(found: Verified) -> dict[str, Any]:
         "missing": [{name: getattr(row, name) for name in MissingExample.model_fields} for row in found.missing],
         "sample": [{name: getattr(row, name) for name in SampledExample.model_fields} for row in found.sample],
     }
-
-
-def _summed(found: Iterable[CategoryStatistics]) -> CategoryStatistics:
-    total = CategoryStatistics()
-    for each in found:
-        total.read += each.read
-        total.accepted += each.accepted
-        total.refused += each.refused
-        total.duplicates += each.duplicates
-        total.blank += each.blank
-        total.grades += each.grades
-        total.tags += each.tags
-    return total

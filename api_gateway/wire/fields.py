@@ -17,14 +17,18 @@ from pydantic import (
     GetJsonSchemaHandler,
     TypeAdapter,
     ValidationError,
+    model_validator,
 )
 from pydantic.json_schema import WithJsonSchema
 
 from api_gateway.problems import Problem
+from pipeline.core.normal_form import normal_form
 from pipeline.records import Namespace
 
 MAX_METADATA_BYTES = 16 * 1024
 MAX_METADATA_DEPTH = 16  # MariaDB takes no JSON that is nested more than 32 deep
+MOST_TAGS = 64
+MOST_UNKNOWN_NAMES = 32  # of one object, each reported with its own pointer; more are reported as one error
 INT64 = 2**63
 
 _RFC_3339 = re.compile(r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(\.\d+)?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
@@ -34,6 +38,16 @@ class Wire(BaseModel):
     """The base of all requests: nothing is converted, nothing unknown is let through."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_few_names(cls, value: Any) -> Any:
+        """Reject an object with far more names than the shape has, before pydantic makes an error of each unknown
+        name."""
+        if isinstance(value, dict) and len(value) > len(cls.model_fields) + MOST_UNKNOWN_NAMES:
+            most = len(cls.model_fields) + MOST_UNKNOWN_NAMES
+            raise ValueError(f"has {len(value)} names, more than the {most} that are looked at")
+        return value
 
 
 class DescribedBy:
@@ -49,7 +63,7 @@ class DescribedBy:
 
 def tidy_namespace(value: str) -> str:
     """A namespace in normal form C. Raises ValueError for what is no namespace."""
-    name = unicodedata.normalize("NFC", value)
+    name = normal_form("NFC", value)
     if not 1 <= len(name) <= 64:
         raise ValueError("must have 1 to 64 characters")
     if not all(character in "._-" or unicodedata.category(character)[0] in "LMN" for character in name):
@@ -69,8 +83,8 @@ def tidy_document_id(value: str) -> str:
 
 
 def holds_control_characters(name: str) -> bool:
-    """Whether a name has characters that no name has: control characters, ends of lines, halves of characters. Spaces of
-    every kind and invisible joiners are ordinary in names of some languages."""
+    """Whether a name has characters that no name has: control characters, ends of lines, halves of characters. Spaces
+    of every kind and invisible joiners are ordinary in names of some languages."""
     return not name.isprintable() and any(unicodedata.category(character) in _UNNAMABLE for character in name)
 
 
@@ -141,7 +155,7 @@ Title = Annotated[str, Field(max_length=1024)]
 Author = Annotated[str, Field(max_length=255)]
 TypeName = Annotated[str, Field(min_length=1, max_length=64)]
 Tag = Annotated[str, Field(min_length=1, max_length=128)]
-Tags = Annotated[list[Tag], Field(max_length=64)]
+Tags = Annotated[list[Tag], Field(max_length=MOST_TAGS)]
 QueryText = Annotated[str, Field(min_length=1, max_length=8000), AfterValidator(not_blank)]
 Label = Annotated[str, Field(min_length=1, max_length=128)]
 

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import orjson
 from pydantic import ValidationError
 
-from api_gateway.bodies import flaws_in
+from api_gateway.bodies import flaws_in, json_field
 from api_gateway.problems import invalid, places, pointer
 from api_gateway.wire.chunking import ChunkingIn
 from api_gateway.wire.documents import DocumentIn, Intake
-from api_gateway.wire.fields import Metadata, NamespaceName, Tags, TypeName, Wire
+from api_gateway.wire.fields import MOST_TAGS, Metadata, NamespaceName, Tags, TypeName, Wire
 from api_gateway.wire.sources import ParserHint, document_id_of, storable, with_hash
 from pipeline.core.parsing import JSONL, media_type_of, split_jsonl
 from pipeline.errors import MalformedDocument, Rejected, UnsupportedMediaType
@@ -56,7 +55,7 @@ def to_form(fields: Sequence[tuple[str, str]]) -> FilesForm:
         elif name in values:
             raise invalid([{"pointer": pointer([name]), "detail": "is given more than once"}])
         elif name in ("metadata", "chunking"):
-            values[name] = _json(name, text)
+            values[name] = json_field(name, text)
         else:
             values[name] = text
     flaw = next(flaws_in(values), None)
@@ -71,15 +70,8 @@ def to_form(fields: Sequence[tuple[str, str]]) -> FilesForm:
 def _tags(text: str) -> list[Any]:
     if not text.lstrip().startswith("["):
         return [tag.strip() for tag in text.split(",") if tag.strip()]
-    found: list[Any] = _json("tags", text)
+    found: list[Any] = json_field("tags", text)
     return found
-
-
-def _json(name: str, text: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise invalid([{"pointer": pointer([name]), "detail": f"is not JSON: {error.msg}"}]) from None
 
 
 def entries_of(files: Sequence[SentFile], form: FilesForm, intake: Intake) -> Iterator[Upload | Refusal]:
@@ -133,7 +125,7 @@ def document_of(line: Mapping[str, Any], number: int, file_name: str, form: File
     if isinstance(metadata, dict) and (form.metadata or others):
         document["metadata"] = {**(form.metadata or {}), **others, **metadata}
     tags = document.get("tags") or []
-    if isinstance(tags, list) and form.tags:
+    if isinstance(tags, list) and form.tags and len(tags) <= MOST_TAGS:  # validation rejects a longer list
         document["tags"] = [*tags, *(tag for tag in form.tags if tag not in tags)]
     if form.type is not None and document.get("type") is None:
         document["type"] = form.type

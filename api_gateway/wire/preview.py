@@ -1,16 +1,14 @@
-"""Previews: what is asked, and the chunks a document would have."""
+"""Previews: the request, and the chunks a document would have."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from api_gateway.wire.chunking import ChunkingIn
-from api_gateway.wire.chunks import passage
 from api_gateway.wire.documents import DocumentIn
 from api_gateway.wire.fields import Title, Wire
 from api_gateway.wire.shapes import Shape
 from api_gateway.wire.sources import ParserHint
-from pipeline.flows.preview import Preview
 
 
 class PreviewRequest(Wire):
@@ -59,25 +57,3 @@ class PreviewAnswer(Shape):
     chunking: dict[str, Any]
     chunks: list[PreviewChunk]
     parents: list[PreviewChunk]
-
-
-def answer(found: Preview) -> dict[str, Any]:
-    """A preview as it is sent."""
-    chunking = found.chunking
-    return {
-        "title": found.title,
-        "chunking": {
-            "strategy": chunking.strategy,
-            "max_tokens": chunking.max_tokens,
-            "overlap": chunking.overlap,
-            **chunking.options,
-        },
-        "chunks": [
-            {"ordinal": ordinal, "parent": each.parent, **passage(each), "embedding_text": embedded}
-            for ordinal, (each, embedded) in enumerate(zip(found.passages, found.embedded, strict=True))
-        ],
-        "parents": [
-            {"ordinal": ordinal, "parent": None, **passage(each), "embedding_text": None}
-            for ordinal, each in enumerate(found.parents)
-        ],
-    }

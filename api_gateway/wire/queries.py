@@ -94,9 +94,11 @@ def to_query(
     configuration: Configuration | None = None,
     assign: Assign = nobody,
     asked_by: Actor | None = None,
+    received_at: float | None = None,
 ) -> Query:
-    """The query a body asks for, by the tenant's ``configuration`` (what is built in, without one). Raises Problem 422, or
-    404 for a profile that does not exist."""
+    """Convert a body to a query with the tenant's ``configuration`` (the built-in one by default). The deadline counts
+    from ``received_at`` (seconds since the epoch; now by default). Raises Problem(422), or Problem(404) for an unknown
+    profile."""
     try:
         sent = QueryRequest.model_validate(refuse_flaws(decoded))
     except ValidationError as error:
@@ -110,7 +112,7 @@ def to_query(
     except PlanFlaw as flaw:
         raise invalid(flaws(flaw)) from None
     plan, refused = comparable(plan, namespaces=len(namespaces))
-    created_at = time.time()
+    created_at = time.time() if received_at is None else received_at
     return Query(
         query_id=QueryId(str(uuid.uuid4())),
         tenant_id=tenant_id,

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from api_gateway.wire.shapes import Shape
+from api_gateway.wire.shapes import ProblemBody, Shape
 
 _RECALL = (
     "How each channel searched, where it has several ways: `method` is `exact`, `hnsw`, or `hnsw+exact_fallback`, "
@@ -161,7 +161,8 @@ class UnderstoodQuery(Shape):
 
 
 class Answer(Shape):
-    """The result of a query, best chunk first. No chunks is an answer too; `stats` says whether anything was lost."""
+    """The result of a query, best chunk first. Nothing found is a success. `failed`: nothing could be asked or read, there
+    are no chunks, and `error` says why; `stats.degradations` names everything that was lost."""
 
     query_id: str
     status: Literal["succeeded", "failed"]
@@ -169,3 +170,4 @@ class Answer(Shape):
     chunks: list[AnswerChunk]
     context: AnswerContext
     stats: Stats
+    error: ProblemBody | None = Field(default=None, description="Set when `status` is `failed`.")

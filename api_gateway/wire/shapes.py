@@ -231,25 +231,35 @@ class ProblemBody(Shape):
 
 
 class DependencyHealth(Shape):
-    """One thing the gateway needs."""
+    """One check. `required`: unless it is `ok`, the gateway is not ready. `checked_at`: when it was looked at, `age_s`
+    seconds before the answer. `workers`: of a queue, how many listen to it. `sweep_age_s`: seconds since the last sweep."""
 
-    status: Literal["ok", "down", "unknown"]
+    status: Literal["ok", "warning", "down", "unknown"]
+    required: bool
+    checked_at: datetime
+    age_s: float
     latency_ms: float | None = None
     detail: str | None = None
+    workers: int | None = None
+    sweep_age_s: float | None = None
 
 
 class Readiness(Shape):
-    """Whether requests can be served, dependency by dependency. `workers` tells, and decides nothing."""
+    """Whether documents and queries can be served, check by check. `failing` names every check that is not `ok`, also
+    those that do not make the gateway `not_ready`."""
 
     status: Literal["ready", "not_ready"]
     version: str
+    checked_at: datetime
+    failing: list[str]
     dependencies: dict[str, DependencyHealth]
 
 
 class Alive(Shape):
-    """The process answers."""
+    """The process answers. `installation_id` is that of the stores it started with."""
 
     status: Literal["ok"]
+    installation_id: str | None
 
 
 class NamespaceAlignment(Shape):
@@ -272,13 +282,15 @@ class NamespaceAlignment(Shape):
 
 
 class Alignment(Shape):
-    """How the two stores compare. `repaired` counts what was put right."""
+    """How the two stores compare. `repaired` counts what was put right, `withheld` the vectors and rows of chunks that
+    were not deleted because they are too large a share of what the tenant has."""
 
     namespaces: list[NamespaceAlignment]
     missing: int
     orphaned: int
     stale: int
     repaired: int
+    withheld: int
     misplaced: int
     miscounted: int
     leftover: int

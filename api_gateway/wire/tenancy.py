@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -10,6 +11,7 @@ from pydantic import AfterValidator, Field
 from api_gateway.wire.fields import Label, Moment, Wire
 from api_gateway.wire.shapes import Shape
 from pipeline.stores.api_keys import ApiKey as StoredKey
+from pipeline.stores.quotas import OwnQuotas
 from pipeline.stores.tenants import RESERVED, TENANT_ID
 from pipeline.stores.tenants import Tenant as StoredTenant
 
@@ -46,12 +48,30 @@ def _not_reserved(tenant_id: str) -> str:
     return tenant_id
 
 
+QuotaNumber = Annotated[int, Field(ge=0, le=10**15)]
+
+
+class QuotasIn(Wire):
+    """A tenant's own quotas. What is left out or null is the installation's setting, 0 is no limit."""
+
+    documents: QuotaNumber | None = None
+    chunks: QuotaNumber | None = None
+    queued: QuotaNumber | None = None
+    tokens: QuotaNumber | None = None
+    requests_per_minute: Annotated[int, Field(ge=0, le=10_000_000)] | None = None
+
+    def own(self) -> OwnQuotas:
+        """Return the quotas in the form in which they are stored."""
+        return OwnQuotas(**self.model_dump())
+
+
 class TenantRequest(Wire):
-    """A tenant to be made. The id stands in each of its keys: lower-case letters, digits and hyphens. `chordwise` is the
-    installation's own."""
+    """A tenant to be made. The id stands in each of its keys: lower-case letters, digits and hyphens. `chordwise` is
+    the installation's own."""
 
     tenant_id: Annotated[str, Field(pattern=f"^{TENANT_ID.pattern}$"), AfterValidator(_not_reserved)]
     name: Annotated[str, Field(min_length=1, max_length=255)]
+    quotas: QuotasIn | None = None
 
 
 class Key(Shape):
@@ -100,6 +120,16 @@ class TenantView(Shape):
     disabled_at: datetime | None
 
 
+class OwnQuotasView(Shape):
+    """A tenant's own quotas; null where the installation's setting holds, 0 for no limit."""
+
+    documents: int | None
+    chunks: int | None
+    queued: int | None
+    tokens: int | None
+    requests_per_minute: int | None
+
+
 class TenantPage(Shape):
     """One page of tenants, by id."""
 
@@ -112,6 +142,11 @@ def key(stored: StoredKey, *, secret: str | None = None) -> dict[str, Any]:
     sent: dict[str, Any] = {name: getattr(stored, name) for name in Key.model_fields if name not in ("state", "scopes")}
     sent |= {"scopes": list(stored.scopes), "state": stored.state(datetime.now(UTC))}
     return sent if secret is None else {**sent, "api_key": secret}
+
+
+def own_quotas(stored: OwnQuotas) -> dict[str, Any]:
+    """Convert stored quotas to their JSON form."""
+    return asdict(stored)
 
 
 def tenant(stored: StoredTenant) -> dict[str, Any]:

@@ -8,9 +8,11 @@ from typing import Any
 import jsonschema
 import pytest
 
+from api_gateway.app import create_app
 from api_gateway.openapi_details import operations
 from api_gateway.problem_codes import known
 from api_gateway.problems import MEDIA_TYPE
+from pipeline.settings import load
 from tests.support.described_codes import document
 from tests.support.project import ROOT
 
@@ -80,6 +82,12 @@ class DescribeEveryOperation:
         if method == "POST":
             assert "idempotency_key_in_use" in codes(problems(operation)[409])
             assert "idempotency_key_reused" in codes(problems(operation)[422])
+
+
+class DescribeTheMethods:
+    def it_finds_them_without_the_description(self):
+        described = {path: {method.upper() for method in found} for path, found in DOCUMENT["paths"].items()}
+        assert create_app(load({})).state.methods == described
 
 
 class DescribeTheCodes:

@@ -27,6 +27,8 @@ class DescribeTheTable:
             (errors.EmptyDocument("nothing"), 422, "empty_document"),
             (errors.LeaseLost("gone"), 500, "internal_error"),
             (errors.Misconfigured("MySQL refused a statement"), 500, "misconfigured"),
+            (errors.StoreMisconfigured("MySQL at db:3306 has no table"), 503, "store_misconfigured"),
+            (errors.VectorTableMissing("PostgreSQL has no table"), 503, "vector_table_missing"),
             (errors.PipelineError("new"), 500, "internal_error"),
         ],
     )

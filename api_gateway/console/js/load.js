@@ -5,11 +5,12 @@ import { get, query } from "./api.js";
 const SLOW_MS = 2500;
 
 /**
- * `read(signal)` is called at first and whenever `keys` change. Gives `{data, error, loading, slow, reload}`; what was
- * read before stays while it is read again. `everyMs`: read again so often while the page is visible.
+ * `read(signal)` is called at first and whenever `keys` change. Gives `{data, readAt, error, loading, slow, reload}`; what
+ * was read before stays while it is read again, and `readAt` (milliseconds) says when that was. `everyMs`: read again so
+ * often while the page is visible, and at once when it becomes visible.
  */
 export function useLoad(read, keys, { everyMs = 0 } = {}) {
-  const [state, setState] = useState({ data: undefined, error: null, loading: true, slow: false });
+  const [state, setState] = useState({ data: undefined, readAt: null, error: null, loading: true, slow: false });
   const [turn, setTurn] = useState(0);
   const latest = useRef(read);
   latest.current = read;
@@ -19,10 +20,12 @@ export function useLoad(read, keys, { everyMs = 0 } = {}) {
     const controller = new AbortController();
     const fresh = forKeys.current !== JSON.stringify(keys);
     forKeys.current = JSON.stringify(keys);
-    setState((before) => ({ data: fresh ? undefined : before.data, error: fresh ? null : before.error, loading: true, slow: false }));
+    setState((before) => (fresh
+      ? { data: undefined, readAt: null, error: null, loading: true, slow: false }
+      : { ...before, loading: true, slow: false }));
     const timer = setTimeout(() => setState((before) => ({ ...before, slow: true })), SLOW_MS);
     latest.current(controller.signal)
-      .then((data) => setState({ data, error: null, loading: false, slow: false }))
+      .then((data) => setState({ data, readAt: Date.now(), error: null, loading: false, slow: false }))
       .catch((error) => {
         if (!controller.signal.aborted) setState((before) => ({ ...before, error, loading: false, slow: false }));
       })
@@ -38,6 +41,13 @@ export function useLoad(read, keys, { everyMs = 0 } = {}) {
     const timer = setTimeout(() => setTurn((n) => n + 1), document.hidden ? everyMs * 6 : everyMs);
     return () => clearTimeout(timer);
   }, [everyMs, state.loading, turn]);
+
+  useEffect(() => {
+    if (!everyMs) return undefined;
+    const look = () => { if (!document.hidden) setTurn((n) => n + 1); };
+    document.addEventListener("visibilitychange", look);
+    return () => document.removeEventListener("visibilitychange", look);
+  }, [everyMs]);
 
   return { ...state, reload: () => setTurn((n) => n + 1) };
 }

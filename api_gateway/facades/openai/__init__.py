@@ -8,12 +8,13 @@ from api_gateway import problems
 from api_gateway.facades.openai import batches, errors, files, search, store_files, stores
 
 PREFIX = "/openai/v1"
+MODULES = (files, stores, search, store_files, batches)
 
 
 def routers() -> list[APIRouter]:
     """The routes of this dialect; from now on errors under its prefix are told its way."""
     problems.DIALECTS[f"{PREFIX}/"] = errors.told
     together = APIRouter(prefix=PREFIX, tags=["openai"])
-    for module in (files, stores, search, store_files, batches):
+    for module in MODULES:
         together.include_router(module.router)
     return [together]

@@ -7,12 +7,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 
-import orjson
 from fastapi import APIRouter, Depends, Request
 from pydantic import ValidationError
 from starlette.responses import Response
 
-from api_gateway.asking import answer_of, asked_query, is_unanswered
+from api_gateway.asking import answer_of, asked_query, read_by, retrieved
 from api_gateway.auth import Requires
 from api_gateway.bodies import Decoded
 from api_gateway.facades.openai import shapes
@@ -20,7 +19,7 @@ from api_gateway.facades.openai.asked import SearchRequest, to_condition
 from api_gateway.facades.openai.errors import answered
 from api_gateway.facades.openai.found import namespace_of, store_of
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.problems import Problem, invalid, places
+from api_gateway.problems import invalid, places
 from api_gateway.routes.documenting import json_body
 from api_gateway.routes.reading import read_shape
 from api_gateway.wire.answers import json_response
@@ -69,15 +68,17 @@ async def search(request: Request, principal: Reader, vector_store_id: str) -> R
     asked = await read_shape(request, principal, SearchRequest, limit=_MAX_BODY_BYTES)
     condition = None if asked.filters is None else _condition(asked.filters)
     namespace = namespace_of(vector_store_id)
-    await gateway.run(store_of, principal, vector_store_id, gateway, in_use=True)
     texts = [asked.query] if isinstance(asked.query, str) else list(dict.fromkeys(asked.query))
     queries = [await _query(request, principal, namespace, text, asked, condition) for text in texts]
+    deadline_at = queries[0].deadline_at
+    await read_by(deadline_at, gateway, store_of, principal, vector_store_id, gateway, in_use=True)
     answers = await _all_answered(request, queries, gateway)
     limit = asked.max_num_results
     best = _together([_scored(answer, namespace) for answer in answers])[:limit]
     threshold = (asked.ranking_options and asked.ranking_options.score_threshold) or 0.0
     kept = [result for result in best if result.score >= threshold]
-    files = await gateway.run(_files, principal.tenant_id, namespace, [each.document_id for each in kept], gateway)
+    ids = [each.document_id for each in kept]
+    files = await read_by(deadline_at, gateway, _files, principal.tenant_id, namespace, ids, gateway)
     private = [query.plan.privacy for query in queries if query.plan.privacy.mask_answers]
     kinds = {kind for privacy in private for kind in privacy.kinds}
     page = {
@@ -110,7 +111,9 @@ async def _query(
     """The query as /v1/queries would make it, by the tenant's own profile, with what this dialect can say over it."""
     gateway = gateway_of(request)
     body = Decoded(_body(namespace, text, asked))
-    query = await asked_query(body, principal, gateway, request_id=request.state.request_id)
+    query = await asked_query(
+        body, principal, gateway, request_id=request.state.request_id, received_at=request.state.received_at
+    )
     return query if condition is None else replace(query, filters=Filters(where=condition))
 
 
@@ -151,10 +154,7 @@ async def _all_answered(request: Request, queries: Sequence[Query], gateway: Gat
     finally:
         for task in tasks:
             task.cancel()
-    answers: list[dict[str, Any]] = [orjson.loads(each) for each in found]
-    if any(is_unanswered(answer) for answer in answers):
-        raise Problem(503, "search_failed", "No part of the search answered.", headers={"Retry-After": "2"})
-    return answers
+    return [retrieved(each) for each in found]
 
 
 def _scored(answer: dict[str, Any], namespace: Namespace) -> list[_Result]:

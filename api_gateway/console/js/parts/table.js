@@ -52,7 +52,7 @@ export function Facts({ of }) {
 const TONES = {
   succeeded: "good", ok: "good", ready: "good", shown: "good", enabled: "good",
   running: "busy", queued: "busy", publishing: "busy", pending: "busy",
-  partly_failed: "warn", paused: "warn", degraded: "warn", unknown: "warn", timeout: "warn", disabled: "warn",
+  partly_failed: "warn", paused: "warn", degraded: "warn", unknown: "warn", warning: "warn", timeout: "warn", disabled: "warn",
   failed: "bad", down: "bad", not_ready: "bad", rejected: "bad", gave_up: "bad", bug: "bad",
 };
 

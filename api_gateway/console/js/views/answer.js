@@ -7,6 +7,7 @@ import { link } from "../router.js";
 import { t, word } from "../words.js";
 
 export function Answer({ answer, other }) {
+  if (answer.status === "failed") return html`<${Empty} title=${t("play.failed")}><p>${t("play.failed_text")}</p><//>`;
   if (!answer.chunks.length) return html`<${Empty} title=${t("play.nothing_found")}><p>${t("play.nothing_found_text")}</p><//>`;
   const most = Math.max(...answer.chunks.map((chunk) => sumOf(chunk.sources)));
   const places = other && new Map(other.chunks.map((chunk, place) => [chunk.chunk_id, place + 1]));

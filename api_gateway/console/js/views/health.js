@@ -1,46 +1,113 @@
-// What is slow, stuck or down: dependencies, queues with the age of their oldest message, documents that wait, breakers.
-import { html } from "../html.js";
-import { get, send } from "../api.js";
+// What is slow, stuck or down: checks, queues with the age of their oldest message, documents that wait. Every figure has
+// its age, and a gateway that does not answer is the first thing the page shows.
+import { html, useEffect, useRef, useState } from "../html.js";
+import { ApiError, get, send } from "../api.js";
 import { count, duration, milliseconds } from "../format.js";
 import { useLoad } from "../load.js";
 import { labelsOf, parseMetrics, sumOf, valueOf } from "../metrics.js";
 import { Icon } from "../parts/icons.js";
-import { Empty, Loaded } from "../parts/states.js";
+import { Empty, Loaded, Waiting } from "../parts/states.js";
 import { Badge, Table } from "../parts/table.js";
 import { link } from "../router.js";
 import { Heading } from "../shell.js";
 import { t, word } from "../words.js";
 
-const EVERY_MS = 10000;
+const CHECKED_EVERY_MS = 2000;
+const COUNTED_EVERY_MS = 10000;
+const PATIENCE_MS = 4000; // /readyz answers within 1.5 s, whatever it waits for
 const OLD_S = { message: 2, document: 900 }; // as the alerts of compose/prometheus/alerts.yaml
 
 export function Health() {
-  const ready = useLoad(async (signal) => (await send("GET", "readyz", { signal, accept: [503] })).body, [], { everyMs: EVERY_MS });
-  const metrics = useLoad(async (signal) => parseMetrics(await get("v1/metrics", { signal })), [], { everyMs: EVERY_MS });
+  const ready = useLoad(readiness, [], { everyMs: CHECKED_EVERY_MS });
+  const metrics = useLoad(async (signal) => parseMetrics(await get("v1/metrics", { signal })), [], { everyMs: COUNTED_EVERY_MS });
   const config = useLoad((signal) => get("console/config.json", { signal }), []);
   const again = () => { ready.reload(); metrics.reload(); };
+  const wasAway = useRef(false);
+  useEffect(() => {
+    if (wasAway.current && !ready.error) metrics.reload(); // it answers again: nobody has to wait for the next turn
+    wasAway.current = Boolean(ready.error);
+  }, [Boolean(ready.error)]);
   return html`
     <${Heading} title=${t("nav.health")} about=${t("health.about")}>
       ${config.data?.flower_url && html`<a class="button" href=${config.data.flower_url} target="_blank" rel="noreferrer noopener">${t("health.flower")} <${Icon} name="outside" /></a>`}
       <button onClick=${again}>${t("health.now")}</button>
     <//>
-    <${Loaded} of=${ready} lines=${3}>${(found) => html`<${Dependencies} found=${found} />`}<//>
-    <${Loaded} of=${metrics} lines=${4} isEmpty=${() => false}>${(found) => html`<${Figures} metrics=${found} />`}<//>`;
+    <${Verdict} of=${ready} />
+    ${ready.data && html`<${Checks} of=${ready} />`}
+    <${Loaded} of=${metrics} lines=${4} isEmpty=${() => false}>${(found) => html`
+      <div class=${ready.error || metrics.error ? "stale" : ""}>
+        <${Age} since=${metrics.readAt}>${(age) => t("health.counted", { age })}<//>
+        <${Figures} metrics=${found} />
+      </div>`}<//>`;
 }
 
-function Dependencies({ found }) {
+async function readiness(signal) {
+  const patience = AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]);
+  const { body } = await send("GET", "readyz", { signal: patience, accept: [503] });
+  if (body?.dependencies) return body;
+  throw new ApiError({ code: "no_connection", title: t("error.no_connection"), detail: t("error.no_connection_detail") }); // a proxy's own 503
+}
+
+/** Milliseconds since the epoch, told anew every second. */
+function useNow() {
+  const [now, setNow] = useState(Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 1000);
+    return () => clearInterval(timer);
+  }, []);
+  return now;
+}
+
+/** `children(age)` says how long ago `since` was; told anew every second. */
+function Age({ since, children }) {
+  return html`<span class="hint number">${children(duration(Math.max(0, Math.round((useNow() - since) / 1000))))}</span>`;
+}
+
+/** One line over everything: whether the gateway answers, and what it says of itself. */
+function Verdict({ of }) {
+  if (of.error) {
+    return html`
+      <div class="verdict bad" role="alert">
+        <strong>${t("health.gateway_silent")}</strong>
+        <span>${of.readAt && html`<${Age} since=${of.readAt}>${(age) => t("health.silent_since", { age })}<//>`}
+          <button onClick=${of.reload}>${t("action.again")}</button></span>
+      </div>`;
+  }
+  if (!of.data) return html`<${Waiting} slow=${of.slow} retry=${of.reload} lines=${1} />`;
+  const { status, failing, version } = of.data;
+  const tone = status !== "ready" ? "bad" : failing.length ? "warn" : "good";
+  const said = { bad: t("health.not_ready"), warn: t("health.impaired"), good: t("health.ready") }[tone];
   return html`
-    <div class=${found.status === "ready" ? "verdict good" : "verdict bad"} role="status">
-      <strong>${t(`health.${found.status}`)}</strong><span class="muted">${t("health.version", { version: found.version })}</span>
-    </div>
-    <div class="cards small">
-      ${Object.entries(found.dependencies).map(([name, state]) => html`<div class="card" key=${name}>
-        <span class="card-name">${word("dependency", name)}</span>
-        <${Badge} of=${state.status} label=${word("status", state.status)} />
-        <span class="hint number">${milliseconds(state.latency_ms)}</span>
-        ${state.detail && html`<span class="hint">${state.detail}</span>`}
+    <div class=${`verdict ${tone}`} role="status">
+      <strong>${failing.length ? t("health.failing", { verdict: said, checks: failing.map(checkName).join(t("health.and")) }) : said}</strong>
+      <span class="muted">${t("health.version", { version })}</span>
+    </div>`;
+}
+
+const checkName = (name) => (name.startsWith("queue:")
+  ? t("health.worker_for", { queue: word("queue", name.slice("queue:".length)) })
+  : word("dependency", name));
+
+function Checks({ of }) {
+  const now = useNow();
+  const checks = Object.entries(of.data.dependencies);
+  return html`
+    <div class=${of.error ? "cards small stale" : "cards small"}>
+      ${checks.map(([name, check]) => html`<div class="card" key=${name}>
+        <span class="card-name">${checkName(name)}</span>
+        <${Badge} of=${check.status} label=${word("status", check.status)} />
+        <span class="hint">${whatIsSeen(name, check)}</span>
+        <span class="hint number">${t("health.checked", { age: duration(Math.max(0, Math.round(check.age_s + (now - of.readAt) / 1000))) })}</span>
       </div>`)}
     </div>`;
+}
+
+/** In the language of the page where the page knows what it means, else as the gateway says it. */
+function whatIsSeen(name, check) {
+  if (name.startsWith("queue:") && check.status === "down") return t("health.no_worker");
+  if (name.startsWith("queue:") && check.workers) return t("health.workers", { count: count(check.workers) });
+  if (check.sweep_age_s != null) return t("health.swept", { age: duration(Math.round(check.sweep_age_s)) });
+  return check.detail ?? milliseconds(check.latency_ms);
 }
 
 function Figures({ metrics }) {

@@ -43,7 +43,7 @@ function Answered({ answer, other }) {
   const names = namesOf(answer);
   return html`
     <${Summary} answer=${answer} />
-    <${Degradations} of=${stats.degradations} />
+    <${Degradations} of=${stats.degradations} failed=${answer.status === "failed"} />
     <${Tabs} label=${t("play.parts")} tabs=${[
       { id: "answer", label: t("play.answer"), note: answer.chunks.length, panel: () => html`<${Answer} answer=${answer} other=${other} />` },
       trace && { id: "channels", label: t("play.channels"), panel: () => html`<${Channels} trace=${trace} names=${names} />` },
@@ -58,7 +58,7 @@ function Answered({ answer, other }) {
 function Summary({ answer }) {
   const { stats } = answer;
   return html`<p class="summary">
-    <${Badge} of=${stats.degraded ? "degraded" : answer.status} label=${stats.degraded ? t("status.degraded") : word("status", answer.status)} />
+    <${StatusOf} status=${answer.status} degraded=${stats.degraded} />
     <b class="number">${milliseconds(stats.latency_ms.total)}</b>
     ${Object.entries(stats.hits).map(([channel, hits]) => html`
       <span key=${channel}><i class=${`dot ${channel}`}></i>${word("channel", channel)} <b class="number">${count(hits)}</b></span>`)}
@@ -68,11 +68,17 @@ function Summary({ answer }) {
   </p>`;
 }
 
-/** What was lost on the way, each by name. */
-export function Degradations({ of }) {
+/** The result of a query in one word: a failed one is not merely degraded. */
+export function StatusOf({ status, degraded }) {
+  const name = status === "succeeded" && degraded ? "degraded" : status;
+  return html`<${Badge} of=${name} label=${word("status", name)} />`;
+}
+
+/** Every part that was lost, by name. */
+export function Degradations({ of, failed = false }) {
   if (!of?.length) return null;
   return html`<div class="note warn" role="status">
-    <p><strong>${t("play.degraded")}</strong></p>
+    <p><strong>${t(failed ? "play.failed" : "play.degraded")}</strong></p>
     <ul class="plain">${of.map((each) => html`<li key=${JSON.stringify(each)}>
       <b>${word("channel", each.part ?? each.channel ?? "")}</b> <code>${each.code ?? ""}</code> ${each.detail ?? each.error ?? ""}</li>`)}
     </ul>

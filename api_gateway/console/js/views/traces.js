@@ -4,12 +4,13 @@ import { ago, count, milliseconds, moment, short } from "../format.js";
 import { usePages } from "../load.js";
 import { Text } from "../parts/fields.js";
 import { Empty, Loaded } from "../parts/states.js";
-import { Badge, More, Table } from "../parts/table.js";
+import { More, Table } from "../parts/table.js";
 import { go, link } from "../router.js";
 import { asked, may } from "../session.js";
 import { Heading } from "../shell.js";
 import { useStore } from "../store.js";
-import { t, word } from "../words.js";
+import { t } from "../words.js";
+import { StatusOf } from "./side.js";
 
 export function Traces() {
   const [id, setId] = useState("");
@@ -47,9 +48,8 @@ function Latest() {
   const columns = [
     { key: "id", label: t("trace.id"), main: true, render: (row) => html`
       <a href=${link("traces", row.detail.query_id)} title=${row.detail.query_id}>${row.query_text || html`<code>${short(row.detail.query_id)}</code>`}</a>` },
-    { key: "status", label: t("field.status"), render: (row) => row.detail.degraded
-      ? html`<${Badge} of="degraded" label=${t("status.degraded")} />`
-      : html`<${Badge} of=${row.status} label=${word("status", row.status)} />` },
+    { key: "status", label: t("field.status"), render: (row) => html`
+      <${StatusOf} status=${row.status} degraded=${row.detail.degraded} />` },
     { key: "namespaces", label: t("play.namespaces"), render: (row) => row.namespaces.join(", ") },
     { key: "profile", label: t("play.profile"), render: (row) => row.detail.profile },
     { key: "by", label: t("trace.by"), render: (row) => row.actor.key_name },
