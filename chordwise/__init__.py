@@ -58,7 +58,7 @@ from chordwise.results import (
     Rerank,
     Stats,
 )
-from chordwise.tenancy import ApiKey, AuditEntry, CurrentKey, Tenant, TenantErasure
+from chordwise.tenancy import ApiKey, AuditEntry, CurrentKey, Tenant, TenantErasure, TenantQuotas
 from chordwise.transport import CLIENT_VERSION
 
 __version__ = CLIENT_VERSION
@@ -134,6 +134,7 @@ __all__ = [
     "Stats",
     "Tenant",
     "TenantErasure",
+    "TenantQuotas",
     "Timeout",
     "Trace",
     "TriedSource",

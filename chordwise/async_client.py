@@ -262,11 +262,17 @@ class AsyncChordwise(
         return await self._run(steps)
 
     async def verify(
-        self, namespaces: Iterable[str] | str | None = None, *, repair: bool = False, timeout: float = 600.0
+        self,
+        namespaces: Iterable[str] | str | None = None,
+        *,
+        repair: bool = False,
+        delete_share: float | None = None,
+        timeout: float = 600.0,
     ) -> Alignment:
         """See ``Chordwise.verify``."""
         chosen = [namespaces] if isinstance(namespaces, str) else namespaces
-        return await self._run(self._operations.verify(chosen, repair=repair, timeout_s=timeout))
+        steps = self._operations.verify(chosen, repair=repair, delete_share=delete_share, timeout_s=timeout)
+        return await self._run(steps)
 
     async def usage(
         self, *, start: date | str | None = None, end: date | str | None = None, by: str = "day"

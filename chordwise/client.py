@@ -304,11 +304,21 @@ class Chordwise(
         return self._run(steps)
 
     def verify(
-        self, namespaces: Iterable[str] | str | None = None, *, repair: bool = False, timeout: float = 600.0
+        self,
+        namespaces: Iterable[str] | str | None = None,
+        *,
+        repair: bool = False,
+        delete_share: float | None = None,
+        timeout: float = 600.0,
     ) -> Alignment:
-        """Compare the two stores chunk by chunk, in the namespaces given or in all; with ``repair`` put them right."""
+        """Compare the two stores chunk by chunk, in the namespaces given or in all; with ``repair`` put them right.
+
+        A repair that would delete a large share of the tenant's vectors or rows of chunks withholds that; ``delete_share``
+        (0 to 1) confirms it.
+        """
         chosen = [namespaces] if isinstance(namespaces, str) else namespaces
-        return self._run(self._operations.verify(chosen, repair=repair, timeout_s=timeout))
+        steps = self._operations.verify(chosen, repair=repair, delete_share=delete_share, timeout_s=timeout)
+        return self._run(steps)
 
     def usage(self, *, start: date | str | None = None, end: date | str | None = None, by: str = "day") -> UsageReport:
         """What embedding cost between two days (UTC, both included; default: this month), ``by`` day, job, model or

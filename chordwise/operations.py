@@ -221,9 +221,12 @@ class Operations(
         call = Call(method="DELETE", path=path, params=(("namespace", namespace),))
         yield from exchange(call, self._policy, clock=self._clock)
 
-    def verify(self, namespaces: Iterable[str] | None, *, repair: bool, timeout_s: float) -> Steps[Alignment]:
+    def verify(
+        self, namespaces: Iterable[str] | None, *, repair: bool, delete_share: float | None, timeout_s: float
+    ) -> Steps[Alignment]:
         """Compare the two stores; it looks at every chunk, so it may take ``timeout_s``."""
-        content = as_content({"namespaces": None if namespaces is None else list(namespaces), "repair": repair})
+        body = {"namespaces": None if namespaces is None else list(namespaces), "repair": repair}
+        content = as_content(body if delete_share is None else {**body, "delete_share": delete_share})
         call = Call(method="POST", path="/v1/verify", content=content, hold_s=max(0.0, timeout_s - self._timeout_s))
         answer = yield from exchange(call, self._policy, clock=self._clock)
         return decode(Alignment, answer.json())

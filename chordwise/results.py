@@ -272,13 +272,15 @@ class NamespaceAlignment(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alignment(Result):
-    """How the two stores compare, by namespace and in all; ``repaired`` counts what was put right on request."""
+    """A comparison of the two stores, by namespace and in all. ``repaired`` counts the differences repaired on request,
+    ``withheld`` the vectors and rows of chunks that a repair did not delete because they are too many."""
 
     namespaces: tuple[NamespaceAlignment, ...] = ()
     missing: int = 0
     orphaned: int = 0
     stale: int = 0
     repaired: int = 0
+    withheld: int = 0
     misplaced: int = 0
     miscounted: int = 0
     leftover: int = 0
@@ -294,11 +296,14 @@ class Alignment(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependency(Result):
-    """One thing the server needs, and whether it answers."""
+    """The state of one dependency of the server. ``age_s``: seconds between its check and the answer; ``required``: the
+    server is not ready unless this dependency is ok."""
 
     status: str = "unknown"
     latency_ms: float | None = None
     detail: str | None = None
+    required: bool | None = None
+    age_s: float | None = None
 
     @property
     def ok(self) -> bool:

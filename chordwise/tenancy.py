@@ -23,6 +23,17 @@ class Tenant(Result):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TenantQuotas(Result):
+    """A tenant's own quotas; None where the installation's setting holds, 0 for no limit."""
+
+    documents: int | None = None
+    chunks: int | None = None
+    queued: int | None = None
+    tokens: int | None = None
+    requests_per_minute: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey(Result):
     """A key. ``api_key`` itself is there only right after it was made. ``state``: active, expired or revoked."""
 
@@ -85,7 +96,8 @@ class TenantErasure(Result):
 
 
 class TenancyOperations(Requesting):
-    """What ``Operations`` can do to tenants and keys. Without ``tenant_id``, keys are those of the client's own tenant."""
+    """What ``Operations`` can do to tenants and keys. Without ``tenant_id``, keys are those of the client's own
+    tenant."""
 
     def tenants(self) -> Steps[list[Tenant]]:
         """Every tenant."""
@@ -99,6 +111,15 @@ class TenancyOperations(Requesting):
         """A new tenant. Not repeated: the second time it would be there already."""
         body = {"tenant_id": tenant_id, "name": name}
         return decode(Tenant, (yield from self._request("POST", "/v1/tenants", body=body, safe=False)).json())
+
+    def tenant_quotas(self, tenant_id: str) -> Steps[TenantQuotas]:
+        """Return the tenant's own quotas."""
+        return decode(TenantQuotas, (yield from self._request("GET", f"{_tenant(tenant_id)}/quotas")).json())
+
+    def set_tenant_quotas(self, tenant_id: str, quotas: Mapping[str, int | None]) -> Steps[TenantQuotas]:
+        """Replace all of the tenant's own quotas."""
+        path = f"{_tenant(tenant_id)}/quotas"
+        return decode(TenantQuotas, (yield from self._request("PUT", path, body=dict(quotas))).json())
 
     def admit_tenant(self, tenant_id: str, *, admitted: bool) -> Steps[Tenant]:
         """Let the tenant's keys work, or none of them."""

@@ -6,12 +6,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from datetime import date, datetime
 from typing import Any
 
-from chordwise.tenancy import ApiKey, AuditEntry, CurrentKey, TenancyOperations, Tenant, TenantErasure
+from chordwise.tenancy import ApiKey, AuditEntry, CurrentKey, TenancyOperations, Tenant, TenantErasure, TenantQuotas
 from chordwise.transport import Steps
 
 
 class TenancyMethods:
-    """The methods of ``Chordwise`` for tenants and keys. Those for tenants, and ``tenant_id``, take an operator's key."""
+    """The methods of ``Chordwise`` for tenants and keys. Those for tenants, and ``tenant_id``, take an operator's
+    key."""
 
     _operations: TenancyOperations
     _run: Callable[[Steps[Any]], Any]
@@ -29,6 +30,17 @@ class TenancyMethods:
         """Make a tenant, which has no key yet; ProblemError with status 409 if there is one of this id."""
         made: Tenant = self._run(self._operations.create_tenant(tenant_id, name or tenant_id))
         return made
+
+    def tenant_quotas(self, tenant_id: str) -> TenantQuotas:
+        """Return the tenant's own quotas; None where the installation's setting applies."""
+        found: TenantQuotas = self._run(self._operations.tenant_quotas(tenant_id))
+        return found
+
+    def set_tenant_quotas(self, tenant_id: str, **quotas: int | None) -> TenantQuotas:
+        """Replace the tenant's own quotas: ``documents``, ``chunks``, ``queued``, ``tokens``, ``requests_per_minute``.
+        An omitted quota takes the installation's setting again, 0 means no limit."""
+        found: TenantQuotas = self._run(self._operations.set_tenant_quotas(tenant_id, quotas))
+        return found
 
     def disable_tenant(self, tenant_id: str) -> Tenant:
         """Let no key of the tenant work, from within three seconds on; nothing is deleted."""
@@ -111,6 +123,16 @@ class AsyncTenancyMethods:
         """See ``Chordwise.create_tenant``."""
         made: Tenant = await self._run(self._operations.create_tenant(tenant_id, name or tenant_id))
         return made
+
+    async def tenant_quotas(self, tenant_id: str) -> TenantQuotas:
+        """See ``Chordwise.tenant_quotas``."""
+        found: TenantQuotas = await self._run(self._operations.tenant_quotas(tenant_id))
+        return found
+
+    async def set_tenant_quotas(self, tenant_id: str, **quotas: int | None) -> TenantQuotas:
+        """See ``Chordwise.set_tenant_quotas``."""
+        found: TenantQuotas = await self._run(self._operations.set_tenant_quotas(tenant_id, quotas))
+        return found
 
     async def disable_tenant(self, tenant_id: str) -> Tenant:
         """See ``Chordwise.disable_tenant``."""

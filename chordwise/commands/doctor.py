@@ -14,15 +14,19 @@ from chordwise.commands import screen
 from chordwise.config import Connection, operator_key
 from chordwise.diagnosis import Finding
 from chordwise.errors import ChordwiseError, NotConfigured, ProblemError
+from chordwise.results import Dependency
 from chordwise.transport import CLIENT_VERSION
 
+_MOMENT_S = 2.0  # older results are shown with their age
 _STYLES = {"ok": "green", "warning": "yellow", "failed": "red"}
 _ADVICE = {
     "mysql": "start it, and compare CHORDWISE_MYSQL_URL of the server",
     "postgres": "start it, and compare CHORDWISE_POSTGRES_URL of the server",
     "redis": "start it, and compare CHORDWISE_REDIS_URL of the server",
     "broker": "start it, and compare CHORDWISE_BROKER_URL of the server",
-    "workers": "start a worker for every queue; with the local stack, make up",
+    "last_sweep": "see that beat runs, and a worker for the queue upkeep",
+    "worker_versions": "restart these workers with the server's versions",
+    "worker_brokers": "compare CHORDWISE_BROKER_URL of these workers and of the server",
 }
 
 
@@ -32,11 +36,12 @@ def doctor(
 ) -> None:
     """Check the connection, the key, everything the server depends on, how it is set up, and the versions.
 
-    How the installation is set up takes the operator's key: CHORDWISE_ADMIN_KEY, which make up keeps in .local/up/env, or
-    a CHORDWISE_API_KEY with the scope operator. One line for each check, with what to do where something is wrong. Exits
-    with 1 if anything failed.
+    How the installation is set up takes the operator's key: CHORDWISE_ADMIN_KEY, which make up keeps in .local/up/env,
+    or a CHORDWISE_API_KEY with the scope operator. One line for each check, with what to do where something is wrong.
+    Exits with 1 if anything failed.
     """
-    findings = list(_findings(screen.connection(), drift=drift))
+    # A check of both /readyz and `/v1/doctor` is shown once, as the latter describes it.
+    findings = list({finding.check: finding for finding in _findings(screen.connection(), drift=drift)}.values())
     failed = [finding.check for finding in findings if finding.severity == "failed"]
     if as_json:
         screen.print_json({"ok": not failed, "findings": [_as_json(finding) for finding in findings]})
@@ -72,11 +77,7 @@ def _findings(known: Connection, *, drift: bool) -> Iterator[Finding]:
         yield Finding(check="server", severity="ok", detail=f"answers in {elapsed_ms:.0f} ms")
         yield _key(client)
         for name, dependency in health.dependencies.items():
-            took = f" in {dependency.latency_ms:.1f} ms" if dependency.latency_ms is not None else ""
-            state = "answers" if dependency.ok else dependency.status
-            said = f"{state}{took}" + (f": {dependency.detail}" if dependency.detail else "")
-            advice = "" if dependency.ok else _ADVICE.get(name, "see the server's logs")
-            yield Finding(check=name, severity="ok" if dependency.ok else "failed", detail=said, advice=advice)
+            yield _dependency(name, dependency)
         if not health.ready and all(dependency.ok for dependency in health.dependencies.values()):
             advice = "wait a moment, then see the server's logs"
             yield Finding(check="readiness", severity="failed", detail=health.status, advice=advice)
@@ -84,6 +85,24 @@ def _findings(known: Connection, *, drift: bool) -> Iterator[Finding]:
         yield from _installation(known)
         if drift:
             yield _drift(client)
+
+
+def _dependency(name: str, dependency: Dependency) -> Finding:
+    """Convert a check of /readyz to a finding, with its age if it is more than `_MOMENT_S`."""
+    took = f" in {dependency.latency_ms:.1f} ms" if dependency.latency_ms is not None else ""
+    if dependency.ok:
+        said = f"answers{took}" if took else dependency.detail or "ok"
+    else:
+        said = f"{dependency.status}{took}" + (f": {dependency.detail}" if dependency.detail else "")
+    if dependency.age_s is not None and dependency.age_s >= _MOMENT_S:
+        said += f" (checked {dependency.age_s:.0f} s ago)"
+    if dependency.ok:
+        return Finding(check=name, severity="ok", detail=said)
+    advice = f"start a worker: celery -A workers.app worker -Q {name[6:]}" if name.startswith("queue:") else ""
+    severity = "warning" if dependency.status in ("warning", "unknown") else "failed"
+    return Finding(
+        check=name, severity=severity, detail=said, advice=advice or _ADVICE.get(name, "see the server's logs")
+    )
 
 
 def _as_json(finding: Finding) -> dict[str, str]:

@@ -9,10 +9,12 @@ from rich.text import Text
 
 from chordwise.commands import screen
 from chordwise.errors import ChordwiseError
-from chordwise.tenancy import Tenant
+from chordwise.tenancy import Tenant, TenantQuotas
+
+QUOTAS = ("documents", "chunks", "queued", "tokens", "requests_per_minute")
 
 tenants = typer.Typer(
-    help="Tenants of the installation: list, create, show, disable, enable, erase. Takes an operator's key.",
+    help="Tenants of the installation: list, create, show, quotas, disable, enable, erase. Takes an operator's key.",
     no_args_is_help=True,
 )
 
@@ -61,6 +63,42 @@ def show(tenant_id: Id, as_json: Json = False) -> None:
     """Show one tenant."""
     with screen.connect() as client:
         _tell(client.tenant(tenant_id), as_json=as_json)
+
+
+@tenants.command()
+def quotas(
+    tenant_id: Id,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=N", help="A quota of its own; 0: no limit, empty: the installation's."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show a tenant's own quotas, or change some: documents, chunks, queued, tokens, requests_per_minute."""
+    with screen.connect() as client:
+        found = client.tenant_quotas(tenant_id)
+        if changes:
+            found = client.set_tenant_quotas(tenant_id, **{**_numbers(found), **_changed(changes)})
+    if as_json:
+        screen.print_json(dict(found.raw))
+        return
+    for name, value in _numbers(found).items():
+        screen.say(f"{name:<20} {'as the installation has it' if value is None else value or 'no limit'}")
+
+
+def _numbers(found: TenantQuotas) -> dict[str, int | None]:
+    return {name: getattr(found, name) for name in QUOTAS}
+
+
+def _changed(changes: list[str]) -> dict[str, int | None]:
+    """Parse quotas given as ``NAME=N``. Raises a usage error for a wrong one."""
+    changed: dict[str, int | None] = {}
+    for change in changes:
+        name, equals, number = change.partition("=")
+        if name not in QUOTAS or not equals or not (number == "" or (number.isascii() and number.isdigit())):
+            raise typer.BadParameter(f"{change} is not NAME=N, with a NAME out of {', '.join(QUOTAS)}")
+        changed[name] = int(number) if number else None
+    return changed
 
 
 @tenants.command()

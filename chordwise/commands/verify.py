@@ -17,6 +17,16 @@ def verify(
         list[str] | None, typer.Option("--namespace", "-n", help="Only this one; repeat for more. Default: all.")
     ] = None,
     repair: Annotated[bool, typer.Option("--repair", help="Put right what differs, then look again.")] = False,
+    delete_share: Annotated[
+        float | None,
+        typer.Option(
+            "--delete-share",
+            min=0.0,
+            max=1.0,
+            metavar="SHARE",
+            help="With --repair: confirm that up to this share of all vectors and chunk rows may be deleted.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Compare the text store with the vector store.
@@ -24,13 +34,16 @@ def verify(
     missing: chunks without a vector. orphaned: vectors without a chunk. stale: vectors of an older text. Named only
     where there are any: misplaced vectors, miscounted documents, leftover rows, wrong statistics, wrong
     vectors of whole documents. Exits with 1 if
-    there is any; with --repair, if any is left.
+    there is any; with --repair, if any is left. A repair that would delete more than a small share of what the tenant
+    has withholds those deletions until --delete-share confirms them.
     """
+    if delete_share is not None and not repair:
+        raise typer.BadParameter("it confirms what --repair may delete", param_hint="--delete-share")
     with screen.connect() as client:
-        found = client.verify(namespaces or None, repair=repair)
+        found = client.verify(namespaces or None, repair=repair, delete_share=delete_share)
         left = client.verify(namespaces or None) if repair else found
     if as_json:
-        screen.print_json({**left.raw, "repaired": found.repaired})
+        screen.print_json({**left.raw, "repaired": found.repaired, "withheld": found.withheld})
     else:
         _show(left)
         if repair:
@@ -39,6 +52,11 @@ def verify(
         advice = (
             "what is left needs a closer look at the server's logs" if repair else "chordwise verify --repair mends it"
         )
+        if found.withheld:
+            advice = (
+                f"{found.withheld} vectors and rows of chunks were not deleted, as they are too large a share: is this the"
+                " right MySQL, and is its backup complete? If so, chordwise verify --repair --delete-share 1.0 deletes them"
+            )
         raise ChordwiseError(f"the stores differ ({_counts(left)}); {advice}")
     if not as_json:
         screen.say(f"aligned: {_counts(left)}")

@@ -154,6 +154,19 @@ class DescribeVerify:
         assert status == 0
         assert "repaired 6" in out
 
+    def it_says_what_a_repair_withheld_and_what_confirms_it(self, call, stub):
+        stub.drift, stub.withheld = {"missing": 0, "orphaned": 400, "stale": 0}, 400
+        status, _, err = call("verify", "--repair")
+        assert status == 1
+        assert "400 vectors and rows of chunks were not deleted" in err
+        assert "verify --repair --delete-share 1.0" in err
+        status, out, _ = call("verify", "--repair", "--delete-share", "1.0")
+        assert (status, "repaired 400" in out) == (0, True)
+
+    @pytest.mark.parametrize("arguments", [["--delete-share", "1"], ["--repair", "--delete-share", "1.5"]])
+    def it_takes_no_share_without_a_repair_or_above_everything(self, call, arguments):
+        assert call("verify", *arguments)[0] == 2
+
     def it_prints_one_json_document_also_on_drift(self, call, stub):
         stub.drift = {"missing": 1, "orphaned": 0, "stale": 0}
         status, out, _ = call("verify", "--json")

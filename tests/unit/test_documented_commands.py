@@ -63,6 +63,7 @@ IN_LINES = {
     "make demo": "it makes a stack of its own; what it prints is checked by tests/unit/test_demo.py",
     "make down": "ends the stack under the tests; make says what it would do in tests/acceptance/test_getting_started.py",
     "make test": "is this suite",
+    "make schema": "tests/integration/test_migrations.py compares what it writes",
     "make up": "the tests run on what it starts; make says what it would do in tests/acceptance/test_getting_started.py",
     "make -n": "what those tests do",
     "mariadb chordwise < ": NOT_RUN["mariadb-dump "],
@@ -75,6 +76,8 @@ IN_LINES = {
     "python -m benchmarks.likeness FOLDER": "needs a judged collection that is fetched; the module is imported below",
     "python -m pipeline.sandbox.parse": "speaks with the process that starts it: tests/unit/test_parsing_formats_sandbox.py",
     "python -m pipeline.stores.bootstrap ": "tests/acceptance/test_tenancy_docs.py",
+    "python -m pipeline.stores.migrate adopt": "tests/integration/test_installation.py",
+    "python -m pipeline.stores.migrate check": "tests/integration/test_store_refusals.py",
     "python -m pipeline.stores.migrate upgrade": "tests/integration/test_migrations.py",
     "python3 compose/local.py with bench ": "measures for minutes; its arguments are parsed below",
     "redis-cli ": "empties the stack under the tests; tests/faults/test_forgetful_redis.py does what it does",
@@ -196,7 +199,7 @@ class DescribeOtherCommands:
         assert [begins for begins in IN_LINES if not any(code.startswith(begins) for code in there)] == []
 
     def it_measures_with_arguments_that_exist(self):
-        found = [code for page in pages() for code in set_in_lines(page)]
+        found = [code for page in pages() for code in set_in_lines(page) if not code.startswith("make chaos")]
         given = [
             match[1] or match[2] for code in found if (match := re.search(r"ARGS='?([^']+)|-m benchmarks (.+)", code))
         ]
