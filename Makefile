@@ -5,7 +5,7 @@ RUN := .venv/bin/python
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test thorough up down check bench chaos lock
+.PHONY: help demo test thorough up down check bench chaos lock schema
 
 help:
 	@echo "make demo    install what is missing, start real servers, ingest, query, end everything"
@@ -15,7 +15,9 @@ help:
 	@echo "make down    end it"
 	@echo "make check   format, lint, types, import contracts, unit tests; no servers"
 	@echo "make bench   the benchmark, into benchmarks/results/"
-	@echo "make chaos   ingest while everything is killed at random; ARGS='--seed N' repeats a run"
+	@echo "make chaos   ingest while everything is killed at random; ARGS='--seed N' repeats a run,"
+	@echo "             ARGS='--broker rabbitmq' has RabbitMQ carry the messages, where it is installed"
+	@echo "make schema  record anew what the migrations make, after one was added"
 	@echo "make lock    write requirements*.lock anew from pyproject.toml"
 
 demo:
@@ -24,7 +26,7 @@ demo:
 test:
 	@CHORDWISE_FETCH_ALLOW_NETWORKS=127.0.0.0/8 CHORDWISE_API_ALLOW_NETWORKS=127.0.0.0/8 \
 		CHORDWISE_WEBHOOK_ALLOW_PRIVATE=127.0.0.0/8 CHORDWISE_INGEST_LEASE_S=15 CHORDWISE_PARSER_TIMEOUT_S=5 \
-		CHORDWISE_RECALL_EXPERIMENT_ENABLED=true CHORDWISE_RECALL_EXPERIMENT_PLATFORM=internal \
+		CHORDWISE_RECALL_EXPERIMENT_ENABLED=true CHORDWISE_RECALL_EXPERIMENT_PLATFORM=internal CHORDWISE_TRUSTED_PROXIES=127.0.0.0/8 \
 		$(LOCAL) with test --fresh --dev -- $(RUN) -m tests $(ARGS)
 
 thorough:
@@ -43,7 +45,10 @@ bench:
 	@$(LOCAL) with bench --fresh -- $(RUN) -m benchmarks $(ARGS)
 
 chaos:
-	@$(LOCAL) with chaos --fresh -- $(RUN) -m tests.faults.chaos $(ARGS)
+	@$(LOCAL) with chaos --fresh $(if $(findstring rabbitmq,$(ARGS)),--rabbitmq) -- $(RUN) -m tests.faults.chaos $(ARGS)
 
 lock:
 	@$(LOCAL) lock $(ARGS)
+
+schema:
+	@$(LOCAL) with schema --fresh --dev --servers-only -- $(RUN) -m tests.record_schema

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+import shlex
+from urllib.parse import urlsplit
 
 import click
 import pytest
 from celery.bin.beat import beat
 from celery.bin.worker import worker
 from flower.options import options as flower_options
+from kombu import Connection
+from redis.connection import parse_url as parse_redis_url
+from sqlalchemy import make_url
 
-from pipeline.settings import Settings
+from pipeline.settings import Settings, load
 from tests.support.project import (
     COMPOSE,
     COMPOSE_TEXT,
@@ -18,6 +23,7 @@ from tests.support.project import (
     ROOT,
     SERVICES,
     documented,
+    interpolated,
     services_started_with,
     variable,
     words,
@@ -25,9 +31,13 @@ from tests.support.project import (
 
 DOCKERFILE = (ROOT / "compose/Dockerfile").read_text(encoding="utf-8")
 
-# What compose.yaml decides itself; every other setting passes through from .env.
-FIXED_EVERYWHERE = {"mysql_url", "postgres_url", "redis_url"}
+# What compose.yaml decides itself, or by a variable of another name; every other setting passes through from .env.
+STORES = ("mysql", "postgres", "redis")
+FIXED_EVERYWHERE = {f"{store}_{part}" for store in STORES for part in ("url", "password")}
 FIXED_IN_GATEWAY = {"gateway_host", "gateway_port", "admin_key", "flower_url"}
+
+# A variable whose value nobody but its reader may see.
+SECRET = re.compile(r"\$\{?\w*(PASSWORD|SECRET|AUTH|KEY)\w*")
 
 
 class DescribeCommands:
@@ -145,3 +155,64 @@ class DescribeEnvironment:
     def it_insists_on_exactly_what_the_example_leaves_open(self):
         insisted = set(re.findall(r"\$\{([A-Z_]+):\?", COMPOSE_TEXT)) - {variable("admin_key")}
         assert documented(commented=False) == dict.fromkeys(insisted, "")
+
+    def it_gives_the_operators_key_to_the_gateway_alone(self):
+        assert [name for name in SERVICES if variable("admin_key") in SERVICES[name]["environment"]] == ["gateway"]
+
+    @pytest.mark.parametrize("name", ["beat", "flower"])
+    def it_gives_who_only_handles_messages_what_celery_reads_and_no_other_secret(self, name):
+        given = SERVICES[name]["environment"].keys()
+        read = set(re.findall(r"_settings\.(\w+)", (ROOT / "celery_config.py").read_text(encoding="utf-8"))) - {
+            "broker"
+        }
+        assert {variable(setting) for setting in read | {"broker_url", "broker_password", "redis_password"}} <= given
+        secrets = {
+            variable(setting) for setting, field in Settings.model_fields.items() if "Secret" in str(field.annotation)
+        }
+        allowed = {variable(setting) for setting in ("redis_url", "redis_password", "broker_url", "broker_password")}
+        assert (given & secrets) - allowed == set()
+        assert "OPENAI_API_KEY" not in given
+
+
+class DescribePasswords:
+    @pytest.mark.parametrize("name", list(SERVICES))
+    def it_puts_none_on_a_command_line(self, name):
+        """Assignments in front of a shell command go into its environment."""
+        checked = SERVICES[name].get("healthcheck", {}).get("test", [])
+        for command in (words(SERVICES[name].get("command")), shlex.split(" ".join(checked[1:]))):
+            assert [word for word in command if SECRET.search(word) and not re.match(r"[A-Z_]+=", word)] == []
+
+    @pytest.mark.parametrize("script", ["postgres/10-chordwise.sh", "redis/start.sh"])
+    def it_puts_none_on_a_command_line_of_a_script(self, script):
+        lines = (ROOT / "compose" / script).read_text(encoding="utf-8").splitlines()
+        named = [line for line in lines if SECRET.search(line) and not line.startswith("#")]
+        # printf is a part of the shell itself, so its arguments are on no command line.
+        assert [line for line in named if not line.startswith("printf ")] == []
+
+    @pytest.mark.parametrize("password", ["p@ss/w#rd%41:?& x", 'quo"te\\back', "$HOME ${x} `y`", "密码"])
+    def it_hands_them_over_as_they_are(self, password):
+        env = {"MYSQL_PASSWORD": password, "POSTGRES_PASSWORD": password, "REDIS_PASSWORD": password}
+        environment = interpolated("worker-upkeep", env)
+        found = load({name.removeprefix("CHORDWISE_").lower(): value for name, value in environment.items()})
+        assert make_url(found.mysql_url.get_secret_value()).password == password
+        assert make_url(found.postgres_url.get_secret_value()).password == password
+        assert parse_redis_url(found.redis_url.get_secret_value())["password"] == password
+        assert Connection(found.broker).password == password
+
+
+class DescribeNetworks:
+    """Which servers a service must reach follows from the addresses in its environment."""
+
+    @pytest.mark.parametrize("name", services_started_with("celery") + services_started_with("python", "-m"))
+    def it_reaches_every_server_that_a_service_is_given(self, name):
+        mine = set(SERVICES[name]["networks"])
+        for value in interpolated(name, {}).values():
+            host = urlsplit(value).hostname if "://" in value else None
+            assert host is None or host not in SERVICES or mine & set(SERVICES[host]["networks"]), (name, host)
+
+    @pytest.mark.parametrize("name", services_started_with("celery") + services_started_with("python", "-m"))
+    def it_leaves_the_machine_where_a_server_may_be_elsewhere(self, name):
+        given = SERVICES[name]["environment"]
+        elsewhere = [variable for variable in given if variable.endswith("_URL")]
+        assert elsewhere
+        assert any(not (COMPOSE["networks"][network] or {}).get("internal") for network in SERVICES[name]["networks"])

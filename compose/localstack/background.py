@@ -6,8 +6,9 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from . import processes, state, stopping, variables
+from . import probes, processes, state, stopping, variables
 from .endpoints import external, flower_login
 from .install import install
 from .places import ENVIRONMENT, ROOT, StackFolder, stack_names
@@ -18,21 +19,25 @@ _UP = StackFolder("up")
 _LOG = _UP.logs / "supervisor.log"
 
 
-def up() -> int:
-    """Start the stack `up` in the background and wait until it is ready; if it runs already, just say where."""
+def up(*, adopt: bool = False) -> int:
+    """Start the stack `up` in the background and wait until it is ready; if it already runs, only print its addresses.
+
+    Verify the key with a real call before printing it. Raises Failure if the gateway rejects it.
+    """
     install(dev=False, need_mariadb=not external("mysql"), need_redis=not external("redis"))
     known = state.read(_UP)
     if not (state.is_held(_UP) and known is not None and known.ready):
-        code = _start_and_follow()
+        code = _start_and_follow(adopt=adopt)
         if code != 0:
             return code
+    _try_key()
     _print_addresses()
     return 0
 
 
-def supervise() -> int:
+def supervise(*, adopt: bool = False) -> int:
     """What `up` starts: run the stack until told to end. Its output is the supervisor's log."""
-    with Stack("up") as stack:
+    with Stack("up", adopt=adopt) as stack:
         stack.start(servers_only=False)
         stack.watch()
     return 0
@@ -55,15 +60,15 @@ def down() -> int:
     return 0
 
 
-def _start_and_follow() -> int:
+def _start_and_follow(*, adopt: bool) -> int:
     """Start the supervisor unless one is starting already; repeat what it says until the stack is ready or given up."""
     _UP.make()
     seen = _LOG.stat().st_size if _LOG.exists() else 0
     supervisor: subprocess.Popen[bytes] | None = None
     if not state.is_held(_UP):
-        with _LOG.open("ab") as log:
+        with variables.open_log(_LOG) as log:
             supervisor = subprocess.Popen(
-                [sys.executable, str(ROOT / "compose" / "local.py"), "supervise"],
+                [sys.executable, str(ROOT / "compose" / "local.py"), "supervise", *(["--adopt"] if adopt else [])],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -106,6 +111,21 @@ def first_told(note: Path, password: str, *, where: str) -> str:
         note.touch(mode=0o600)
         return f"password {password}, shown this once and kept as CHORDWISE_FLOWER_PASSWORD in {where}"
     return f"password CHORDWISE_FLOWER_PASSWORD in {where}"
+
+
+def _try_key() -> None:
+    """Make one real call with the key and the gateway address that `up` prints."""
+    known = variables.read(ENVIRONMENT)
+    port = urlsplit(known.get("CHORDWISE_URL", "")).port or 0
+    status = probes.key_status(port, known.get("CHORDWISE_API_KEY", ""))
+    if status == 200:
+        return
+    answer = f"answers {status}" if status else "does not answer"
+    raise Failure(
+        f"the gateway at 127.0.0.1:{port} {answer} to the key in {ENVIRONMENT.relative_to(ROOT)}: its database does not"
+        " know the key, or it is not this stack's gateway; `make down` and `make up` make a new key",
+        log=_UP.logs / "gateway.log",
+    )
 
 
 def _print_addresses() -> None:

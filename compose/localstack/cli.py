@@ -46,13 +46,13 @@ def _run(chosen: argparse.Namespace, command: list[str]) -> int:
             return 0
         case "with":
             install(dev=chosen.dev, **_missing_servers(wanted=True))
-            with Stack(chosen.name, fresh=chosen.fresh) as stack:
+            with Stack(chosen.name, fresh=chosen.fresh, rabbitmq=chosen.rabbitmq) as stack:
                 stack.start(servers_only=chosen.servers_only)
                 return stack.run(command)
         case "up":
-            return up()
+            return up(adopt=chosen.adopt)
         case "supervise":
-            return supervise()
+            return supervise(adopt=chosen.adopt)
         case "down":
             return down()
         case "check":
@@ -93,17 +93,22 @@ def _parser() -> argparse.ArgumentParser:
     )
     installing.add_argument("--dev", action="store_true", help="with the tools for tests and checks")
     installing.add_argument("--no-servers", action="store_true", help="the Python packages alone")
-    actions.add_parser("up", help="start the stack in the background and print where it is")
+    starting = actions.add_parser("up", help="start the stack in the background and print where it is")
     actions.add_parser("down", help="end it")
     using = actions.add_parser(
         "with", help="start a stack, run a command with its variables, end it: with NAME [options] -- COMMAND"
     )
     using.add_argument("name", type=_stack_name, metavar="NAME")
     using.add_argument("--fresh", action="store_true", help="with empty servers")
+    using.add_argument("--rabbitmq", action="store_true", help="with RabbitMQ as the broker, where it is installed")
     using.add_argument("--servers-only", action="store_true", help="no schemas, no services")
     using.add_argument("--dev", action="store_true", help="with the tools for tests and checks")
     actions.add_parser("check", help="format, lint, types, import contracts, unit tests")
     locking = actions.add_parser("lock", help="write the lock files anew from pyproject.toml")
     locking.add_argument("--upgrade", action="store_true", help="take the newest versions")
-    actions.add_parser("supervise", help="what `up` runs in the background")
+    supervising = actions.add_parser("supervise", help="what `up` runs in the background")
+    for each in (starting, supervising):
+        each.add_argument(
+            "--adopt", action="store_true", help="the vectors and the Redis of another installation become this MySQL's"
+        )
     return parser

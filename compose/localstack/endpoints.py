@@ -38,7 +38,6 @@ class Endpoints:
     mysql_url: str
     postgres_url: str
     redis_url: str
-    database: str  # whose database the key was made in: the URL of an existing server, or "own"
     gateway_port: int
     flower_port: int
     admin_key: str
@@ -65,7 +64,6 @@ class Endpoints:
             mysql_url=external("mysql", environment) or mysql,
             postgres_url=external("postgres", environment) or postgres,
             redis_url=external("redis", environment) or redis,
-            database=external("mysql", environment) or "own",
             gateway_port=ports["gateway"],
             flower_port=ports["flower"],
             admin_key=passwords["admin_key"],
@@ -100,5 +98,4 @@ class Endpoints:
             "CHORDWISE_FLOWER_USER": self.flower_user,
             "CHORDWISE_FLOWER_PASSWORD": self.flower_password,
             "CHORDWISE_STACK_DIR": self.folder,
-            "CHORDWISE_STACK_DATABASE": self.database,
         }

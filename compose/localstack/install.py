@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from . import apt, browser, lockfile, programs, shell, stopping
+from . import apt, browser, lockfile, programs, promtool, shell, stopping
 from .lockfile import DEV_LOCK, RUNTIME_LOCKS
 from .places import LOCAL, ROOT, VENV
 from .progress import Failure, say, step
@@ -31,11 +31,16 @@ def install(*, dev: bool, need_mariadb: bool, need_redis: bool) -> None:
         servers = beside.submit(
             programs.fetch_missing, need_mariadb=need_mariadb, need_redis=need_redis, log=LOCAL / "logs" / "servers.log"
         )
-        tools = beside.submit(browser.fetch_missing, log=LOCAL / "logs" / "browser.log") if dev else None
+        tools = beside.submit(_fetch_tools) if dev else None
         _virtual_environment(dev=dev)
         servers.result()
         if tools is not None:
             tools.result()
+
+
+def _fetch_tools() -> None:
+    browser.fetch_missing(log=LOCAL / "logs" / "browser.log")
+    promtool.fetch_missing(log=LOCAL / "logs" / "promtool.log")
 
 
 # Compiled here once: left to the processes of the stack, each compiles all of it, eight of them side by side.

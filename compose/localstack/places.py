@@ -58,10 +58,13 @@ class StackFolder:
         return self.path / "secrets.json"
 
     def make(self) -> None:
-        """Create what is missing; only the owner may look inside data and run."""
+        """Create the missing folders; only the owner may read logs and run."""
         for folder in (self.path, self.data, self.logs, self.run):
             folder.mkdir(parents=True, exist_ok=True)
-        self.run.chmod(0o700)
+        for folder in (self.logs, self.run):
+            folder.chmod(0o700)
+        for log in self.logs.glob("*.log"):  # those of a stack that an older version made
+            log.chmod(0o600)
 
 
 def stack_names() -> list[str]:

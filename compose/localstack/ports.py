@@ -1,15 +1,68 @@
-"""Loopback ports: the usual one when it is free, else any free one."""
+"""Loopback ports: the last run's, else the usual one, else any free one; each reserved against other stacks."""
 
 from __future__ import annotations
 
+import fcntl
 import random
 import socket
+import sys
+import tempfile
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from pathlib import Path
 
 from .progress import Failure
 
 # Below the range from which Linux takes the ports of outgoing connections, so that none of those gets in between.
 _CANDIDATES = range(20_000, 32_000)
+
+
+class PortTaken(Failure):
+    """Another program took a port between our check and the start of our server."""
+
+    def __init__(self, server: str, *, log: Path) -> None:
+        super().__init__(f"{server} cannot listen: its port is in use by another program", log=log)
+        self.server = server
+
+
+class Reservations:
+    """The ports that this process has reserved. No other stack of this machine can reserve one of them until ``close``
+    or the end of this process, whether or not a server listens there."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, ExitStack] = {}
+
+    def take(self, port: int) -> bool:
+        """Reserve the port unless another stack has it or a server listens there. Return whether it is now ours."""
+        with ExitStack() as holding:
+            if port in self._held or not _lock(port, holding) or not is_free(port):
+                return False
+            self._held[port] = holding.pop_all()
+        return True
+
+    def close(self) -> None:
+        """Release all ports."""
+        for holding in self._held.values():
+            holding.close()
+        self._held.clear()
+
+
+def _lock(port: int, holding: ExitStack) -> bool:
+    """Lock the port number among the stacks of this machine; the system releases the lock when the process ends."""
+    name = f"chordwise-port-{port}"
+    if sys.platform == "linux":  # a name without a file, of the same network namespace as the port itself
+        found = holding.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        try:
+            found.bind(f"\0{name}")
+        except OSError:
+            return False
+        return True
+    file = holding.enter_context((Path(tempfile.gettempdir()) / name).open("w"))
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def wished(port: str, *, variable: str) -> int | None:
@@ -35,7 +88,8 @@ def is_free(port: int) -> bool:
 def choose(
     preferred: Iterable[int | None], taken: set[int], free: Callable[[int], bool] = is_free, seed: int | None = None
 ) -> int:
-    """The first of ``preferred`` that is free and not in ``taken``, else a random free one; it is added to ``taken``."""
+    """The first of ``preferred`` that is free and not in ``taken``, else a random free one; it is added to
+    ``taken``."""
     randomly = random.Random(seed)
     for port in (*preferred, *(randomly.choice(_CANDIDATES) for _ in range(1000))):
         if port and port not in taken and free(port):

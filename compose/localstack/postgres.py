@@ -126,6 +126,7 @@ def program(place: Home, folder: StackFolder, *, port: int) -> Program:
         command=(str(place.installation / "bin" / "postgres"), "-D", str(place.data), "-p", str(port), *options),
         log=folder.logs / "postgres.log",
         ready=log_says(r"database system is ready to accept connections"),
+        port=port,
         environment=place.environment,
         cwd=Path("/"),
         account=place.account,

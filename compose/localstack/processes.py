@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .shell import Account, as_account
+from .variables import open_log
 
 _PR_SET_PDEATHSIG = 1
+_LISTENING = "0A"  # in /proc/net/tcp
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
@@ -32,10 +34,11 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """Something the supervisor keeps running.
+    """A program that the supervisor keeps running.
 
-    ``ready`` is given the log and where in it this start begins, and answers at once. ``stop_signal`` asks for a
-    clean end within ``grace_s`` seconds; after that it is killed with its children.
+    ``ready`` takes the log and the offset at which this start begins, and returns at once. ``port``: the port on which
+    the program listens, so that no other program that answers there is mistaken for it. ``stop_signal`` asks for a
+    clean end within ``grace_s`` seconds; after that the supervisor kills the program with its children.
     """
 
     name: str
@@ -44,6 +47,7 @@ class Program:
     ready: Callable[[Path, int], bool]
     environment: Mapping[str, str] = field(default_factory=dict)
     cwd: Path | None = None
+    port: int | None = None
     account: Account | None = None
     stop_signal: signal.Signals = signal.SIGTERM
     grace_s: float = 15.0
@@ -61,6 +65,26 @@ def identify(pid: int) -> Identity | None:
     return None if state in "ZX" else Identity(pid, f"{boot}/{started}")
 
 
+def listens(pid: int, port: int) -> bool:
+    """Return whether this process listens on the port. Return True also if the system does not show it: outside Linux,
+    and for processes of another user."""
+    try:
+        sockets = {os.readlink(entry) for entry in _entries(Path(f"/proc/{pid}/fd"))}
+        tables = [Path(f"/proc/{pid}/net/{name}") for name in ("tcp", "tcp6")]
+        rows = [line.split() for table in tables if table.exists() for line in table.read_text().splitlines()[1:]]
+    except OSError:
+        return True
+    return any(
+        row[3] == _LISTENING and int(row[1].rpartition(":")[2], 16) == port and f"socket:[{row[9]}]" in sockets
+        for row in rows
+    )
+
+
+def _entries(folder: Path) -> list[Path]:
+    """Return the links in a folder, without those that vanish while it is read."""
+    return [entry for entry in folder.iterdir() if os.path.lexists(entry)]
+
+
 def _identify_without_proc(pid: int) -> Identity | None:
     done = subprocess.run(["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
     state, _, started = done.stdout.strip().partition(" ")
@@ -72,7 +96,6 @@ def spawn(program: Program) -> subprocess.Popen[bytes]:
 
     On Linux it also dies with us, should we be killed. Call from the main thread: that promise is tied to the thread.
     """
-    program.log.parent.mkdir(parents=True, exist_ok=True)
     ourselves = os.getpid()
 
     def die_with_parent() -> None:
@@ -81,7 +104,7 @@ def spawn(program: Program) -> subprocess.Popen[bytes]:
             if os.getppid() != ourselves:
                 os._exit(1)
 
-    with program.log.open("ab") as log:
+    with open_log(program.log) as log:
         return subprocess.Popen(
             program.command,
             stdin=subprocess.DEVNULL,

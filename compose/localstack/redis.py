@@ -23,17 +23,22 @@ def program(server: Redis, folder: StackFolder, password: str, *, port: int) -> 
         command=(str(server.server), str(settings)),
         log=folder.logs / "redis.log",
         ready=log_says(r"eady to accept connections"),
+        port=port,
         environment={"PATH": os.defpath, "LC_ALL": "C.UTF-8", **server.environment},
         cwd=Path("/"),
     )
 
 
 def configuration(data: Path, password: str, *, port: int) -> str:
-    """The settings file. A message must not be lost to memory pressure or, for more than a second, to a crash. What is
-    appended is rewritten again and again: compressing it there takes four times the processor time."""
+    """Return the settings file. Memory pressure must not lose a message, and a crash no more than one second of them.
+
+    Redis rewrites the append-only file again and again, and compression would take four times the processor time. Tests
+    create installations beside the main one, each with its own database.
+    """
     quoted = str(data).replace("\\", "\\\\").replace('"', '\\"')
     return f"""bind 127.0.0.1
 port {port}
+databases 64
 dir "{quoted}"
 requirepass {password}
 appendonly yes

@@ -7,21 +7,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .places import ROOT, VENV, StackFolder
-from .probes import Probe, answers, log_says
+from .probes import Probe, answers, answers_as, log_says
 from .processes import Program
 
-# A product of small matrices is quicker than waking the other processors for it, and they spin while they wait for more.
+# A product of small matrices is quicker than waking the other processors for it, and they spin while they wait for
+# more.
 _ONE_THREAD_EACH = {"OPENBLAS_NUM_THREADS": "1"}
+# A process gets no secret that it does not use: reading a worker's environment must not give operator rights.
+_OPERATORS = frozenset({"CHORDWISE_ADMIN_KEY", "CHORDWISE_API_KEY", "CHORDWISE_FLOWER_PASSWORD", "FLOWER_BASIC_AUTH"})
+_OF_TENANTS = frozenset({"CHORDWISE_SECRET_KEY", "CHORDWISE_API_SECRETS"})
+_OF_MODELS = frozenset({"OPENAI_API_KEY", "CHORDWISE_RERANK_API_KEY", "CHORDWISE_EMBEDDING_NEXT_API_KEY"})
+_OF_STORES = frozenset({"CHORDWISE_MYSQL_URL", "CHORDWISE_POSTGRES_URL"})
 _WORKER_READY = r"@\S+ ready\b"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """One row of the table. ``arguments`` start with a program in `.venv/bin`; `{run}` and `{flower_port}` are filled in."""
+    """One row of the table. ``arguments`` start with a program in `.venv/bin`; `programs` fills in `{run}` and
+    `{flower_port}`. ``withheld``: variables to remove from the service's environment."""
 
     name: str
     arguments: tuple[str, ...]
     queues: tuple[str, ...] = ()
+    withheld: frozenset[str] = _OPERATORS
 
 
 def _words(command: str) -> tuple[str, ...]:
@@ -37,14 +45,26 @@ def _worker(name: str, *, queues: tuple[str, ...], pool: str, concurrency: int, 
 
 
 SERVICES = (
-    Service(name="gateway", arguments=("python", "-m", "api_gateway")),
+    Service(
+        name="gateway",
+        arguments=("python", "-m", "api_gateway"),
+        withheld=_OPERATORS - {"CHORDWISE_ADMIN_KEY"},  # the gateway compares it with the keys of requests
+    ),
     _worker("ingest", queues=("ingest",), pool="prefork", concurrency=3),  # parsing and embedding use the processor
     # These wait for databases, in threads; two processes, because threads of one share an interpreter.
     _worker("queries", queues=("recall", "answer"), pool="threads", concurrency=4, events=""),
     _worker("queries-2", queues=("recall", "answer"), pool="threads", concurrency=4, events=""),
+    # Previews, books of examples, edits and comparisons: in processes, which a time limit can stop, and apart from
+    # queries
+    # and documents. Three, because one tenant keeps at most two of them busy for long.
+    _worker("compute", queues=("compute",), pool="prefork", concurrency=3),
     # These wait for models and the clock: many threads, so that slow models leave some to the sweeper.
     _worker("upkeep", queues=("upkeep", "rerank"), pool="threads", concurrency=16),
-    Service(name="beat", arguments=_words("celery -A workers.app beat -s {run}/beat-schedule --pidfile= -l INFO")),
+    Service(
+        name="beat",
+        arguments=_words("celery -A workers.app beat -s {run}/beat-schedule --pidfile= -l INFO"),
+        withheld=_OPERATORS | _OF_TENANTS | _OF_MODELS,
+    ),
     Service(
         name="flower",
         # kwargs are the ids of tenant and job or query, and nothing else: workers/dispatch.py.
@@ -52,16 +72,19 @@ SERVICES = (
             "celery -A workers.app flower --address=127.0.0.1 --port={flower_port} --enable-events=False"
             " --tasks-columns=name,kwargs,uuid,state,received,runtime,worker"
         ),
+        withheld=(_OPERATORS | _OF_TENANTS | _OF_MODELS | _OF_STORES) - {"FLOWER_BASIC_AUTH"},
     ),
 )
 
 
 def programs(
-    folder: StackFolder, environment: Mapping[str, str], *, gateway_port: int, flower_port: int
+    folder: StackFolder, environment: Mapping[str, str], *, gateway_port: int, flower_port: int, installation_id: str
 ) -> list[Program]:
-    """The table as programs of one stack."""
+    """Return the table as programs of one stack. ``installation_id``: the id of its stores, which identifies its
+    gateway."""
+    listening = {"gateway": gateway_port, "flower": flower_port}
     probes: dict[str, Probe] = {
-        "gateway": answers(gateway_port, "/readyz"),
+        "gateway": answers_as(gateway_port, installation_id),
         "beat": log_says(r"beat: Starting"),
         "flower": answers(flower_port, "/healthcheck"),
     }
@@ -75,7 +98,11 @@ def programs(
             ),
             log=folder.logs / f"{service.name}.log",
             ready=probes.get(service.name, log_says(_WORKER_READY)),
-            environment={**_ONE_THREAD_EACH, **environment},
+            port=listening.get(service.name),
+            environment={
+                **_ONE_THREAD_EACH,
+                **{name: value for name, value in environment.items() if name not in service.withheld},
+            },
             cwd=ROOT,
             stop_signal=signal.SIGTERM,
             grace_s=10.0,

@@ -12,6 +12,7 @@ from typing import IO, Any
 
 from . import stopping
 from .progress import Failure
+from .variables import open_log
 
 Command = Sequence[str | Path]
 
@@ -46,8 +47,7 @@ def run(
 
     Raises Failure naming ``what``, unless the command ran and ``may_fail``; and Stopped, once the command is ended.
     """
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as output:
+    with open_log(log) as output:
         try:
             process = subprocess.Popen(
                 [str(part) for part in command],

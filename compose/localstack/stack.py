@@ -7,35 +7,58 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
-from . import mariadb, ports, postgres, processes, programs, redis, services, shell, state, stopping, variables
+from . import (
+    mariadb,
+    ports,
+    postgres,
+    probes,
+    processes,
+    programs,
+    rabbitmq,
+    redis,
+    services,
+    shell,
+    state,
+    stopping,
+    variables,
+)
 from .endpoints import Endpoints, external
 from .install import PYTHON
 from .places import ENVIRONMENT, ROOT, VENV, StackFolder
 from .processes import Identity, Program
-from .progress import Failure, say, step
+from .progress import Failure, say, step, tail
 from .supervisor import Supervisor
 
 _PASSWORDS = ("mysql_root", "mysql", "postgres_superuser", "postgres", "redis", "admin_key", "flower")
 _USUAL_PORTS = {"gateway": 8080, "flower": 5555, "mysql": 3306, "postgres": 5432, "redis": 6379}
+_PORT_OF = {"mariadb": "mysql"}  # the other servers have the names of their ports
+_OTHER_PORTS = 5  # how often a start may find a port taken before it fails
 _SERVERS_WITHIN_S = 60.0
 _SERVICES_WITHIN_S = 180.0  # a shared machine may need most of them for the imports of eight processes
 
 
 class Stack:
-    """Use as a context manager: leaving it ends whatever was started, however it is left.
+    """A context manager that runs the stack; its exit, also by an exception, ends every program it started.
 
-    ``fresh`` empties the stack first. Raises Failure when another command is using the stack.
+    ``fresh`` empties the stack first; ``rabbitmq`` carries messages through the stack's own RabbitMQ; ``adopt`` assigns
+    PostgreSQL and Redis to the installation of the given MySQL, whichever installation they belonged to. Raises Failure
+    if another command is using the stack.
     """
 
-    def __init__(self, name: str, *, fresh: bool = False) -> None:
+    def __init__(self, name: str, *, fresh: bool = False, rabbitmq: bool = False, adopt: bool = False) -> None:
         self.folder = StackFolder(name)
+        self._rabbitmq = rabbitmq
         self._fresh = fresh
+        self._adopt = adopt
+        self._reserved = ports.Reservations()
+        self._ports: dict[str, int] = {}
         self._ready = False
         self._running: dict[str, Identity] = {}
         self._closing = ExitStack()
@@ -44,6 +67,7 @@ class Stack:
 
     def __enter__(self) -> Stack:
         self._closing.enter_context(state.held(self.folder))
+        self._closing.callback(self._reserved.close)
         end_leftovers(self.folder)
         self._record({})
         return self
@@ -62,20 +86,18 @@ class Stack:
         if self._fresh:
             self._empty()
         self.folder.make()
-        passwords = variables.passwords(self.folder.secrets, _PASSWORDS)
-        chosen = self._ports()
-        self._start_servers(passwords, chosen)
-        endpoints = Endpoints.of(self.folder, passwords, chosen)
-        self._environment = shell.plain_environment() | endpoints.variables()
-        self._environment["PATH"] = f"{VENV / 'bin'}{os.pathsep}{self._environment.get('PATH', os.defpath)}"
+        passwords = variables.passwords(self.folder.secrets, [*_PASSWORDS, *(["rabbitmq"] if self._rabbitmq else [])])
+        self._choose_ports()
+        self._on_free_ports(lambda: self._start_servers(passwords))
+        endpoints = self._settle(passwords)
+        if self._rabbitmq:
+            self._on_free_ports(lambda: self._start_rabbitmq(passwords["rabbitmq"]))
+            endpoints = self._settle(passwords)
         if not servers_only:
-            endpoints = endpoints.with_key(self._migrate_and_make_key())
+            installation_id = self._migrate()
+            self._on_free_ports(lambda: self._start_services(passwords, installation_id))
+            endpoints = self._settle(passwords).with_key(self._key_that_works())
             self._environment |= endpoints.variables()
-            own = {"FLOWER_BASIC_AUTH": f"{endpoints.flower_user}:{endpoints.flower_password}"}
-            table = services.programs(
-                self.folder, self._environment | own, gateway_port=chosen["gateway"], flower_port=chosen["flower"]
-            )
-            self._supervisor.start(table, within_s=_SERVICES_WITHIN_S)
         variables.write_private(self.folder.environment, variables.dump(endpoints.variables()))
         if self.folder.name == "up" and not servers_only:
             variables.write_private(ENVIRONMENT, variables.dump(endpoints.for_client()))
@@ -107,8 +129,47 @@ class Stack:
             raise
         return process.returncode if process.returncode >= 0 else 128 - process.returncode
 
-    def _start_servers(self, passwords: dict[str, str], chosen: Mapping[str, int]) -> None:
+    def _settle(self, passwords: dict[str, str]) -> Endpoints:
+        """Return the addresses with the current ports, and put them into the environment of the programs started
+        next."""
+        endpoints = Endpoints.of(self.folder, passwords, self._ports)
+        self._environment = shell.plain_environment() | endpoints.variables()
+        if self._rabbitmq:
+            broker = rabbitmq.url(passwords["rabbitmq"], port=self._ports[rabbitmq.PORTS[0]])
+            self._environment["CHORDWISE_BROKER_URL"] = broker
+        self._environment["PATH"] = f"{VENV / 'bin'}{os.pathsep}{self._environment.get('PATH', os.defpath)}"
+        return endpoints
+
+    def _on_free_ports(self, start: Callable[[], None]) -> None:
+        """Start some programs. If one finds its port taken by then, choose another port for it and start all again."""
+        running = set(self._running)
+        for _ in range(_OTHER_PORTS):
+            try:
+                start()
+                return
+            except ports.PortTaken as lost:
+                self._supervisor.stop(self._supervisor.names - running)
+                name = _PORT_OF.get(lost.server, lost.server)
+                before = self._ports[name]
+                self._choose_ports(instead_of=name)
+                say(f"  {lost.server}: port {before} was taken meanwhile, {self._ports[name]} instead")
+        start()
+
+    def _start_services(self, passwords: dict[str, str], installation_id: str) -> None:
+        endpoints = self._settle(passwords)
+        own = {"FLOWER_BASIC_AUTH": f"{endpoints.flower_user}:{endpoints.flower_password}"}
+        table = services.programs(
+            self.folder,
+            self._environment | own,
+            gateway_port=self._ports["gateway"],
+            flower_port=self._ports["flower"],
+            installation_id=installation_id,
+        )
+        self._supervisor.start(table, within_s=_SERVICES_WITHIN_S)
+
+    def _start_servers(self, passwords: dict[str, str]) -> None:
         """Make the data folders side by side, then start the servers, save for those that run elsewhere."""
+        chosen = self._ports
         folder, log = self.folder, self.folder.logs / "prepare.log"
         programs_: list[Program] = []
         with ThreadPoolExecutor() as beside:
@@ -118,8 +179,6 @@ class Stack:
                 if server is None:
                     raise Failure("MariaDB is not installed: run `python3 compose/local.py install`")
                 data = folder.data / "mariadb"
-                if not data.exists():
-                    folder.environment.unlink(missing_ok=True)  # the key it holds is one of a database that is gone
                 preparing.append(beside.submit(mariadb.prepare, server, data, log))
                 programs_.append(mariadb.program(server, folder, passwords, port=chosen["mysql"]))
             if not external("postgres"):
@@ -135,32 +194,70 @@ class Stack:
                 future.result()
         self._supervisor.start(programs_, within_s=_SERVERS_WITHIN_S)
 
-    def _migrate_and_make_key(self) -> str:
-        """Bring both schemas up to date; returns a key of tenant demo, a new one unless this database has one already."""
-        log, environment = self.folder.logs / "migrate.log", self._environment
-        migrate: list[str | Path] = [PYTHON, "-m", "pipeline.stores.migrate", "upgrade"]
+    def _start_rabbitmq(self, password: str) -> None:
+        """Start RabbitMQ with its name registry."""
+        port, nodes_port, epmd_port = (self._ports[name] for name in rabbitmq.PORTS)
+        self._supervisor.start([rabbitmq.epmd(self.folder, port=epmd_port)], within_s=_SERVERS_WITHIN_S)
+        server = rabbitmq.program(self.folder, password, port=port, nodes_port=nodes_port, epmd_port=epmd_port)
+        self._supervisor.start([server], within_s=rabbitmq.STARTS_WITHIN_S)
+
+    def _migrate(self) -> str:
+        """Upgrade both schemas and return the id of the installation that the stores belong to."""
+        log = self.folder.logs / "migrate.log"
+        seen = log.stat().st_size if log.exists() else 0
+        action = "adopt" if self._adopt else "upgrade"
+        migrate: list[str | Path] = [PYTHON, "-m", "pipeline.stores.migrate", action]
         with step("schemas up to date"):
-            shell.run(migrate, what="bringing the schemas up to date", log=log, environment=environment, cwd=ROOT)
-        known = variables.read(self.folder.environment)
-        database = external("mysql") or "own"
-        if known.get("CHORDWISE_API_KEY") and known.get("CHORDWISE_STACK_DATABASE", "own") == database:
-            return known["CHORDWISE_API_KEY"]
+            try:
+                return shell.secret_line(
+                    migrate, what="bringing the schemas up to date", log=log, environment=self._environment, cwd=ROOT
+                )
+            except Failure as failure:
+                said = tail(log, since=seen, lines=1).strip()
+                if not said.startswith("migrate: "):
+                    raise
+                raise Failure(f"{said.removeprefix('migrate: ')}{self._how_to_adopt(said)}", log=log) from failure
+
+    def _how_to_adopt(self, said: str) -> str:
+        command = f"{Path(sys.executable).name} compose/local.py up --adopt"
+        return f" (here: {command})" if self.folder.name == "up" and "migrate adopt" in said else ""
+
+    def _key_that_works(self) -> str:
+        """Return a key of tenant demo that the gateway accepts: the saved one, or a new one if the database does not
+        know it, as after a restore. Raises Failure if the gateway accepts neither."""
+        known = variables.read(self.folder.environment).get("CHORDWISE_API_KEY", "")
+        port = self._ports["gateway"]
+        status = probes.key_status(port, known) if known else 401
+        if status == 200:
+            return known
+        if status != 401:
+            raise Failure(f"the gateway at 127.0.0.1:{port} answers {status or 'nothing'} to a call with its key")
+        log = self.folder.logs / "migrate.log"
         make_key: list[str | Path] = [PYTHON, "-m", "pipeline.stores.bootstrap", "demo"]
         with step("a key for tenant demo"):
-            return shell.secret_line(make_key, what="making a key", log=log, environment=environment, cwd=ROOT)
+            made = shell.secret_line(make_key, what="making a key", log=log, environment=self._environment, cwd=ROOT)
+        status = probes.key_status(port, made)
+        if status != 200:
+            raise Failure(f"the gateway at 127.0.0.1:{port} answers {status} to a key that was just made", log=log)
+        return made
 
-    def _ports(self) -> dict[str, int]:
-        """A port for each server and service: `up` takes the usual ones when they are free; a stack keeps its ports."""
+    def _choose_ports(self, *, instead_of: str | None = None) -> None:
+        """Choose a port for each server and service: the last run's if it is free, else for `up` the usual one, else
+        any. ``instead_of``: the name whose port has to change."""
         file = self.folder.path / "ports.json"
         before: dict[str, int] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
         usual: dict[str, int] = {}
+        wish: int | None = None
         if self.folder.name == "up":
+            usual = _USUAL_PORTS
             wish = ports.wished(os.environ.get("CHORDWISE_GATEWAY_PORT", ""), variable="CHORDWISE_GATEWAY_PORT")
-            usual = _USUAL_PORTS | ({"gateway": wish} if wish is not None else {})
-        taken: set[int] = set()
-        chosen = {name: ports.choose([usual.get(name), before.get(name)], taken) for name in _USUAL_PORTS}
-        file.write_text(json.dumps(chosen) + "\n", encoding="utf-8")
-        return chosen
+        taken = set(self._ports.values())
+        names = [*_USUAL_PORTS, *(rabbitmq.PORTS if self._rabbitmq else ())]
+        for name in [instead_of] if instead_of else names:
+            first = wish if name == "gateway" else None
+            preferred = [first, before.get(name), None if first else usual.get(name)]
+            self._ports[name] = ports.choose(preferred, taken, free=self._reserved.take)
+        variables.write_private(file, json.dumps(self._ports) + "\n")
 
     def _empty(self) -> None:
         for path in (self.folder.data, self.folder.logs, self.folder.run):
@@ -186,7 +283,8 @@ def end_leftovers(folder: StackFolder) -> int:
 
 
 def _end_command(process: subprocess.Popen[bytes], number: int) -> None:
-    """Let the command end. Ctrl-C has reached it through the terminal already, most likely; any other signal has not."""
+    """Let the command end. Ctrl-C has reached it through the terminal already, most likely; any other signal has
+    not."""
     polite_until = time.monotonic() + (2 if number == signal.SIGINT else 0)
     patient_until = polite_until + 15
     asked = False

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from . import processes, stopping
+from .ports import PortTaken
 from .processes import Identity, Program
 from .progress import Failure, say, tail
 
@@ -15,6 +17,7 @@ _LONGEST_WAIT_S = 30.0
 _STEADY_AFTER_S = 60.0  # whoever ran this long has recovered, and starts with the shortest wait again
 _HOPELESS_AFTER_DEATHS = 3  # before having been ready even once
 _TICK_S = 0.1
+_ADDRESS_IN_USE = re.compile(r"address already in use", re.IGNORECASE)  # in every server's own words
 
 
 def wait_before_restart(deaths: int) -> float:
@@ -33,6 +36,14 @@ class _Child:
     was_ready: bool = False
     deaths: int = 0
     restart_at: float = 0.0
+
+
+def _is_ready(child: _Child, pid: int) -> bool:
+    """Return whether the program reports ready and itself listens on its port."""
+    program = child.program
+    if not program.ready(program.log, child.log_starts_at):
+        return False
+    return program.port is None or processes.listens(pid, program.port)
 
 
 class Supervisor:
@@ -57,7 +68,8 @@ class Supervisor:
     def start(self, programs: Iterable[Program], *, within_s: float) -> None:
         """Start ``programs`` side by side; return when all are ready.
 
-        Raises Failure when one keeps dying before it was ever ready, or is not ready ``within_s`` seconds from now.
+        Raises PortTaken if one cannot listen, and Failure if one keeps dying before it was ever ready, or is not ready
+        ``within_s`` seconds from now.
         """
         begun = self._clock()
         added = [_Child(program) for program in programs]
@@ -81,10 +93,15 @@ class Supervisor:
                     self._launch(child)
             elif self._finished(child.process):
                 self._bury(child, child.process)
-            elif not child.ready and child.program.ready(child.program.log, child.log_starts_at):
+            elif not child.ready and _is_ready(child, child.process.pid):
                 if child.was_ready:
                     say(f"  {child.program.name}: ready again")
                 child.ready = child.was_ready = True
+
+    @property
+    def names(self) -> set[str]:
+        """Return the names of the programs that the supervisor keeps running."""
+        return {child.program.name for child in self._children}
 
     def stop(self, names: Iterable[str] | None = None) -> None:
         """End the programs called ``names``, or all of them, side by side; return when they are gone."""
@@ -113,6 +130,8 @@ class Supervisor:
         child.deaths += 1
         child.process, child.identity, child.ready = None, None, False
         log_end = tail(program.log, since=child.log_starts_at)
+        if not child.was_ready and program.port is not None and _ADDRESS_IN_USE.search(log_end):
+            raise PortTaken(program.name, log=program.log)
         how = f"exit code {process.returncode}" if process.returncode >= 0 else f"signal {-process.returncode}"
         if not child.was_ready and child.deaths >= _HOPELESS_AFTER_DEATHS:
             say(f"  {program.name} ended ({how}); its log ends:\n{log_end}")

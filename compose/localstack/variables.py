@@ -7,6 +7,7 @@ import os
 import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 
 def write_private(path: Path, text: str) -> None:
@@ -17,6 +18,16 @@ def write_private(path: Path, text: str) -> None:
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
     new.replace(path)
+
+
+def open_log(path: Path) -> BinaryIO:
+    """Open a log for appending. Only the owner may read it and its folder, because nothing removes secrets from what
+    servers and clients write there."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.parent.chmod(0o700)  # one that was there before, too
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    os.fchmod(descriptor, 0o600)
+    return os.fdopen(descriptor, "ab")
 
 
 def dump(values: Mapping[str, str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from api_gateway.fleet_metrics import FleetMetrics
 from api_gateway.metrics import AlignmentMetrics, BacklogMetrics
+from compose.localstack.promtool import promtool
 from pipeline.flows.resources import Resources
 from pipeline.metrics import METRICS
 from pipeline.settings import load
@@ -104,6 +106,22 @@ class DescribeAlerts:
             "chordwise_dead_letters",
         ):
             assert name in expressions
+
+
+class DescribeTheRulesAtWork:
+    @pytest.mark.parametrize("command", [["check", "rules", "alerts.yaml"], ["test", "rules", "alerts.test.yaml"]])
+    def it_satisfies_prometheus(self, command: list[str]):
+        program = promtool()
+        assert program is not None, "promtool is missing; `make check` fetches it where it can"
+        done = subprocess.run(
+            [program, *command],
+            cwd=ROOT / "compose/prometheus",
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 BOARD = json.loads((ROOT / "compose/grafana/chordwise.json").read_text(encoding="utf-8"))

@@ -42,7 +42,7 @@ class DescribeTheServices:
         assert [service.queues for service in services.SERVICES if Queue.INGEST in service.queues] == [("ingest",)]
 
     def it_fills_in_every_blank(self, folder: StackFolder) -> None:
-        programs = services.programs(folder, {}, gateway_port=4, flower_port=5)
+        programs = services.programs(folder, {}, gateway_port=4, flower_port=5, installation_id="it")
         assert len({program.name for program in programs}) == len(services.SERVICES)
         assert not [part for program in programs for part in program.command if "{" in part]
         assert any("--port=5" in program.command for program in programs)
@@ -75,12 +75,11 @@ class DescribeTheEndpoints:
         variables = Endpoints.of(folder, PASSWORDS, PORTS, environment={}).variables()
         assert variables["CHORDWISE_MYSQL_URL"].startswith("mysql+pymysql://chordwise:secret-mysql@127.0.0.1:1/")
         assert variables["CHORDWISE_REDIS_URL"] == "redis://:secret-redis@127.0.0.1:3/0"
-        assert variables["CHORDWISE_STACK_DATABASE"] == "own"
 
     def it_uses_an_existing_server_where_the_environment_names_one(self, folder: StackFolder) -> None:
         elsewhere = {"CHORDWISE_MYSQL_URL": "mysql+pymysql://u:p@db/x"}
         variables = Endpoints.of(folder, PASSWORDS, PORTS, environment=elsewhere).variables()
-        assert variables["CHORDWISE_MYSQL_URL"] == variables["CHORDWISE_STACK_DATABASE"] == "mysql+pymysql://u:p@db/x"
+        assert variables["CHORDWISE_MYSQL_URL"] == "mysql+pymysql://u:p@db/x"
         assert "127.0.0.1:2" in variables["CHORDWISE_POSTGRES_URL"]
 
     def it_gives_the_client_an_address_and_a_key_alone(self, folder: StackFolder) -> None:

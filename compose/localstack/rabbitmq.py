@@ -1,0 +1,99 @@
+"""RabbitMQ as the broker, if the distribution's package is installed: the stack's own node, on loopback only."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from pathlib import Path
+
+from .places import StackFolder
+from .probes import log_says
+from .processes import Program
+from .progress import Failure
+from .variables import write_private
+
+PORTS = ("rabbitmq", "rabbitmq_nodes", "epmd")
+STARTS_WITHIN_S = 180.0  # a quarter of a minute on an idle machine, loading code all the time
+
+# Debian's path; the wrapper in /usr/sbin insists on the system's account and folders.
+_SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+_USER = "chordwise"
+
+
+def url(password: str, *, port: int) -> str:
+    """Return the broker's address, for CHORDWISE_BROKER_URL."""
+    return f"amqp://{_USER}:{password}@127.0.0.1:{port}//"
+
+
+def epmd(folder: StackFolder, *, port: int) -> Program:
+    """Return epmd, Erlang's registry of node names. Start it first: a node that finds none starts one that outlives
+    it."""
+    found = shutil.which("epmd")
+    if found is None or not _SERVER.is_file():
+        raise Failure("RabbitMQ is not installed: apt-get install --no-install-recommends rabbitmq-server")
+    return Program(
+        name="epmd",
+        command=(found, "-port", str(port), "-address", "127.0.0.1", "-d"),
+        log=folder.logs / "epmd.log",
+        ready=log_says(r"epmd running"),
+        environment=_erlang(folder, epmd_port=port),
+        cwd=Path("/"),
+    )
+
+
+def program(folder: StackFolder, password: str, *, port: int, nodes_port: int, epmd_port: int) -> Program:
+    """Return the server as a Program. Write its settings, with the password, into a file that only the owner may
+    read."""
+    data = folder.data / "rabbitmq"
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    cookie = data / ".erlang.cookie"
+    if not cookie.exists():
+        write_private(cookie, secrets.token_hex(20))
+    cookie.chmod(0o600)  # Erlang accepts no other mode
+    settings = folder.run / "rabbitmq.conf"
+    write_private(settings, configuration(password, port=port))
+    return Program(
+        name="rabbitmq",
+        command=(str(_SERVER), "-noinput"),
+        log=folder.logs / "rabbitmq.log",
+        ready=log_says(r"Server startup complete"),
+        environment={
+            **_erlang(folder, epmd_port=epmd_port),
+            "HOME": str(data),
+            "RABBITMQ_NODENAME": f"chordwise-{port}@localhost",
+            "RABBITMQ_CONFIG_FILE": str(settings),
+            "RABBITMQ_CONF_ENV_FILE": os.devnull,
+            "RABBITMQ_MNESIA_BASE": str(data / "mnesia"),
+            "RABBITMQ_LOG_BASE": str(folder.logs),
+            "RABBITMQ_LOGS": "-",
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(data / "enabled_plugins"),
+            "RABBITMQ_DIST_PORT": str(nodes_port),
+            "RABBITMQ_ALLOW_INPUT": "1",  # so that the started process is the server itself and receives signals
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1} +S 1:1",
+        },
+        cwd=Path("/"),
+        grace_s=20.0,
+    )
+
+
+def configuration(password: str, *, port: int) -> str:
+    """Return the settings file: one listener on loopback, one user."""
+    return f"""listeners.tcp.1 = 127.0.0.1:{port}
+default_user = {_USER}
+default_pass = {password}
+log.console = true
+log.console.level = info
+vm_memory_high_watermark.absolute = 512MB
+disk_free_limit.absolute = 50MB
+"""
+
+
+def _erlang(folder: StackFolder, *, epmd_port: int) -> dict[str, str]:
+    return {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "LC_ALL": "C.UTF-8",
+        "HOME": str(folder.data),
+        "ERL_EPMD_PORT": str(epmd_port),
+        "ERL_EPMD_ADDRESS": "127.0.0.1",
+    }
