@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import hypothesis
 import pytest
+import redis
 import sqlalchemy
 import structlog
 from pydantic import SecretStr
@@ -117,22 +118,46 @@ def use_alone(settings: Settings) -> Iterator[Resources]:
         yield resources
 
 
+# Databases of Redis for installations that tests make; the others are named in single tests.
+_REDIS_DATABASES = (1, 2, 3, 4, 6, 12, *range(16, 64))
+_REDIS_CLAIM = "chordwise-tests:taken"
+
+
+@contextmanager
+def redis_of_its_own(settings: Settings) -> Iterator[str]:
+    """Yield the URL of a Redis database that no other test uses: a Redis database belongs to one installation."""
+    url = make_url(settings.redis_url.get_secret_value())
+    for number in _REDIS_DATABASES:
+        found = url.set(database=str(number)).render_as_string(hide_password=False)
+        with redis.Redis.from_url(found) as client:
+            if not client.set(_REDIS_CLAIM, 1, nx=True, ex=3600):
+                continue
+            yield found
+            client.flushdb()
+            return
+    pytest.fail("every Redis database for tests is taken")
+
+
 @contextmanager
 def scratch_databases(settings: Settings) -> Iterator[Settings]:
-    """Two empty databases on the stack's servers, as settings; dropped with the block."""
+    """Yield settings with two empty databases on the stack's servers and one of Redis; drop them at the end."""
     name = f"chordwise_{uuid.uuid4().hex[:12]}"
     mysql = make_url(settings.mysql_url.get_secret_value())
     postgres = make_url(settings.postgres_url.get_secret_value())
     for url in (mysql, postgres):
         _outside_a_transaction(url, f"CREATE DATABASE {name}")
-    yield settings.model_copy(
-        update={
-            "mysql_url": SecretStr(mysql.set(database=name).render_as_string(hide_password=False)),
-            "postgres_url": SecretStr(postgres.set(database=name).render_as_string(hide_password=False)),
-        }
-    )
-    for url in (mysql, postgres):
-        _outside_a_transaction(url, f"DROP DATABASE {name}")
+    try:
+        with redis_of_its_own(settings) as redis_url:
+            yield settings.model_copy(
+                update={
+                    "mysql_url": SecretStr(mysql.set(database=name).render_as_string(hide_password=False)),
+                    "postgres_url": SecretStr(postgres.set(database=name).render_as_string(hide_password=False)),
+                    "redis_url": SecretStr(redis_url),
+                }
+            )
+    finally:
+        for url in (mysql, postgres):
+            _outside_a_transaction(url, f"DROP DATABASE {name}")
 
 
 def make_tenant(use: Resources) -> tuple[TenantId, str]:
@@ -149,9 +174,11 @@ def databases_of_its_own(settings: Settings) -> Iterator[Resources]:
     """Connections to two new databases with our tables."""
     with scratch_databases(settings) as moved:
         resources = Resources(moved)
-        make_tables(resources)
-        yield resources
-        resources.close()
+        try:
+            make_tables(resources)
+            yield resources
+        finally:
+            resources.close()
 
 
 _left_by_migrations: list[tuple[str, tuple[Any, ...]]] = []  # statements that make it again, with their parameters
@@ -160,7 +187,8 @@ _left_by_migrations: list[tuple[str, tuple[Any, ...]]] = []  # statements that m
 def make_tables(use: Resources) -> None:
     """Our tables in two empty databases, as the migrations make them.
 
-    MySQL's migrations, which make and alter most tables several times, run once in a process: what they leave is copied.
+    MySQL's migrations, which make and alter most tables several times, run once in a process: what they leave is
+    copied.
     """
     with use.mysql.begin() as connection:
         for statement, parameters in _left_by_migrations:
@@ -174,6 +202,8 @@ def make_tables(use: Resources) -> None:
 def _copy(connection: sqlalchemy.Connection) -> Iterator[tuple[str, tuple[Any, ...]]]:
     for table in connection.execute(text("SHOW TABLES")).scalars().all():
         yield connection.execute(text(f"SHOW CREATE TABLE {table}")).one()[1], ()
+        if table == "installation":
+            continue  # each has an id of its own
         for row in connection.execute(text(f"SELECT * FROM {table}")).all():
             yield f"INSERT INTO {table} VALUES ({', '.join(['%s'] * len(row))})", tuple(row)
 

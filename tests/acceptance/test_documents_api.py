@@ -237,10 +237,19 @@ class DescribeVerify:
 
 class DescribeTheOperatorsRoutes:
     def it_is_alive_and_ready(self, client):
-        assert client.get("/healthz").json() == {"status": "ok"}
+        alive = client.get("/healthz").json()
+        assert (alive["status"], len(alive["installation_id"])) == ("ok", 36)
         ready = client.get("/readyz").json()
         assert ready["status"] == "ready", ready
-        assert {"mysql", "postgres", "redis", "broker", "schema", "workers"} == set(ready["dependencies"])
+        assert ready["failing"] == []
+        stores = {"mysql", "postgres", "redis", "broker", "schema", "installation"}
+        workers = {"queue:ingest", "queue:recall", "queue:answer", "queue:rerank", "queue:upkeep", "queue:compute"}
+        others = {"worker_versions", "worker_brokers", "last_sweep"}
+        assert stores | workers | others == set(ready["dependencies"])
+        required = {name for name, check in ready["dependencies"].items() if check["required"]}
+        assert required == stores | {"queue:ingest", "queue:recall", "queue:answer"}
+        assert all(check["age_s"] < (31 if name == "schema" else 2) for name, check in ready["dependencies"].items())
+        assert ready["dependencies"]["last_sweep"]["sweep_age_s"] < 45
 
     def it_counts_requests_by_route(self, client):
         client.get("/v1/jobs")

@@ -47,7 +47,11 @@ def it_is_used_as_the_readme_says(reader):
     [program] = blocks(README, "python")
     assert " keyword " in reader.runs(program.text)
     assert "compose/local.py up" in reader.types(servers + _LOADS, knowing=False)
-    reader.types("export CHORDWISE_MYSQL_URL=mysql://a/b CHORDWISE_POSTGRES_URL=postgresql://a/b\n" + models + _LOADS)
+    reader.types(
+        "export CHORDWISE_MYSQL_URL=mysql+pymysql://a/b CHORDWISE_POSTGRES_URL=postgresql+psycopg://a/b\n"
+        + models
+        + _LOADS
+    )
 
 
 def it_completes_in_shells(reader):

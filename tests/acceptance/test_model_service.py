@@ -63,7 +63,7 @@ def served(fresh: Settings, tmp_path: Path) -> Iterator[Served]:
                 base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {key}"}, timeout=30
             ) as client,
         ):
-            wait_for_http(f"http://127.0.0.1:{port}/readyz")
+            wait_for_http(f"http://127.0.0.1:{port}/healthz")
             for name in ("ingest", "queries"):
                 wait_for_log(tmp_path / f"{name}.log", " ready.")
             yield Served(client, service)

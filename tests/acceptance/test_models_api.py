@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import httpx
 import pytest
-from sqlalchemy import make_url
 
 from chordwise.cli import run
 from pipeline.flows.resources import Resources
@@ -46,7 +45,7 @@ def moving(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 def _moving(fresh: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Moving]:
-    redis_url = make_url(fresh.redis_url.get_secret_value()).set(database="11").render_as_string(False)
+    redis_url = fresh.redis_url.get_secret_value()
     own = Resources(fresh)
     upgrade(own.mysql, own.postgres, fresh)
     tenant, key = make_tenant(own)
@@ -78,7 +77,7 @@ def _moving(fresh: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             _client(url, key) as client,
             _client(url, ADMIN_KEY) as operator,
         ):
-            wait_for_http(f"{url}/readyz")
+            wait_for_http(f"{url}/healthz")
             for name in ("ingest", "queries"):
                 wait_for_log(tmp_path / f"{name}.log", " ready.")
             yield Moving(client, operator, service, tenant)

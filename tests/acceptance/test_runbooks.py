@@ -54,6 +54,8 @@ def it_covers_what_happens():
         "A job is stuck",
         "The broker was lost",
         "The stores drift apart",
+        "A repair withholds deletions",
+        "Parts of the schema are missing",
         "Everything must be embedded again",
         "A tenant is to be erased",
         "Backup and restore",
@@ -65,7 +67,16 @@ class DescribeTheDoctorOnTheStack:
         done = shell("chordwise doctor --json")
         found = {each["check"]: each for each in json.loads(done.stdout)["findings"]}
         assert done.returncode == 0, done.stdout
-        for check in ("queues", "worker_versions", "broker_visibility_timeout", "redis_eviction", "vectors", "flower"):
+        for check in (
+            "installation",
+            "deletions",
+            "queues",
+            "worker_versions",
+            "broker_visibility_timeout",
+            "redis_eviction",
+            "vectors",
+            "flower",
+        ):
             assert found[check]["severity"] == "ok", found[check]
 
     def it_is_not_for_tenants(self, client):

@@ -138,11 +138,12 @@ class DescribeDeadLetterCounters:
 
 
 class DescribeQuotas:
-    def it_shows_them_and_refuses_with_numbers(self, use, namespace):
+    def it_shows_them_and_refuses_with_numbers(self, use, namespace, settings):
         tenant, key = make_tenant(use)
         with gateway(key) as client:
             assert client.get("/v1/quotas").json() == {
-                name: {"limit": None, "used": 0} for name in ("documents", "chunks", "queued", "tokens")
+                name: {"limit": getattr(settings, f"quota_{name}"), "used": 0}
+                for name in ("documents", "chunks", "queued", "tokens")
             }
             with unit_of_work(use.mysql) as work:
                 work.connection.execute(
@@ -152,7 +153,7 @@ class DescribeQuotas:
             ended(client, send(client, namespace, {"document_id": "a", "text": "The kettle boils."}))
             shown = client.get("/v1/quotas").json()
             assert shown["documents"] == {"limit": 2, "used": 1}
-            assert shown["chunks"] == {"limit": None, "used": 1}
+            assert shown["chunks"] == {"limit": settings.quota_chunks, "used": 1}
             many = problem(send(client, namespace, *({"text": f"t {n}"} for n in range(2))), 403, "quota_exceeded")
             assert many["quota"] == {"name": "documents", "limit": 2, "used": 3}
             assert "3 documents" in many["detail"]

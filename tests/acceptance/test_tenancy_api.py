@@ -57,6 +57,49 @@ def status(key: str) -> int:
         return client.get("/v1/namespaces").status_code
 
 
+class DescribeTheQuotasOfATenant:
+    def it_has_the_installations_until_it_is_given_its_own(self, operator, tenant_id, settings):
+        assert operator.post("/v1/tenants", json={"tenant_id": tenant_id, "name": "Acme"}).status_code == 201
+        own = operator.get(f"/v1/tenants/{tenant_id}/quotas").json()
+        assert set(own.values()) == {None}
+        key = operator.post(f"/v1/tenants/{tenant_id}/keys", json={"name": "k", "scopes": ["read", "write"]}).json()
+        with gateway(key["api_key"]) as client:
+            holding = client.get("/v1/quotas").json()
+            assert {name: quota["limit"] for name, quota in holding.items()} == {
+                "documents": settings.quota_documents,
+                "chunks": settings.quota_chunks,
+                "queued": settings.quota_queued,
+                "tokens": settings.quota_tokens,
+            }
+            assert all(quota["limit"] for quota in holding.values())
+
+            changed = operator.put(f"/v1/tenants/{tenant_id}/quotas", json={"documents": 1, "tokens": 0}).json()
+            assert (changed["documents"], changed["tokens"], changed["chunks"]) == (1, 0, None)
+            documents = [{"document_id": name, "text": "A pump."} for name in "ab"]
+            refused = client.post("/v1/documents", json={"namespace": "kb", "documents": documents})
+            assert problem(refused, 403, "quota_exceeded")["quota"] == {"name": "documents", "limit": 1, "used": 2}
+            assert client.get("/v1/quotas").json()["tokens"]["limit"] is None
+
+    def it_may_be_made_with_its_own(self, operator, tenant_id):
+        sent = {"tenant_id": tenant_id, "name": "Acme", "quotas": {"requests_per_minute": 60}}
+        assert operator.post("/v1/tenants", json=sent).status_code == 201
+        assert operator.get(f"/v1/tenants/{tenant_id}/quotas").json()["requests_per_minute"] == 60
+
+    def it_is_changed_on_the_command_line(self, says, tenant_id, monkeypatch):
+        monkeypatch.setenv("CHORDWISE_API_KEY", os.environ["CHORDWISE_ADMIN_KEY"])
+        says("tenants", "create", tenant_id, "--no-key")
+        says("tenants", "quotas", tenant_id, "--set", "documents=500", "--set", "queued=0")
+        shown = json.loads(says("tenants", "quotas", tenant_id, "--set", "documents=", "--json"))
+        assert (shown["documents"], shown["queued"]) == (None, 0)
+        assert "no limit" in says("tenants", "quotas", tenant_id)
+        says("tenants", "quotas", tenant_id, "--set", "pages=3", code=2)
+
+    def it_takes_no_wrong_numbers(self, operator, tenant_id):
+        operator.post("/v1/tenants", json={"tenant_id": tenant_id, "name": "Acme"})
+        refused = operator.put(f"/v1/tenants/{tenant_id}/quotas", json={"documents": -1, "pages": 3})
+        assert pointers(problem(refused, 422, "invalid_request")) == ["/documents", "/pages"]
+
+
 class DescribeATenant:
     def it_is_made_listed_shut_out_and_let_in_again(self, operator, tenant_id):
         created = operator.post("/v1/tenants", json={"tenant_id": tenant_id, "name": "Acme"})

@@ -126,7 +126,7 @@ class DescribeWebhooks:
             ("http://10.0.0.1/", "address_not_allowed"),
             ("http://[fd00::1]/", "address_not_allowed"),
             ("http://0.0.0.0/", "address_not_allowed"),
-            ("https://nowhere.invalid/", "unresolvable_host"),
+            ("https://nowhere.invalid/", "address_not_allowed"),
             ("ftp://example.com/", "invalid_url"),
             ("https://user:secret@example.com/", "invalid_url"),
             ("http://", "invalid_url"),

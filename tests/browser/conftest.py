@@ -44,13 +44,14 @@ class Console:
     page: Page
     key: str
     client: httpx.Client
+    gateway_url: str
     errors: list[str] = field(default_factory=list)
     addresses: list[str] = field(default_factory=list)
 
     @property
     def url(self) -> str:
         """The page's address."""
-        return f"{os.environ['CHORDWISE_URL']}/console/"
+        return f"{self.gateway_url}/console/"
 
     def open(self, view: str = "") -> Page:
         """Go to a view with the key already in the tab, as after a reload."""
@@ -92,13 +93,16 @@ def console(browser: Browser, use: Resources, request: pytest.FixtureRequest) ->
     """Opens tabs of new tenants; looks at what they said when the test is over."""
     opened: list[tuple[BrowserContext, Console]] = []
 
-    def open_one(*, width: int = 1280, height: int = 800, key: str | None = None, **look: Any) -> Console:
+    def open_one(
+        *, width: int = 1280, height: int = 800, key: str | None = None, url: str = "", **look: Any
+    ) -> Console:
         context = browser.new_context(viewport={"width": width, "height": height}, **{"locale": "en-GB", **look})
         context.set_default_timeout(_PATIENCE_MS)
         context.add_init_script(_WATCH)
         page = context.new_page()
         key = key or make_tenant(use)[1]
-        made = Console(page=page, key=key, client=gateway(key))
+        url = url or os.environ["CHORDWISE_URL"]
+        made = Console(page=page, key=key, client=gateway(key), gateway_url=url)
         page.on("console", lambda said: made.errors.append(said.text) if said.type == "error" else None)
         page.on("pageerror", lambda error: made.errors.append(str(error)))
         page.on("request", lambda sent: made.addresses.append(sent.url))

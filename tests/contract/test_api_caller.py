@@ -124,7 +124,7 @@ class DescribeTheGuard:
         "url", ["https://127.0.0.1:1/", "https://[::1]/", "https://169.254.169.254/", "https://10.0.0.1"]
     )
     def it_calls_no_inner_address(self, url):
-        with pytest.raises(ApiSourceFailed, match="not at a public address"):
+        with pytest.raises(ApiSourceFailed, match="has no address that this installation may ask"):
             call(request_to(url), permitted=())
 
     def it_looks_at_every_address_of_a_name(self, api):

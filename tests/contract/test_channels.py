@@ -330,3 +330,17 @@ class DescribeApiChannel(ChannelContract):
         assert {each.document_id for each in found.brought} == {"reset", "change", "twin-a", "twin-b"}
         assert found.guard == {"lost": {"code": "api_source_failed", "detail": "elsewhere: the answer is not JSON"}}
         assert threading.active_count() < 200
+
+    def it_leaves_a_source_alone_that_failed_again_and_again_and_asks_the_other(
+        self, here, api, tenant_with, monkeypatch
+    ):
+        monkeypatch.setitem(api.answers, "/mine/elsewhere", says({"error": "down"}, status=503))
+        channel = make_channels(here)[self.name]
+        asked = asking(tenant_with, namespaces=("kb", "elsewhere"))
+        for _ in range(here.settings.breaker_failures):
+            assert channel.recall(asked).guard["lost"]["code"] == "api_source_unavailable"
+        seen = len(api.asked)
+        found = channel.recall(asked)
+        assert {each.document_id for each in found.brought} >= {"reset", "change"}
+        assert found.guard["lost"]["code"] == "circuit_open"
+        assert len(api.asked) == seen + 1, "the source that failed is not called"

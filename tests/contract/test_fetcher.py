@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import DocumentTooLarge, FetchFailed, FetchRefused, FetchUnavailable
+from pipeline.fetching.connecting import resolved
 from pipeline.fetching.fetch import Fetcher
 from tests.support.patience import SPARE_S
 from tests.support.web_server import (
@@ -37,6 +38,18 @@ def web() -> Iterator[WebServer]:
 
 def fetcher(**changes) -> Fetcher:
     return Fetcher(**{"timeout_s": 10.0, "max_bytes": 100_000, "permitted": LOOPBACK, **changes})
+
+
+def raised_or(answer):
+    """Return the answer, or raise it if it is an error."""
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def raising(error):
+    """Return a resolver that raises ``error``."""
+    return lambda host, port: raised_or(error)
 
 
 class DescribeAFetch:
@@ -246,6 +259,27 @@ class DescribeRefusals:
             with pytest.raises(FetchFailed):
                 fetcher().fetch(web.url(path))
 
-    def it_says_that_there_is_no_such_host(self):
-        with pytest.raises((FetchFailed, FetchUnavailable)):
-            fetcher().fetch("http://no-such-host.invalid/")
+    @pytest.mark.parametrize(
+        "resolve",
+        [
+            lambda host, port: ["10.0.0.7"],
+            lambda host, port: ["93.184.215.14", "10.0.0.7"],
+            lambda host, port: [],
+            raising(FetchFailed("there is no such name")),
+            raising(FetchUnavailable("nobody can tell")),
+            resolved,
+        ],
+        ids=["private", "partly private", "no address", "no name", "no answer", "the system's own"],
+    )
+    def it_says_the_same_of_every_host_it_does_not_ask(self, resolve):
+        began = time.monotonic()
+        with pytest.raises(FetchRefused) as refused:
+            fetcher(resolve=resolve).fetch("http://db.inner.invalid/")
+        assert str(refused.value) == "db.inner.invalid has no address that this installation may ask"
+        assert 0.9 < time.monotonic() - began < 3.0
+
+    def it_asks_again_while_the_system_cannot_tell(self, web):
+        web.pages["/"] = page(b"here")
+        answers = iter([FetchUnavailable("nobody can tell"), ["127.0.0.1"]])
+        found = fetcher(resolve=lambda host, port: raised_or(next(answers))).fetch(web.url(host="flaky.example"))
+        assert found.body == b"here"

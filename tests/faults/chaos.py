@@ -27,6 +27,7 @@ from pipeline.stores.tenants import Tenants
 from pipeline.stores.work import unit_of_work
 from tests.faults import chaos_kills as kills
 from tests.faults.chaos_checks import Expected, broken_promises, unfinished
+from tests.faults.chaos_wrong_mysql import WrongMySQL
 
 NAMESPACE = "chaos"
 _BATCH = 20
@@ -49,13 +50,21 @@ def main(arguments: list[str]) -> int:
     """Run the chaos, let the system settle, check the promises."""
     chosen = _parser().parse_args(arguments)
     seed = chosen.seed if chosen.seed is not None else random.SystemRandom().randrange(1_000_000)
-    print(f"chaos: seed {seed}; repeat with make chaos ARGS='--seed {seed}'", flush=True)
+    again = f"--seed {seed}" + (f" --broker {chosen.broker}" if chosen.broker != "redis" else "")
+    print(f"chaos: seed {seed}; repeat with make chaos ARGS='{again}'", flush=True)
     stack = Path(os.environ["CHORDWISE_STACK_DIR"])
     use = Resources(load())
+    _check_broker(chosen.broker, use)
     tenants = [_tenant(use, number, seed, chosen) for number in range(chosen.tenants)]
-    plan = kills.plan(random.Random(seed), seconds=chosen.seconds)
+    plan = kills.plan(random.Random(seed), seconds=chosen.seconds, broker=chosen.broker)
+    mistake = _wrong_mysql(use, tenants, chosen)
     began = time.monotonic()
     threads = [threading.Thread(target=_send, args=(tenant, chosen.seconds, began), daemon=True) for tenant in tenants]
+    if mistake is not None:  # in the middle third
+        over = began + chosen.seconds * 2 / 3
+        waits = threading.Timer(chosen.seconds / 3, mistake.carry_out, kwargs={"until": over})
+        waits.daemon = True
+        threads.append(waits)
     for thread in threads:
         thread.start()
     kills.carry_out(plan, stack, began=began)
@@ -68,6 +77,8 @@ def main(arguments: list[str]) -> int:
     if settled_s is None:
         problems.append(f"not settled within {chosen.settle:.0f} s")
     problems += _after_all(use, tenants)
+    if mistake is not None:
+        problems += mistake.problems()
     sent = sum(len(tenant.expected) for tenant in tenants)
     repeated = sum(tenant.repeated for tenant in tenants)
     print(
@@ -80,6 +91,32 @@ def main(arguments: list[str]) -> int:
         print(f"BROKEN  {problem}", flush=True)
     print("chaos: every promise held" if not problems else f"chaos: {len(problems)} promises broken", flush=True)
     return 1 if problems else 0
+
+
+def _check_broker(wanted: str, use: Resources) -> None:
+    """Check that the stack was started with this broker: the Makefile and this option must agree."""
+    found = "redis" if use.settings.broker.startswith(("redis://", "rediss://")) else "rabbitmq"
+    if found != wanted:
+        raise SystemExit(f"chaos: the stack's broker is {found}, not {wanted}: start it with make chaos")
+
+
+def _wrong_mysql(use: Resources, tenants: Sequence[Tenant], chosen: argparse.Namespace) -> WrongMySQL | None:
+    """Prepare the mistake with a second, empty MySQL, and a tenant whose documents no other step touches."""
+    if chosen.no_wrong_mysql:
+        return None
+    tenant_id = TenantId(f"chaos-watched-{os.getpid()}")
+    with unit_of_work(use.mysql) as work:
+        made = Tenants(work.connection, tenant_id)
+        made.create("chaos")
+        key = made.issue_key("chaos")
+    dice = random.Random(0)
+    batch = [_document(f"w{index:03d}", 1, dice) for index in range(20)]
+    with _gateway(key) as client:
+        answer = client.post("/v1/documents", json={"namespace": NAMESPACE, "documents": batch}).raise_for_status()
+        job = client.get(f"/v1/jobs/{answer.json()['job_id']}", params={"wait": 30}, timeout=60).json()
+    if job["status"] != "succeeded":
+        raise SystemExit(f"chaos: the watched documents were not ingested: {job['status']}")
+    return WrongMySQL(use, [tenant.tenant_id for tenant in tenants], tenant_id)
 
 
 def _after_all(use: Resources, tenants: Sequence[Tenant]) -> list[str]:
@@ -139,7 +176,8 @@ def _accepted(client: httpx.Client, batch: list[dict[str, object]]) -> bool:
 
 
 def _settle(use: Resources, tenants: Sequence[Tenant], *, until: float) -> float | None:
-    """Wait until no item is open and nothing waits to be dropped; gives the seconds, None if it does not come to that."""
+    """Wait until no item is open and nothing waits to be dropped; gives the seconds, None if it does not come to
+    that."""
     began = time.monotonic()
     quiet_since: float | None = None
     while time.monotonic() < until:
@@ -181,10 +219,12 @@ def _gateway(key: str) -> httpx.Client:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
     parser.add_argument("--seed", type=int, help="repeat the run of this seed")
+    parser.add_argument("--broker", choices=("redis", "rabbitmq"), default="redis", help="what carries messages")
     parser.add_argument("--documents", type=int, default=2000)
     parser.add_argument("--tenants", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=110.0, help="how long documents are sent and processes killed")
     parser.add_argument("--settle", type=float, default=150.0, help="how long the system may take to come to rest")
+    parser.add_argument("--no-wrong-mysql", action="store_true", help="leave the step with a second MySQL out")
     return parser
 
 

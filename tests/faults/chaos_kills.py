@@ -21,7 +21,8 @@ _BEGIN_AFTER_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """At ``at_s`` seconds ``victim`` gets ``number``. ``how``: all of it, one child of it, or it with what it remembers."""
+    """At ``at_s`` seconds ``victim`` gets ``number``. ``how``: all of it, one child of it, it with what it remembers, or it
+    for a few seconds, after which it goes on."""
 
     at_s: float
     victim: str
@@ -43,14 +44,24 @@ _KINDS: tuple[tuple[str, signal.Signals, str], ...] = (
 )
 
 
-def plan(dice: random.Random, *, seconds: float) -> list[Kill]:
+_OF_RABBITMQ: tuple[tuple[str, signal.Signals, str], ...] = (
+    ("rabbitmq", signal.SIGKILL, "whole"),
+    ("rabbitmq", signal.SIGTERM, "whole"),
+    ("rabbitmq", signal.SIGSTOP, "frozen"),
+    ("beat", signal.SIGKILL, "whole"),
+)
+_FROZEN_S = 4.0
+
+
+def plan(dice: random.Random, *, seconds: float, broker: str = "redis") -> list[Kill]:
     """Kills until ``seconds``; every kind once, in random order, before any comes a second time."""
+    kinds = (*_KINDS, *_OF_RABBITMQ) if broker == "rabbitmq" else _KINDS
     found: list[Kill] = []
     waiting: list[tuple[str, signal.Signals, str]] = []
     at_s = _BEGIN_AFTER_S
     while at_s < seconds:
         if not waiting:
-            waiting = dice.sample(_KINDS, len(_KINDS))
+            waiting = dice.sample(kinds, len(kinds))
         victim, number, how = waiting.pop()
         found.append(Kill(at_s, victim, number, how))
         at_s += dice.uniform(*_LET_IT_RECOVER_S)
@@ -80,6 +91,9 @@ def _carry_out(kill: Kill, stack: Path) -> bool:
                 return False
             pid = children[0]
         os.kill(pid, kill.number)
+        if kill.how == "frozen":
+            time.sleep(_FROZEN_S)
+            os.kill(pid, signal.SIGCONT)
     except ProcessLookupError:
         return False
     return True

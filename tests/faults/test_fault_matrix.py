@@ -216,6 +216,7 @@ class DescribeBugs:
         worker.__dict__.update({**lab.worker.__dict__, "count_tokens": count})
         found = lab.ask(lab.query(ONE), {}, use=worker)
         assert not found.overdue
-        assert found.answer["status"] == "succeeded"
+        assert found.answer["status"] == "failed"
+        assert found.answer["error"]["code"] == "internal_error"
         assert found.answer["chunks"] == []
         assert ("answer", "internal_error") in found.lost

@@ -15,6 +15,7 @@ from sqlalchemy import make_url
 from pipeline.settings import Settings
 from tests.conftest import gateway, make_tenant
 from tests.support.documents import document, found_documents, search, upload
+from tests.support.operating import eventually, figure
 from tests.support.processes import free_port, process, wait_for_http, wait_for_log, worker
 from tests.support.proxy import Proxy
 
@@ -36,7 +37,9 @@ class MiniStack:
         self.postgres.heal()
         ends = time.monotonic() + 20
         while time.monotonic() < ends:
-            if self.client.get("/readyz").status_code == 200 and not _ask(self.client)["stats"]["degraded"]:
+            checks = self.client.get("/readyz").json()["dependencies"]  # without a worker for ingest it is never ready
+            stores_answer = all(checks[store]["status"] == "ok" for store in ("mysql", "postgres"))
+            if stores_answer and not _ask(self.client)["stats"]["degraded"]:
                 return
             time.sleep(0.2)
         raise AssertionError("the stores are back and queries still degraded")
@@ -77,7 +80,7 @@ def mini(settings: Settings, use, tmp_path_factory) -> Iterator[MiniStack]:
                 base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {key}"}, timeout=30
             ) as client,
         ):
-            wait_for_http(f"http://127.0.0.1:{port}/readyz")
+            wait_for_http(f"http://127.0.0.1:{port}/healthz")
             wait_for_log(logs / "worker.log", " ready.")
             yield MiniStack(client=client, mysql=mysql, postgres=postgres)
 
@@ -121,17 +124,19 @@ class DescribeLostChannels:
         assert took_s <= DEADLINE_S
 
     @pytest.mark.parametrize("how", ["cut", "freeze"])
-    def it_is_empty_with_reasons_when_no_store_can_be_read(self, mini, how):
+    def it_fails_with_reasons_when_no_store_can_be_read(self, mini, how):
         mini.heal()
         getattr(mini.mysql, how)()
         getattr(mini.postgres, how)()
         answer, took_s = _timed(mini.client)
         mini.heal()
-        assert answer["status"] == "succeeded"
+        assert answer["status"] == "failed"
         assert answer["chunks"] == []
+        assert answer["error"]["code"] == "retrieval_unavailable"
+        assert "keyword (" in answer["error"]["detail"]
         assert {"keyword", "semantic"} <= {lost["part"] for lost in answer["stats"]["degradations"]}
         assert all(lost["code"] and lost["detail"] for lost in answer["stats"]["degradations"])
-        assert took_s <= DEADLINE_S + 0.5
+        assert took_s <= DEADLINE_S + 0.25
 
 
 class DescribeTheDeadline:
@@ -152,14 +157,20 @@ class DescribeTheDeadline:
             process("api_gateway", log=tmp_path / "gateway.log", ending=signal.SIGKILL, **environment),
             httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=30) as client,
         ):
-            wait_for_http(f"http://127.0.0.1:{port}/readyz")
+            wait_for_http(f"http://127.0.0.1:{port}/healthz")
+            before = figure(client, "chordwise_queries_total", status="failed") or 0.0
             answer, took_s = _timed(client)
+            assert answer["status"] == "failed"
             assert answer["chunks"] == []
+            assert answer["error"]["code"] == "retrieval_unavailable"
             assert {lost["code"] for lost in answer["stats"]["degradations"]} == {"no_answer"}
             assert took_s <= 1.25
             accepted = client.post("/v1/queries", json={"query_text": "panels", "namespaces": [NAMESPACE]})
             assert accepted.status_code == 202
-            time.sleep(1.1)
+            time.sleep(1.25)
             late = client.get(accepted.headers["Location"]).json()
-            assert late["status"] == "succeeded"
-            assert late["stats"]["degraded"]
+            assert late["status"] == "failed"
+            assert late["error"]["code"] == "retrieval_unavailable"
+            # Both count: the one that was waited for, and the one that nobody waited for.
+            eventually(lambda: figure(client, "chordwise_queries_total", status="failed") == before + 2.0)
+            assert figure(client, "recall_success_rate") == 0.0

@@ -10,8 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
-from sqlalchemy import make_url, text
+from sqlalchemy import text
 
 from pipeline.errors import StoreUnavailable
 from pipeline.flows import auditing, chunk_edit, control
@@ -35,10 +34,9 @@ LI = Actor(key_id="0123456789abcdef", key_name="Li", scopes=("read", "write"))
 
 @pytest.fixture(scope="module")
 def use(settings: Settings) -> Iterator[Resources]:
-    """With a database of Redis of its own too: what waits there is written down by whoever looks first, of all tenants."""
-    url = make_url(settings.redis_url.get_secret_value()).set(database="5").render_as_string(hide_password=False)
-    with databases_of_its_own(settings.model_copy(update={"redis_url": SecretStr(url)})) as resources:
-        resources.redis.flushdb()
+    """Resources with separate databases, also of Redis: the first reader of its waiting entries writes those of all
+    tenants."""
+    with databases_of_its_own(settings) as resources:
         yield resources
 
 

@@ -47,7 +47,7 @@ def fleet(settings, monkeypatch) -> Iterator[Fleet]:
 
 def call(process: Breakers, channel: ChannelName, tenant_id: TenantId, *, fails: bool) -> bool:
     """False if the call was not let through."""
-    ticket = process.enter(channel, tenant_id)
+    ticket = process.enter(channel, tenant_id, source="crm" if channel == API else None)
     if ticket is not None:
         process.leave(ticket, failed=fails)
     return ticket is not None
@@ -126,6 +126,25 @@ class DescribeTenants:
         assert call(one, API, TenantId("dora"), fails=False)
 
 
+class DescribeSources:
+    def it_keeps_a_healthy_source_open_beside_one_that_fails(self, fleet):
+        one, other = fleet.process(), fleet.process()
+        for _ in range(2 * LIMITS.failures):
+            ticket = one.enter(API, ANN, source="slow")
+            if ticket is not None:
+                one.leave(ticket, failed=True)
+        fleet.now += 1.1
+        for process in (one, other):
+            assert process.enter(API, ANN, source="slow") is None
+            assert process.enter(API, ANN, source="healthy") is not None
+            assert process.enter(API, BOB, source="slow") is not None
+            assert process.enter(API, ANN) is not None, "the channel itself is never refused"
+
+    def it_counts_under_the_name_of_the_channel_alone(self, fleet):
+        break_it(fleet.process(), API, ANN)
+        assert fleet.process().opened() == {"api": 1}
+
+
 class DescribeCost:
     def it_asks_redis_once_a_second_and_writes_nothing_while_all_is_well(self, fleet):
         one = fleet.process()
@@ -185,13 +204,13 @@ class DescribeTwoProcesses:
             "from pipeline.records import ChannelName\n"
             "use = Resources(load())\n"
             "for _ in range(use.settings.breaker_failures):\n"
-            "    use.breakers.leave(use.breakers.enter(ChannelName.API, sys.argv[1]), failed=True)\n"
+            "    use.breakers.leave(use.breakers.enter(ChannelName.API, sys.argv[1], source='crm'), failed=True)\n"
         )
         subprocess.run([sys.executable, "-c", script, tenant_id], check=True, timeout=60)
         use = Resources(settings)
         try:
-            assert use.breakers.enter(ChannelName.API, TenantId(tenant_id)) is None
-            assert use.breakers.enter(ChannelName.API, TenantId(f"{tenant_id}-x")) is not None
+            assert use.breakers.enter(ChannelName.API, TenantId(tenant_id), source="crm") is None
+            assert use.breakers.enter(ChannelName.API, TenantId(f"{tenant_id}-x"), source="crm") is not None
         finally:
             name = next(iter(use.breakers.circuits()))
             use.redis.hdel(stores.CIRCUITS, name)

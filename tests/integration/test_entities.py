@@ -103,6 +103,20 @@ class DescribeAsOf:
         assert (found.state, found.name, found.story_time) == ({"place": "road"}, "林远", 200)
 
 
+def asking(tenant_id: TenantId, story_time: int | None = None) -> Query:
+    now = time.time()
+    return Query(
+        query_id=QueryId(str(uuid.uuid4())),
+        tenant_id=tenant_id,
+        request_id="r",
+        query_text="?",
+        namespaces=(),
+        filters=Filters(story_time=story_time),
+        created_at=now,
+        deadline_at=now + 10.0,
+    )
+
+
 class DescribeNamedEntities:
     @pytest.mark.parametrize(
         ("names", "as_of", "places"),
@@ -118,7 +132,7 @@ class DescribeNamedEntities:
         ],
     )
     def it_finds_what_the_passages_name_in_their_order(self, use, tenant, story, names, as_of, places):
-        found = states_named(tenant, [passage(story, *names)], use, as_of=as_of)
+        found = states_named(asking(tenant, as_of), [passage(story, *names)], use)
         assert [each["state"].get("place") for each in found] == places
         assert all(set(each) == {"id", "name", "type", "state", "story_time", "namespace"} for each in found)
 
@@ -126,12 +140,12 @@ class DescribeNamedEntities:
         other = Namespace(f"{story}-2")
         stranger = make_tenant(use)[0]
         put_states(tenant, [state(other, "lin", "林远", 100, place="elsewhere")], use)
-        assert states_named(stranger, [passage(story, "林远")], use, as_of=None) == []
+        assert states_named(asking(stranger), [passage(story, "林远")], use) == []
         assert listed(use, stranger, story) == []
         assert delete_entities(stranger, story, ["lin"], use) == 0
-        both = states_named(tenant, [passage(other, "林远"), passage(story, "林远")], use, as_of=150)
+        both = states_named(asking(tenant, 150), [passage(other, "林远"), passage(story, "林远")], use)
         assert [(each["namespace"], each["state"]["place"]) for each in both] == [(other, "elsewhere"), (story, "南城")]
-        assert states_named(tenant, [passage(story, "林远"), passage(other, "Su Ying")], use, as_of=150)[1:] == []
+        assert states_named(asking(tenant, 150), [passage(story, "林远"), passage(other, "Su Ying")], use)[1:] == []
 
 
 class DescribeGoing:

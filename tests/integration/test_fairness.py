@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
+import time
 import uuid
+from itertools import islice, product
 
 import pytest
 from sqlalchemy import text
@@ -156,3 +159,41 @@ class DescribeQuotas:
                     text(f"SELECT COUNT(*) FROM {table} WHERE tenant_id = :tenant"), {"tenant": tenants[0]}
                 )
                 assert count.scalar_one() == 0
+
+
+def _seconds_until_shown(use, tenant: TenantId, *, by_itself: bool = False) -> float:
+    """Return the seconds from the acceptance of one line until a search finds it; ``by_itself``: a worker runs
+    anyway."""
+    began = time.monotonic()
+    one = submit(use, tenant, 1)
+    if not by_itself:
+        ingest_next(use, ring=lambda *_: None)
+    while not served(use, tenant, one) and time.monotonic() - began < 30:
+        time.sleep(0.05)
+    return time.monotonic() - began
+
+
+class DescribeASlowDocument:
+    """A text of words that are all different, which takes the longest to analyse for its size."""
+
+    @pytest.mark.calm
+    def it_keeps_nobody_else_waiting_and_ends_as_its_own_failure(self, use, tenants):
+        alone_s = _seconds_until_shown(use, tenants[2])
+        words = " ".join(map("".join, islice(product("qzxjkvbpygfw", repeat=7), 500_000)))
+        few = limited(use, cutting_timeout_s=3.0)
+        slow = submit(few, tenants[0], 1, body=words)
+        worker = threading.Thread(target=lambda: ingest_next(few, ring=lambda *_: None))
+        worker.start()
+        try:
+            time.sleep(1.0)
+            took_s, was_slow = _seconds_until_shown(use, tenants[1], by_itself=True), worker.is_alive()
+        finally:
+            worker.join()
+            few.parser.close()
+        assert was_slow
+        assert took_s < max(3.0, 3 * alone_s)  # of a host that has nothing else to do, and of this one
+        with unit_of_work(use.mysql) as work:
+            views = JobViews(work.connection, tenants[0])
+            job, items = views.one(slow.job_id), views.items(slow.job_id, status=None, after=-1, limit=9)
+        assert (job.status, [item.code for item in items]) == ("failed", ["cutting_too_slow"])
+        assert "CHORDWISE_CUTTING_TIMEOUT_S" in (items[0].detail or "")

@@ -145,7 +145,8 @@ class DescribeAMove:
         with use.postgres.begin() as connection:
             connection.execute(
                 text(
-                    f"DROP TABLE chunk_embeddings_{number}, document_embeddings, vector_indexes, schema_version_postgres"
+                    f"DROP TABLE chunk_embeddings_{number}, document_embeddings, vector_indexes, installation,"
+                    " schema_version_postgres"
                 )
             )
         with pytest.raises(Misconfigured):

@@ -90,7 +90,7 @@ def it_is_one_trace_from_the_caller_to_the_stores(use: Resources, tmp_path, coll
         worker("t-queries", "recall,answer", log=tmp_path / "queries.log", **environment),
         httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=bearer, timeout=60) as client,
     ):
-        wait_for_http(f"http://127.0.0.1:{port}/readyz", seconds=90)
+        wait_for_http(f"http://127.0.0.1:{port}/healthz", seconds=90)
         for name in ("ingest", "queries"):
             wait_for_log(tmp_path / f"{name}.log", " ready.", seconds=90)
         job = upload(client, "kb", [document("d1", f"The kettle boils, {SECRET}.")])

@@ -308,14 +308,14 @@ class DescribeSending:
 
 class DescribeTheWayInside:
     def it_takes_no_endpoint_that_is_inside(self, closed_use, receiver):
-        with pytest.raises(NotAllowed, match="not on the public internet"):
+        with pytest.raises(NotAllowed, match="has no address that this installation may call"):
             webhooks.add(make_tenant(closed_use)[0], receiver.url, ENDS, closed_use)
 
     def it_does_not_call_one_that_has_moved_inside(self, hooked, closed_use):
         hooked.ingest(_upload("a", "text"))
         webhooks.deliver(closed_use)  # what was permitted once is not any more
         assert hooked.receiver.calls == []
-        assert "not on the public internet" in (hooked.deliveries()[0].last_error or "")
+        assert "has no address that this installation may call" in (hooked.deliveries()[0].last_error or "")
 
     def it_connects_to_the_address_it_has_checked(self, receiver, monkeypatch):
         """A name that resolves to something else at every look-up is looked up once."""

@@ -77,6 +77,7 @@ BODIES: dict[str, Body] = {
     "DELETE /v1/entities": lambda its: {"namespace": its.namespace, "entity_ids": [its.ids["entities"]]},
     "POST /v1/keys/{key_id}/rotate": lambda its: {"overlap_seconds": 0},
     "POST /v1/tenants": lambda its: {"tenant_id": its.tenant, "name": "mine"},
+    "PUT /v1/tenants/{tenant_id}/quotas": lambda its: {"documents": 1},
     "POST /v1/tenants/{tenant_id}/keys": lambda its: {"name": "mine", "scopes": ["admin"]},
     "POST /v1/tenants/{tenant_id}/keys/{key_id}/rotate": lambda its: {},
     "POST /v1/admin/embedding-migrations": lambda its: {"provider": "local", "model": "x", "dimension": 64},

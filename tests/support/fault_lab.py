@@ -194,11 +194,11 @@ class Lab:
         """The gateway: woken by the answer, or by the alarm at the deadline. Whether it was the deadline."""
         if answered.wait(max(0.0, query.deadline_at - time.time())):
             return False
-        while not (state := self.gateway.queries(self.tenant).state(query.query_id)) or not state.overdue:
+        while not (state := self.gateway.queries(self.tenant).state(query.query_id)) or not state.overdue_s:
             if state is not None and state.answer is not None:
                 return False
             time.sleep(0.001)
-        recall.finish(self.tenant, query.query_id, self.gateway)
+        recall.answer(self.tenant, query.query_id, self.worker, {})  # as the task does that is sent at the deadline
         return True
 
     def _run(

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from sqlalchemy import make_url
 
 from pipeline.flows.resources import Resources
 from pipeline.settings import Settings
@@ -82,7 +81,7 @@ def fault_stack(settings: Settings, logs: Path) -> Iterator[FaultStack]:
     """The stack, with documents and API sources in three namespaces. ``settings`` point to databases of its own."""
     settings = settings.model_copy(update={"api_allow_networks": (ip_network("127.0.0.0/8"),)})
     use = Resources(settings)
-    redis_url = make_url(settings.redis_url.get_secret_value()).set(database=_REDIS_DATABASE)
+    redis_url = settings.redis_url.get_secret_value()  # of its own as well: no other worker takes its queries
     tenant_id, key = make_tenant(use)
     port = free_port()
     with ExitStack() as whole:
@@ -93,8 +92,8 @@ def fault_stack(settings: Settings, logs: Path) -> Iterator[FaultStack]:
         environment = {
             "CHORDWISE_MYSQL_URL": settings.mysql_url.get_secret_value(),
             "CHORDWISE_POSTGRES_URL": settings.postgres_url.get_secret_value(),
-            "CHORDWISE_REDIS_URL": redis_url.render_as_string(False),
-            "CHORDWISE_BROKER_URL": redis_url.render_as_string(False),
+            "CHORDWISE_REDIS_URL": redis_url,
+            "CHORDWISE_BROKER_URL": redis_url,
             "CHORDWISE_GATEWAY_PORT": str(port),
             "CHORDWISE_QUERY_DEADLINE_MS": str(int(DEADLINE_S * 1000)),
             "CHORDWISE_BREAKER_FAILURES": "1000",
@@ -115,7 +114,7 @@ def fault_stack(settings: Settings, logs: Path) -> Iterator[FaultStack]:
             httpx.Client(base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {key}"}, timeout=30)
         )
         stack.start(RECALL, REST)
-        wait_for_http(f"http://127.0.0.1:{port}/readyz", seconds=90)
+        wait_for_http(f"http://127.0.0.1:{port}/healthz", seconds=90)
         for namespace in NAMESPACES:
             fill(tenant_id, namespace, use, api)
         yield stack

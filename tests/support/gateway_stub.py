@@ -81,6 +81,7 @@ class GatewayStub:
         self.answer: Callable[[dict[str, Any]], dict[str, Any]] | None = None
         self.explained: list[str] = []
         self.drift = {"missing": 0, "orphaned": 0, "stale": 0}
+        self.withheld = 0  # of what is orphaned, until its deletion is confirmed
         self.dependencies: dict[str, dict[str, Any]] = {
             name: {"status": "ok", "latency_ms": 1.2} for name in ("mysql", "postgres", "redis", "broker", "workers")
         }
@@ -241,13 +242,14 @@ class GatewayStub:
 
     def _verify(self, body: dict[str, Any]) -> Reply:
         drift = dict(self.drift)
-        repaired = sum(drift.values()) if body["repair"] else 0
+        withheld = self.withheld if body["repair"] and "delete_share" not in body else 0
+        repaired = sum(drift.values()) - withheld if body["repair"] else 0
         if body["repair"]:
-            self.drift = {"missing": 0, "orphaned": 0, "stale": 0}
+            self.drift = {"missing": 0, "orphaned": withheld, "stale": 0}
         wanted = body["namespaces"] or list(self.documents) or ["kb"]
         sizes = {name: len(self.documents.get(name, {})) for name in wanted}
         rows = [{"namespace": n, "documents": s, "chunks": s, "vectors": s, **drift} for n, s in sizes.items()]
-        return Reply(body={"namespaces": rows, **drift, "repaired": repaired})
+        return Reply(body={"namespaces": rows, **drift, "repaired": repaired, "withheld": withheld})
 
     def _page(self, request: Received, entries: list[Any]) -> Reply:
         start = int(request.params.get("cursor", ["0"])[0])

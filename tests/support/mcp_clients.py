@@ -24,11 +24,14 @@ CHORDWISE = str(Path(sys.executable).with_name("chordwise"))
 
 
 @asynccontextmanager
-async def agent(key: str, way: Way = "http", era: Era = "auto", **headers: str) -> AsyncIterator[Client]:
-    """A connected client with this key."""
+async def agent(
+    key: str, way: Way = "http", era: Era = "auto", *, url: str | None = None, **headers: str
+) -> AsyncIterator[Client]:
+    """A connected client with this key; of the stack's gateway unless ``url`` names another."""
+    url = url or os.environ["CHORDWISE_URL"]
     if way == "stdio":
         environment = {
-            "CHORDWISE_URL": os.environ["CHORDWISE_URL"],
+            "CHORDWISE_URL": url,
             "CHORDWISE_API_KEY": key,
             "PATH": os.environ["PATH"],
         }
@@ -38,9 +41,7 @@ async def agent(key: str, way: Way = "http", era: Era = "auto", **headers: str) 
         return
     async with (
         httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}", **headers}, timeout=60) as http,
-        Client(
-            streamable_http_client(f"{os.environ['CHORDWISE_URL']}/mcp", http_client=http), mode=era, cache=None
-        ) as client,
+        Client(streamable_http_client(f"{url}/mcp", http_client=http), mode=era, cache=None) as client,
     ):
         yield client
 

@@ -70,7 +70,7 @@ def model_stack(
                 asking = workers.enter_context(
                     worker(f"u-{number}", some, log=log, ending=signal.SIGKILL, **environment)
                 )
-            wait_for_http(f"http://127.0.0.1:{port}/readyz", seconds=90)
+            wait_for_http(f"http://127.0.0.1:{port}/healthz", seconds=90)
             for number in range(len(queues)):
                 wait_for_log(logs / f"worker-{number}.log", " ready.", seconds=90)
             yield Served(client, model, asking)

@@ -16,8 +16,10 @@ from typing import Any
 
 import httpx
 
+from pipeline.core.computation import Computation, ComputationId, Kind
 from pipeline.flows.resources import Resources
 from pipeline.records import TenantId
+from pipeline.stores.computations import MOST_IN_REDIS, Computations
 from pipeline.stores.outbox import Outbox
 from pipeline.stores.webhooks import Webhooks
 from pipeline.stores.work import unit_of_work
@@ -56,11 +58,24 @@ def plant(client: httpx.Client, tenant: TenantId, use: Resources) -> Planted:
     made["tenants"] = tenant
     made["namespaces"] = f"ns-{uuid.uuid4().hex[:12]}"
     made["documents"] = f"doc-{uuid.uuid4().hex[:12]}"
-    for put in (_corpus, _words, _query, _routing, _dead_letter, _webhook, _archive, _key, _stored_file):
+    for put in (_corpus, _words, _query, _routing, _dead_letter, _webhook, _archive, _key, _stored_file, _computation):
         for name, value in put(client, planted, use).items():
             made[name] = value
     part = client.get(f"/v1/namespaces/{planted.namespace}/export", params={"limit": 1})
     return Planted(tenant=tenant, marker=marker, ids=made, part=part.content)
+
+
+def _computation(client: httpx.Client, planted: Planted, use: Resources) -> dict[str, str]:
+    """A preview of a large document that no worker has taken yet."""
+    computation = Computation(
+        tenant_id=planted.tenant,
+        computation_id=ComputationId(uuid.uuid4().hex),
+        kind=Kind.PREVIEW,
+        asked={"title": planted.marker},
+        body=f"{planted.marker} ".encode() * (MOST_IN_REDIS // len(planted.marker)),
+    )
+    Computations(use.redis, lambda: use.mysql, planted.tenant).open(computation, begin_s=600)
+    return {}
 
 
 def sent(answer: httpx.Response) -> dict[str, Any]:

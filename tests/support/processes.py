@@ -57,9 +57,11 @@ def end(running: subprocess.Popen[bytes], how: signal.Signals) -> None:
             running.wait(timeout=15)
 
 
-def worker(name: str, queues: str, *, log: Path, pool: str = "threads", **environment: str):  # type: ignore[no-untyped-def]
+def worker(  # type: ignore[no-untyped-def]
+    name: str, queues: str, *, log: Path, pool: str = "threads", threads: int = 4, **environment: str
+):
     """A Celery worker as the stack runs it."""
-    flags = ["--pool", pool, "-c", "4" if pool == "threads" else "2", "--prefetch-multiplier", "1"]
+    flags = ["--pool", pool, "-c", str(threads) if pool == "threads" else "2", "--prefetch-multiplier", "1"]
     arguments = ["-n", f"{name}@%h", "-Q", queues, *flags, "--without-gossip", "--without-mingle", "-l", "INFO"]
     return process("celery", "-A", "workers.app", "worker", *arguments, log=log, **environment)
 

@@ -6,7 +6,7 @@ import re
 import shlex
 import subprocess
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -31,6 +31,21 @@ def words(command: str | list[str] | None) -> list[str]:
 def services_started_with(*first: str) -> list[str]:
     """Names of the compose services whose command begins with these words."""
     return [name for name, service in SERVICES.items() if words(service.get("command"))[: len(first)] == list(first)]
+
+
+def interpolated(name: str, variables: Mapping[str, str]) -> dict[str, str]:
+    """A compose service's environment as its container gets it: ``${X}``, ``${X:-default}`` and ``${X:?message}`` filled in
+    from ``variables``, and what has no value there left out."""
+
+    def value_of(found: re.Match[str]) -> str:
+        return variables.get(found[1]) or (found[3] if found[2] == ":-" else "")
+
+    environment = SERVICES[name].get("environment") or {}
+    filled = {
+        key: variables.get(key) if value is None else re.sub(r"\$\{(\w+)(?:(:-|:\?)([^}]*))?\}", value_of, str(value))
+        for key, value in environment.items()
+    }
+    return {key: value for key, value in filled.items() if value is not None}
 
 
 def queues(command: list[str]) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from types import TracebackType
 from typing import Self
 
@@ -12,12 +13,14 @@ _BUFFER = 65536
 
 
 class Proxy:
-    """Forwards one local port to another. ``cut``: refuses and drops connections; ``freeze``: takes bytes, gives none."""
+    """Forwards one local port to another. ``cut``: refuses and drops connections; ``freeze``: takes bytes, gives none;
+    ``slow``: everything arrives later."""
 
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)
         self._healthy = threading.Event()
         self._healthy.set()
+        self._delay_s = 0.0
         self._listener: socket.socket | None = None
         self._connections: set[socket.socket] = set()
         self._lock = threading.Lock()
@@ -49,8 +52,13 @@ class Proxy:
         """Keep every connection open and let nothing through."""
         self._healthy.clear()
 
+    def slow(self, seconds: float) -> None:
+        """Let everything through, later by so many seconds each way."""
+        self._delay_s = seconds
+
     def heal(self) -> None:
         """Be a wire again."""
+        self._delay_s = 0.0
         self._healthy.set()
         if self._listener is None:
             self._listen(self.port)
@@ -81,6 +89,7 @@ class Proxy:
         with contextlib.suppress(OSError):
             while data := source.recv(_BUFFER):
                 self._healthy.wait()
+                time.sleep(self._delay_s)
                 target.sendall(data)
         for connection in (source, target):
             with contextlib.suppress(OSError):

@@ -31,18 +31,19 @@ def connected(timeout_s: float = 20.0) -> Iterator[socket.socket]:
 
 
 def answer(connection: socket.socket) -> tuple[int, dict[str, str], Any]:
-    """Status, headers and body of one answer; status 0 if the connection ended without one."""
+    """Return status, headers and body of one answer; status 0 if the connection ended without one. Reads nothing of the
+    answer that follows on the same connection."""
     raw = b""
     while b"\r\n\r\n" not in raw:
-        part = connection.recv(65536)
+        part = connection.recv(1)
         if not part:
             return 0, {}, None
         raw += part
     top, _, body = raw.partition(b"\r\n\r\n")
     status, *lines = top.decode("latin-1").split("\r\n")
     headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
-    while len(body) < int(headers.get("content-length", 0)):
-        body += connection.recv(65536)
+    while missing := int(headers.get("content-length", 0)) - len(body):
+        body += connection.recv(min(missing, 65536))
     is_json = "json" in headers.get("content-type", "")
     return int(status.split()[1]), headers, json.loads(body) if is_json else body
 

@@ -45,6 +45,10 @@ class CountingParser:
         self.parsed += 1
         return self._real.parse(*arguments, **options)
 
+    def cut(self, *arguments: Any, **options: Any) -> Any:
+        self.parsed += 1
+        return self._real.cut(*arguments, **options)
+
     def close(self) -> None:
         self._real.close()
 

@@ -1,0 +1,88 @@
+"""The Health page, in both languages, while its gateway is killed and replaced by one without workers."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+from sqlalchemy import make_url
+
+from pipeline.settings import Settings
+from tests.support.processes import free_port, process, wait_for_http
+
+_NOBODYS_DATABASE = "11"  # of Redis: no worker writes heartbeats there
+
+
+@dataclass(frozen=True)
+class Words:
+    """The texts of the page in one language."""
+
+    locale: str
+    good: str
+    silent: str
+    last_answer: str
+    deserted: str
+    no_worker: str
+    checked: str
+
+
+ENGLISH = Words(
+    locale="en-GB",
+    good="Everything answers",
+    silent="The gateway does not answer",
+    last_answer=r"Last answer \d+ s ago",
+    deserted="Documents or queries cannot be served: Worker: Ingestion, Worker: Recall",
+    no_worker="No worker listens",
+    checked=r"checked \d+ s ago",
+)
+CHINESE = Words(
+    locale="zh-CN",
+    good="一切正常",
+    silent="网关没有响应",
+    last_answer=r"最后一次响应在 \d+ s前",
+    deserted="文档或查询当前不可用：工作进程：入库、工作进程：",
+    no_worker="没有工作进程在监听",
+    checked=r"\d+ s前检查",
+)
+
+
+@contextmanager
+def running(port: int, log: Path, **environment: str) -> Iterator[None]:
+    """Run a gateway for this test on the stack's databases; kill it with -9 at the end."""
+    environment["CHORDWISE_GATEWAY_PORT"] = str(port)
+    with process("api_gateway", log=log, ending=signal.SIGKILL, **environment):
+        wait_for_http(f"http://127.0.0.1:{port}/healthz", seconds=90)
+        yield
+
+
+class DescribeHealth:
+    @pytest.mark.refused
+    def it_shows_at_once_that_the_gateway_has_gone_and_what_the_next_one_says(
+        self, console, settings: Settings, tmp_path: Path
+    ):
+        port = free_port()
+        opened = {words: console(locale=words.locale, url=f"http://127.0.0.1:{port}") for words in (ENGLISH, CHINESE)}
+        with running(port, tmp_path / "first.log"):
+            for words, made in opened.items():
+                made.open("health")
+                expect(made.page.locator(".verdict.good")).to_have_text(re.compile(words.good))
+                expect(made.page.get_by_text(re.compile(words.checked)).first).to_be_visible()
+        for words, made in opened.items():
+            verdict = made.page.locator(".verdict")
+            expect(verdict).to_contain_text(words.silent, timeout=5_000)
+            expect(verdict).to_contain_text(re.compile(words.last_answer))
+            expect(made.page.get_by_text(words.good)).to_have_count(0)
+            expect(made.page.locator(".cards.small.stale")).to_have_count(1)
+        url = make_url(settings.redis_url.get_secret_value()).set(database=_NOBODYS_DATABASE).render_as_string(False)
+        with running(port, tmp_path / "second.log", CHORDWISE_REDIS_URL=url, CHORDWISE_BROKER_URL=url):
+            for words, made in opened.items():
+                expect(made.page.locator(".verdict.bad")).to_contain_text(words.deserted)
+                expect(made.page.get_by_text(words.no_worker)).to_have_count(6)
+                expect(made.page.locator(".stale")).to_have_count(0)
+                expect(made.page.get_by_role("alert")).to_have_count(0)

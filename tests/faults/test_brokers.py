@@ -1,0 +1,158 @@
+"""Killed, frozen and restarted brokers, and stopped workers: beat goes on, and the gateway reports the state."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from compose.localstack.progress import Failure
+from pipeline.settings import Settings
+from tests.conftest import databases_of_its_own, make_tenant
+from tests.support.brokers import OwnServer, own_rabbitmq, own_redis
+from tests.support.processes import free_port, process, wait_for_http, wait_for_log, worker
+from workers.names import Queue
+
+QUEUES = [f"queue:{queue}" for queue in Queue]
+
+
+@dataclass(frozen=True)
+class OwnStack:
+    """A gateway, one worker for every queue and a clock, on a broker of their own."""
+
+    broker: OwnServer
+    worker: subprocess.Popen[bytes]
+    client: httpx.Client
+
+    def readiness(self) -> dict[str, Any]:
+        """Return the body of /readyz, whatever its status."""
+        answer = self.client.get("/readyz")
+        body: dict[str, Any] = answer.json()
+        assert answer.status_code == (200 if body["status"] == "ready" else 503)
+        return body
+
+    def failing(self) -> list[str]:
+        """Return the names of the checks that are not ok."""
+        return list(self.readiness()["failing"])
+
+    def swept_since(self, moment: float) -> bool:
+        """Return whether a sweep ended after ``moment`` on the monotonic clock."""
+        asked = time.monotonic()
+        age_s = self.readiness()["dependencies"]["last_sweep"].get("sweep_age_s")
+        return age_s is not None and asked - age_s > moment
+
+    def hand_in(self, name: str) -> str:
+        """Submit a document and return the job's id."""
+        body = {"namespace": "kb", "documents": [{"document_id": name, "text": f"A text about {name}."}]}
+        answer = self.client.post("/v1/documents", json=body)
+        assert answer.status_code == 202, answer.text
+        return str(answer.json()["job_id"])
+
+    def job(self, job_id: str, *, wait_s: int) -> dict[str, Any]:
+        """Return the job when it has ended, or after ``wait_s`` seconds."""
+        found: dict[str, Any] = self.client.get(f"/v1/jobs/{job_id}", params={"wait": wait_s}).json()
+        return found
+
+
+@pytest.fixture(scope="module", params=["redis", pytest.param("rabbitmq", marks=pytest.mark.thorough)])
+def own(
+    request: pytest.FixtureRequest, settings: Settings, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[OwnStack]:
+    logs = tmp_path_factory.mktemp(f"own-{request.param}")
+    with databases_of_its_own(settings) as use, ExitStack() as whole:
+        results = own_redis(logs / "redis")
+        try:
+            broker = results if request.param == "redis" else own_rabbitmq(logs / "rabbitmq")
+        except Failure as missing:
+            pytest.skip(str(missing))
+        for server in {results, broker}:
+            whole.callback(server.close)
+            server.start()
+        _, key = make_tenant(use)
+        port = free_port()
+        environment = {
+            "CHORDWISE_MYSQL_URL": use.settings.mysql_url.get_secret_value(),
+            "CHORDWISE_POSTGRES_URL": use.settings.postgres_url.get_secret_value(),
+            "CHORDWISE_REDIS_URL": results.url,
+            "CHORDWISE_BROKER_URL": broker.url,
+            "CHORDWISE_GATEWAY_PORT": str(port),
+            "CHORDWISE_SWEEP_INTERVAL_S": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+        }
+        whole.enter_context(process("api_gateway", log=logs / "gateway.log", ending=signal.SIGKILL, **environment))
+        every_queue = ",".join(queue.value for queue in Queue)
+        running = worker("own", every_queue, log=logs / "worker.log", ending=signal.SIGKILL, **environment)
+        working = whole.enter_context(running)
+        beat = ["-A", "workers.app", "beat", "-s", str(logs / "beat-schedule"), "--pidfile=", "-l", "INFO"]
+        whole.enter_context(process("celery", *beat, log=logs / "beat.log", ending=signal.SIGKILL, **environment))
+        headers = {"Authorization": f"Bearer {key}"}
+        client = whole.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=40))
+        wait_for_http(f"http://127.0.0.1:{port}/healthz", seconds=90)
+        wait_for_log(logs / "worker.log", " ready.", seconds=90)
+        stack = OwnStack(broker=broker, worker=working, client=client)
+        _until(lambda: stack.failing() == [], within_s=30)
+        yield stack
+
+
+def _until(holds: Callable[[], bool], *, within_s: float) -> float:
+    """Wait until ``holds`` returns true and return the seconds waited. Fails after ``within_s``."""
+    began = time.monotonic()
+    while not holds():
+        assert time.monotonic() - began < within_s, f"not within {within_s:g} s"
+        time.sleep(0.1)
+    return time.monotonic() - began
+
+
+@pytest.mark.timeout(400)  # RabbitMQ may take a minute to start on a busy machine
+class DescribeABrokerThatWasAway:
+    @pytest.mark.parametrize("how", [pytest.param("killed", marks=pytest.mark.thorough), "frozen"])
+    def it_carries_the_clock_again_and_nothing_stays_queued(self, own: OwnStack, how: str):
+        if how == "killed":
+            own.broker.kill()
+        else:
+            own.broker.freeze()
+        time.sleep(3)
+        waiting = own.hand_in(f"while-{how}")
+        assert "broker" in own.failing()
+        if how == "killed":
+            own.broker.start()
+        else:
+            own.broker.thaw()
+        back = time.monotonic()
+        _until(lambda: own.swept_since(back), within_s=20)
+        assert own.job(waiting, wait_s=30)["status"] == "succeeded"
+        _until(lambda: own.failing() == [], within_s=10)
+        assert own.job(own.hand_in(f"after-{how}"), wait_s=10)["status"] == "succeeded"
+
+
+@pytest.mark.timeout(200)
+class DescribeAWorkerThatIsStopped:
+    def it_is_missing_within_seconds_and_counts_again_when_it_goes_on(self, own: OwnStack):
+        os.killpg(own.worker.pid, signal.SIGSTOP)
+        try:
+            _until(lambda: set(QUEUES) <= set(own.failing()), within_s=4)
+            found = own.readiness()
+            assert found["status"] == "not_ready"
+            assert found["dependencies"]["queue:recall"]["detail"] == "no worker listens to it"
+            assert found["dependencies"]["queue:recall"]["workers"] == 0
+            assert 'chordwise_queue_workers{queue="recall"} 0.0' in own.client.get("/v1/metrics").text
+            operator = {"Authorization": f"Bearer {os.environ['CHORDWISE_ADMIN_KEY']}"}
+            doctor = own.client.get("/v1/doctor", headers=operator).json()
+            failed = {finding["check"] for finding in doctor["findings"] if finding["severity"] == "failed"}
+            assert set(QUEUES) <= failed
+        finally:
+            os.killpg(own.worker.pid, signal.SIGCONT)
+        _until(lambda: not set(QUEUES) & set(own.failing()), within_s=2)
+
+    def it_counts_what_waits_for_it(self, own: OwnStack):
+        text = own.client.get("/v1/metrics").text
+        assert 'chordwise_queue_messages{queue="ingest"} 0.0' in text
+        assert "chordwise_last_sweep_timestamp_seconds " in text

@@ -1,0 +1,255 @@
+"""Each dependency stopped, frozen and slow, through every interface: in time, by one rule, with the right passages.
+
+docs/http-api.md has the rule and the table of interfaces.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import orjson
+import pytest
+
+from tests.support.fault_lab import in_two_tries
+from tests.support.mcp_clients import agent
+from tests.support.outage_stack import DEADLINE_S, DOCUMENTS, NAMESPACE, SLOW_S, Fault, OutageStack, Part, outage_stack
+
+LATE_S = 0.25
+QUESTIONS = {"photovoltaic panels": "solar", "绿茶用多少度的水": "tea"}
+CODES = {"retrieval_unavailable", "store_unavailable"}
+
+# What remains of the channels; None: nothing could be asked, or no text could be read.
+REMAINS: dict[Part, str | None] = {
+    "mysql": None,
+    "postgres": "keyword",
+    "redis": None,
+    "broker": None,
+    "worker": None,
+    "model": "keyword",
+}
+# One cell for each rule; all cells are in the long run.
+SHORT = {("mysql", "frozen"), ("mysql", "stopped"), ("postgres", "frozen"), ("worker", "frozen"), ("model", "stopped")}
+FAULTS = [
+    pytest.param(part, fault, marks=[] if (part, fault) in SHORT else pytest.mark.thorough)
+    for part in REMAINS
+    for fault in ("stopped", "frozen")
+]
+SLOW = [pytest.param(part, "slow", marks=pytest.mark.thorough) for part in REMAINS]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """A caller's result. ``documents`` is None for an error; ``lost``: the parts that the answer names as lost."""
+
+    took_s: float
+    documents: list[str] | None
+    lost: frozenset[str] = frozenset()
+    code: str | None = None
+    said: str = field(default="", repr=True)
+
+
+@pytest.fixture(scope="module")
+def stack(settings, tmp_path_factory) -> Iterator[OutageStack]:
+    with outage_stack(settings, tmp_path_factory.mktemp("outages")) as found:
+        yield found
+
+
+def _of_v1(answer: dict, took_s: float) -> Seen:
+    documents = list(dict.fromkeys(chunk["document_id"] for chunk in answer["chunks"]))
+    lost = frozenset(each["part"] for each in answer["stats"]["degradations"])
+    if answer["status"] == "succeeded":
+        assert answer["error"] is None
+        assert answer["stats"]["degraded"] is bool(lost)
+        return Seen(took_s=took_s, documents=documents, lost=lost)
+    assert answer["status"] == "failed"
+    assert documents == []
+    assert answer["context"]["text"] == ""
+    assert answer["error"]["detail"]
+    return Seen(took_s=took_s, documents=None, lost=lost, code=answer["error"]["code"], said=answer["error"]["detail"])
+
+
+def _refused(response: httpx.Response, took_s: float) -> Seen:
+    assert response.status_code == 503, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    problem = response.json()
+    return Seen(took_s=took_s, documents=None, code=problem["code"], said=problem["detail"])
+
+
+def waiting(stack: OutageStack, question: str) -> Seen:
+    started = time.monotonic()
+    body = {"query_text": question, "namespaces": [NAMESPACE]}
+    response = stack.client.post("/v1/rag/query", json=body)
+    took_s = time.monotonic() - started
+    return _of_v1(response.json(), took_s) if response.status_code == 200 else _refused(response, took_s)
+
+
+def polled(stack: OutageStack, question: str) -> Seen:
+    started = time.monotonic()
+    body = {"query_text": question, "namespaces": [NAMESPACE]}
+    accepted = stack.client.post("/v1/queries", json=body)
+    if accepted.status_code != 202:
+        return _refused(accepted, time.monotonic() - started)
+    while True:
+        response = stack.client.get(accepted.headers["Location"], params={"wait": 5})
+        took_s = time.monotonic() - started
+        if response.status_code != 200:
+            return _refused(response, took_s)
+        if response.json()["status"] not in {"queued", "running"}:
+            return _of_v1(response.json(), took_s)
+
+
+def openai(stack: OutageStack, question: str) -> Seen:
+    started = time.monotonic()
+    response = stack.client.post(f"/openai/v1/vector_stores/{NAMESPACE}/search", json={"query": question})
+    took_s = time.monotonic() - started
+    if response.status_code == 200:
+        lost = response.headers.get("X-Chordwise-Degraded", "")
+        return Seen(
+            took_s=took_s,
+            documents=[each["file_id"] for each in response.json()["data"]],
+            lost=frozenset(each.partition(":")[0] for each in lost.split(", ") if each),
+        )
+    error = response.json()["error"]
+    assert (response.status_code, error["type"]) == (503, "server_error")
+    return Seen(took_s=took_s, documents=None, code=error["code"], said=error["message"])
+
+
+def dify(stack: OutageStack, question: str) -> Seen:
+    started = time.monotonic()
+    body = {"knowledge_id": NAMESPACE, "query": question, "retrieval_setting": {"top_k": 3}}
+    response = stack.client.post("/dify/retrieval", json=body)
+    took_s, told = time.monotonic() - started, response.json()
+    if response.status_code == 200:
+        documents = [each["metadata"]["document_id"] for each in told["records"]]
+        lost = frozenset(each.partition(":")[0] for each in told.get("remarks", ()))
+        return Seen(took_s=took_s, documents=documents, lost=lost)
+    assert (response.status_code, told["error_code"]) == (503, 503)
+    return Seen(took_s=took_s, documents=None, code="retrieval_unavailable", said=told["error_msg"])
+
+
+def mcp(stack: OutageStack, question: str) -> Seen:
+    async def call() -> Seen:
+        async with agent(stack.key, url=stack.url) as client:
+            started = time.monotonic()
+            result = await client.call_tool("search", {"query": question, "namespaces": [NAMESPACE]})
+            took_s = time.monotonic() - started
+            [content] = result.content
+            if result.is_error:
+                return Seen(took_s=took_s, documents=None, code=_code_in(content.text), said=content.text)
+            told = orjson.loads(content.text)
+            lost = frozenset(each.partition(":")[0] for each in told["remarks"])
+            assert told["degraded"] is bool(lost)
+            return Seen(took_s=took_s, documents=[each["document_id"] for each in told["results"]], lost=lost)
+
+    return asyncio.run(call())
+
+
+def command_line(stack: OutageStack, question: str) -> Seen:
+    program = Path(sys.executable).with_name("chordwise")
+    environment = {**os.environ, "CHORDWISE_URL": stack.url, "CHORDWISE_API_KEY": stack.key}
+    command = [program, "query", question, "--namespace", NAMESPACE, "--json"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode == 0:
+        return _of_v1(orjson.loads(done.stdout), orjson.loads(done.stdout)["stats"]["latency_ms"]["total"] / 1000)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    [sentence] = done.stderr.strip().splitlines()
+    return Seen(took_s=0.0, documents=None, code=_code_in(sentence), said=sentence)
+
+
+def _code_in(sentence: str) -> str | None:
+    return next((code for code in sorted(CODES) if code in sentence), None)
+
+
+DOORS: dict[str, Callable[[OutageStack, str], Seen]] = {
+    "waiting": waiting,
+    "polled": polled,
+    "openai": openai,
+    "dify": dify,
+    "mcp": mcp,
+    "command_line": command_line,
+}
+
+
+def _unheard(question: str) -> str:
+    """Return the question with an added word that no document has, so that no cache holds its vector."""
+    return f"{question} {uuid.uuid4().hex[:8]}"
+
+
+def _see(stack: OutageStack, part: Part, fault: Fault) -> dict[tuple[str, str], Seen]:
+    """Return the result of each interface for each question while the part is at fault, and compare the metrics."""
+    stack.heal()
+    before = stack.counted()
+    stack.break_(part, fault)
+    try:
+        questions = list(QUESTIONS)  # by turns, so that each door is asked in both languages
+        asked = {door: questions[(place + (fault == "frozen")) % 2] for place, door in enumerate(DOORS)}
+        together = {door: question for door, question in asked.items() if door != "command_line"}
+        with ThreadPoolExecutor(len(together)) as pool:
+            seen = {pair: pool.submit(DOORS[pair[0]], stack, _unheard(pair[1])) for pair in together.items()}
+            found = {pair: future.result() for pair, future in seen.items()}
+        last = asked["command_line"]
+        found["command_line", last] = command_line(stack, _unheard(last))
+    finally:
+        stack.heal()
+    failed = sum(each.documents is None for each in found.values())
+    partial = sum(each.documents is not None and bool(each.lost) for each in found.values())
+    _counts(stack, before, failed=failed, partial=partial)
+    return found
+
+
+def _counts(stack: OutageStack, before: dict[tuple[str, str], float], *, failed: int, partial: int) -> None:
+    """Check that metrics agree with the callers' results; figures that could not be written at once may come later."""
+    ends = time.monotonic() + 10
+    while True:
+        after = stack.counted()
+        new = {name: after[name] - before.get(name, 0.0) for name in after}
+        more_failed = sum(value for (status, _), value in new.items() if status == "failed")
+        # Until the stack was whole again its own queries were counted as well.
+        if more_failed >= failed and new.get(("succeeded", "true"), 0.0) >= partial and (failed or not more_failed):
+            return
+        assert time.monotonic() < ends, (new, failed, partial)
+        time.sleep(0.3)
+
+
+class DescribeAnOutage:
+    @pytest.mark.parametrize(("part", "fault"), FAULTS)
+    def it_is_answered_in_time_by_one_rule_at_every_door(self, stack, part: Part, fault: Fault):
+        def run() -> None:
+            for (door, question), seen in _see(stack, part, fault).items():
+                where = f"{door}: {seen}"
+                assert seen.took_s <= DEADLINE_S + LATE_S, where
+                if REMAINS[part] is None:
+                    assert seen.documents is None, where
+                    assert seen.code in CODES or door == "command_line", where
+                    assert seen.said, where
+                else:
+                    assert seen.documents == [QUESTIONS[question]], where  # what holds its words, and nothing else
+                    assert "semantic" in seen.lost, where
+                    assert seen.lost <= {"semantic", "rerank"}, where  # a reranker begins nothing without time
+
+        in_two_tries(run)
+
+    @pytest.mark.parametrize(("part", "fault"), SLOW)
+    def it_is_in_time_and_true_where_a_part_is_slow(self, stack, part: Part, fault: Fault):
+        def run() -> None:
+            for (door, question), seen in _see(stack, part, fault).items():
+                where = f"{door}: {seen}"
+                assert seen.took_s <= DEADLINE_S + LATE_S + SLOW_S, where  # who polls asks Redis once more
+                if seen.documents is None:
+                    assert seen.said, where
+                else:
+                    assert seen.documents[0] == QUESTIONS[question], where
+                    assert set(seen.documents) <= set(DOCUMENTS), where
+
+        in_two_tries(run)
