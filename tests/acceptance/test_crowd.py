@@ -26,6 +26,7 @@ PROMPT_S = 0.1  # of half of its answers
 ROBBED, LATE_S = 0.1, 0.5  # where the machine's host takes more than this share of it, half a second
 LOOKS = 20
 PATIENCE_S = 120.0
+DEADLINE_MS = 60_000  # a thousand clients begin at once, and a slow machine reads a query only after some seconds
 
 
 @dataclass
@@ -57,13 +58,18 @@ class Crowd:
 
     async def ask(self, namespace: str, place: int) -> None:
         body = json.dumps(
-            {"query_text": f"When does the pump start, number {place}?", "namespaces": [namespace]}
+            {
+                "query_text": f"When does the pump start, number {place}?",
+                "namespaces": [namespace],
+                "deadline_ms": DEADLINE_MS,
+            }
         ).encode()
         lines = ("Content-Type: application/json", f"Content-Length: {len(body)}")
         async with asyncio.timeout(PATIENCE_S):
             self.waiting += 1
             reader = await self._ask("POST /v1/queries", *lines, body=body)
             raw = await reader.readuntil(b"}")
+            assert b" 202 " in raw.split(b"\r\n")[0], raw
             query_id = json.loads(raw[raw.index(b"{") :])["query_id"]
             reader = await self._ask(f"GET /v1/queries/{query_id}/events")
             await reader.readuntil(b"event: finished\ndata: ")
@@ -136,10 +142,11 @@ class DescribeAThousandClients:
                 while len(crowd.answers) < QUERIES and not any(task.done() and task.exception() for task in tasks):
                     await asyncio.sleep(0.1)
             (await other.post(f"/v1/jobs/{held_job}/cancel")).raise_for_status()
-            await asyncio.gather(*tasks)
-        crowd.hang_up()
+            try:
+                await asyncio.gather(*tasks)
+            finally:
+                crowd.hang_up()
         assert (crowd.streams, crowd.polls, len(crowd.answers)) == (STREAMS, POLLS, QUERIES)
-        assert set(crowd.answers) <= {"succeeded", "failed"}  # failed: its turn did not come before its deadline
-        assert "succeeded" in crowd.answers
+        assert set(crowd.answers) == {"succeeded"}
         assert resident < MOST_BYTES
         assert sorted(latencies)[LOOKS // 2] < (LATE_S if stolen > ROBBED else PROMPT_S), (stolen, sorted(latencies))

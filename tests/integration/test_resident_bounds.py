@@ -169,7 +169,7 @@ class DescribeFailures:
         channel = KeywordChannel(worker.mysql, indexes)
         until = time.monotonic() + _PATIENCE_S
         found = channel.recall(query(corner, "foxes"))
-        while (found.guard or {})["method"] != "resident" and time.monotonic() < until:
+        while not (done and (found.guard or {})["method"] == "resident") and time.monotonic() < until:
             time.sleep(0.01)
             found = channel.recall(query(corner, "foxes"))
         assert (done, len(found.chunk_ids), (found.guard or {})["method"]) == (["loaded"], 2, "resident")
