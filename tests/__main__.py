@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 
 import certifi
 
-from tests.lanes import ALONE_FOLDERS, CALM_FOLDERS, marked, shared_out, together
+from tests.lanes import ALONE_FOLDERS, CALM_FOLDERS, marked, shared_out, spare, together
 from tests.warm import pytest_apart
 
 _PASSED, _FAILED, _NONE = 0, 1, 5  # pytest's; others say that tests were not run as they should
@@ -27,12 +27,14 @@ _PASSED, _FAILED, _NONE = 0, 1, 5  # pytest's; others say that tests were not ru
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some files of the suite: how many processes share them, and which of their tests are meant."""
+    """Some files of the suite: how many processes share them, which of their tests are meant, and whether the processes
+    give way to all others."""
 
     name: str
     files: list[Path]
     processes: int
     expression: str
+    yielding: bool = False
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -49,12 +51,17 @@ def main(arguments: Sequence[str]) -> int:
 def _suite(folder: Path, *, also_thorough: bool) -> int:
     which = "" if also_thorough else " and not thorough"
     # Tests wait for processes, deadlines and servers more than they compute.
-    parts = (
-        Part("together", together(), 4, f"not alone and not calm{which}"),
+    first = Part("together", together(), 4, f"not alone and not calm{which}")
+    then = (
         Part("calm", marked("calm", CALM_FOLDERS), 2, f"calm{which}"),
         Part("alone", marked("alone", ALONE_FOLDERS), 1, f"alone{which}"),
     )
-    statuses = {status for part in parts for status in _side_by_side(part, folder)}
+    beside = Part("spare", spare(), 2, f"not alone and not calm{which}", yielding=True)
+    statuses = set(_side_by_side(first, folder))
+    with ThreadPoolExecutor(1) as thread:
+        statuses_beside = thread.submit(lambda: set(_side_by_side(beside, folder)))
+        statuses |= {status for part in then for status in _side_by_side(part, folder)}
+    statuses |= statuses_beside.result()
     if statuses - {_PASSED, _FAILED, _NONE}:
         return max(statuses, key=abs)
     failed = sorted({name for kept in folder.glob("*/v/cache/lastfailed") for name in json.loads(kept.read_bytes())})
@@ -71,7 +78,8 @@ def _side_by_side(part: Part, folder: Path) -> Iterator[int]:
         begun = time.monotonic()
         name = f"{part.name}-{number}"
         output = folder / f"{name}.txt"
-        status = pytest_apart(["-o", f"cache_dir={folder / name}", "-m", part.expression, *map(str, lane)], output)
+        arguments = ["-o", f"cache_dir={folder / name}", "-m", part.expression, *map(str, lane)]
+        status = pytest_apart(arguments, output, yielding=part.yielding)
         took = time.monotonic() - begun
         said = output.read_text(encoding="utf-8", errors="replace")
         _say(f"{said}{part.name} {number} of {part.processes}: status {status} after {took:.0f} s")

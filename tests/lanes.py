@@ -12,6 +12,7 @@ from pathlib import Path
 TESTS = Path(__file__).parent
 ALONE_FOLDERS = ("faults",)  # they kill what others use, or promise a quarter of a second
 CALM_FOLDERS = ("quality", "browser")  # what many others do would make them late
+SPARE_FOLDERS = ("unit",)  # they need no server: what the others leave of the processors is enough
 
 # About how many seconds a file takes. A wrong figure only lets one process end before the others.
 _USUAL = {"acceptance": 4.2, "contract": 3.2, "integration": 3.4, "unit": 1.1}
@@ -119,8 +120,13 @@ _LONG = {
 
 
 def together() -> list[Path]:
-    """The files in which tests without a mark may be: all but those whose folder gives them one."""
-    return [file for file in _files() if file.parent.name not in (*ALONE_FOLDERS, *CALM_FOLDERS)]
+    """The files with tests that need servers and have no mark."""
+    return [file for file in _files() if file.parent.name not in (*ALONE_FOLDERS, *CALM_FOLDERS, *SPARE_FOLDERS)]
+
+
+def spare() -> list[Path]:
+    """The files with tests that need no server and have no mark."""
+    return [file for file in _files() if file.parent.name in SPARE_FOLDERS]
 
 
 def marked(mark: str, folders: Sequence[str]) -> list[Path]:

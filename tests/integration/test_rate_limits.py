@@ -59,17 +59,17 @@ def attempts(served: Served) -> set[int]:
 
 @pytest.mark.calm
 class DescribeALimitedService:
-    """A minute of the service is a window of two or three seconds, so that the test sees several."""
+    """A minute of the service is a window of one or two seconds, so that the test sees several."""
 
     @pytest.mark.parametrize(
         "told", [pytest.param(False, marks=pytest.mark.thorough), True], ids=["by the settings", "by the answers"]
     )
     def it_is_used_to_the_limit_and_nothing_fails(self, served, told):
-        served.service.limiter = limits = FixedWindows(requests=45, seconds=3.0, headers=told)
-        ticket = served.submit(texts(450))
+        served.service.limiter = limits = FixedWindows(requests=30, seconds=2.0, headers=told)
+        ticket = served.submit(texts(300))
         changes = {"embedding_batch_texts": 2}
         if not told:
-            changes["embedding_requests_per_minute"] = 45 * 20
+            changes["embedding_requests_per_minute"] = 30 * 30
         job = served.work(ticket, workers=4, ingest_batch_documents=32, **changes)
         assert (job.status, job.succeeded, attempts(served)) == ("succeeded", ticket.total, {1})
         used = limits.share_used(skip=2 if told else 1)  # what has to be told first is used from then on
@@ -80,7 +80,7 @@ class DescribeALimitedService:
 
     def it_finds_a_limit_that_nobody_told(self, served):
         served.service.limiter = limits = FixedWindows(requests=20, seconds=1.0, retry_after=False)
-        job = served.work(served.submit(texts(160)), workers=2, embedding_batch_texts=2)
+        job = served.work(served.submit(texts(120)), workers=2, embedding_batch_texts=2)
         assert (job.status, attempts(served)) == ("succeeded", {1})
         assert sum(limits.refused.values()) >= 1
         assert sum(limits.refused.values()) < sum(limits.taken.values())
@@ -131,9 +131,9 @@ class DescribeRateLimitsThatLast:
 
 class DescribeASlowService:
     def it_costs_no_lease_and_no_attempt(self, served):
-        served.service.always["embeddings"] = slow(7.0)
+        served.service.always["embeddings"] = slow(5.0)
         ticket = served.submit(texts(4))
-        limits = {"ingest_lease_s": 3.0, "parser_timeout_s": 1.0, "embedding_timeout_s": 20.0}
+        limits = {"ingest_lease_s": 2.0, "parser_timeout_s": 1.0, "embedding_timeout_s": 20.0}
         job = served.work(ticket, workers=2, **limits)
         assert (job.status, attempts(served)) == ("succeeded", {1})
         assert len(served.service.seen("embeddings")) == 1
@@ -233,7 +233,7 @@ class DescribeInteractiveQueries:
     def it_serves_them_before_bulk_work(self, served):
         served.service.limiter = FixedWindows(requests=1000, seconds=1.0)
         limits = {"embedding_requests_per_minute": 60 * 5, "embedding_batch_texts": 1}
-        ticket = served.submit(texts(40))  # 8 seconds of what is allowed
+        ticket = served.submit(texts(25))  # 5 seconds of what is allowed
         asking = served.worker(**limits)
         over = threading.Event()
         took: list[float] = []

@@ -82,7 +82,7 @@ class DescribeCuttingThere:
 
     def it_names_the_setting_when_it_takes_too_long_and_cuts_the_next_document(self, parser: Parser):
         with pytest.raises(CuttingTooSlow, match="CHORDWISE_CUTTING_TIMEOUT_S") as refused:
-            parser.cut(_words(600_000), replace(_request(), media_type=PLAIN))
+            parser.cut(_words(600_000), replace(_request(most=10**9), media_type=PLAIN))
         assert refused.value.code == "cutting_too_slow"
         assert parser.cut((_TEXT * 4).encode(), _request()).passages
 
@@ -150,7 +150,7 @@ class DescribeWaitingForIt:
         with pytest.raises(CuttingTooSlow):
             parser.cut(
                 _words(600_000),
-                replace(_request(), media_type=PLAIN),
+                replace(_request(most=10**9), media_type=PLAIN),
                 meanwhile=lambda: called.append(parser.cut((_TEXT * 4).encode(), _request())),
             )
         assert len(called) >= 2
@@ -163,7 +163,7 @@ class DescribeWaitingForIt:
             raise KeyError("enough")
 
         with pytest.raises(KeyError):
-            parser.cut(_words(600_000), replace(_request(), media_type=PLAIN), meanwhile=give_up)
+            parser.cut(_words(600_000), replace(_request(most=10**9), media_type=PLAIN), meanwhile=give_up)
         assert not Path(f"/proc/{before}").exists()
 
 
