@@ -157,6 +157,7 @@ def _warm_up_threads(instance: Any, **_: Any) -> None:
     """A worker without children loads the model before it takes queries: a channel's time is less than loading takes."""
     pool = instance.pool_cls  # an alias or a class, depending on how far the worker has got
     if "prefork" not in (pool if isinstance(pool, str) else pool.__module__):
+        resources.for_queries().bulkhead.resize(instance.concurrency)
         resources.warm_up(resources.for_queries())
         tracing.warm_up()
         keep_for_good()

@@ -14,6 +14,7 @@ import structlog
 from pipeline.channels.port import Channel
 from pipeline.core.answer import Answer
 from pipeline.core.query import Envelope, Query
+from pipeline.errors import CircuitOpen
 from pipeline.flows.answer import compose, empty_answer, note_losses, render
 from pipeline.flows.arrived import Arrived
 from pipeline.flows.asking import RESERVE_S, ask_and_blame
@@ -74,11 +75,19 @@ def _asked(query: Query, channel: Channel, use: Resources, started: float) -> En
 
 
 def _guarded(query: Query, channel: Channel, use: Resources) -> Envelope:
-    """Ask the channel unless its circuit is open; then it is lost at once instead of after its time."""
+    """Ask the channel unless its circuit is open or its calls hang in this process; then it is lost at once instead of
+    after its time."""
+    try:
+        with use.bulkhead.place(channel.name):
+            return _unless_open(query, channel, use)
+    except CircuitOpen as error:
+        return Envelope(channel=channel.name, status="failed", code=error.code, error=str(error))
+
+
+def _unless_open(query: Query, channel: Channel, use: Resources) -> Envelope:
     ticket = use.breakers.enter(channel.name, query.tenant_id)
     if ticket is None:
-        error = f"the {channel.name} channel failed repeatedly and is left alone"
-        return Envelope(channel=channel.name, status="failed", code="circuit_open", error=error)
+        raise CircuitOpen(f"the {channel.name} channel failed repeatedly and is left alone")
     late = query.deadline_at - time.time() - RESERVE_S < query.timeout_ms_of(channel.name) / 1000
     envelope, failed = ask_and_blame(query, channel)
     # A timeout of a query that came too late for the channel says nothing about the channel.

@@ -15,6 +15,7 @@ from pipeline.core.breaking import BreakerLimits
 from pipeline.core.pacing import Limits
 from pipeline.fetching.fetch import Fetcher
 from pipeline.fetching.threads import FetchThreads
+from pipeline.flows.bulkhead import Bulkhead
 from pipeline.flows.counting import UsageBook
 from pipeline.flows.spaces import Spaces
 from pipeline.models.factory import make_rewriter
@@ -43,6 +44,7 @@ from pipeline.stores.vectors import Vectors
 
 # What is nice to have of Redis must not cost much time when Redis has none.
 _QUICK_REDIS_S = 0.5
+_USUAL_THREADS = 4  # of a worker for queries
 
 
 class _ActiveEmbedder:
@@ -127,6 +129,11 @@ class Resources:
         """Which channels are left alone for a while."""
         limits = BreakerLimits(failures=self.settings.breaker_failures, open_s=self.settings.breaker_open_s)
         return Breakers(self.redis, limits, meter=self.meter)
+
+    @cached_property
+    def bulkhead(self) -> Bulkhead:
+        """Threads that calls to one part may hold. A worker with threads sets how many it has."""
+        return Bulkhead(_USUAL_THREADS - 1)
 
     @cached_property
     def bells(self) -> JobBells:

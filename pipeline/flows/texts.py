@@ -22,8 +22,13 @@ def read_in_time(query: Query, use: Resources, read: Callable[[], T]) -> T:
     """Return the result of ``read``, waiting no longer than the query allows.
 
     Raises what ``read`` raises, TooLate when the time is over, and CircuitOpen without reading if MySQL failed a moment
-    ago for this tenant, or for several.
+    ago for this tenant, or for several, or if other reads hang in this process.
     """
+    with use.bulkhead.place(PART):
+        return _unless_open(query, use, read)
+
+
+def _unless_open(query: Query, use: Resources, read: Callable[[], T]) -> T:
     ticket = use.breakers.enter(PART, query.tenant_id)
     if ticket is None:
         raise CircuitOpen("texts are not read for a moment, because MySQL failed repeatedly")

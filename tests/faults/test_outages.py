@@ -222,6 +222,27 @@ def _counts(stack: OutageStack, before: dict[tuple[str, str], float], *, failed:
         time.sleep(0.3)
 
 
+BURST = 10  # more than the worker has threads
+
+
+class DescribeABurst:
+    def it_keeps_the_other_channel_of_every_query_while_one_store_hangs(self, stack):
+        def run() -> None:
+            stack.heal()
+            stack.break_("postgres", "frozen")
+            asked = [list(QUESTIONS)[place % 2] for place in range(BURST)]
+            try:
+                with ThreadPoolExecutor(BURST) as pool:
+                    found = list(pool.map(lambda question: waiting(stack, _unheard(question)), asked))
+            finally:
+                stack.heal()
+            for question, seen in zip(asked, found, strict=True):
+                assert seen.took_s <= DEADLINE_S + LATE_S, found
+                assert (seen.documents, "semantic" in seen.lost) == ([QUESTIONS[question]], True), found
+
+        in_two_tries(run)
+
+
 class DescribeAnOutage:
     @pytest.mark.parametrize(("part", "fault"), FAULTS)
     def it_is_answered_in_time_by_one_rule_at_every_door(self, stack, part: Part, fault: Fault):

@@ -35,7 +35,7 @@ DOCUMENTS = {
     "pump": "The pump PPR-9087 is tightened with 12 Nm.",
 }
 SLOW_S = 0.1
-_THREADS = 8  # as many as the two workers of an installation have
+_THREADS = 4  # as many as a query worker of an installation has
 _TAKEN_S = 1.2  # until then Redis may hand a message to the connection of a worker that is held
 _DIMENSION = 64
 
