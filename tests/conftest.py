@@ -51,7 +51,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folders = item.path.parts
         if any(folder in folders for folder in STACK_FOLDERS):
             item.add_marker(pytest.mark.stack)
-        if any(folder in folders for folder in ALONE_FOLDERS):
+        if any(folder in folders for folder in ALONE_FOLDERS) and not item.get_closest_marker("calm"):
             item.add_marker(pytest.mark.alone)
         if any(folder in folders for folder in CALM_FOLDERS):
             item.add_marker(pytest.mark.calm)

@@ -12,128 +12,118 @@ from pathlib import Path
 TESTS = Path(__file__).parent
 ALONE_FOLDERS = ("faults",)  # they kill what others use, or promise a quarter of a second
 CALM_FOLDERS = ("quality", "browser")  # what many others do would make them late
-SPARE_FOLDERS = ("unit",)  # they need no server: what the others leave of the processors is enough
+SPARE_FOLDERS = ("unit", "contract")  # they need no server: what the others leave of the processors is enough
 
 # About how many seconds a file takes. A wrong figure only lets one process end before the others.
 _USUAL = {"acceptance": 4.2, "contract": 3.2, "integration": 3.4, "unit": 1.1}
 _LONG = {
     "acceptance/test_agent_guides.py": 11,
     "acceptance/test_attacks.py": 17,
-    "acceptance/test_audit_api.py": 25,
+    "acceptance/test_audit_api.py": 11,
     "acceptance/test_bad_input.py": 11,
-    "acceptance/test_bad_requests.py": 8,
     "acceptance/test_channels_api.py": 18,
     "acceptance/test_chunking_api.py": 8,
+    "acceptance/test_chunks_api.py": 8,
     "acceptance/test_computations_api.py": 25,
-    "acceptance/test_control_api.py": 37,
+    "acceptance/test_control_api.py": 16,
     "acceptance/test_crowd.py": 19,
-    "acceptance/test_design_s0.py": 13,
+    "acceptance/test_design_s0.py": 7,
     "acceptance/test_design_s1.py": 28,
     "acceptance/test_design_s2.py": 8,
-    "acceptance/test_design_s3.py": 11,
-    "acceptance/test_dify_api.py": 9,
     "acceptance/test_documents_api.py": 10,
     "acceptance/test_erased_tenant.py": 7,
     "acceptance/test_examples.py": 12,
     "acceptance/test_explain_api.py": 8,
     "acceptance/test_generations_api.py": 12,
+    "acceptance/test_getting_started.py": 9,
     "acceptance/test_guides.py": 43,
     "acceptance/test_job_events.py": 14,
-    "acceptance/test_keyword_api.py": 8,
+    "acceptance/test_main_job.py": 10,
     "acceptance/test_mcp_api.py": 40,
-    "acceptance/test_model_service.py": 23,
     "acceptance/test_openai_files.py": 9,
-    "acceptance/test_portability_api.py": 14,
-    "acceptance/test_profiles_api.py": 10,
     "acceptance/test_python_guides.py": 14,
     "acceptance/test_query_understanding.py": 13,
-    "acceptance/test_runbooks.py": 22,
+    "acceptance/test_runbooks.py": 32,
     "acceptance/test_schema_properties.py": 27,
+    "acceptance/test_selection_api.py": 10,
     "acceptance/test_sources_api.py": 14,
     "acceptance/test_tenancy_api.py": 26,
-    "acceptance/test_webhooks_api.py": 22,
+    "acceptance/test_tenancy_docs.py": 8,
     "acceptance/test_why_not_api.py": 8,
+    "acceptance/test_wrong_keys.py": 9,
     "browser/test_console_health.py": 25,
     "browser/test_console_looks.py": 50,
-    "browser/test_console_states.py": 25,
+    "browser/test_console_states.py": 37,
     "browser/test_console_work.py": 47,
     "contract/test_channels.py": 8,
-    "contract/test_embedder_failures.py": 11,
-    "contract/test_embedders.py": 9,
-    "contract/test_http_rerankers.py": 13,
+    "contract/test_embedder_failures.py": 6,
+    "contract/test_fetcher.py": 17,
     "faults/test_brokers.py": 40,
     "faults/test_fault_matrix.py": 33,
     "faults/test_fault_matrix_served.py": 15,
-    "faults/test_killed_worker.py": 32,
-    "faults/test_headers.py": 40,
-    "faults/test_lost_channels.py": 13,
+    "faults/test_headers.py": 21,
+    "faults/test_killed_worker.py": 13,
+    "faults/test_lost_channels.py": 19,
     "faults/test_lost_understanding.py": 18,
-    "faults/test_outages.py": 60,
-    "integration/test_alignment.py": 24,
-    "integration/test_chunk_edit.py": 11,
-    "integration/test_chunk_structure.py": 12,
-    "integration/test_computations.py": 12,
+    "faults/test_outages.py": 24,
+    "integration/test_alignment.py": 13,
+    "integration/test_chunk_edit.py": 6,
     "integration/test_control.py": 8,
-    "integration/test_doctor.py": 21,
+    "integration/test_doctor.py": 10,
     "integration/test_erasure.py": 9,
-    "integration/test_every_moment.py": 38,
+    "integration/test_every_moment.py": 13,
+    "integration/test_fairness.py": 16,
     "integration/test_fetching.py": 14,
     "integration/test_flower.py": 8,
     "integration/test_generations.py": 15,
     "integration/test_guarded_servers.py": 16,
+    "integration/test_hostile_files.py": 9,
     "integration/test_installation.py": 25,
-    "integration/test_kept_answers.py": 17,
-    "integration/test_migrations.py": 11,
+    "integration/test_kept_answers.py": 6,
+    "integration/test_migrations.py": 6,
     "integration/test_model_migration.py": 24,
     "integration/test_model_migration_faults.py": 41,
     "integration/test_portability.py": 10,
-    "integration/test_portability_imports.py": 16,
     "integration/test_rate_limits.py": 53,
     "integration/test_resident_bounds.py": 9,
     "integration/test_resident_index.py": 7,
-    "integration/test_reuploads.py": 20,
-    "integration/test_semantic_indexes.py": 33,
+    "integration/test_reuploads.py": 10,
+    "integration/test_semantic_indexes.py": 19,
     "integration/test_store_refusals.py": 14,
     "integration/test_understanding_flow.py": 12,
     "integration/test_webhooks.py": 16,
     "quality/test_floors.py": 68,
     "test_guards.py": 6,
-    "unit/test_cli_every_command.py": 18,
-    "unit/test_cli_query.py": 4,
-    "unit/test_cli_tune.py": 25,
+    "unit/test_cli_tune.py": 9,
     "unit/test_client_deadlines.py": 6,
-    "unit/test_client_surface.py": 7,
     "unit/test_cutting_sandbox.py": 12,
     "unit/test_demo.py": 8,
     "unit/test_gateway_app.py": 6,
-    "unit/test_input_growth.py": 10,
-    "unit/test_meter.py": 4,
+    "unit/test_input_growth.py": 15,
     "unit/test_parser_plugins.py": 10,
     "unit/test_parsing_formats_sandbox.py": 20,
     "unit/test_parsing_markup.py": 7,
     "unit/test_pattern_growth.py": 8,
     "unit/test_postings.py": 9,
-    "unit/test_redaction.py": 4,
     "unit/test_traceparent.py": 13,
     "unit/test_tuning.py": 6,
 }
 
 
 def together() -> list[Path]:
-    """The files with tests that need servers and have no mark."""
-    return [file for file in _files() if file.parent.name not in (*ALONE_FOLDERS, *CALM_FOLDERS, *SPARE_FOLDERS)]
+    """The files with tests that need servers and have no mark by their folder."""
+    elsewhere = {*spare(), *_files_of(*ALONE_FOLDERS, *CALM_FOLDERS)}
+    return [file for file in _files() if file not in elsewhere]
 
 
 def spare() -> list[Path]:
-    """The files with tests that need no server and have no mark."""
-    return [file for file in _files() if file.parent.name in SPARE_FOLDERS]
+    """The files with tests that need no server."""
+    return [file for file in _files_of(*SPARE_FOLDERS) if not _names(file, "stack")]
 
 
 def marked(mark: str, folders: Sequence[str]) -> list[Path]:
     """The files in which tests with this mark may be: all of these folders, and those that name it."""
-    return [
-        file for file in _files() if file.parent.name in folders or f"mark.{mark}" in file.read_text(encoding="utf-8")
-    ]
+    return [file for file in _files() if file.parent.name in folders or _names(file, mark)]
 
 
 def shared_out(found: Iterable[Path], many: int) -> list[list[Path]]:
@@ -146,6 +136,14 @@ def shared_out(found: Iterable[Path], many: int) -> list[list[Path]]:
         lanes[shortest].append(file)
         taken[shortest] += _seconds(file)
     return [lane for lane in lanes if lane]
+
+
+def _names(file: Path, mark: str) -> bool:
+    return f"mark.{mark}" in file.read_text(encoding="utf-8")
+
+
+def _files_of(*folders: str) -> list[Path]:
+    return [file for file in _files() if file.parent.name in folders]
 
 
 def _files() -> list[Path]:

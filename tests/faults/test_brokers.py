@@ -21,6 +21,8 @@ from tests.support.brokers import OwnServer, own_rabbitmq, own_redis
 from tests.support.processes import free_port, process, wait_for_http, wait_for_log, worker
 from workers.names import Queue
 
+pytestmark = pytest.mark.calm  # on servers of its own, with seconds of patience
+
 QUEUES = [f"queue:{queue}" for queue in Queue]
 
 
