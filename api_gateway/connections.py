@@ -101,7 +101,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - Uvicorn's signature
         """Refuse a request that the parser rejects."""
-        self._refuse(self._excess or Problem(400, "malformed_request", "What was sent is no HTTP/1.1 request."))
+        self._refuse(self._excess or Problem(400, "malformed_request", "The request does not follow HTTP/1.1."))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the timers."""

@@ -1,5 +1,4 @@
-"""What stands in front of every request and is read from MySQL: remembered for a moment, and longer while MySQL is
-away."""
+"""A cache of the values that every request needs from MySQL: kept for a moment, and longer while MySQL is away."""
 
 from __future__ import annotations
 
@@ -35,10 +34,10 @@ class _Known(Generic[V]):
 class Remembered(Generic[K, V]):
     """Values by key, read again when they are older than ``fresh_s``, by one reader of each key at a time.
 
-    While a value is read again, the old one is there: who asks waits for the new one for ``patience_s`` and takes the
-    old one then, or if the reading fails, up to ``STALE_S``. After that nobody waits: each gets the old value at once,
-    and one reading at a time goes on beside them until one succeeds, or nobody has asked for ``PAUSE_S``. ``away``:
-    whether somebody else knows already that waiting is vain. That there is nothing (None) is not held on to so.
+    While a value is read again, callers wait for the new one for ``patience_s``, and get the old one after that, or if
+    the read fails; the old one holds for ``STALE_S``. After a failed read callers get the old value at once, and one
+    read at a time goes on beside them until one succeeds, or until no caller has come for ``PAUSE_S``. ``away`` returns
+    whether MySQL is known to be unavailable. None, which stands for a missing row, is never served after it is old.
     """
 
     def __init__(

@@ -121,8 +121,8 @@ async def look_at_quotas(request: Request, tenant_id: Id) -> Response:
     summary="Set a tenant's own quotas",
 )
 async def set_quotas(request: Request, tenant_id: Id) -> Response:
-    """Replaces all of them: what is left out is the installation's setting again. Gateways count requests by the new
-    number within 30 seconds; the others hold at once."""
+    """Replaces all of them: a quota that is left out follows the installation's setting again. Gateways count requests
+    by the new number within 30 seconds; the others hold at once."""
     gateway = gateway_of(request)
     asked = (await _read(request, shapes.QuotasIn)).own()
 

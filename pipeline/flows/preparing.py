@@ -28,7 +28,7 @@ from pipeline.stores.parents import Parents
 from pipeline.stores.work import unit_of_work
 
 Aside = Callable[[float], None]
-"""What a batch does while a document takes long; it is given for how many seconds that document has kept it."""
+"""Called while a document takes long, with the seconds that the document has taken so far."""
 
 _PAUSE_S = 0.5  # seconds between pauses
 
