@@ -12,12 +12,11 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 import redis
 import structlog
-from sqlalchemy import URL, Connection, Engine, bindparam, exc, inspect, make_url, text
+from sqlalchemy import Connection, Engine, bindparam, exc, inspect, text
 
 from pipeline.errors import Unavailable, WrongInstallation
 from pipeline.settings import Settings
@@ -29,12 +28,12 @@ from pipeline.stores.engines import (
     redis_client,
     redis_errors,
 )
+from pipeline.stores.installation_claims import ADOPT, Claim, addresses, compare, has_redis_broker, named
 from pipeline.stores.rows import now
 
 log = structlog.get_logger(__name__)
 
 KEY: Final = "chordwise:installation"  # in Redis
-ADOPT: Final = "python -m pipeline.stores.migrate adopt"
 
 _SAMPLED_TENANTS = 20
 _SAMPLED_CHUNKS = 10  # of each of them, in every table of vectors
@@ -47,38 +46,6 @@ _LEFT_IN_REDIS = re.compile(
     rb"[^:]+:(query|answer|understood|vectors|audit|requests|writing|rung)(:.*)?"
     rb"|chordwise:(audit|vectors|circuits|pace)(:.*)?|ingest|recall|answer|rerank|upkeep|unacked.*"
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
-    """The variable that names a store, and the store's URL without password and options."""
-
-    variable: str
-    url: str
-
-    def __str__(self) -> str:
-        return f"{self.variable} ({self.url})"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """The installation that a store belongs to. ``installation_id`` None: it belongs to none yet, or the table is
-    missing."""
-
-    address: Address
-    installation_id: str | None
-
-
-def addresses(settings: Settings) -> dict[Literal["mysql", "postgres", "redis", "broker"], Address]:
-    """Return every store that has the id. The broker is included only if it is another Redis."""
-    found: dict[Literal["mysql", "postgres", "redis", "broker"], Address] = {
-        "mysql": Address(variable="CHORDWISE_MYSQL_URL", url=_shown(settings.mysql_url.get_secret_value())),
-        "postgres": Address(variable="CHORDWISE_POSTGRES_URL", url=_shown(settings.postgres_url.get_secret_value())),
-        "redis": Address(variable="CHORDWISE_REDIS_URL", url=_shown(settings.redis_url.get_secret_value())),
-    }
-    if _has_redis_broker(settings):
-        found["broker"] = Address(variable="CHORDWISE_BROKER_URL", url=_shown(settings.broker))
-    return found
 
 
 class Installation:
@@ -199,21 +166,6 @@ def refuse_wrong(settings: Settings) -> None:
         postgres.dispose()
 
 
-def compare(record: Claim, other: Claim) -> str:
-    """Return the id of the installation that both stores belong to. Raises WrongInstallation unless there is one."""
-    if record.installation_id is not None and record.installation_id == other.installation_id:
-        return record.installation_id
-    if record.installation_id is None and other.installation_id is None:
-        raise WrongInstallation(
-            f"{record.address} and {other.address} belong to no installation yet:"
-            " run python -m pipeline.stores.migrate upgrade"
-        )
-    raise WrongInstallation(
-        f"{record.address} belongs to {_named(record)}, but {other.address} to {_named(other)}:"
-        f" correct the address that is wrong, or run {ADOPT} if this MySQL is to be their record from now on"
-    )
-
-
 def establish(mysql: Engine, postgres: Engine, settings: Settings, *, adopt: bool = False) -> str:
     """Give both stores one id after a migration, claim Redis, and return the id.
 
@@ -266,8 +218,8 @@ def refuse_strangers(mysql: Engine, postgres: Engine, settings: Settings) -> Non
         known = _known(connection, sample)
     if known < _SHARE_KNOWN * vectors:
         raise WrongInstallation(
-            f"{record.address} belongs to {_named(record)} and knows {known} of {vectors} chunks whose vectors were"
-            f" sampled in {other.address}, which belongs to {_named(other)}: correct the address that is wrong, or run"
+            f"{record.address} belongs to {named(record)} and knows {known} of {vectors} chunks whose vectors were"
+            f" sampled in {other.address}, which belongs to {named(other)}: correct the address that is wrong, or run"
             f" {ADOPT} if this MySQL is to be their record from now on"
         )
 
@@ -317,7 +269,7 @@ def release_redis(mysql: Engine, settings: Settings) -> None:
 
 def _adopt_redis(own: str, settings: Settings) -> None:
     """Claim the Redis and delete what another installation, or an older state of this one, has left in it."""
-    clients = [redis_client(settings), *([_broker_client(settings)] if _has_redis_broker(settings) else [])]
+    clients = [redis_client(settings), *([_broker_client(settings)] if has_redis_broker(settings) else [])]
     for client in clients:
         try:
             with redis_errors():
@@ -331,24 +283,6 @@ def _adopt_redis(own: str, settings: Settings) -> None:
 
 def _broker_client(settings: Settings) -> redis.Redis:
     return redis.Redis.from_url(settings.broker, socket_timeout=1.0, socket_connect_timeout=1.0)
-
-
-def _has_redis_broker(settings: Settings) -> bool:
-    is_redis = settings.broker.startswith(("redis://", "rediss://"))
-    return is_redis and settings.broker != settings.redis_url.get_secret_value()
-
-
-def _named(claim: Claim) -> str:
-    return "no installation yet" if claim.installation_id is None else f"installation {claim.installation_id}"
-
-
-def _shown(url: str) -> str:
-    """Return a URL without password and options; options may be secret too."""
-    parts = make_url(url)
-    shown = URL.create(
-        parts.drivername, username=parts.username, host=parts.host, port=parts.port, database=parts.database
-    )
-    return shown.render_as_string()
 
 
 def _id_in(connection: Connection) -> str | None:

@@ -16,6 +16,7 @@ import pytest
 from pipeline.flows.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.gateway_client import VALID, ended, send
+from tests.support.gateway_figures import resident_bytes
 from tests.support.patience import Ticks
 from tests.support.processes import free_port, process, wait_for_http
 from tests.support.raw_http import address, head
@@ -85,12 +86,6 @@ class Crowd:
     def hang_up(self) -> None:
         for writer in self._writers:
             writer.close()
-
-
-def resident_bytes(text: str) -> float:
-    return next(
-        float(line.split()[1]) for line in text.splitlines() if line.startswith("process_resident_memory_bytes ")
-    )
 
 
 @pytest.fixture

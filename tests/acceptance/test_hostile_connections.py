@@ -13,6 +13,7 @@ import pytest
 
 from tests.conftest import make_tenant
 from tests.support.gateway_client import VALID, ended, send
+from tests.support.gateway_figures import resident_bytes
 from tests.support.raw_http import answer, connected, exchange, head
 
 PROMPT_S = 1.0  # a hundred times what it takes, on a machine that does other things too
@@ -22,11 +23,6 @@ JSON = "Content-Type: application/json"
 @pytest.fixture
 def key(use) -> str:
     return make_tenant(use)[1]
-
-
-def resident_bytes(client: httpx.Client) -> float:
-    lines = client.get("/v1/metrics").text.splitlines()
-    return next(float(line.split()[1]) for line in lines if line.startswith("process_resident_memory_bytes "))
 
 
 def alive_within_s(client: httpx.Client) -> float:
@@ -43,7 +39,7 @@ class DescribeAnUploadThatIsTooLarge:
         assert (status, body["code"]) == (413, "body_too_large")
 
     def it_is_refused_while_it_is_read(self, client, key):
-        before = resident_bytes(client)
+        before = resident_bytes(client.get("/v1/metrics").text)
         chunk = b"%x\r\n%s\r\n" % (1 << 20, b"a" * (1 << 20))
         with connected() as connection:
             multipart = "Content-Type: multipart/form-data; boundary=b"
@@ -56,7 +52,9 @@ class DescribeAnUploadThatIsTooLarge:
             with contextlib.suppress(ConnectionError):
                 status, _, body = answer(connection)
                 assert (status, body["code"]) == (413, "body_too_large")
-        assert resident_bytes(client) - before < 64 * 1024 * 1024  # parts of files are on the disk
+        assert (
+            resident_bytes(client.get("/v1/metrics").text) - before < 64 * 1024 * 1024
+        )  # parts of files are on the disk
         assert client.get("/v1/jobs").json()["data"] == []
 
 
@@ -153,10 +151,10 @@ class DescribePathsThatTrick:
 
 class DescribeAThousandConnectionsThatSayNothing:
     def it_leaves_the_gateway_as_it_was(self, client):
-        before = resident_bytes(client)
+        before = resident_bytes(client.get("/v1/metrics").text)
         with ExitStack() as stack:
             for _ in range(1000):
                 stack.enter_context(connected())
             assert alive_within_s(client) < PROMPT_S
-            assert resident_bytes(client) - before < 64 * 1024 * 1024
+            assert resident_bytes(client.get("/v1/metrics").text) - before < 64 * 1024 * 1024
         assert alive_within_s(client) < PROMPT_S

@@ -7,12 +7,12 @@ import threading
 import time
 from contextlib import suppress
 
-import httpx
 import pytest
 
 from api_gateway.connections import MOST_HEAD_BYTES, MOST_HEADERS
 from api_gateway.context import MOST_PARAMETERS
 from tests.conftest import make_tenant
+from tests.support.gateway_figures import resident_bytes
 from tests.support.raw_http import answer, connected, exchange, head
 
 MANY_BYTES = 24 * 1024 * 1024  # stalled every other request for seconds
@@ -23,11 +23,6 @@ JSON = "Content-Type: application/json"
 @pytest.fixture
 def key(use) -> str:
     return make_tenant(use)[1]
-
-
-def resident_bytes(client: httpx.Client) -> float:
-    lines = client.get("/v1/metrics").text.splitlines()
-    return next(float(line.split()[1]) for line in lines if line.startswith("process_resident_memory_bytes "))
 
 
 def poured(connection: socket.socket, begin: bytes, piece: bytes) -> int:
@@ -62,7 +57,7 @@ ENDLESS = {
 class DescribeAHeadThatNeverEnds:
     @pytest.mark.parametrize("name", ENDLESS)
     def it_is_not_read_and_stalls_nobody(self, client, name):
-        before = resident_bytes(client)
+        before = resident_bytes(client.get("/v1/metrics").text)
         with connected() as connection:
             taken: list[int] = []
             pouring = threading.Thread(target=lambda: taken.append(poured(connection, *ENDLESS[name])))
@@ -75,7 +70,7 @@ class DescribeAHeadThatNeverEnds:
             pouring.join()
         assert slowest < PROMPT_S
         assert taken[0] < MANY_BYTES / 2  # what the system holds for both ends included
-        assert resident_bytes(client) - before < 16 * 1024 * 1024
+        assert resident_bytes(client.get("/v1/metrics").text) - before < 16 * 1024 * 1024
 
 
 class DescribeAHeadThatIsTooLarge:
