@@ -31,7 +31,7 @@ from tests.support.project import (
 
 DOCKERFILE = (ROOT / "compose/Dockerfile").read_text(encoding="utf-8")
 
-# What compose.yaml decides itself, or by a variable of another name; every other setting passes through from .env.
+# Settings that compose.yaml decides itself, or by a variable of another name; every other one passes through from .env.
 STORES = ("mysql", "postgres", "redis")
 FIXED_EVERYWHERE = {f"{store}_{part}" for store in STORES for part in ("url", "password")}
 FIXED_IN_GATEWAY = {"gateway_host", "gateway_port", "admin_key", "flower_url"}

@@ -28,7 +28,7 @@ LATE_S = 0.25
 QUESTIONS = {"photovoltaic panels": "solar", "绿茶用多少度的水": "tea"}
 CODES = {"retrieval_unavailable", "store_unavailable"}
 
-# What remains of the channels; None: nothing could be asked, or no text could be read.
+# The channels that remain; None: none could be asked, or no text could be read.
 REMAINS: dict[Part, str | None] = {
     "mysql": None,
     "postgres": "keyword",
