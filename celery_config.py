@@ -10,11 +10,15 @@ from kombu import Exchange
 from kombu import Queue as KombuQueue
 
 from pipeline.core.store_urls import for_celery
+from pipeline.errors import Misconfigured
 from pipeline.settings import settings
 from workers.names import Queue, TaskName
 from workers.transport import use_for_amqp, use_for_redis
 
-_settings = settings()
+try:
+    _settings = settings()
+except Misconfigured as error:  # Celery would print the traceback of its own import of the app
+    raise SystemExit(f"celery: {error}") from None
 use_for_redis()
 use_for_amqp()
 

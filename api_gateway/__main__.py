@@ -64,11 +64,11 @@ def main() -> int:
         tracing.check(use)
         migrate.check_all(resources.mysql, resources.postgres, use)
         _check_redis(use)
+        app = create_app(use, resources)
     except PipelineError as error:
         print(f"gateway: {error}", file=sys.stderr)  # noqa: T201 - the one sentence an operator looks for
         return 1
     allow_many_connections()
-    app = create_app(use, resources)
     config = uvicorn.Config(
         app,
         host=use.gateway_host,

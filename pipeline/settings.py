@@ -6,6 +6,7 @@ import functools
 import json
 import re
 from decimal import Decimal
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -14,7 +15,9 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from pipeline.core.addresses import Network, parse_networks
+from pipeline.core.channel_time import ChannelTime
 from pipeline.core.redaction import Kind
+from pipeline.core.setting_values import channel_name, parse_list, parse_weights
 from pipeline.core.store_urls import completed
 from pipeline.errors import Misconfigured
 
@@ -120,7 +123,7 @@ class Settings(BaseSettings):
     breaker_failures: Annotated[int, Field(ge=1, le=1000)] = 5
     breaker_open_s: Annotated[float, Field(ge=0.1, le=3600)] = 10.0
     recall_pool: Annotated[int, Field(ge=10, le=2000)] = 100
-    recall_timeout_ms: Annotated[int, Field(ge=100, le=2000)] = 800
+    recall_timeout_ms: ChannelTime = 800
     recall_retry: Annotated[int, Field(ge=0, le=3)] = 1
     recall_merge_strategy: Literal["rrf", "weighted", "custom"] = "weighted"
     fusion_plugin: Annotated[str, Field(max_length=64)] = ""
@@ -165,28 +168,24 @@ class Settings(BaseSettings):
     rerank_timeout_s: Annotated[float, Field(gt=0, le=60)] = 2.0
     context_tokenizer: str = "llama-2"
 
-    @field_validator("recall_sources", "mask_kinds", "mcp_allowed_origins", mode="before")
+    @field_validator("mask_kinds", "mcp_allowed_origins", mode="before")
+    @classmethod
+    def _split_list(cls, value: Any) -> Any:
+        """Take ``keyword,semantic`` as well as a JSON array."""
+        return parse_list(value) if isinstance(value, str) else value
+
+    @field_validator("recall_sources", mode="before")
     @classmethod
     def _split_sources(cls, value: Any) -> Any:
-        """Take ``keyword,semantic`` as well as a JSON array."""
-        if not isinstance(value, str):
-            return value
-        return (
-            json.loads(value)
-            if value.lstrip().startswith("[")
-            else [part.strip() for part in value.split(",") if part.strip()]
-        )
+        """Take a list as above, and ``vector`` for the semantic channel."""
+        names = parse_list(value) if isinstance(value, str) else value
+        return [channel_name(name) for name in names] if isinstance(names, list | tuple) else names
 
     @field_validator("recall_source_weights", mode="before")
     @classmethod
     def _split_weights(cls, value: Any) -> Any:
-        """Take ``keyword:0.7,semantic:0.3`` as well as a JSON object."""
-        if not isinstance(value, str):
-            return value
-        if value.lstrip().startswith("{"):
-            return json.loads(value)
-        pairs = [part.partition(":") for part in value.split(",") if part.strip()]
-        return {name.strip(): float(weight) for name, _, weight in pairs}
+        """Take ``keyword:0.7,vector:0.3`` as well as a JSON object."""
+        return parse_weights(value)
 
     @field_validator("api_secrets", mode="before")
     @classmethod
@@ -232,6 +231,11 @@ class Settings(BaseSettings):
             raise ValueError(
                 "CHORDWISE_EMBEDDING_MODEL must name the service's model when CHORDWISE_EMBEDDING_PROVIDER is openai"
             )
+        if self.recall_experiment_platform == "growthbook" and find_spec("growthbook") is None:
+            raise ValueError(
+                "CHORDWISE_RECALL_EXPERIMENT_PLATFORM is growthbook, but the package growthbook is not installed here:"
+                " install chordwise with the extra experiments, or choose none or internal"
+            )
         if self.recall_experiment_platform == "growthbook" and not self.growthbook_features:
             raise ValueError("CHORDWISE_GROWTHBOOK_FEATURES must say where GrowthBook's features are")
         if self.semantic_hnsw_ef_construction < 2 * self.semantic_hnsw_m:
@@ -276,7 +280,7 @@ def _with_passwords(read: Settings) -> Settings:
     urls: dict[str, SecretStr] = {}
     for server, schemes in _SCHEMES.items():
         url: SecretStr | None = getattr(read, f"{server}_url")
-        if not url:
+        if url is None or (server == "broker" and not url):
             continue
         password: SecretStr | None = getattr(read, f"{server}_password")
         if server == "broker" and not password and urlsplit(url.get_secret_value()).scheme not in schemes:

@@ -15,6 +15,8 @@ _REQUIREMENTS = {"required": ssl.CERT_REQUIRED, "optional": ssl.CERT_OPTIONAL, "
 _TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 # The same parameters of PyMySQL and libpq; libpq's sslrootcert may also name the system's authorities.
 _FILES = (*_TLS_FILES, "ssl_ca", "ssl_cert", "ssl_key", "sslrootcert", "sslcert", "sslkey")
+_DATABASES = {"mysql+pymysql": 3306, "postgresql+psycopg": 5432}  # with the usual port
+_SOCKETS = {"host", "hostaddr", "service", "unix_socket", "read_default_file"}
 _UNQUOTED = (
     "has a character in its user or password that must be percent-encoded, such as @ / # ? %;"
     " leave the password out of the URL and put it as it is into {password_variable}"
@@ -26,11 +28,12 @@ def completed(url: str, password: str | None, *, schemes: tuple[str, ...], passw
 
     Raises ValueError with a sentence that continues the name of the URL's variable.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in schemes:
-        raise ValueError(f"must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}")
+    if not url.strip():
+        raise ValueError(f"is empty; {_example(schemes)}")
+    parts = _split(url, schemes)
     if not _reads_as_meant(parts):
         raise ValueError(_UNQUOTED.format(password_variable=password_variable))
+    _require_address(parts, schemes)
     if parts.scheme in ("redis", "rediss"):
         parts = parts._replace(query=_redis_query(parts))
     for name, value in parse_qsl(parts.query):
@@ -70,6 +73,36 @@ def _reads_as_meant(parts: SplitResult) -> bool:
         return False
     stray = "@" in user or "@" in parts.path or parts.fragment or any("=" not in pair for pair in _pairs(parts))
     return not stray and not re.search(r"%(?![0-9A-Fa-f]{2})", user)
+
+
+def _split(url: str, schemes: tuple[str, ...]) -> SplitResult:
+    """Return the parts of a URL with one of the schemes. Raises ValueError."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # as for a bracket of an IPv6 address that is not closed
+        raise ValueError("is not a URL") from None
+    if parts.scheme not in schemes or not url.startswith(f"{url[: len(parts.scheme)]}://"):
+        raise ValueError(_example(schemes))
+    return parts
+
+
+def _example(schemes: tuple[str, ...]) -> str:
+    """Return which beginnings are accepted, with an example of a whole URL for a database."""
+    accepted = f"must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}"
+    if schemes[0] not in _DATABASES:
+        return accepted
+    return f"{accepted}, as in {schemes[0]}://user:password@host:{_DATABASES[schemes[0]]}/database"
+
+
+def _require_address(parts: SplitResult, schemes: tuple[str, ...]) -> None:
+    """Raises ValueError for a database URL without a host or a database. A socket replaces the host."""
+    if parts.scheme not in _DATABASES:
+        return
+    query = dict(parse_qsl(parts.query))
+    if not parts.hostname and not query.keys() & _SOCKETS:
+        raise ValueError(f"names no host; it {_example(schemes)}")
+    if not parts.path.strip("/") and not query.keys() & {"dbname", "database"}:
+        raise ValueError(f"names no database; it {_example(schemes)}")
 
 
 def _pairs(parts: SplitResult) -> list[str]:

@@ -1,0 +1,10 @@
+"""How long a channel may take, wherever that is said: settings, profiles, queries and API sources."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+# Milliseconds, all tries together. Only query understanding and reranking may take longer.
+ChannelTime = Annotated[int, Field(ge=100, le=2000)]

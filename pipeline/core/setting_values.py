@@ -1,0 +1,60 @@
+"""Settings that hold a list or a table in one line of text, as the environment and files of variables give them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+_OTHER_NAMES = {"vector": "semantic"}  # of channels, as other designs call them
+_PAIRS = 'must be pairs such as keyword:0.7,semantic:0.3 or a JSON object such as {"keyword": 0.7}'
+
+
+def parse_list(text: str) -> Any:
+    """Split ``a,b`` into its entries, or read a JSON array. Raises ValueError for text that begins as JSON and is none."""
+    if text.lstrip().startswith("["):
+        return _json(text, "must be a comma-separated list or a JSON array")
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def parse_weights(value: Any) -> Any:
+    """Return the weights of channels by the channels' own names: from ``name:weight`` pairs, a JSON object or a mapping.
+
+    Whether the weights are numbers within their bounds is not checked for an object. Raises ValueError for text of
+    another form, a pair without a number, and a channel that is named twice.
+    """
+    if not isinstance(value, str):
+        pairs = list(value.items()) if isinstance(value, dict) else None
+    elif value.lstrip().startswith("{"):
+        read = _json(value, _PAIRS)
+        pairs = list(read.items()) if isinstance(read, dict) else None
+    else:
+        pairs = [_pair(part) for part in value.split(",") if part.strip()]
+    if pairs is None:
+        return value
+    weights: dict[Any, Any] = {}
+    for name, weight in pairs:
+        channel = channel_name(name)
+        if channel in weights:
+            raise ValueError(f"names the channel {channel} twice")
+        weights[channel] = weight
+    return weights
+
+
+def channel_name(name: Any) -> Any:
+    """Return the channel's own name for another name of it; anything else unchanged."""
+    return _OTHER_NAMES.get(name, name) if isinstance(name, str) else name
+
+
+def _pair(part: str) -> tuple[str, float]:
+    name, _, weight = (piece.strip() for piece in part.partition(":"))
+    try:
+        return name, float(weight)
+    except ValueError:
+        raise ValueError(f"{_PAIRS}; {name[:40] or 'an entry'} has no number") from None
+
+
+def _json(text: str, expected: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise ValueError(f"{expected}; it begins like JSON and is not valid JSON") from None
