@@ -14,6 +14,7 @@ from api_gateway.problems import invalid, places
 from api_gateway.wire.fields import Wire
 from api_gateway.wire.shapes import Shape
 from pipeline.core.api_source import ApiMapping, ApiSource, header_value, read_source, source_as_json
+from pipeline.core.channel_time import ChannelTime
 from pipeline.flows.api_sources import Tried
 from pipeline.stores.api_sources import StoredSource
 
@@ -41,7 +42,7 @@ class ApiSourceRequest(Wire):
     headers: Annotated[dict[str, str | HeaderIn], Field(default_factory=dict)]
     mapping: ApiMapping
     namespaces: Annotated[list[str], Field(default_factory=list)]
-    timeout_ms: Annotated[int, Field(ge=50, le=10_000)] = 700
+    timeout_ms: ChannelTime = 700
     max_items: Annotated[int, Field(ge=1, le=100)] = 20
     max_bytes: Annotated[int, Field(ge=1, le=8 * 1024 * 1024)] = 1024 * 1024
     max_text: Annotated[int, Field(ge=1, le=20_000)] = 4000

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
+from pipeline.core.channel_time import ChannelTime
 from pipeline.core.json_pointer import is_pointer
 from pipeline.core.web import LONGEST_URI, web_address
 from pipeline.errors import FetchRefused
@@ -126,7 +127,7 @@ class ApiSource:
     headers: Annotated[Mapping[HeaderName, SecretName | None], Field(max_length=16)] = field(default_factory=dict)
     mapping: ApiMapping
     namespaces: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=64)], ...], Field(max_length=32)] = ()
-    timeout_ms: Annotated[int, Field(ge=50, le=10_000)] = 700
+    timeout_ms: ChannelTime = 700
     max_items: Annotated[int, Field(ge=1, le=100)] = 20
     max_bytes: Annotated[int, Field(ge=1, le=8 * 1024 * 1024)] = 1024 * 1024
     max_text: Annotated[int, Field(ge=1, le=20_000)] = 4000

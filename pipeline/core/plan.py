@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
+from pipeline.core.channel_time import ChannelTime
 from pipeline.core.plan_rules import contradictions
 from pipeline.core.redaction import Kind
 from pipeline.records import ChannelName
@@ -49,7 +50,7 @@ class ChannelPlan:
     __pydantic_config__ = _STRICT
 
     weight: Weight = 1.0
-    timeout_ms: Annotated[int, Field(ge=100, le=60_000)] | None = None
+    timeout_ms: ChannelTime | None = None
     retry: Annotated[int, Field(ge=0, le=3)] | None = None
     pool: Annotated[int, Field(ge=1, le=2000)] | None = None
     min_score: float | None = None

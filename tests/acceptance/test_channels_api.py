@@ -204,8 +204,8 @@ class DescribeApiSources:
         assert (tried.status_code, tried.json()["ok"], tried.json()["code"]) == (200, False, code)
 
     def it_keeps_nobody_from_handing_in_documents_while_it_waits(self, client, namespace, api):
-        api.answers["/orders"] = slowly(6.0, ORDERS)
-        put(client, "crm", f"{api.url}/orders", timeout_ms=9000)
+        api.answers["/orders"] = slowly(1.2, ORDERS)
+        put(client, "crm", f"{api.url}/orders", timeout_ms=2000)
         trial = {"query_text": "x", "namespaces": ["kb"]}
         with ThreadPoolExecutor(6) as pool:
             trials = [pool.submit(client.post, "/v1/api-sources/crm/test", json=trial) for _ in range(6)]

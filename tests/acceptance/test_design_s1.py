@@ -100,6 +100,8 @@ class DescribeSettings:
             "keyword:0.3,semantic:0.6,faq:0.1",
             " keyword : 0.3, semantic:0.6 ,faq:0.1,",
             '{"keyword":0.3,"semantic":0.6,"faq":0.1}',
+            "vector:0.6,keyword:0.3,faq:0.1",
+            '{"keyword":0.3,"vector":0.6,"faq":0.1}',
         ],
     )
     def it_takes_weights_as_pairs_and_as_an_object(self, monkeypatch, written):
@@ -137,6 +139,7 @@ class DescribeSettings:
         ("channel", "pointer"),
         [
             ({"timeout_ms": 99}, "timeout_ms"),
+            ({"timeout_ms": 2001}, "timeout_ms"),
             ({"retry": 4}, "retry"),
             ({"retry": -1}, "retry"),
             ({"weight": -1}, "weight"),

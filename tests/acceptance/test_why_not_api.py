@@ -259,7 +259,7 @@ class DescribeWhatABusinessInterfaceBrought:
         mapping = {"items": "/orders", "id": "/no", "text": "/text", "score": "/match"}
         made = client.put("/v1/api-sources/crm", json={"url": f"{api.url}/orders", "mapping": mapping})
         assert made.status_code == 201, made.text
-        how = {"channels": {"api": {"weight": 1.0, "timeout_ms": 5000}, "keyword": {}, "semantic": {}}}
+        how = {"channels": {"api": {"weight": 1.0, "timeout_ms": 2000}, "keyword": {}, "semantic": {}}}
         answer = ask(client, tea, "green tea order", top_k=3, retrieve=how, rerank=NO_RERANK, deadline_ms=9000)
         trace = traced(client, answer)
         brought = [hit["chunk_id"] for hit in trace["channels"]["api"]["hits"]]

@@ -355,7 +355,7 @@ class DescribeASecondRetrieval:
         corner.fill(self.TEXTS)
         let_go = threading.Event()
         channels = watched(use_alone, None, lambda: let_go.wait(15))
-        slow = {name: {"timeout_ms": 60_000, "retry": 0} for name in ("keyword", "semantic")}
+        slow = {name: {"timeout_ms": 2000, "retry": 0} for name in ("keyword", "semantic")}
         retrieve = {"channels": slow, "allocation": "balanced", **self.second(min_score=1.0, pool=50)}
         query = corner.query("centrifugal pump", retrieve=retrieve, deadline_s=1.5)
         found = corner.ask(query, channels)
