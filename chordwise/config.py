@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 URL = "CHORDWISE_URL"
 API_KEY = "CHORDWISE_API_KEY"
 ADMIN_KEY = "CHORDWISE_ADMIN_KEY"
 LOCAL_ENV = Path(".local/env")
-LOCAL_STACK_ENV = Path(".local/up/env")  # the same stack's file for its operator
+LOCAL_STACK_ENV = Path(".local/stacks/up/env")  # the same stack's file for its operator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,15 +44,19 @@ def discover(environment: Mapping[str, str] = os.environ, local_env: Path = LOCA
     return Connection(url=url, api_key=key, origin="the environment" if named.url else str(local_env))
 
 
-def operator_key(
+def as_operator(
     known: Connection, environment: Mapping[str, str] = os.environ, stack_env: Path = LOCAL_STACK_ENV
-) -> str | None:
-    """The installation's own key: CHORDWISE_ADMIN_KEY, or the one that ``make up`` made, for its own address only."""
-    named = environment.get(ADMIN_KEY, "").strip()
-    if named:
-        return named
-    local = read_assignments(stack_env)
-    return local.get(ADMIN_KEY) or None if known.url and known.url == local.get(URL) else None
+) -> Connection:
+    """Return the connection of commands about the whole installation: with the operator's key where there is one.
+
+    The key is CHORDWISE_ADMIN_KEY, else the one that ``make up`` made, for its own address only, else ``known``'s own
+    key, which may have the scope operator.
+    """
+    key = environment.get(ADMIN_KEY, "").strip()
+    if not key:
+        local = read_assignments(stack_env)
+        key = local.get(ADMIN_KEY, "") if known.url and known.url == local.get(URL) else ""
+    return replace(known, api_key=key or known.api_key)
 
 
 def read_assignments(path: Path) -> dict[str, str]:

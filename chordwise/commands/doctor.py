@@ -11,7 +11,7 @@ from rich.text import Text
 
 from chordwise.client import Chordwise
 from chordwise.commands import screen
-from chordwise.config import Connection, operator_key
+from chordwise.config import Connection, as_operator
 from chordwise.diagnosis import Finding
 from chordwise.errors import ChordwiseError, NotConfigured, ProblemError
 from chordwise.results import Dependency
@@ -36,8 +36,9 @@ def doctor(
 ) -> None:
     """Check the connection, the key, everything the server depends on, how it is set up, and the versions.
 
-    How the installation is set up takes the operator's key: CHORDWISE_ADMIN_KEY, which make up keeps in .local/up/env,
-    or a CHORDWISE_API_KEY with the scope operator. One line for each check, with what to do where something is wrong.
+    How the installation is set up takes the operator's key: CHORDWISE_ADMIN_KEY, which make up keeps in
+    .local/stacks/up/env, or a CHORDWISE_API_KEY with the scope operator. One line for each check, with what to do where
+    something is wrong.
     Exits with 1 if anything failed.
     """
     # A check of both /readyz and `/v1/doctor` is shown once, as the latter describes it.
@@ -113,7 +114,8 @@ def _as_json(finding: Finding) -> dict[str, str]:
 def _installation(known: Connection) -> Iterator[Finding]:
     """What the server finds wrong with how it is set up; a warning if this key may not know."""
     try:
-        with Chordwise(known.url, operator_key(known) or known.api_key, timeout=30.0, retries=1) as client:
+        operator = as_operator(known)
+        with Chordwise(operator.url, operator.api_key, timeout=30.0, retries=1) as client:
             yield from client.doctor().findings
     except ProblemError as error:
         advice = "set CHORDWISE_ADMIN_KEY, or use a key with the scope operator"

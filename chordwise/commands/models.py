@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,8 +14,6 @@ from chordwise.commands import screen
 from chordwise.errors import ChordwiseError, InvalidInput
 from chordwise.migrations import EmbeddingMigration
 
-ADMIN_KEY = "CHORDWISE_ADMIN_KEY"
-
 models = typer.Typer(
     help="Move the installation to another embedding model. Reads CHORDWISE_ADMIN_KEY, or else CHORDWISE_API_KEY of a"
     " key with the scope operator.",
@@ -26,11 +23,6 @@ models = typer.Typer(
 
 Number = Annotated[int | None, typer.Argument(metavar="[NUMBER]", help="Which move; default: the latest.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-
-
-def _connect() -> Chordwise:
-    known = screen.connection()
-    return Chordwise(known.url, os.environ.get(ADMIN_KEY, "").strip() or known.api_key)
 
 
 @models.command()
@@ -44,14 +36,14 @@ def migrate(
     as_json: AsJson = False,
 ) -> None:
     """Begin to make the vectors of another model beside those in use."""
-    with _connect() as client:
+    with screen.connect_as_operator() as client:
         _show(client.start_migration(provider=provider, model=model, dimension=dimension, service=service), as_json)
 
 
 @models.command()
 def status(number: Number = None, as_json: AsJson = False) -> None:
     """How far a move is."""
-    with _connect() as client:
+    with screen.connect_as_operator() as client:
         _show(_chosen(client, number), as_json)
 
 
@@ -71,7 +63,7 @@ def compare(
     options: dict[str, Any] = {"queries": _read(queries)} if queries else {"sample": sample}
     options |= {"min_overlap": min_overlap, "max_ndcg_loss": max_ndcg_loss}
     given = {name: value for name, value in options.items() if value is not None}
-    with _connect() as client:
+    with screen.connect_as_operator() as client:
         found = client.steer_migration(_chosen(client, number).number, "compare", **given)
     _show(found, as_json)
     if found.comparison is None or not found.comparison.passed:
@@ -88,7 +80,7 @@ def switch(
     as_json: AsJson = False,
 ) -> None:
     """Let searches use the new model."""
-    with _connect() as client:
+    with screen.connect_as_operator() as client:
         chosen = _chosen(client, number).number
         _show(client.steer_migration(chosen, "switch", skip_gate=skip_gate, accept_missing=accept_missing), as_json)
 
@@ -112,7 +104,7 @@ def abort(number: Number = None, as_json: AsJson = False) -> None:
 
 
 def _steer(number: int | None, what: str, as_json: bool) -> None:
-    with _connect() as client:
+    with screen.connect_as_operator() as client:
         _show(client.steer_migration(_chosen(client, number).number, what), as_json)
 
 

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chordwise.client import Chordwise
-from chordwise.config import Connection, discover
+from chordwise.config import Connection, as_operator, discover
 
 PIPED_WIDTH = 120  # columns of a table that does not go to a terminal
 _PLAIN_EVERY_S = 2.0
@@ -35,6 +35,12 @@ def connection() -> Connection:
 def connect() -> Chordwise:
     """A client. Raises NotConfigured."""
     known = connection()
+    return Chordwise(known.url, known.api_key)
+
+
+def connect_as_operator() -> Chordwise:
+    """A client for what concerns the whole installation. Raises NotConfigured."""
+    known = as_operator(connection())
     return Chordwise(known.url, known.api_key)
 
 

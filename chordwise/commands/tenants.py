@@ -14,7 +14,8 @@ from chordwise.tenancy import Tenant, TenantQuotas
 QUOTAS = ("documents", "chunks", "queued", "tokens", "requests_per_minute")
 
 tenants = typer.Typer(
-    help="Tenants of the installation: list, create, show, quotas, disable, enable, erase. Takes an operator's key.",
+    help="Tenants of the installation: list, create, show, quotas, disable, enable, erase. Reads CHORDWISE_ADMIN_KEY,"
+    " or else CHORDWISE_API_KEY of a key with the scope operator.",
     no_args_is_help=True,
 )
 
@@ -25,7 +26,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 @tenants.command("list")
 def list_tenants(as_json: Json = False) -> None:
     """Show every tenant."""
-    with screen.connect() as client:
+    with screen.connect_as_operator() as client:
         listed = client.tenants()
     if as_json:
         screen.print_json({"data": [dict(one.raw) for one in listed]})
@@ -47,7 +48,7 @@ def create(
     as_json: Json = False,
 ) -> None:
     """Make a tenant, and print a first key for whoever administers it: it is shown this once."""
-    with screen.connect() as client:
+    with screen.connect_as_operator() as client:
         made = client.create_tenant(tenant_id, name=name)
         first = client.create_key("first", scopes=("read", "write", "admin"), tenant_id=tenant_id) if key else None
     if as_json:
@@ -61,7 +62,7 @@ def create(
 @tenants.command()
 def show(tenant_id: Id, as_json: Json = False) -> None:
     """Show one tenant."""
-    with screen.connect() as client:
+    with screen.connect_as_operator() as client:
         _tell(client.tenant(tenant_id), as_json=as_json)
 
 
@@ -75,7 +76,7 @@ def quotas(
     as_json: Json = False,
 ) -> None:
     """Show a tenant's own quotas, or change some: documents, chunks, queued, tokens, requests_per_minute."""
-    with screen.connect() as client:
+    with screen.connect_as_operator() as client:
         found = client.tenant_quotas(tenant_id)
         if changes:
             found = client.set_tenant_quotas(tenant_id, **{**_numbers(found), **_changed(changes)})
@@ -104,14 +105,14 @@ def _changed(changes: list[str]) -> dict[str, int | None]:
 @tenants.command()
 def disable(tenant_id: Id, as_json: Json = False) -> None:
     """Let none of its keys work, from within three seconds on. Nothing is deleted."""
-    with screen.connect() as client:
+    with screen.connect_as_operator() as client:
         _tell(client.disable_tenant(tenant_id), as_json=as_json)
 
 
 @tenants.command()
 def enable(tenant_id: Id, as_json: Json = False) -> None:
     """Let its keys work again."""
-    with screen.connect() as client:
+    with screen.connect_as_operator() as client:
         _tell(client.enable_tenant(tenant_id), as_json=as_json)
 
 
@@ -124,7 +125,7 @@ def erase(
     """Delete everything it has in every store, and print what went; exits with 1 if anything is left."""
     if not yes:
         typer.confirm(f"Erase tenant {screen.clean(tenant_id)} and everything it has, for ever?", abort=True, err=True)
-    with screen.connect() as client:
+    with screen.connect_as_operator() as client:
         gone = client.erase_tenant(tenant_id)
     if as_json:
         screen.print_json(dict(gone.raw))

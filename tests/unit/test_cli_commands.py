@@ -7,6 +7,7 @@ import json
 import pytest
 
 from chordwise.cli import run
+from compose.localstack.places import ROOT, StackFolder
 from tests.support.gateway_stub import KEY, Reply, problem, serve
 
 
@@ -175,6 +176,49 @@ class DescribeVerify:
         assert (repaired["missing"], repaired["repaired"]) == (0, 1)
 
 
+class DescribeTheOperatorsKey:
+    """One rule for every command about the whole installation; commands about a tenant never send that key."""
+
+    OPERATORS = (
+        ("tenants", "list"),
+        ("tenants", "show", "acme"),
+        ("keys", "list", "--tenant", "acme"),
+        ("models", "status"),
+        ("doctor",),
+    )
+
+    def sent_by(self, call, stub, arguments) -> str:
+        if arguments != ("doctor",):
+            stub.next.append(
+                Reply(status=200, body={"data": [], "next_cursor": None} | {"tenant_id": "acme", "name": "Acme"})
+            )
+        call(*arguments)
+        return str(stub.received[-1].headers["authorization"]).removeprefix("Bearer ")
+
+    @pytest.fixture(autouse=True)
+    def _no_key_of_the_stack(self, monkeypatch):
+        monkeypatch.delenv("CHORDWISE_ADMIN_KEY", raising=False)
+
+    @pytest.mark.parametrize("arguments", OPERATORS, ids=" ".join)
+    def it_is_looked_for_in_the_same_places_by_every_command(self, call, stub, monkeypatch, tmp_path, arguments):
+        assert self.sent_by(call, stub, arguments) == KEY
+        file = tmp_path / StackFolder("up").environment.relative_to(ROOT)  # where the stack writes it
+        file.parent.mkdir(parents=True)
+        file.write_text("CHORDWISE_URL=http://elsewhere\nCHORDWISE_ADMIN_KEY=made\n")
+        assert self.sent_by(call, stub, arguments) == KEY
+        file.write_text(f"CHORDWISE_URL={stub.url}\nCHORDWISE_ADMIN_KEY=made\n")
+        assert self.sent_by(call, stub, arguments) == "made"
+        monkeypatch.setenv("CHORDWISE_ADMIN_KEY", "root")
+        assert self.sent_by(call, stub, arguments) == "root"
+        monkeypatch.delenv("CHORDWISE_API_KEY")
+        assert self.sent_by(call, stub, arguments) == "root" or arguments == ("doctor",)
+
+    @pytest.mark.parametrize("arguments", [("keys", "list"), ("chunks", "list", "-n", "kb")], ids=" ".join)
+    def it_is_not_sent_by_commands_about_a_tenant(self, call, stub, monkeypatch, arguments):
+        monkeypatch.setenv("CHORDWISE_ADMIN_KEY", "root")
+        assert self.sent_by(call, stub, arguments) == KEY
+
+
 class DescribeDoctor:
     def it_finds_nothing_wrong(self, call):
         status, out, err = call("doctor")
@@ -199,11 +243,12 @@ class DescribeDoctor:
         call("doctor")
         assert stub.received[-1].headers["authorization"] == "Bearer root"
         monkeypatch.delenv("CHORDWISE_ADMIN_KEY")
-        (tmp_path / ".local/up").mkdir(parents=True)
-        (tmp_path / ".local/up/env").write_text(f"CHORDWISE_URL={stub.url}\nCHORDWISE_ADMIN_KEY=made\n")
+        file = tmp_path / StackFolder("up").environment.relative_to(ROOT)
+        file.parent.mkdir(parents=True)
+        file.write_text(f"CHORDWISE_URL={stub.url}\nCHORDWISE_ADMIN_KEY=made\n")
         call("doctor")
         assert stub.received[-1].headers["authorization"] == "Bearer made"
-        (tmp_path / ".local/up/env").write_text("CHORDWISE_URL=http://elsewhere\nCHORDWISE_ADMIN_KEY=made\n")
+        file.write_text("CHORDWISE_URL=http://elsewhere\nCHORDWISE_ADMIN_KEY=made\n")
         call("doctor")
         assert stub.received[-1].headers["authorization"] == f"Bearer {KEY}"
 
