@@ -74,14 +74,22 @@ class ProblemError(ChordwiseError):
         super().__init__(self._sentence())
 
     def _sentence(self) -> str:
-        text = (self.detail or self.title or "the server refused the request").rstrip(". ")
+        text = (self.detail or self.title or "the server refused the request").rstrip(". 。")
         if self.errors:
-            first = self.errors[0]
-            more = f" and {len(self.errors) - 1} more" if len(self.errors) > 1 else ""
-            text += f": {first.get('pointer', '')} {first.get('detail', '')}".rstrip(". ") + more
+            text += _place(text, self.errors)
         facts = [f"{self.status} {self.code}"]
         if self.retry_after_s is not None:
             facts.append(f"try again in {self.retry_after_s:g} s")
         if self.request_id:
             facts.append(f"request {self.request_id}")
         return f"{text} ({', '.join(facts)})"
+
+
+def _place(sentence: str, errors: Sequence[Mapping[str, Any]]) -> str:
+    """Return what ``sentence`` leaves out of the first error, and how many others there are, to be appended to it."""
+    first = errors[0]
+    pointer, detail = str(first.get("pointer", "")), str(first.get("detail", "")).rstrip(". 。")
+    missing = [part for part in (pointer, detail) if part and part.casefold() not in sentence.casefold()]
+    is_counted = sentence.endswith(" more")
+    more = f" and {len(errors) - 1} more" if len(errors) > 1 and not is_counted else ""
+    return (f": {' '.join(missing)}" if missing else "") + more

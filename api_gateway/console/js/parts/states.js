@@ -44,7 +44,7 @@ export function Problem({ error, retry, stale = false }) {
       ${error.message && error.message !== error.title && html`<p>${error.message}</p>`}
       ${error.errors?.length > 0 && html`
         <ul class="plain">${error.errors.map((each) => html`
-          <li><code>${each.pointer || "/"}</code> ${each.detail}</li>`)}
+          <li><code>${each.pointer || "/"}</code> ${error.message?.includes(each.detail) ? "" : each.detail}</li>`)}
         </ul>`}
       ${stale && html`<p class="muted">${t("state.stale")}</p>`}
       <p class="problem-foot">
