@@ -10,6 +10,7 @@ import structlog
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from api_gateway.parameters import refuse_unknown
 from api_gateway.problems import Problem
 from api_gateway.remembering import Remembered
 from pipeline.flows.resources import Resources
@@ -83,7 +84,7 @@ def unauthenticated(code: str, detail: str) -> Problem:
 
 
 class Requires:
-    """A dependency: the request's principal, if its key has the scope."""
+    """A dependency: the request's principal, if its key has the scope and its query parameters are known."""
 
     def __init__(self, scope: str) -> None:
         self._scope = scope
@@ -97,6 +98,7 @@ class Requires:
         structlog.contextvars.bind_contextvars(tenant_id=principal.tenant_id)
         act_as(principal.actor, request_id=request.state.request_id)
         require_scope(principal, self._scope)
+        refuse_unknown(request)
         return principal
 
 
@@ -108,6 +110,7 @@ async def require_operator(request: Request, _: HTTPAuthorizationCredentials | N
         await Requires(OPERATOR)(request)
     else:
         act_as(Actor(key_name="CHORDWISE_ADMIN_KEY", scopes=(OPERATOR,)), request_id=request.state.request_id)
+        refuse_unknown(request)
 
 
 def is_admin_key(given: str, use: Settings) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, TypedDict, TypeVar, Unpack
 
 from chordwise.chunk_results import Chunk, ChunkResult, Preview
 from chordwise.decoding import decode
-from chordwise.documents import Document, document_json
+from chordwise.documents import Document, document_json, plain
 from chordwise.errors import InvalidInput, UnexpectedAnswer
 from chordwise.files import find_files
 from chordwise.retries import RetryPolicy, exchange
@@ -21,13 +21,16 @@ _PER_REQUEST = 500
 
 
 class ChunkFilters(TypedDict, total=False):
-    """Which chunks: those that fit every filter given. ``order_by`` is document_id, updated_at or -updated_at."""
+    """Which chunks: those that fit every filter given. ``filters`` are those of a query. ``order_by`` is document_id,
+    updated_at or -updated_at. ``offset``: how many to leave out, at most 10,000."""
 
     document_id: str | None
     enabled: bool | None
     chunk_type: str | None
     parent_id: str | None
+    filters: Mapping[str, Any] | None
     order_by: str | None
+    offset: int | None
 
 
 class ChunkOperations:
@@ -43,7 +46,10 @@ class ChunkOperations:
         told = {name: _told(value) for name, value in chosen.items() if value is not None}
         while limit is None or len(found) < limit:
             size = _PER_PAGE if limit is None else min(_PER_PAGE, limit - len(found))
-            asked = {"namespace": namespace, **told, "limit": str(size), **({"cursor": cursor} if cursor else {})}
+            asked = {"namespace": namespace, **told, "limit": str(size)}
+            if cursor:
+                asked["cursor"] = cursor
+                asked.pop("offset", None)
             page = (yield from self._chunk_call("GET", "/v1/chunks", params=tuple(asked.items()))).json()
             if not isinstance(page, dict) or not isinstance(page.get("data"), list):
                 raise UnexpectedAnswer("/v1/chunks does not answer with a list")
@@ -165,6 +171,8 @@ class AsyncChunkMethods:
 
 
 def _told(value: object) -> str:
+    if isinstance(value, Mapping):
+        return _encoded({name: plain(each) for name, each in value.items()}).decode()
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

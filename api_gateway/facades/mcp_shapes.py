@@ -10,7 +10,7 @@ from pydantic import Field
 from api_gateway.wire.documents import DocumentIn
 from api_gateway.wire.explaining import WhyNot
 from api_gateway.wire.fields import NamespaceName, QueryText, Wire
-from api_gateway.wire.queries import FiltersIn
+from api_gateway.wire.filters import FiltersIn
 from api_gateway.wire.results import Degradation, HitSource
 from api_gateway.wire.shapes import Shape
 

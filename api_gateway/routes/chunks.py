@@ -21,6 +21,7 @@ from api_gateway.wire import chunks as wire
 from api_gateway.wire.answers import json_response, page_response
 from api_gateway.wire.chunks import ChunkResults, ChunksDeleteRequest, ChunksEditRequest, OwnedChunkPage
 from api_gateway.wire.fields import namespace_parameter
+from api_gateway.wire.filters import filters_parameter
 from pipeline.core.computation import Kind
 from pipeline.flows import listing
 from pipeline.flows.chunk_edit import delete_chunks
@@ -40,6 +41,8 @@ _STATUS = {
     "chunk_changed": 409,
     "embedder_refused": 422,
 }
+_LONGEST_FILTERS = 8000  # characters
+_MOST_SKIPPED = 10_000
 _EXAMPLE_ID = "7e1f6f7e-5a52-5b6c-9d5e-5f0f3c1d2b4a"
 
 
@@ -65,9 +68,19 @@ async def list_chunks(
     parent_id: Annotated[
         str | None, Parameter(max_length=36, pattern=PRINTABLE, description="Only the children of this parent.")
     ] = None,
+    filters: Annotated[
+        str | None,
+        Parameter(
+            max_length=_LONGEST_FILTERS,
+            description='Only those of documents that fit the `filters` of a query: a JSON object, as in `{"type": "manual"}`.',
+        ),
+    ] = None,
     order_by: Annotated[
         ChunkOrder, Parameter(description="`document_id` is by document, parent_id and chunk_index.")
     ] = "document_id",
+    offset: Annotated[
+        int, Parameter(ge=0, le=_MOST_SKIPPED, description="Chunks to leave out; a `cursor` has no such bound.")
+    ] = 0,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
@@ -75,6 +88,11 @@ async def list_chunks(
     gateway = gateway_of(request)
     within = namespace_parameter(namespace)
     after = _position(cursor, order_by)
+    if after is not None and offset:
+        detail = "cannot be combined with cursor, which says where the list continues"
+        raise invalid(
+            [{"pointer": "/offset", "in": "query", "detail": detail}], detail=f"The parameter offset {detail}."
+        )
 
     listed = await gateway.run(
         listing.list_chunks,
@@ -85,8 +103,10 @@ async def list_chunks(
         enabled=enabled,
         chunk_type=chunk_type,
         parent_id=parent_id,
+        filters=None if filters is None else filters_parameter(filters),
         order_by=order_by,
         after=after,
+        offset=offset,
         limit=limit + 1,
     )
     found, following = cursors.page(listed, limit, lambda last: _cursor(last[0], order_by))

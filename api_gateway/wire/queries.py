@@ -10,18 +10,8 @@ from pydantic import Field, ValidationError
 
 from api_gateway.bodies import Decoded, refuse_flaws
 from api_gateway.problems import Problem, invalid, places
-from api_gateway.wire.fields import (
-    Author,
-    DescribedBy,
-    Integer64,
-    Label,
-    Metadata,
-    Moment,
-    NamespaceName,
-    Tags,
-    TypeName,
-    Wire,
-)
+from api_gateway.wire.fields import DescribedBy, Integer64, Label, NamespaceName, Wire
+from api_gateway.wire.filters import FiltersIn, to_filters
 from pipeline.core.comparable import comparable
 from pipeline.core.configuration import (
     Assign,
@@ -46,20 +36,6 @@ RerankIn = Annotated[dict[str, Any], DescribedBy(RerankPlan)]
 UnderstandIn = Annotated[dict[str, Any], DescribedBy(UnderstandPlan)]
 FallbackIn = Annotated[dict[str, Any], DescribedBy(FallbackPlan)]
 ContextIn = Annotated[dict[str, Any], DescribedBy(ContextOptions)]
-
-
-class FiltersIn(Wire):
-    """What a hit's document must be like; everything that is given must hold. `tags`: all of them.
-
-    `start` and `end` bound `published_at`, both inclusive.
-    """
-
-    type: TypeName | None = None
-    tags: Tags | None = None
-    author: Author | None = None
-    start: Moment | None = None
-    end: Moment | None = None
-    metadata: Metadata | None = None
 
 
 class QueryRequest(Wire):
@@ -175,15 +151,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _filters(sent: QueryRequest) -> Filters:
-    asked = sent.filters or FiltersIn()
-    if asked.start is not None and asked.end is not None and asked.end < asked.start:
-        raise invalid([{"pointer": "/filters/end", "detail": "lies before start"}])
-    return Filters(
-        type=asked.type,
-        tags=tuple(asked.tags or ()),
-        author=asked.author,
-        start=asked.start,
-        end=asked.end,
-        metadata=asked.metadata or {},
-        story_time=sent.story_time,
-    )
+    try:
+        return to_filters(sent.filters or FiltersIn(), story_time=sent.story_time)
+    except ValueError as error:
+        raise invalid([{"pointer": "/filters/end", "detail": str(error)}]) from None

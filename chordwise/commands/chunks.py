@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -30,6 +31,13 @@ def list_chunks(
     chunk_type: Annotated[str | None, typer.Option("--type", help="parent, child, sentence, qa or segment.")] = None,
     parent: Annotated[str | None, typer.Option("--parent", help="Only the children of this parent.")] = None,
     disabled: Annotated[bool, typer.Option("--disabled", help="Only those that are switched off.")] = False,
+    filters: Annotated[
+        str | None, typer.Option("--filters", help='Only those of documents that fit, as in {"type": "manual"}: JSON.')
+    ] = None,
+    order_by: Annotated[
+        str, typer.Option("--order-by", help="document_id, updated_at, or -updated_at for the newest first.")
+    ] = "document_id",
+    offset: Annotated[int, typer.Option("--offset", min=0, max=10_000, help="How many to leave out.")] = 0,
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many.")] = 50,
     as_json: AsJson = False,
 ) -> None:
@@ -42,6 +50,9 @@ def list_chunks(
             chunk_type=chunk_type,
             parent_id=parent,
             enabled=False if disabled else None,
+            filters=None if filters is None else _object(filters),
+            order_by=order_by,
+            offset=offset or None,
         )
     if as_json:
         screen.print_json({"data": [dict(chunk.raw) for chunk in found]})
@@ -82,6 +93,17 @@ def enable(chunk_ids: Ids, as_json: AsJson = False) -> int:
 def disable(chunk_ids: Ids, as_json: AsJson = False) -> int:
     """Hide chunks from every search without deleting them."""
     return _switch(chunk_ids, enabled=False, as_json=as_json)
+
+
+def _object(text: str) -> dict[str, Any]:
+    """Parse a JSON object. Raises a usage error."""
+    try:
+        read = json.loads(text)
+    except ValueError:
+        read = None
+    if not isinstance(read, dict):
+        raise typer.BadParameter('must be a JSON object, as in {"type": "manual"}', param_hint="--filters")
+    return read
 
 
 def _switch(chunk_ids: list[str], *, enabled: bool, as_json: bool) -> int:

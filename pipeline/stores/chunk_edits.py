@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, bindparam, text
 
-from pipeline.records import Chunk, ChunkId, DocumentId, Generation, Namespace, TenantId
+from pipeline.records import Chunk, ChunkId, DocumentId, Filters, Generation, Namespace, TenantId
+from pipeline.stores.filters import mysql_condition
 from pipeline.stores.owned import COLUMNS, JOINED, OwnedChunk, owned_chunk, owned_parent
 from pipeline.stores.rows import now, to_json
 
@@ -49,31 +50,42 @@ class ChunkEdits:
         enabled: bool | None = None,
         chunk_type: str | None = None,
         parent_id: ChunkId | None = None,
+        filters: Filters | None = None,
         order_by: ChunkOrder = "document_id",
         after: Position | None = None,
+        offset: int = 0,
         limit: int,
     ) -> list[OwnedChunk]:
         """Published chunks and parents of a namespace, or of one of its documents, in the order asked for.
 
+        ``filters`` hold for their documents, as in a query. ``offset`` rows are read and left out, so a large one is slow.
+
         ``document_id`` is by document, parent and place in the parent: parents and chunks without one come first. The
         ordinals of chunks are in this order (`assemble_all`), so both tables are read along their keys.
         """
-        values: dict[str, Any] = {"tenant": self._tenant_id, "namespace": namespace, "limit": limit}
+        condition, filtered = mysql_condition(filters or Filters(), alias="g", chunk="c")
+        values: dict[str, Any] = {
+            "tenant": self._tenant_id,
+            "namespace": namespace,
+            "limit": offset + limit,
+            **filtered,
+        }
         asked = {"document_id": document_id, "chunk_type": chunk_type, "parent_id": parent_id}
         values |= {name: value for name, value in asked.items() if value is not None}
         values |= {} if enabled is None else {"enabled": int(enabled)}
         values |= {f"p{place}": value for place, value in enumerate(after or ())}
-        rows = self._connection.execute(text(_statement(_OWNED, 1, order_by, values)), values).mappings()
+        rows = self._connection.execute(text(_statement(_OWNED, 1, order_by, condition, values)), values).mappings()
         found = [owned_chunk(self._tenant_id, row) for row in rows]
         if parent_id is None and chunk_type in (None, "parent"):
             named = {name: value for name, value in values.items() if name != "chunk_type"}
-            rows = self._connection.execute(text(_statement(_OWNED_PARENTS, 0, order_by, named)), named).mappings()
+            statement = _statement(_OWNED_PARENTS, 0, order_by, condition, named)
+            rows = self._connection.execute(text(statement), named).mappings()
             found += [owned_parent(self._tenant_id, row) for row in rows]
         found.sort(
             key=lambda chunk: chunk.place if order_by == "document_id" else (chunk.updated_at, *chunk.place),
             reverse=order_by == "-updated_at",
         )
-        return found[:limit]
+        return found[offset : offset + limit]
 
     def named(self, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, OwnedChunk]:
         """Those of these chunks and parents that belong to a published generation of this tenant."""
@@ -144,9 +156,9 @@ class ChunkEdits:
         self._connection.execute(_UNPUBLISH, {**_key(generation), "now": now()})
 
 
-def _statement(start: str, tier: int, order_by: ChunkOrder, values: Mapping[str, Any]) -> str:
+def _statement(start: str, tier: int, order_by: ChunkOrder, condition: str, values: Mapping[str, Any]) -> str:
     order, beyond = _ORDERS[order_by]
-    clauses = ["c.namespace = :namespace"]
+    clauses = ["c.namespace = :namespace", condition]
     clauses += [f"c.{name} = :{name}" for name in ("document_id", "chunk_type", "parent_id") if name in values]
     if "enabled" in values:
         clauses.append(f"{'c.enabled' if tier else _ANY_CHILD} = :enabled")

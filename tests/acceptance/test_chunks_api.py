@@ -9,6 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
+from chordwise import Chordwise
+from chordwise.cli import run
 from tests.conftest import gateway, make_tenant
 from tests.support.gateway_client import ended, pointers, problem, send
 
@@ -64,8 +66,46 @@ class DescribeListing:
             cursor = {"cursor": page["next_cursor"]}
         assert sorted(found) == sorted(chunk["chunk_id"] for chunk in filled)
 
-    def it_refuses_another_order(self, client, namespace):
-        problem(client.get("/v1/chunks", params={"namespace": namespace, "order_by": "x"}), 422, "invalid_request")
+    @pytest.mark.parametrize(
+        ("asked", "place"),
+        [
+            ({"filters": "type=manual"}, "/filters"),
+            ({"filters": "[]"}, "/filters"),
+            ({"filters": '{"kind": "manual"}'}, "/filters/kind"),
+            ({"filters": '{"start": "2026-01-02T00:00:00Z", "end": "2026-01-01T00:00:00Z"}'}, "/filters/end"),
+            ({"offset": -1}, "/offset"),
+            ({"offset": 10_001}, "/offset"),
+            ({"order_by": "text"}, "/order_by"),
+        ],
+    )
+    def it_names_the_parameter_that_is_wrong(self, client, namespace, asked, place):
+        refused = client.get("/v1/chunks", params={"namespace": namespace, **asked})
+        found = problem(refused, 422, "invalid_request")
+        assert [(each["pointer"], each["in"]) for each in found["errors"]] == [(place, "query")]
+
+    def it_starts_at_a_cursor_or_at_an_offset(self, client, namespace, filled):
+        cursor = client.get("/v1/chunks", params={"namespace": namespace, "limit": 1}).json()["next_cursor"]
+        refused = client.get("/v1/chunks", params={"namespace": namespace, "cursor": cursor, "offset": 2})
+        assert pointers(problem(refused, 422, "invalid_request")) == ["/offset"]
+
+
+class DescribeTheClientAndTheCommands:
+    def it_lists_with_filters_an_order_and_an_offset(self, use, monkeypatch, capsys):
+        key = make_tenant(use)[1]
+        monkeypatch.setenv("CHORDWISE_API_KEY", key)
+        with Chordwise(os.environ["CHORDWISE_URL"], key) as own:
+            names = [(kind, f"{kind}{n}") for kind in ("手册", "faq") for n in range(3)]
+            sent = [{"document_id": name, "text": OWL["text"], "type": kind} for kind, name in names]
+            own.wait(own.ingest(sent, namespace="kb"))
+            whole = own.chunks(namespace="kb", filters={"type": "手册"}, limit=None)
+            assert [each.document_id for each in whole] == ["手册0", "手册1", "手册2"]
+            some = own.chunks(namespace="kb", filters={"type": "手册"}, offset=1, limit=None, order_by="-updated_at")
+            assert len(some) == 2
+        arguments = ["chunks", "list", "-n", "kb", "--filters", '{"type": "手册"}', "--offset", "2", "--json"]
+        assert run(arguments) == 0
+        assert [each["document_id"] for each in json.loads(capsys.readouterr().out)["data"]] == ["手册2"]
+        assert run(["chunks", "list", "-n", "kb", "--filters", "type=手册"]) == 2
+        assert "--filters" in capsys.readouterr().err
 
 
 class DescribeEditing:
