@@ -11,6 +11,13 @@ from chordwise.options import AskKeywords
 
 _FOR_A_SEARCH: Final = ("top_k", "method", "score_threshold", "rerank")
 _METHODS: Final = ("hybrid", "full_text", "semantic")
+_OF_THE_INSTALLATION: Final = {
+    "embedding": "embedding is not taken: every namespace of an installation has the model of CHORDWISE_EMBEDDING_MODEL,"
+    " and chordwise models moves it to another",
+    "vector_store": "vector_store is not taken: vectors are in the PostgreSQL of CHORDWISE_POSTGRES_URL, for all namespaces",
+    "tuning": "retrieve.tuning is not taken: searches through vector indexes follow CHORDWISE_SEMANTIC_HNSW_EF_SEARCH and"
+    " its neighbours, which hold for the installation",
+}
 _MOST: Final = 50  # passages that a model may ask for: its context is not endless
 
 
@@ -19,8 +26,11 @@ class Knowledge:
 
     ``retrieve`` has ``top_k``, ``method``, ``score_threshold``, ``rerank`` and what else ``retrieve`` of a query may hold;
     a search may ask for another ``top_k``, ``method`` or ``score_threshold``, and have ``rerank`` or not; the rest stays,
-    for it could lead out of the namespaces. ``filters`` are those of a query; a search may add to them, and not change them.
-    Raises InvalidInput without a namespace.
+    for it could lead out of the namespaces. ``retrieve`` may have ``quality`` too, which is ``selection.quality`` of a query;
+    true for its defaults. ``filters`` are those of a query; a search may add to them, and not change them.
+
+    ``embedding``, ``vector_store`` and ``tuning`` in ``retrieve`` are the installation's to choose. Raises InvalidInput for
+    them, with the setting that decides, and without a namespace.
     """
 
     def __init__(
@@ -30,9 +40,14 @@ class Knowledge:
         retrieve: Mapping[str, Any] | None = None,
         filters: Mapping[str, Any] | None = None,
         profile: str | None = None,
+        embedding: object = None,
+        vector_store: object = None,
     ) -> None:
+        for name, value in (("embedding", embedding), ("vector_store", vector_store)):
+            if value is not None:
+                raise InvalidInput(_OF_THE_INSTALLATION[name])
         self.namespaces = listed(namespaces)
-        self.retrieve, self.filters = dict(retrieve or {}), dict(filters or {})
+        self.retrieve, self.filters = _bound(retrieve or {}), dict(filters or {})
         self.profile = profile
 
     def within(self, namespaces: Iterable[str] | str) -> Self:
@@ -111,6 +126,22 @@ def tool_schema(knowledge: Knowledge) -> dict[str, Any]:
         "required": ["query"],
         "additionalProperties": False,
     }
+
+
+def _bound(retrieve: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of retrieval under the names of a query. Raises InvalidInput."""
+    settings = dict(retrieve)
+    if settings.pop("tuning", None) is not None:
+        raise InvalidInput(_OF_THE_INSTALLATION["tuning"])
+    quality = settings.pop("quality", None)
+    if quality in (None, False):
+        return settings
+    if quality is not True and not isinstance(quality, Mapping):
+        raise InvalidInput("retrieve.quality must be an object, or true for its defaults")
+    selection = _mapping("retrieve.selection", settings.get("selection"))
+    if "quality" in selection:
+        raise InvalidInput("retrieve.quality is given twice: it is retrieve.selection.quality")
+    return {**settings, "selection": {**selection, "quality": {} if quality is True else dict(quality)}}
 
 
 def _mapping(name: str, value: object) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +11,8 @@ import httpx
 import pytest
 
 from chordwise import Chordwise
+from chordwise.errors import InvalidInput
+from chordwise.knowledge import Knowledge
 from chordwise.prompting import format_markdown
 from pipeline.flows.resources import Resources
 from tests.conftest import gateway, make_tenant
@@ -277,6 +280,45 @@ class DescribeChunks:
         assert {each["chunk_type"] for each in found} == {"parent", "child", "sentence"}
         assert {each["parent_id"] for each in found if each["chunk_type"] == "parent"} == {None}
 
+    def it_lists_any_stretch_of_them_in_any_order(self, kernel):
+        whole = [each["chunk_id"] for each in listed(kernel, "kb_pumps")]
+        assert len(whole) > 8
+        for offset in (0, 3, len(whole) - 1, len(whole)):
+            asked = {"namespace": "kb_pumps", "offset": offset, "limit": 5}
+            page = kernel.get("/v1/chunks", params=asked).raise_for_status().json()
+            assert [each["chunk_id"] for each in page["data"]] == whole[offset : offset + 5]
+            if page["next_cursor"]:
+                following = listed(kernel, "kb_pumps", cursor=page["next_cursor"])
+                assert [each["chunk_id"] for each in following] == whole[offset + 5 :]
+        newest = listed(kernel, "kb_pumps", order_by="-updated_at")
+        assert [each["chunk_id"] for each in listed(kernel, "kb_pumps", order_by="-updated_at", offset=4)] == [
+            each["chunk_id"] for each in newest[4:]
+        ]
+
+    def it_filters_them_as_a_query_filters_hits(self, use):
+        with gateway(make_tenant(use)[1]) as client:
+            texts = [
+                document("north", PUMPS, type="manual", tags=["泵", "oil"], author="李雷", metadata={"site": "north"}),
+                document("south", PUMPS, type="faq", tags=["泵"], published_at="2026-01-02T00:00:00Z"),
+            ]
+            upload(client, "kb", texts, chunking=FAMILY)
+            for filters, documents in (
+                ({"type": "manual"}, {"north"}),
+                ({"tags": ["泵"]}, {"north", "south"}),
+                ({"tags": ["泵", "oil"]}, {"north"}),
+                ({"author": "李雷"}, {"north"}),
+                ({"metadata": {"site": "north"}}, {"north"}),
+                ({"start": "2026-01-01T00:00:00Z"}, {"south"}),
+                ({"type": "manual", "tags": ["x"]}, set()),
+                ({}, {"north", "south"}),
+            ):
+                found = listed(client, "kb", filters=json.dumps(filters))
+                assert {each["document_id"] for each in found} == documents, filters
+                hits = ask(client, "open valve 7 of the pump", ["kb"], filters=filters, top_k=50)["chunks"]
+                assert {each["document_id"] for each in hits} == documents, filters
+            both = listed(client, "kb", filters='{"type": "faq"}', chunk_type="parent", document_id="south")
+            assert {each["chunk_type"] for each in both} == {"parent"}
+
     def it_finds_an_edited_chunk_by_its_new_text_alone(self, edited):
         [owl] = [each for each in listed(edited, "kb") if "owl" in each["text"]]
         changed = {"chunk_id": owl["chunk_id"], "text": "The heron waits in the reeds."}
@@ -326,3 +368,27 @@ class DescribeThePythonClient:
             )
             assert result.query["method"] == "full_text"
             assert format_markdown(result).startswith("### 1. d\n\n")
+
+    def it_binds_the_quality_of_passages(self, use):
+        grades = {"a": "一般", "b": "优秀", "c": "良好"}
+        with Chordwise(os.environ["CHORDWISE_URL"], make_tenant(use)[1]) as client:
+            sent = [
+                {"document_id": name, "text": "Clean the filter" + "." * n, "metadata": {"quality_grade": grade}}
+                for n, (name, grade) in enumerate(grades.items(), start=1)
+            ]
+            client.wait(client.ingest(sent, namespace="kb"))
+            bound = Knowledge(["kb"], retrieve={"quality": {"enough": 2}}, profile="knowledge")
+            asked = bound.asked("clean the filter", None, None, None)
+            assert [hit.document_id for hit in client.query("clean the filter", **asked).chunks] == ["b", "c"]
+
+    @pytest.mark.parametrize(
+        ("config", "setting"),
+        [
+            ({"embedding": {"model": "m"}}, "CHORDWISE_EMBEDDING_MODEL"),
+            ({"vector_store": {"type": "milvus"}}, "CHORDWISE_POSTGRES_URL"),
+            ({"retrieve": {"tuning": {"ef": 64}}}, "CHORDWISE_SEMANTIC_HNSW_EF_SEARCH"),
+        ],
+    )
+    def it_says_why_a_part_of_a_binding_is_not_taken(self, config, setting):
+        with pytest.raises(InvalidInput, match=f"is not taken: .*{setting}"):
+            Knowledge(["知识库"], **config)
