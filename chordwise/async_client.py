@@ -213,9 +213,11 @@ class AsyncChordwise(
         body = query_body(text, **options)
         return await self._run(self._operations.query(body, timeout_s=timeout, request_id=request_id, fresh=fresh))
 
-    async def documents(self, *, namespace: str | None = None, limit: int | None = 100) -> list[DocumentInfo]:
+    async def documents(
+        self, *, namespace: str | None = None, status: str | None = None, limit: int | None = 100
+    ) -> list[DocumentInfo]:
         """See ``Chordwise.documents``."""
-        return await self._run(self._operations.documents(namespace=namespace, limit=limit))
+        return await self._run(self._operations.documents(namespace=namespace, status=status, limit=limit))
 
     async def delete_document(self, document_id: str, *, namespace: str) -> None:
         """See ``Chordwise.delete_document``."""

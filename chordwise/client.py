@@ -243,9 +243,14 @@ class Chordwise(
         body = query_body(text, **options)
         return self._run(self._operations.query(body, timeout_s=timeout, request_id=request_id, fresh=fresh))
 
-    def documents(self, *, namespace: str | None = None, limit: int | None = 100) -> list[DocumentInfo]:
-        """Documents of a namespace, or of all; ``limit`` None for every one."""
-        return self._run(self._operations.documents(namespace=namespace, limit=limit))
+    def documents(
+        self, *, namespace: str | None = None, status: str | None = None, limit: int | None = 100
+    ) -> list[DocumentInfo]:
+        """Documents of a namespace, or of all, that are searchable or on their way; ``limit`` None for every one.
+
+        With ``status`` (queued, running, succeeded, failed or cancelled), those whose latest upload is in that state.
+        """
+        return self._run(self._operations.documents(namespace=namespace, status=status, limit=limit))
 
     def delete_document(self, document_id: str, *, namespace: str) -> None:
         """Remove a document and its chunks; one that is not there raises ProblemError with status 404."""

@@ -203,9 +203,11 @@ class Operations(
         """The latest jobs, newest first as the server lists them."""
         return self._listed(Job, "/v1/jobs", (), limit)
 
-    def documents(self, *, namespace: str | None, limit: int | None) -> Steps[list[DocumentInfo]]:
+    def documents(self, *, namespace: str | None, status: str | None, limit: int | None) -> Steps[list[DocumentInfo]]:
         """Documents, of one namespace or of all."""
-        return self._listed(DocumentInfo, "/v1/documents", (("namespace", namespace),) if namespace else (), limit)
+        asked = {"namespace": namespace, "status": status}
+        params = tuple((name, value) for name, value in asked.items() if value)
+        return self._listed(DocumentInfo, "/v1/documents", params, limit)
 
     def namespaces(self) -> Steps[list[NamespaceInfo]]:
         """Every namespace of the tenant."""

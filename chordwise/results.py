@@ -231,10 +231,14 @@ class QueryResult(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentInfo(Result):
-    """A document as the server lists it; what else it says is in ``raw``."""
+    """A document as the server lists it; what else it says is in ``raw``. ``status`` is that of its latest upload: queued,
+    running, succeeded, failed or cancelled. ``generation``: the upload that searches see."""
 
     document_id: str
     namespace: str = ""
+    status: str = ""
+    generation: int | None = None
+    chunks: int = 0
     title: str | None = None
     author: str | None = None
     type: str | None = None

@@ -44,7 +44,7 @@ async def cancel(request: Request, principal: Writer, job_id: str) -> Response:
 
 @router.post(
     "/v1/jobs/{job_id}/retry",
-    responses=answers(200, Job, "The job; what failed or was cancelled is queued.", *_PROBLEMS),
+    responses=answers(200, Job, "The job; what failed or was cancelled is queued.", *_PROBLEMS, 429),
     summary="Try failed documents again",
 )
 async def retry(request: Request, principal: Writer, job_id: str) -> Response:

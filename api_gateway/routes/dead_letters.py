@@ -88,7 +88,9 @@ async def look(request: Request, principal: Reader, letter_id: str) -> Response:
 @router.post(
     "/v1/dead-letters/replay",
     status_code=202,
-    responses=answers(202, shapes.Replayed, "The documents are queued again.", *(400, 401, 403, 413, 415, 422, 503)),
+    responses=answers(
+        202, shapes.Replayed, "The documents are queued again.", *(400, 401, 403, 413, 415, 422, 429, 503)
+    ),
     openapi_extra=json_body(shapes.ReplayRequest, {"reason": "gave_up"}),
     summary="Try dead letters again",
 )
@@ -110,7 +112,7 @@ async def replay_selected(request: Request, principal: Writer) -> Response:
 @router.post(
     "/v1/dead-letters/{letter_id}/replay",
     status_code=202,
-    responses=answers(202, shapes.Replayed, "The document is queued again.", 401, 403, 404, 422, 503),
+    responses=answers(202, shapes.Replayed, "The document is queued again.", 401, 403, 404, 422, 429, 503),
     summary="Try a dead letter again",
 )
 async def replay(request: Request, principal: Writer, letter_id: str) -> Response:

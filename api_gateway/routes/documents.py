@@ -29,6 +29,7 @@ from pipeline.flows.edit import delete_document
 from pipeline.flows.intake import Ticket, accept
 from pipeline.records import DocumentId, JobId, Namespace, TenantId
 from pipeline.stores.chunk_edits import OwnedChunk
+from pipeline.stores.document_outcomes import DocumentStatus
 from pipeline.stores.document_views import DocumentView, DocumentViews
 from pipeline.stores.tenants import Principal
 from pipeline.stores.work import unit_of_work
@@ -97,10 +98,14 @@ async def list_documents(
     request: Request,
     principal: Reader,
     namespace: Annotated[str | None, Parameter(description="Only those in this namespace.")] = None,
+    status: Annotated[
+        DocumentStatus | None, Parameter(description="Only those whose latest upload is in this state.")
+    ] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """Documents that are searchable or on their way."""
+    """Documents that are searchable or on their way. With `status`, those in this state: an upload that failed or was
+    cancelled and never became searchable is listed under `failed` or `cancelled` only, and no quota counts it."""
     gateway = gateway_of(request)
     within = None if namespace is None else namespace_parameter(namespace)
     after = cursors.decode(cursor, "documents", str, str)
@@ -108,7 +113,8 @@ async def list_documents(
     def read() -> list[DocumentView]:
         with unit_of_work(gateway.resources.mysql) as work:
             documents = DocumentViews(work.connection, principal.tenant_id)
-            return documents.views(namespace=within, after=(after[0], after[1]) if after else None, limit=limit + 1)
+            place = (after[0], after[1]) if after else None
+            return documents.views(namespace=within, status=status, after=place, limit=limit + 1)
 
     found, following = cursors.page(
         await gateway.run(read), limit, lambda last: cursors.encode("documents", last.namespace, last.document_id)
@@ -124,8 +130,8 @@ async def list_documents(
 async def look(
     request: Request, principal: Reader, document_id: Id, namespace: InNamespace, wait: Wait = 0
 ) -> Response:
-    """`generation` is null while the first one is on its way. With `wait`, the answer comes when it is searchable, or the
-    seconds have passed."""
+    """`generation` is null while the first one is on its way. With `wait`, the answer comes when it is searchable, its
+    upload has failed or was cancelled, or the seconds have passed."""
     gateway = gateway_of(request)
     within, known = namespace_parameter(namespace), known_document_id(document_id)
     name = f"{principal.tenant_id}:document:{within}:{known}"
@@ -133,7 +139,10 @@ async def look(
     def read() -> DocumentView:
         return _view(principal.tenant_id, within, known, gateway)
 
-    found = await polling.until(request, gateway, name, read, lambda view: view.generation is not None, wait)
+    def is_settled(view: DocumentView) -> bool:
+        return view.generation is not None or view.status in ("failed", "cancelled")
+
+    found = await polling.until(request, gateway, name, read, is_settled, wait)
     return wire.json_response(wire.document(found))
 
 

@@ -86,6 +86,7 @@ def document(view: DocumentView) -> dict[str, Any]:
     return {
         "namespace": view.namespace,
         "document_id": view.document_id,
+        "status": view.status,
         "generation": view.generation,
         **_fields(view.fields),
         "source": {"uri": view.source_uri, "media_type": original_type(view.media_type)},

@@ -98,10 +98,12 @@ class Source(Shape):
 
 
 class Document(Shape):
-    """A document without its text. `generation` is null until searches can see it."""
+    """A document without its text. `status` is that of its latest upload. `generation` is the upload that searches see,
+    null while there is none; an upload that fails leaves the one before searchable."""
 
     namespace: str
     document_id: str
+    status: Literal["queued", "running", "succeeded", "failed", "cancelled"]
     generation: int | None
     title: str | None
     author: str | None

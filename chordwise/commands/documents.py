@@ -1,7 +1,8 @@
-"""``chordwise documents``: the generations of a document, and going back to the one before."""
+"""``chordwise documents``: list documents, and the generations of one; go back to the one before."""
 
 from __future__ import annotations
 
+import enum
 from datetime import datetime
 from typing import Annotated
 
@@ -13,11 +14,51 @@ from chordwise.errors import ChordwiseError
 from chordwise.generations import DocumentGenerations
 from chordwise.results import failures
 
-app = typer.Typer(help="Look at the generations of a document, or go back to the one before.", no_args_is_help=True)
+
+class DocumentStatus(enum.StrEnum):
+    """The states of a document's latest upload."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+app = typer.Typer(
+    help="List documents, look at the generations of one, or go back to the one before.", no_args_is_help=True
+)
 
 DocumentIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The document's id.")]
 NamespaceOption = Annotated[str, typer.Option("--namespace", "-n", help="The namespace it is in.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+@app.command("list")
+def list_documents(
+    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Only those in this namespace.")] = None,
+    status: Annotated[
+        DocumentStatus | None, typer.Option("--status", help="Only those whose latest upload is in this state.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many.")] = 100,
+    as_json: JsonOption = False,
+) -> None:
+    """List documents that are searchable or on their way, or those with a status."""
+    with screen.connect() as client:
+        found = client.documents(namespace=namespace, status=status and status.value, limit=limit)
+    if as_json:
+        screen.print_json({"data": [dict(each.raw) for each in found]})
+    elif not found:
+        screen.say("No documents.")
+    else:
+        table = screen.table(
+            "namespace", "document", "status", "generation", "chunks", numbers=("generation", "chunks")
+        )
+        for each in found:
+            generation = "" if each.generation is None else str(each.generation)
+            cells = (each.namespace, each.document_id, each.status, generation, str(each.chunks))
+            table.add_row(*(Text(screen.clean(cell)) for cell in cells))
+        screen.stdout().print(table)
 
 
 @app.command()

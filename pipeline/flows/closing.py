@@ -9,6 +9,7 @@ import structlog
 from pipeline.errors import Rejected
 from pipeline.flows.resources import Resources
 from pipeline.records import JobId, TenantId
+from pipeline.stores.documents import Documents
 from pipeline.stores.jobs import Claim, Ledger
 from pipeline.stores.retired import Retired
 from pipeline.stores.statistics import Statistics
@@ -25,6 +26,9 @@ def end(tenant_id: TenantId, gone: Sequence[Claim], refused: Sequence[tuple[Clai
     with unit_of_work(use.mysql) as work:
         ledger = Ledger(work.connection, tenant_id)
         ledger.hold(claims)
+        Documents(work.connection, tenant_id).lock(
+            [claim.generation for claim, _ in refused]
+        )  # all at once, in key order
         ledger.succeed(dict.fromkeys(gone, 0), outcome="superseded")
         Retired(work.connection, tenant_id).add([claim.generation for claim in gone])
         for claim, error in refused:

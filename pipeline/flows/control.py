@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import structlog
+import tenacity
 
 from pipeline.errors import Unavailable
 from pipeline.flows.closing import close_jobs
+from pipeline.flows.intake import quotas
 from pipeline.flows.resources import Resources
 from pipeline.flows.upkeep import drop_retired
 from pipeline.records import JobId, TenantId
 from pipeline.stores.audit import Audit
 from pipeline.stores.control import Control
 from pipeline.stores.dead_letters import DeadLetters, Place, Selection
+from pipeline.stores.engines import Conflict
 from pipeline.stores.jobs import Ledger
 from pipeline.stores.retired import Retired
 from pipeline.stores.rows import now
@@ -24,6 +27,14 @@ log = structlog.get_logger(__name__)
 Ring = Callable[[TenantId, JobId], object]
 
 _REPLAYED_AT_ONCE = 1000
+
+# Documents are locked in the order of their items here, and in the order of their ids by whoever uploads them again.
+_again = tenacity.retry(
+    retry=tenacity.retry_if_exception_type(Conflict),
+    stop=tenacity.stop_after_attempt(5),
+    wait=tenacity.wait_random_exponential(multiplier=0.05, max=1),
+    reraise=True,
+)
 
 
 class NoSuchJob(LookupError):
@@ -38,6 +49,7 @@ class NotNow(Exception):
         self.code = code
 
 
+@_again
 def cancel(tenant_id: TenantId, job_id: JobId, use: Resources) -> int:
     """Call back whatever of the job is not done yet. Gives how many documents; doing it again does nothing.
 
@@ -62,10 +74,12 @@ def cancel(tenant_id: TenantId, job_id: JobId, use: Resources) -> int:
     return cancelled.total
 
 
+@_again
 def retry(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> int:
     """Queue what failed or was cancelled again, its attempts counted anew. Gives how many documents.
 
-    Raises NoSuchJob, and NotNow if the job has ended and nothing in it can be tried again.
+    Raises NoSuchJob, NotNow if the job has ended and nothing in it can be tried again, and QuotaExceeded or QueueFull as
+    for new documents.
     """
     _clear(tenant_id, use)
     with unit_of_work(use.mysql) as work:
@@ -73,6 +87,7 @@ def retry(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> 
         standing = control.standing(job_id)
         if standing is None:
             raise NoSuchJob(job_id)
+        quotas(work.connection, tenant_id, use).check(arriving=control.reopen(job_id))
         queued = control.requeue(job_id)
         if not queued and standing.finished:
             raise NotNow("nothing_to_retry", "Nothing in this job failed or was cancelled that can be tried again.")
@@ -125,12 +140,15 @@ def replay_selected(tenant_id: TenantId, chosen: Selection, use: Resources, *, r
             return replayed
 
 
+@_again
 def _requeue(tenant_id: TenantId, places: Sequence[Place], use: Resources, *, ring: Ring) -> int:
     by_job: dict[JobId, list[int]] = {}
     for place in places:
         by_job.setdefault(place.job_id, []).append(place.ordinal)
     with unit_of_work(use.mysql) as work:
         control = Control(work.connection, tenant_id)
+        arriving = sum(control.reopen(job_id, by_job[job_id], dead_only=True) for job_id in sorted(by_job))
+        quotas(work.connection, tenant_id, use).check(arriving=arriving)
         queued = sum(control.requeue(job_id, by_job[job_id], dead_only=True) for job_id in sorted(by_job))
         if queued:
             Audit(work.connection, tenant_id).wrote("dead_letter_replay", ids=sorted(by_job), count=queued)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from sqlalchemy import Connection, text
 
 from pipeline.core.transitions import Move
 from pipeline.records import DocumentId, Generation, JobId, Namespace, Scope, TenantId
+from pipeline.stores.document_outcomes import DocumentOutcomes
 from pipeline.stores.moves import becomes, may
 from pipeline.stores.rows import now, slices
 
@@ -58,6 +59,7 @@ class Control:
         values = {"tenant": self._tenant_id, "job": job_id, "now": now()}
         rows = self._connection.execute(_OPEN, values).all()
         if rows:
+            DocumentOutcomes(self._connection, self._tenant_id).cancelled(job_id, where=may(Move.CANCEL))
             self._connection.execute(_CANCEL, values)
         held = tuple(self._generation(row) for row in rows if row.state == "running")
         begun = tuple(self._generation(row) for row in rows if row.state != "running" and row.attempts)
@@ -71,20 +73,28 @@ class Control:
         )
         return found.first() is not None
 
+    def reopen(self, job_id: JobId, ordinals: Sequence[int] | None = None, *, dead_only: bool = False) -> int:
+        """Count the documents that `requeue` would queue as the tenant's again. Gives how many items there are."""
+        values = {"tenant": self._tenant_id, "job": job_id}
+        items = 0
+        for where in _chosen(ordinals, dead_only=dead_only):
+            found = int(self._connection.execute(text(_REPLAYABLE.format(where=where)), values).scalar_one())
+            if found:
+                DocumentOutcomes(self._connection, self._tenant_id).reopened(job_id, where=where)
+            items += found
+        return items
+
     def requeue(self, job_id: JobId, ordinals: Sequence[int] | None = None, *, dead_only: bool = False) -> int:
-        """Queue failed and cancelled items again as if they had just come, all of the job or these. Gives how many.
+        """Queue failed and cancelled items again as if they had just come, all of the job or these. Call `reopen` first.
+        Gives how many.
 
         What was refused in the request, or dropped from the dead letters, has nothing left to be tried with.
         """
         values: dict[str, Any] = {"tenant": self._tenant_id, "job": job_id, "now": now()}
-        dead = " AND dead_at IS NOT NULL" if dead_only else ""
-        queued = 0
-        if ordinals is None:
-            queued = self._connection.execute(text(_REQUEUE.format(only=dead)), values).rowcount
-        else:
-            for some in slices(sorted(ordinals), _ROWS_PER_STATEMENT):
-                only = " AND ordinal IN (" + ", ".join(str(int(ordinal)) for ordinal in some) + ")"
-                queued += self._connection.execute(text(_REQUEUE.format(only=only + dead)), values).rowcount
+        queued = sum(
+            self._connection.execute(text(_REQUEUE.format(where=where)), values).rowcount
+            for where in _chosen(ordinals, dead_only=dead_only)
+        )
         if queued:
             self._connection.execute(
                 text(
@@ -128,10 +138,22 @@ _CANCEL = text(
     f" WHERE tenant_id = :tenant AND job_id = :job AND {may(Move.CANCEL)}"
 )
 
+_REPLAYABLE = "SELECT COUNT(*) FROM job_items WHERE tenant_id = :tenant AND job_id = :job AND {where}"
+
 _REQUEUE = (
     f"UPDATE job_items SET {becomes(Move.REPLAY)}, fencing_token = fencing_token + 1, attempts = 0, stage = 'accepted',"
     " next_attempt_at = :now, lease_until = NULL, outcome = NULL, chunk_count = 0, reused_count = 0, error_code = NULL,"
     " error_detail = NULL, error_pointer = NULL, failure = NULL, dead_at = NULL, failed_revision = NULL, updated_at = :now"
-    f" WHERE tenant_id = :tenant AND job_id = :job AND {may(Move.REPLAY)}"
-    " AND (state = 'cancelled' OR dead_at IS NOT NULL){only}"
+    " WHERE tenant_id = :tenant AND job_id = :job AND {where}"
 )
+
+
+def _chosen(ordinals: Sequence[int] | None, *, dead_only: bool) -> Iterator[str]:
+    """Yield conditions on items that can be tried again: all of a job, or these in groups that fit a statement."""
+    where = f"{may(Move.REPLAY)} AND (state = 'cancelled' OR dead_at IS NOT NULL)"
+    where += " AND dead_at IS NOT NULL" if dead_only else ""
+    if ordinals is None:
+        yield where
+        return
+    for some in slices(sorted(ordinals), _ROWS_PER_STATEMENT):
+        yield f"{where} AND ordinal IN ({', '.join(str(int(ordinal)) for ordinal in some)})"

@@ -9,16 +9,18 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from pipeline.records import DocumentFields, DocumentId, Namespace, TenantId
+from pipeline.stores.document_outcomes import ALIVE, STATUS, WORKED_ON, DocumentStatus
 from pipeline.stores.documents import fields_of
 from pipeline.stores.rows import as_utc, now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentView:
-    """One document as its owner sees it."""
+    """One document as its owner sees it. ``status``: what became of its latest upload. ``generation``: what searches see."""
 
     namespace: str
     document_id: str
+    status: DocumentStatus
     generation: int | None
     fields: DocumentFields
     media_type: str
@@ -41,10 +43,18 @@ class DocumentViews:
         rows = self._views(where, {"namespace": namespace, "document": document_id}, limit=1)
         return rows[0] if rows else None
 
-    def views(self, *, namespace: Namespace | None, after: tuple[str, str] | None, limit: int) -> list[DocumentView]:
-        """Documents in order of namespace and id, those after the given pair."""
-        clauses: list[str] = []
-        values: dict[str, Any] = {}
+    def views(
+        self,
+        *,
+        namespace: Namespace | None,
+        status: DocumentStatus | None = None,
+        after: tuple[str, str] | None,
+        limit: int,
+    ) -> list[DocumentView]:
+        """Documents in order of namespace and id, those after the given pair: the ones with a ``status``, or else all that
+        are searchable or on their way."""
+        clauses = [f"AND {ALIVE.format(d='d.')}" if status is None else f"AND {STATUS} = :status"]
+        values: dict[str, Any] = {} if status is None else {"status": status}
         if namespace is not None:
             clauses.append("AND d.namespace = :namespace")
             values["namespace"] = namespace
@@ -63,6 +73,7 @@ class DocumentViews:
             DocumentView(
                 namespace=row["namespace"],
                 document_id=row["document_id"],
+                status=row["status"],
                 generation=row["published_generation"],
                 fields=fields_of(row),
                 media_type=row["media_type"],
@@ -77,10 +88,11 @@ class DocumentViews:
 
 # A document whose first generation is still on its way is shown with the fields of the upload.
 _VIEWS = (
-    "SELECT d.namespace, d.document_id, d.published_generation, d.created_at, d.updated_at, g.title, g.author, g.type,"
+    f"SELECT d.namespace, d.document_id, {STATUS} AS status, d.published_generation, d.created_at, d.updated_at,"
+    " g.title, g.author, g.type,"
     " g.tags, g.published_at, g.story_time, g.metadata, g.media_type, g.source_uri, g.chunk_count"
     " FROM documents d JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace"
     " AND g.document_id = d.document_id AND g.generation = COALESCE(d.published_generation, d.latest_generation)"
-    " WHERE d.tenant_id = :tenant AND d.latest_generation > d.deleted_generation {where}"
+    f" {WORKED_ON} WHERE d.tenant_id = :tenant AND d.latest_generation > d.deleted_generation {{where}}"
     " ORDER BY d.namespace, d.document_id LIMIT :limit"
 )

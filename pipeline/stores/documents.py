@@ -87,24 +87,25 @@ class Documents:
         for ids in slices(ordered, _ROWS_PER_STATEMENT):
             values = {"tenant": self._tenant_id, "namespace": namespace, "ids": list(ids)}
             there: list[DocumentId] = []
-            for document_id, latest, deleted in self._connection.execute(_NUMBERS, values):
-                key = DocumentId(document_id)
-                if only_new and latest - 1 > deleted:
+            for row in self._connection.execute(_NUMBERS, values):
+                key = DocumentId(row.document_id)
+                if only_new and _is_there(row, latest=row.latest_generation - 1):
                     there.append(key)
                 else:
-                    numbered[key] = Generation(scope=scope, document_id=key, number=latest)
+                    numbered[key] = Generation(scope=scope, document_id=key, number=row.latest_generation)
             if there:  # a latest generation that nobody uploads would hide the one that is on its way
                 self._connection.execute(_TAKE_BACK, {**values, "ids": there})
         return numbered
 
     def existing(self, namespace: Namespace, document_ids: Iterable[DocumentId]) -> set[DocumentId]:
-        """Which of these documents are there already, shown or on their way. Nothing is locked."""
+        """Which of these documents are there already, shown or on their way. Nothing is locked. An upload that failed or was
+        cancelled leaves no document."""
         found: set[DocumentId] = set()
         for ids in slices(sorted(set(document_ids)), _ROWS_PER_STATEMENT):
             rows = self._connection.execute(
                 _NUMBERS, {"tenant": self._tenant_id, "namespace": namespace, "ids": list(ids)}
             )
-            found.update(DocumentId(document_id) for document_id, latest, deleted in rows if latest > deleted)
+            found.update(DocumentId(row.document_id) for row in rows if _is_there(row, latest=row.latest_generation))
         return found
 
     def store(self, job_id: JobId, uploads: Sequence[tuple[Generation, Upload]]) -> None:
@@ -273,7 +274,8 @@ class Documents:
 
 
 _NUMBERS = text(
-    "SELECT document_id, latest_generation, deleted_generation FROM documents"
+    "SELECT document_id, latest_generation, published_generation,"
+    " GREATEST(deleted_generation, failed_generation, cancelled_generation) AS ended FROM documents"
     " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
 ).bindparams(bindparam("ids", expanding=True))
 
@@ -321,6 +323,11 @@ _LOCK_ONE = text(
     "SELECT latest_generation, published_generation, deleted_generation, settled_generation FROM documents"
     " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document FOR UPDATE"
 )
+
+
+def _is_there(row: Any, *, latest: int) -> bool:
+    """Return whether a document was searchable or on its way when ``latest`` was its latest upload."""
+    return row.published_generation is not None or latest > row.ended
 
 
 def _by_namespace(generations: Sequence[Generation]) -> Iterable[tuple[Namespace, list[Generation]]]:

@@ -27,6 +27,7 @@ from pipeline.records import (
     TenantId,
 )
 from pipeline.stores.claims import Claim, Claims, NewItem, by_job
+from pipeline.stores.document_outcomes import DocumentOutcomes
 from pipeline.stores.moves import becomes, may
 from pipeline.stores.outbox import Outbox
 from pipeline.stores.rows import insert_many, now, placeholders
@@ -206,6 +207,7 @@ class Ledger:
         reason: FailureReason = FailureReason.REJECTED,
     ) -> None:
         """End items badly, with a code and a sentence: they are dead letters from now on. Call ``hold`` first."""
+        DocumentOutcomes(self._connection, self._tenant_id).failed([claim.generation for claim in claims])
         for job_id, _ in by_job(claims):  # locks the job, so that failures are seen in the order of their revisions
             self._connection.execute(_NEXT_REVISION, {"tenant": self._tenant_id, "job": job_id})
         self._update(

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, text
 
 from pipeline.errors import QueueFull, QuotaExceeded
 from pipeline.records import TenantId
+from pipeline.stores.document_outcomes import ALIVE
 from pipeline.stores.rows import now
 from pipeline.stores.usage import Usage
 
@@ -210,7 +211,7 @@ _OWN = text("SELECT quota_documents, quota_chunks, quota_queued, quota_tokens FR
 
 _LOCK = text("SELECT tenant_id FROM tenants WHERE tenant_id = :tenant FOR UPDATE")
 
-_DOCUMENTS = "SELECT COUNT(*) FROM documents WHERE tenant_id = :tenant AND latest_generation > deleted_generation"
+_DOCUMENTS = f"SELECT COUNT(*) FROM documents WHERE tenant_id = :tenant AND {ALIVE.format(d='')}"
 
 _CHUNKS = "SELECT SUM(chunk_count) FROM namespaces WHERE tenant_id = :tenant"
 

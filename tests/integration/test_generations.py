@@ -66,7 +66,7 @@ class DescribePolicies:
                 lambda body=body: corner.accept(_upload("a", body), _upload(body, body), on_conflict=policy)
                 for body in ("one", "two")
             ],
-            looking="SELECT document_id, latest_generation, deleted_generation FROM documents",
+            looking="SELECT document_id, latest_generation, published_generation,",
         )
         assert states(corner) == {1: "pending"}
         for ticket in tickets:

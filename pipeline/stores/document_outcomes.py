@@ -1,0 +1,81 @@
+"""What became of the latest upload of each document: SQL conditions on rows of ``documents``, and writing it down.
+
+A row keeps the number of the last generation that failed and of the last that was cancelled. Comparing them with the
+number of the latest upload gives the document's status, so a new upload needs no further write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from sqlalchemy import Connection, bindparam, text
+
+from pipeline.records import DocumentId, Generation, JobId, Namespace, TenantId
+from pipeline.stores.rows import now
+
+DocumentStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+
+_ENDED = "GREATEST({d}deleted_generation, {d}failed_generation, {d}cancelled_generation)"
+# A document that is searchable, or whose latest upload may still become so: what quotas count and lists show.
+ALIVE = f"({{d}}published_generation IS NOT NULL OR {{d}}latest_generation > {_ENDED})"
+STATUS = (
+    "CASE WHEN d.failed_generation = d.latest_generation THEN 'failed'"
+    " WHEN d.cancelled_generation = d.latest_generation THEN 'cancelled'"
+    " WHEN GREATEST(COALESCE(d.published_generation, 0), d.settled_generation) >= d.latest_generation THEN 'succeeded'"
+    " WHEN w.document_id IS NOT NULL THEN 'running' ELSE 'queued' END"
+)
+# To be joined where STATUS is read. DISTINCT has the few items that workers hold read once instead of for each document.
+WORKED_ON = (
+    "LEFT JOIN (SELECT DISTINCT namespace, document_id, generation FROM job_items WHERE tenant_id = :tenant"
+    " AND state = 'running') w ON w.namespace = d.namespace AND w.document_id = d.document_id"
+    " AND w.generation = d.latest_generation"
+)
+
+
+class DocumentOutcomes:
+    """Uploads of one tenant that ended without becoming searchable. Call with their items locked."""
+
+    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
+        self._connection = connection
+        self._tenant_id = tenant_id
+
+    def failed(self, generations: Sequence[Generation]) -> None:
+        """Note that these uploads failed, each where it is the latest of its document."""
+        grouped: dict[tuple[Namespace, int], list[DocumentId]] = {}
+        for generation in generations:
+            key = (generation.scope.namespace, generation.number)
+            grouped.setdefault(key, []).append(generation.document_id)
+        for (namespace, number), document_ids in sorted(grouped.items()):
+            values = {"namespace": namespace, "number": number, "ids": sorted(document_ids)}
+            self._connection.execute(_FAILED, {"tenant": self._tenant_id, "now": now(), **values})
+
+    def cancelled(self, job_id: JobId, *, where: str) -> None:
+        """Note that the items of a job that fit the condition ``where`` are cancelled; call before they are."""
+        values = {"tenant": self._tenant_id, "job": job_id, "now": now()}
+        self._connection.execute(text(_CANCELLED.format(where=where)), values)
+
+    def reopened(self, job_id: JobId, *, where: str) -> None:
+        """Note that the items of a job that fit the condition ``where`` are tried again; call before they are queued."""
+        values = {"tenant": self._tenant_id, "job": job_id, "now": now()}
+        self._connection.execute(text(_REOPENED.format(where=where)), values)
+
+
+_FAILED = text(
+    "UPDATE documents SET failed_generation = :number, updated_at = :now WHERE tenant_id = :tenant"
+    " AND namespace = :namespace AND document_id IN :ids AND latest_generation = :number"
+).bindparams(bindparam("ids", expanding=True))
+
+_OF_ITEMS = (
+    "UPDATE documents d JOIN job_items i ON i.tenant_id = d.tenant_id AND i.namespace = d.namespace"
+    " AND i.document_id = d.document_id"
+)
+_CANCELLED = (
+    f"{_OF_ITEMS} AND i.generation = d.latest_generation SET d.cancelled_generation = i.generation, d.updated_at = :now"
+    " WHERE i.tenant_id = :tenant AND i.job_id = :job AND {where}"
+)
+_REOPENED = (
+    f"{_OF_ITEMS} SET d.failed_generation = IF(d.failed_generation = i.generation, 0, d.failed_generation),"
+    " d.cancelled_generation = IF(d.cancelled_generation = i.generation, 0, d.cancelled_generation), d.updated_at = :now"
+    " WHERE i.tenant_id = :tenant AND i.job_id = :job AND {where}"
+)

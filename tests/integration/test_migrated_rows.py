@@ -1,0 +1,83 @@
+"""What migrations make of rows that were written before them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from sqlalchemy import Connection, text
+
+from pipeline.core.api_source import read_source
+from pipeline.core.plan import read_plan
+from pipeline.records import Namespace, TenantId
+from pipeline.settings import Settings
+from pipeline.stores import migrate
+from pipeline.stores.document_views import DocumentViews
+from pipeline.stores.engines import mysql_engine
+from pipeline.stores.quotas import Limits, Quotas
+
+OUTCOMES = Path(migrate.__file__).parent / "migrations/mysql/versions/0026_document_outcomes.py"
+TENANT = TenantId("t")
+LONG = {"retrieve": {"channels": {"keyword": {"timeout_ms": 60_000}, "semantic": {"timeout_ms": 500}}}}
+SOURCE = {"url": "https://x/", "mapping": {"text": "/t"}, "timeout_ms": 9000}
+
+
+def insert(connection: Connection, table: str, **values: object) -> None:
+    names = ", ".join(values)
+    connection.execute(
+        text(f"INSERT INTO {table} (tenant_id, {names}) VALUES ('t', {', '.join(f':{name}' for name in values)})"),
+        values,
+    )
+
+
+def old_rows(connection: Connection) -> None:
+    """Four documents of one job that ended differently, and configurations with times that are too long now."""
+    at = {"created_at": "2026-01-01", "updated_at": "2026-01-01"}
+    insert(connection, "jobs", job_id="j", namespace="知识库", total=4, request_id="r", **at)
+    for ordinal, state in enumerate(("succeeded", "failed", "cancelled", "queued")):
+        published = 1 if state == "succeeded" else None
+        document = {"namespace": "知识库", "document_id": state}
+        insert(connection, "documents", **document, latest_generation=1, published_generation=published, **at)
+        insert(
+            connection,
+            "generations",
+            **document,
+            **{"generation": 1, "job_id": "j", "tags": "[]", "metadata": "{}", "media_type": "text/plain"},
+            **{"chunking": "{}", "content_hash": b"0" * 32, "created_at": "2026-01-01"},
+        )
+        item = {"job_id": "j", "ordinal": ordinal, "generation": 1, "state": state, "stage": "accepted"}
+        insert(connection, "job_items", **item, **document, updated_at="2026-01-01")
+    insert(connection, "profiles", name="p", version=1, config=json.dumps(LONG), created_at="2026-01-01")
+    insert(connection, "experiments", experiment_id="e", config=json.dumps({"arms": [{"overrides": LONG}]}), **at)
+    insert(connection, "api_sources", name="crm", source=json.dumps(SOURCE), **at)
+
+
+def it_takes_outcomes_from_the_ledger_and_shortens_the_times_of_channels(fresh: Settings):
+    found = re.search(r'down_revision = "(\d+)"', OUTCOMES.read_text(encoding="utf-8"))
+    assert found is not None
+    mysql = mysql_engine(fresh)
+    try:
+        with mysql.connect() as connection:
+            migrate._migrate("upgrade", found[1], "mysql", connection, fresh)
+            old_rows(connection)
+            connection.commit()
+            migrate._migrate("upgrade", "head", "mysql", connection, fresh)
+            connection.commit()
+            views = DocumentViews(connection, TENANT)
+            shown = {view.document_id: view.status for view in views.views(namespace=None, after=None, limit=9)}
+            assert shown == {"succeeded": "succeeded", "queued": "queued"}
+            for state in ("failed", "cancelled"):
+                [view] = views.views(namespace=Namespace("知识库"), status=state, after=None, limit=9)
+                assert (view.document_id, view.status) == (state, state)
+            assert Quotas(connection, TENANT, Limits()).use()["documents"][1] == 2
+            config = json.loads(connection.execute(text("SELECT config FROM profiles")).scalar_one())
+            channels = read_plan({}, config).retrieve.channels
+            assert (channels["keyword"].timeout_ms, channels["semantic"].timeout_ms) == (2000, 500)
+            arm = json.loads(connection.execute(text("SELECT config FROM experiments")).scalar_one())["arms"][0]
+            assert arm["overrides"] == config
+            assert (
+                read_source(connection.execute(text("SELECT source FROM api_sources")).scalar_one()).timeout_ms == 2000
+            )
+    finally:
+        mysql.dispose()
