@@ -29,7 +29,7 @@ def completed(url: str, password: str | None, *, schemes: tuple[str, ...], passw
     Raises ValueError with a sentence that continues the name of the URL's variable.
     """
     if not url.strip():
-        raise ValueError(f"is empty; {_example(schemes)}")
+        raise ValueError(f"is empty; it {_example(schemes)}")
     parts = _split(url, schemes)
     if not _reads_as_meant(parts):
         raise ValueError(_UNQUOTED.format(password_variable=password_variable))

@@ -29,8 +29,8 @@ class DescribeUrls:
         ("name", "value", "complaint"),
         [
             ("MYSQL_URL", "foo", MYSQL),
-            ("MYSQL_URL", "", f"is empty; {MYSQL}"),
-            ("MYSQL_URL", "  ", f"is empty; {MYSQL}"),
+            ("MYSQL_URL", "", f"is empty; it {MYSQL}"),
+            ("MYSQL_URL", "  ", f"is empty; it {MYSQL}"),
             ("MYSQL_URL", "postgres://u:secret@db/c", MYSQL),
             ("MYSQL_URL", "mysql+pymysql:u:secret@db/c", MYSQL),
             ("MYSQL_URL", "mysql+pymysql://", f"names no host; it {MYSQL}"),
@@ -38,9 +38,9 @@ class DescribeUrls:
             ("MYSQL_URL", "mysql+pymysql://u:secret@[::1/c", "is not a URL"),
             ("POSTGRES_URL", "postgres://u:secret@db/c", POSTGRES),
             ("POSTGRES_URL", "postgresql://u:secret@db/c", POSTGRES),
-            ("POSTGRES_URL", "", f"is empty; {POSTGRES}"),
+            ("POSTGRES_URL", "", f"is empty; it {POSTGRES}"),
             ("POSTGRES_URL", "密码", POSTGRES),
-            ("REDIS_URL", "", "is empty; must begin with redis:// or rediss://"),
+            ("REDIS_URL", "", "is empty; it must begin with redis:// or rediss://"),
             ("REDIS_URL", "foo", "must begin with redis:// or rediss://"),
         ],
     )
