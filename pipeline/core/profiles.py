@@ -31,6 +31,7 @@ BUILT_IN: Mapping[str, Mapping[str, Any]] = {
     },
     "novel": {
         "retrieve": {
+            "requires_story_time": True,
             "allocation": "double",
             "channels": {
                 "keyword": {"weight": 0.5, "options": {"fields": {"body": 2, "summary": 1, "entity_names": 1}}},
