@@ -151,12 +151,14 @@ class RetrievePlan:
     """Where to look, and how to put together what is found there. ``allocation``: how many chunks each channel recalls
     for each text it is asked. ``pool``: as many as the channel's pool, never fewer than ``top_k``; ``balanced``:
     ``top_k`` shared out among the channels, at least 1 each; ``double``: ``2 * top_k``. ``requires_story_time``: refuse
-    a query without ``story_time``, which would show the whole story; decay by ``story_time`` requires it as well."""
+    a query without ``story_time``, which would show the whole story; decay by ``story_time`` requires it as well.
+    ``optional_namespaces``: those that may be missing; a query that names one is degraded then and asks the others."""
 
     __pydantic_config__ = _STRICT
 
     method: Method = "hybrid"
     requires_story_time: bool = False
+    optional_namespaces: Annotated[tuple[Name, ...], Field(max_length=32)] = ()
     allocation: Literal["pool", "balanced", "double"] = "pool"
     score_threshold: Share = 0.0
     channels: Mapping[ChannelKey, ChannelPlan] = field(default_factory=dict)
