@@ -51,9 +51,11 @@ class QueryEvents:
         percent: float,
         slow_ms: float,
         connect: Callable[[], Connection] = producer.connection_for_write,
+        pause_s: float = _PAUSE_S,
     ) -> None:
         self.percent = percent
         self._connect = connect
+        self._pause_s = pause_s
         self.worker = f"gateway@{socket.gethostname()}"
         self._slow_ms = slow_ms
         self._waiting: deque[tuple[EndedQuery, str, str]] = deque(maxlen=_MOST_WAITING)
@@ -91,14 +93,17 @@ class QueryEvents:
                 for at in range(0, len(queries), _MOST_IN_A_MESSAGE):
                     _publish(queries[at : at + _MOST_IN_A_MESSAGE], connection)
                 was_taken = True
+                continue
             except (KombuError, RedisError, OSError) as error:
                 if was_taken:
                     log.warning("query_events_not_sent", queries=len(queries), error=type(error).__name__)
                 was_taken = False
-                if connection is not None:
-                    connection.collapse()
-                connection = None
-                time.sleep(_PAUSE_S)
+            except Exception as error:  # the thread must go on, whatever the broker's client raises
+                log.exception("query_events_bug", error=type(error).__name__)
+            if connection is not None:
+                connection.release()  # type: ignore[no-untyped-call]  # ignores a broken connection
+            connection = None
+            time.sleep(self._pause_s)
 
 
 def _publish(queries: Sequence[tuple[EndedQuery, str, str]], connection: Connection) -> None:

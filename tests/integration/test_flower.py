@@ -305,3 +305,24 @@ class DescribeABrokerThatIsAway:
                 taken.append(time.perf_counter() - began)
         assert statistics.median(taken) < 0.001
         assert max(taken) < 0.25
+
+    def it_sends_again_once_the_broker_answers(self, view):
+        from workers.producer import producer
+        from workers.query_events import QueryEvents
+
+        query, tries = ordinary(str(uuid.uuid4())), []
+
+        def connect() -> Any:
+            tries.append(1)
+            if len(tries) <= 2:
+                raise ConnectionError("not yet")
+            return producer.connection_for_write()
+
+        events = QueryEvents(percent=100, slow_ms=1000, connect=connect, pause_s=0.1)
+
+        def look() -> bool:
+            events.show(query)
+            return query.query_id in tasks_by_query(view)
+
+        assert eventually(look, within_s=SHOWN_WITHIN_S)
+        assert len(tries) == 3, "one connection serves all that follows"
