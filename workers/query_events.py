@@ -110,7 +110,7 @@ def _publish(queries: Sequence[tuple[EndedQuery, str, str]], connection: Connect
     """Send the events of several queries as one message, as Celery's own buffered events are sent."""
     sent = [event for query, name, worker in queries for event in task_events(query, name, worker)]
     exchange = get_exchange(connection, name=producer.conf.event_exchange)
-    with connection.channel() as channel:
+    with connection.channel() as channel:  # type: ignore[no-untyped-call]
         sender = Producer(channel, exchange=exchange, serializer="json", auto_declare=False)  # type: ignore[no-untyped-call]
         sender.publish(  # type: ignore[no-untyped-call]
             sent,
