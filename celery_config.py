@@ -57,7 +57,7 @@ worker_prefetch_multiplier = 1  # a slow task must not hold others that a free w
 worker_cancel_long_running_tasks_on_connection_loss = False
 worker_hijack_root_logger = False
 worker_redirect_stdouts = False
-# Flower shows the tasks of workers started with -E: all but those of queries. Events would cost a fifth of a query's CPU.
+# Flower shows the tasks of workers started with -E. Queries are shown by workers/query_events, which costs far less.
 worker_send_task_events = False
 task_send_sent_event = False
 broker_connection_retry_on_startup = True

@@ -59,8 +59,9 @@ def main() -> int:
         from pipeline.flows.resources import Resources
         from pipeline.stores import migrate
         from workers.dispatch import send_webhooks
+        from workers.query_events import events
 
-        resources = Resources(use, outbox_filled=send_webhooks)
+        resources = Resources(use, outbox_filled=send_webhooks, query_ended=events.show)
         tracing.check(use)
         migrate.check_all(resources.mysql, resources.postgres, use)
         _check_redis(use)

@@ -123,7 +123,7 @@ async def send(query: Query, gateway: Gateway, *, cache_control: str = "") -> by
     sent = False
     try:
         async with asyncio.timeout(max(0.0, query.deadline_at - time.time()) + LAST_S):
-            await gateway.namespaces.require(query.tenant_id, query.namespaces)
+            query = await _without_missing_namespaces(query, gateway)
             answer = await gateway.run_or_leave(_send, query, gateway, cache_control=cache_control)
         sent = True
     except TimeoutError:
@@ -137,6 +137,16 @@ async def send(query: Query, gateway: Gateway, *, cache_control: str = "") -> by
         if not sent or answer is not None:
             timer.stop()
     return answer
+
+
+async def _without_missing_namespaces(query: Query, gateway: Gateway) -> Query:
+    """Return the query without its optional namespaces that do not exist. Raises Problem(404) for any other one."""
+    optional = query.plan.retrieve.optional_namespaces
+    missing = await gateway.namespaces.require(query.tenant_id, query.namespaces, optional=optional)
+    if not missing:
+        return query
+    there = tuple(name for name in query.namespaces if name not in missing)
+    return replace(query, namespaces=there, missing_namespaces=missing)
 
 
 def _send(query: Query, gateway: Gateway, *, cache_control: str) -> bytes | None:

@@ -28,6 +28,7 @@ from api_gateway.waiting import Wakes
 from api_gateway.wrong_keys import WrongKeys
 from pipeline.core.buckets import Rate
 from pipeline.core.configuration import Configuration
+from pipeline.core.segmentation import segment
 from pipeline.flows.experimenting import make_assigner
 from pipeline.flows.keeping import KeptAnswers
 from pipeline.flows.profiles import load_configuration
@@ -118,7 +119,8 @@ class Gateway:
         self._loop = asyncio.get_running_loop()
 
     async def warm_up(self) -> None:
-        """Exclude the objects loaded so far from garbage collection."""
+        """Load the dictionary of Chinese words, and exclude all objects loaded so far from garbage collection."""
+        await self.run(segment, "预热")
         await self.run(keep_for_good)
 
     def release_soon(self) -> None:

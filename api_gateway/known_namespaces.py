@@ -38,29 +38,42 @@ class KnownNamespaces:
     ) -> None:
         self._run = run
         self._use = use
-        self._there: Remembered[tuple[TenantId, tuple[Namespace, ...]], bool] = Remembered(
-            "namespaces", fresh_s=_FRESH_S, away=away, clock=clock
+        self._missing: Remembered[tuple[TenantId, tuple[Namespace, ...], tuple[str, ...]], tuple[Namespace, ...]] = (
+            Remembered("namespaces", fresh_s=_FRESH_S, away=away, clock=clock)
         )
 
-    async def require(self, tenant_id: TenantId, names: Sequence[Namespace]) -> None:
-        """Raises Problem 404 that names the first one that is not there, and Unavailable while MySQL is away, unless they
-        were seen in the last minutes."""
-        await self._there.of((tenant_id, tuple(names)), lambda: self._run(self._look, tenant_id, names))
+    async def require(
+        self, tenant_id: TenantId, names: Sequence[Namespace], *, optional: Sequence[str] = ()
+    ) -> tuple[Namespace, ...]:
+        """Return the namespaces among ``optional`` that do not exist.
+
+        Raises Problem(404) that names the first other one that does not exist, also if none of ``names`` exists, and
+        Unavailable while MySQL is away, unless they were seen in the last minutes.
+        """
+        may_miss = tuple(name for name in names if name in optional)
+        key = (tenant_id, tuple(names), may_miss)
+        missing = await self._missing.of(key, lambda: self._run(self._look, tenant_id, names, may_miss))
+        if missing:  # it may be made at any moment, and is not to be missed for seconds then
+            self._missing.forget(lambda known: known == key)
+        return missing
 
     def forget(self, tenant_id: TenantId, name: Namespace) -> None:
         """This one was unmade; other processes notice within seconds."""
-        self._there.forget(lambda key: key[0] == tenant_id and name in key[1])
+        self._missing.forget(lambda key: key[0] == tenant_id and name in key[1])
 
-    def _look(self, tenant_id: TenantId, names: Sequence[Namespace]) -> bool:
+    def _look(
+        self, tenant_id: TenantId, names: Sequence[Namespace], optional: Collection[Namespace]
+    ) -> tuple[Namespace, ...]:
         with unit_of_work(self._use.mysql) as work:
             there = Namespaces(work.connection, tenant_id).existing(names)
         self._note_use(tenant_id, there)
         missing = [(place, name) for place, name in enumerate(names) if name not in there]
-        if missing:
-            errors = [{"pointer": f"/namespaces/{place}", "detail": "does not exist"} for place, _ in missing]
-            detail = f"There is no namespace {missing[0][1]}."
+        needed = [(place, name) for place, name in missing if name not in optional] if there else missing
+        if needed:
+            errors = [{"pointer": f"/namespaces/{place}", "detail": "does not exist"} for place, _ in needed]
+            detail = f"There is no namespace {needed[0][1]}."
             raise Problem(404, "namespace_not_found", detail, errors=errors)
-        return True
+        return tuple(name for _, name in missing)
 
     def _note_use(self, tenant_id: TenantId, names: Collection[Namespace]) -> None:
         try:

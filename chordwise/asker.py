@@ -50,6 +50,16 @@ class Asker:
             return await asyncio.to_thread(self._client.query, text, **options)
         return await self._for_this_loop().query(text, **options)
 
+    def example_namespaces(self) -> list[str]:
+        """Names of the namespaces that hold examples."""
+        return [each.namespace for each in self._for_threads().namespaces(examples=True)]
+
+    async def aexample_namespaces(self) -> list[str]:
+        """The same, to be awaited."""
+        if self._async_client is None and self._client is not None:
+            return await asyncio.to_thread(self.example_namespaces)
+        return [each.namespace for each in await self._for_this_loop().namespaces(examples=True)]
+
     def close(self) -> None:
         """Close the own client for threads; another is made if it is needed."""
         with self._making:

@@ -234,9 +234,9 @@ class AsyncChordwise(
         steps = self._operations.rollback(document_id, namespace=namespace, generation=generation, etag=if_match)
         return await self._run(steps)
 
-    async def namespaces(self) -> list[NamespaceInfo]:
+    async def namespaces(self, *, examples: bool = False) -> list[NamespaceInfo]:
         """See ``Chordwise.namespaces``."""
-        return await self._run(self._operations.namespaces())
+        return await self._run(self._operations.namespaces(examples=examples))
 
     async def quotas(self) -> Quotas:
         """See ``Chordwise.quotas``."""

@@ -271,9 +271,9 @@ class Chordwise(
         steps = self._operations.rollback(document_id, namespace=namespace, generation=generation, etag=if_match)
         return self._run(steps)
 
-    def namespaces(self) -> list[NamespaceInfo]:
-        """Every namespace of the tenant, with its size."""
-        return self._run(self._operations.namespaces())
+    def namespaces(self, *, examples: bool = False) -> list[NamespaceInfo]:
+        """Every namespace of the tenant with its size; with ``examples`` those that hold examples of the library."""
+        return self._run(self._operations.namespaces(examples=examples))
 
     def quotas(self) -> Quotas:
         """What the tenant may store and queue, and how much of it is used."""

@@ -12,10 +12,14 @@ from typing import Any, Final
 from chordwise.asker import Asker
 from chordwise.async_client import AsyncChordwise
 from chordwise.client import Chordwise
-from chordwise.errors import ChordwiseError
+from chordwise.errors import ChordwiseError, ProblemError
 from chordwise.prompting import EXAMPLE_CATEGORIES, retrieved_examples
+from chordwise.results import QueryResult
 
 EXAMPLE_NAMESPACES: Final = tuple(f"{category}_examples" for category in EXAMPLE_CATEGORIES)
+_MOST_NAMESPACES: Final = 32  # of one query
+# The profile takes five of each namespace; a namespace with all sheets gives as many as the four tables do.
+_OF_ALL_SHEETS: Final = {"channels": {"semantic": {"options": {"per_namespace": 5 * len(EXAMPLE_CATEGORIES)}}}}
 EXAMPLE_PROFILE: Final = "medical_examples"
 LONGEST_QUESTION: Final = 8_000  # characters; the server takes no more
 
@@ -44,6 +48,7 @@ def with_examples(
 ) -> dict[str, Any]:
     """The variables with ``retrieved_examples`` beside them; see `chordwise.prompting.retrieved_examples`.
 
+    By default the four tables are asked, those that exist; if none of them exists, every namespace that holds examples.
     Never raises for what a server, or the way to it, does: then there are no examples, and the log has the kind of error.
     """
     question = question_of(prompt_vars, user_message)
@@ -51,7 +56,7 @@ def with_examples(
     if question:
         asker = client if isinstance(client, Asker) else Asker(client=client)
         try:
-            found = retrieved_examples(asker.ask(question, namespaces=namespaces, profile=profile))
+            found = retrieved_examples(_ask(asker, question, namespaces, profile))
         except ChordwiseError as error:
             _tell(error)
     return _beside(prompt_vars, found)
@@ -71,10 +76,41 @@ async def awith_examples(
     if question:
         asker = client if isinstance(client, Asker) else Asker(async_client=client)
         try:
-            found = retrieved_examples(await asker.aask(question, namespaces=namespaces, profile=profile))
+            found = retrieved_examples(await _aask(asker, question, namespaces, profile))
         except ChordwiseError as error:
             _tell(error)
     return _beside(prompt_vars, found)
+
+
+def _ask(asker: Asker, question: str, namespaces: Iterable[str] | str, profile: str | None) -> QueryResult | None:
+    try:
+        return asker.ask(question, namespaces=namespaces, profile=profile)
+    except ProblemError as error:
+        if not _are_absent_tables(namespaces, error):
+            raise
+    found = asker.example_namespaces()[:_MOST_NAMESPACES]
+    return asker.ask(question, namespaces=found, profile=profile, retrieve=_OF_ALL_SHEETS) if found else None
+
+
+async def _aask(
+    asker: Asker, question: str, namespaces: Iterable[str] | str, profile: str | None
+) -> QueryResult | None:
+    try:
+        return await asker.aask(question, namespaces=namespaces, profile=profile)
+    except ProblemError as error:
+        if not _are_absent_tables(namespaces, error):
+            raise
+    found = (await asker.aexample_namespaces())[:_MOST_NAMESPACES]
+    return await asker.aask(question, namespaces=found, profile=profile, retrieve=_OF_ALL_SHEETS) if found else None
+
+
+def _are_absent_tables(namespaces: Iterable[str] | str, error: ProblemError) -> bool:
+    """Return whether the four tables were asked and none of them exists: then all sheets may be in one namespace."""
+    return (
+        error.code == "namespace_not_found"
+        and not isinstance(namespaces, str)
+        and tuple(namespaces) == EXAMPLE_NAMESPACES
+    )
 
 
 def _beside(prompt_vars: Mapping[str, Any] | None, found: list[dict[str, Any]]) -> dict[str, Any]:

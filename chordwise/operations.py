@@ -209,9 +209,10 @@ class Operations(
         params = tuple((name, value) for name, value in asked.items() if value)
         return self._listed(DocumentInfo, "/v1/documents", params, limit)
 
-    def namespaces(self) -> Steps[list[NamespaceInfo]]:
-        """Every namespace of the tenant."""
-        return self._listed(NamespaceInfo, "/v1/namespaces", (), None)
+    def namespaces(self, *, examples: bool = False) -> Steps[list[NamespaceInfo]]:
+        """Every namespace of the tenant, or every one that holds examples."""
+        params = (("examples", "true"),) if examples else ()
+        return self._listed(NamespaceInfo, "/v1/namespaces", params, None)
 
     def quotas(self) -> Steps[Quotas]:
         """What the tenant may, and how much of it is used."""

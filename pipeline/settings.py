@@ -63,6 +63,8 @@ class Settings(BaseSettings):
     otlp_sample_ratio: Annotated[float, Field(ge=0, le=1)] = 1.0
     flower_url: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
     flower_link: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
+    flower_sample_percent: Annotated[float, Field(ge=0, le=100)] = 10.0
+    flower_slow_ms: Annotated[float, Field(ge=0, le=60_000)] = 1000.0
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
 
     # Ingestion

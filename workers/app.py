@@ -38,6 +38,7 @@ from pipeline.telemetry import configure_logging
 from workers import resources
 from workers.heartbeat import HeartbeatStep
 from workers.names import Queue
+from workers.query_events import events
 from workers.subscriptions import subscribe_to_nothing
 from workers.transport import PersistentConnection
 
@@ -155,6 +156,7 @@ def _check_model() -> None:
 @celeryd_after_setup.connect(weak=False)
 def _warm_up_threads(instance: Any, **_: Any) -> None:
     """A worker without children loads the model before it takes queries: a channel's time is less than loading takes."""
+    events.worker = instance.hostname
     pool = instance.pool_cls  # an alias or a class, depending on how far the worker has got
     if "prefork" not in (pool if isinstance(pool, str) else pool.__module__):
         resources.for_queries().bulkhead.resize(instance.concurrency)

@@ -34,6 +34,11 @@ class QuietRequest(Request):  # type: ignore[misc]  # Celery has no types
         if "exception" in fields:
             fields["exception"] = str(fields["exception"]).partition("(")[0][:80]
             fields["traceback"] = ""
+        if type == "task-failed" and not self.task.send_events and self._eventer and self._eventer.enabled:
+            # The only event of a task that sends none otherwise, so it has to say which task that is.
+            fields |= {"name": self.name, "args": "()", "kwargs": self.kwargsrepr, "root_id": self.root_id}
+            self._eventer.send(type, uuid=self.id, **fields)
+            return
         super().send_event(type, **fields)
 
 

@@ -14,6 +14,7 @@ from redis.exceptions import RedisError
 
 from pipeline import tracing
 from pipeline.core.computation import LIMITS, Computation, Kind
+from pipeline.core.ended_query import UNDERSTAND, task_id_of
 from pipeline.core.query import Query
 from pipeline.errors import StoreUnavailable
 from pipeline.flows.intake import Ticket
@@ -80,13 +81,17 @@ def ask(query: Query) -> None:
         return _signature(name, {**arguments, **extra}, request_id=query.request_id, expires_s=left_s, queue=queue)
 
     headers = [signed(TaskName.RECALL, {"channel": channel.value}, Queue.RECALL) for channel in query.channels]
+    for channel, header in zip(query.channels, headers, strict=True):
+        header.options |= {"task_id": task_id_of(query.query_id, channel), "root_id": query.query_id}
     rerank = query.plan.rerank
     by_service = rerank.enabled and settings().reranker_for(rerank.provider) != "local"
     callback = signed(TaskName.ANSWER, {}, Queue.RERANK if query.model_steps or by_service else Queue.ANSWER)
+    callback.options |= {"task_id": query.query_id, "root_id": query.query_id}
     errback = _finishing(query, expires_s=left_s, queue=Queue.ANSWER)
     try:
         if query.model_steps:
-            signed(TaskName.UNDERSTAND, {}, Queue.RERANK).apply_async()
+            task_id = task_id_of(query.query_id, UNDERSTAND)
+            signed(TaskName.UNDERSTAND, {}, Queue.RERANK).apply_async(task_id=task_id, root_id=query.query_id)
         if len(headers) == 1:
             headers[0].apply_async(link=callback, link_error=errback)
         else:

@@ -9,7 +9,9 @@ from typing import Any
 
 import celery
 import kombu
-from celery.worker.control import inspect_command
+from celery.worker.control import control_command, inspect_command
+
+from workers.query_events import events
 
 COMMAND = "chordwise_facts"
 
@@ -38,3 +40,18 @@ def chordwise_facts(state: Any) -> dict[str, Any]:
         "visibility_timeout_s": transport.get("visibility_timeout") if transport.get("ack_emulation", True) else None,
         "task_time_limit_s": configured.task_time_limit,
     }
+
+
+@control_command(name="query_events", args=[("percent", float)], signature="[PERCENT]")
+def show_queries(_state: Any, percent: float | str | None = None, **_: Any) -> dict[str, Any]:
+    """Set the share of queries that Flower shows although they were neither slow, failed nor degraded, until this worker
+    ends: 0 to 100. Without an argument, report it."""
+    if percent is not None:
+        try:
+            wanted = float(percent)
+        except ValueError:
+            wanted = -1.0
+        if not 0 <= wanted <= 100:
+            return {"error": f"the share is a number of percent from 0 to 100, not {percent}"}
+        events.percent = wanted
+    return {"ok": f"{events.percent:g} % of queries are shown"}

@@ -22,18 +22,27 @@ subscribe_to_nothing(producer)
 def send_chord(headers: Sequence[Signature], callback: Signature, app: Celery = producer) -> None:
     """Send what `celery.chord` sends for plain header tasks that have all they need in their options.
 
-    Its canvas copies and freezes every signature several times (docs/decisions/0034). The parts are
-    counted from the first message on, so none can come back too early. Raises what publishing raises.
+    Signatures may bring ids of their own as ``task_id`` and ``root_id``. Celery's canvas copies and freezes every signature
+    several times (docs/decisions/0034). The parts are counted from the first message on, so none can come back too early.
+    Raises what publishing raises.
     """
     group_id = uuid()
-    body = {**callback, "options": {**callback.options, "task_id": uuid()}}
+    body = {**callback, "options": {"task_id": uuid(), **callback.options}}
     app.backend.set_chord_size(group_id, len(headers))
     with app.producer_or_acquire() as sender:
         for place, header in enumerate(headers):
             options = dict(header.options)
             meant = {name: options.pop(name) for name in ("expires", "ignore_result", "argsrepr", "kwargsrepr")}
             message = app.amqp.create_task_message(
-                uuid(), header.task, (), header.kwargs, group_id=group_id, group_index=place, chord=body, **meant
+                options.pop("task_id", None) or uuid(),
+                header.task,
+                (),
+                header.kwargs,
+                group_id=group_id,
+                group_index=place,
+                chord=body,
+                root_id=options.pop("root_id", None),
+                **meant,
             )
             app.amqp.send_task_message(sender, header.task, message, expiration=meant["expires"], **options)
 

@@ -16,6 +16,7 @@ from pipeline.records import Candidate, ChannelName, ChunkId
 from pipeline.settings import settings
 from pipeline.stores.meter import Meter
 from workers.dispatch import send_webhooks
+from workers.query_events import events
 
 log = structlog.get_logger(__name__)
 
@@ -29,7 +30,8 @@ def for_ingestion() -> Resources:
 @functools.cache
 def for_queries() -> Resources:
     """Impatient ones: a statement that takes longer than a channel may is no use to a query."""
-    return Resources(settings(), timeout_s=settings().recall_timeout_ms / 1000, reading=True)
+    timeout_s = settings().recall_timeout_ms / 1000
+    return Resources(settings(), timeout_s=timeout_s, reading=True, query_ended=events.show)
 
 
 @functools.cache

@@ -26,7 +26,7 @@ from api_gateway.wire.queries import QueryRequest, flaws
 from pipeline.core.comparable import comparable
 from pipeline.core.computation import Kind
 from pipeline.core.differing import difference, plan_difference
-from pipeline.core.plan import PlanFlaw, plan_as_json
+from pipeline.core.plan import PlanFlaw, plan_as_json, require_story_time
 from pipeline.core.query import Query
 from pipeline.errors import ComputationTimeout, WorkerUnavailable
 from pipeline.flows.planning import replanned
@@ -124,6 +124,10 @@ async def replay(request: Request, principal: Reader, query_id: str) -> Response
         plan = replanned(asked_first.plan, asked.plan, gateway.settings)
     except PlanFlaw as flaw:
         raise invalid([{**each, "pointer": f"/plan{each['pointer']}"} for each in flaws(flaw)]) from None
+    try:
+        require_story_time(plan, before.query.filters.story_time)
+    except PlanFlaw as flaw:
+        raise invalid([{"pointer": "/plan/retrieve", "detail": f"story_time {flaw.flaws[0][1]}"}]) from None
     plan, refused = comparable(plan, namespaces=len(before.query.namespaces))
     now = time.time()
     query = replace(

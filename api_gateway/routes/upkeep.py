@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
+from fastapi import Query as Parameter
 from pydantic import Field
 from starlette.responses import Response
 
@@ -45,7 +46,13 @@ class VerifyRequest(Wire):
     responses=answers(200, NamespacePage, "One page of namespaces, by name.", 401, 403, 422, 503),
     summary="List namespaces",
 )
-async def list_namespaces(request: Request, principal: Reader, limit: Limit = 50, cursor: Cursor = None) -> Response:
+async def list_namespaces(
+    request: Request,
+    principal: Reader,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    examples: Annotated[bool, Parameter(description="Only those that hold examples of the library.")] = False,
+) -> Response:
     """A namespace is made by the first document that names it."""
     gateway = gateway_of(request)
     after = cursors.decode(cursor, "namespaces", str)
@@ -53,7 +60,7 @@ async def list_namespaces(request: Request, principal: Reader, limit: Limit = 50
     def read() -> list[NamespaceView]:
         with unit_of_work(gateway.resources.mysql) as work:
             found = Namespaces(work.connection, principal.tenant_id)
-            return found.views(after=after[0] if after else None, limit=limit + 1)
+            return found.views(after=after[0] if after else None, limit=limit + 1, examples=examples)
 
     found, following = cursors.page(
         await gateway.run(read), limit, lambda last: cursors.encode("namespaces", last.namespace)

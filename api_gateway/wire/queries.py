@@ -22,7 +22,15 @@ from pipeline.core.configuration import (
     choose,
     nobody,
 )
-from pipeline.core.plan import ContextOptions, FallbackPlan, PlanFlaw, RerankPlan, RetrievePlan, UnderstandPlan
+from pipeline.core.plan import (
+    ContextOptions,
+    FallbackPlan,
+    PlanFlaw,
+    RerankPlan,
+    RetrievePlan,
+    UnderstandPlan,
+    require_story_time,
+)
 from pipeline.core.query import Query
 from pipeline.flows.planning import plan_of
 from pipeline.records import Actor, Filters, Namespace, QueryId, TenantId
@@ -85,6 +93,7 @@ def to_query(
     namespaces = tuple(dict.fromkeys(Namespace(name) for name in sent.namespaces))
     try:
         plan = plan_of(use, choice.config, _asked(sent))
+        require_story_time(plan, sent.story_time)
     except PlanFlaw as flaw:
         raise invalid(flaws(flaw)) from None
     plan, refused = comparable(plan, namespaces=len(namespaces))

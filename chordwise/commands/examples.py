@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from rich.text import Text
 from chordwise.client import Chordwise
 from chordwise.commands import screen
 from chordwise.errors import ChordwiseError
+from chordwise.example_step import EXAMPLE_NAMESPACES
 from chordwise.examples import (
     BookFlaw,
     ExamplesImport,
@@ -38,7 +40,12 @@ def import_examples(
     book: Annotated[
         Path, typer.Argument(metavar="BOOK", exists=True, dir_okay=False, help="An .xlsx or .json file with examples.")
     ],
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="The knowledge base to write to.")],
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="The one knowledge base to write all sheets to.")
+    ] = None,
+    tables: Annotated[
+        bool, typer.Option("--tables", help="Write each sheet to a knowledge base of its own: qa_examples, …")
+    ] = False,
     category: Annotated[
         str | None, typer.Option("--category", help="Only these sheets: qa, record, query or greeting.")
     ] = None,
@@ -52,8 +59,9 @@ def import_examples(
 ) -> None:
     """Import a book of examples: a workbook with the sheets qa, record, query and greeting, or the same as JSON.
 
-    Errors and warnings go to standard error, one line each with sheet, row and column. With --wait, each accepted row
-    is looked up, and some are asked for by their own words.
+    Give either --namespace or --tables; the retrieval node of LangGraph finds the examples in both cases. Errors and
+    warnings go to standard error, one line each with sheet, row and column. With --wait, each accepted row is looked up,
+    and some are asked for by their own words.
 
     Exits with 1 if a row was refused, or if one that was accepted cannot be found.
     """
@@ -63,27 +71,93 @@ def import_examples(
         raise typer.BadParameter("must be replace, skip or error", param_hint="--on-conflict")
     if category not in (None, *EXAMPLE_CATEGORIES):
         raise typer.BadParameter("must be qa, record, query or greeting", param_hint="--category")
+    if (namespace is None) is not tables:
+        raise typer.BadParameter("give either --namespace or --tables", param_hint="--namespace")
     began = time.monotonic()
-    job: Job | None = None
-    verified: ExamplesVerification | None = None
-    lost: list[ImportedRow] = []
+    parts: dict[str, _Outcome] = {}
     with screen.connect() as client, screen.Ticker(quiet=as_json) as ticker:
         ticker.tell("books read", 0, 1)
-        done = client.import_examples(
-            book, namespace=namespace, strict=strict, dry_run=dry_run, on_conflict=on_conflict, category=category
-        )
-        if wait and done.job_id:
-            job = client.wait(done.job_id, on_progress=lambda state: _tell_job(ticker, state))
-            verified = client.verify_examples(done.job_id, sample=_SAMPLE)
-            lost = _lost(client, verified, ticker)
+        one = _Import(client, ticker, book, wait=wait, on_conflict=on_conflict)
+        if namespace is not None:
+            whole = one.run(namespace, category, strict=strict, dry_run=dry_run)
+        else:
+            whole, parts = _into_tables(one, category, strict=strict, dry_run=dry_run)
     if as_json:
-        screen.print_json(_as_json(done, job, verified, lost))
+        shown = {name: _as_json(part) for name, part in parts.items()}
+        screen.print_json(_as_json(whole) | ({"tables": shown} if tables else {}))
     else:
-        _complain(done.errors, done.errors_total)
-        _complain(done.warnings, done.warnings_total, before="warning: ")
-        _show_book(done)
-        _show_outcome(done, verified, lost, elapsed_s=time.monotonic() - began)
-    _judge(done, job, verified, lost)
+        _complain(whole.done.errors, whole.done.errors_total)
+        _complain(whole.done.warnings, whole.done.warnings_total, before="warning: ")
+        _show_book(whole.done)
+        elapsed_s = time.monotonic() - began
+        for name, part in parts.items():
+            _show_outcome(part, elapsed_s=elapsed_s, before=f"{name}: ")
+        if not parts:
+            _show_outcome(whole, elapsed_s=elapsed_s)
+    for part in parts.values() or (whole,):
+        _judge_rows(part)
+    _judge_book(whole.done, stored=bool(parts) or whole.done.job_id is not None)
+    for part in parts.values() or (whole,):
+        _judge_job(part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outcome:
+    """One import and, where it was waited for, what became of its rows. ``lost``: rows of the sample that are not found."""
+
+    done: ExamplesImport
+    job: Job | None = None
+    verified: ExamplesVerification | None = None
+    lost: Sequence[ImportedRow] = ()
+
+
+class _Import:
+    """Imports of one book."""
+
+    def __init__(
+        self, client: Chordwise, ticker: screen.Ticker, book: Path, *, wait: bool, on_conflict: str | None
+    ) -> None:
+        self._client, self._ticker, self._book = client, ticker, book
+        self._wait, self._on_conflict = wait, on_conflict
+
+    def run(self, namespace: str, category: str | None, *, strict: bool, dry_run: bool) -> _Outcome:
+        """Import the sheets of one category, or all, into a namespace."""
+        done = self._client.import_examples(
+            self._book,
+            namespace=namespace,
+            strict=strict,
+            dry_run=dry_run,
+            on_conflict=self._on_conflict,
+            category=category,
+        )
+        if not (self._wait and done.job_id):
+            return _Outcome(done=done)
+        job = self._client.wait(done.job_id, on_progress=lambda state: _tell_job(self._ticker, state))
+        verified = self._client.verify_examples(done.job_id, sample=_SAMPLE)
+        return _Outcome(done=done, job=job, verified=verified, lost=_lost(self._client, verified, self._ticker))
+
+
+def _into_tables(
+    one: _Import, category: str | None, *, strict: bool, dry_run: bool
+) -> tuple[_Outcome, dict[str, _Outcome]]:
+    """Check the whole book, then import each of its categories that has a good row into its own namespace.
+
+    Return the outcome of the check, and that of each import by namespace; no imports after a dry run or a refusal.
+    """
+    whole = one.run(EXAMPLE_NAMESPACES[0], category, strict=False, dry_run=True)
+    total = whole.done.statistics["total"]
+    if dry_run:
+        return whole, {}
+    if strict and total.refused:
+        reason = f"not all of {total.read} rows can be taken, and nothing was stored"
+        return replace(whole, done=replace(whole.done, refused_because=reason)), {}
+    if not total.accepted:
+        reason = "there is no good row in the book, and nothing was stored"
+        return replace(whole, done=replace(whole.done, refused_because=reason)), {}
+    chosen = [name for name in EXAMPLE_CATEGORIES if whole.done.statistics[name].accepted]
+    return whole, {
+        f"{name}_examples": one.run(f"{name}_examples", name, strict=False, dry_run=False) for name in chosen
+    }
 
 
 @examples.command("template")
@@ -171,21 +245,20 @@ def _show_book(done: ExamplesImport) -> None:
     screen.stdout().print(table)
 
 
-def _show_outcome(
-    done: ExamplesImport, verified: ExamplesVerification | None, lost: list[ImportedRow], *, elapsed_s: float
-) -> None:
+def _show_outcome(outcome: _Outcome, *, elapsed_s: float, before: str = "") -> None:
+    done, verified, lost = outcome.done, outcome.verified, outcome.lost
     accepted = screen.plural(done.statistics["total"].accepted, "row") if "total" in done.statistics else "no rows"
     if done.refused_because is not None:
-        screen.say("nothing was stored")
+        screen.say(f"{before}nothing was stored")
     elif done.job_id is None:
-        screen.say(f"{accepted} in order; nothing was stored, because this was a dry run")
+        screen.say(f"{before}{accepted} in order; nothing was stored, because this was a dry run")
     elif verified is None:
-        screen.say(f"{accepted} accepted as job {done.job_id}")
+        screen.say(f"{before}{accepted} accepted as job {done.job_id}")
         screen.say(f"follow with: chordwise jobs {done.job_id} --watch")
     else:
         asked = len(verified.sample)
         screen.say(
-            f"{verified.searchable} of {screen.plural(verified.rows, 'row')} searchable, {asked - len(lost)} of {asked}"
+            f"{before}{verified.searchable} of {screen.plural(verified.rows, 'row')} searchable, {asked - len(lost)} of {asked}"
             f" found by their own words, in {elapsed_s:.1f} s (job {done.job_id})"
         )
 
@@ -209,28 +282,35 @@ def _named(counts: Any) -> Text:
     return Text(screen.clean(", ".join(shown) + (", …" if len(counts) > _TAGS_SHOWN else "")))
 
 
-def _as_json(
-    done: ExamplesImport, job: Job | None, verified: ExamplesVerification | None, lost: list[ImportedRow]
-) -> dict[str, Any]:
-    checked = None if verified is None else {**verified.raw, "not_found": [row.document_id for row in lost]}
-    return {**done.raw, "job": None if job is None else dict(job.raw), "verification": checked}
+def _as_json(outcome: _Outcome) -> dict[str, Any]:
+    job, verified = outcome.job, outcome.verified
+    checked = None if verified is None else {**verified.raw, "not_found": [row.document_id for row in outcome.lost]}
+    return {**outcome.done.raw, "job": None if job is None else dict(job.raw), "verification": checked}
 
 
-def _judge(
-    done: ExamplesImport, job: Job | None, verified: ExamplesVerification | None, lost: list[ImportedRow]
-) -> None:
-    """Raises ChordwiseError for an import with anything wrong."""
-    if done.refused_because is not None:
-        raise ChordwiseError(done.refused_because.rstrip("."))
+def _judge_rows(outcome: _Outcome) -> None:
+    """Raise ChordwiseError for a refused import, and for accepted rows that cannot be found."""
+    verified, lost = outcome.verified, outcome.lost
+    if outcome.done.refused_because is not None:
+        raise ChordwiseError(outcome.done.refused_because.rstrip("."))
     if verified is not None and verified.searchable < verified.rows:
         first = verified.missing[0] if verified.missing else None
         told = f", the first is {first.document_id} ({first.code or first.status})" if first else ""
         raise ChordwiseError(f"{verified.rows - verified.searchable} of {verified.rows} rows cannot be found{told}")
     if lost:
         raise ChordwiseError(f"{screen.plural(len(lost), 'row')} not found by their own words: {lost[0].document_id}")
+
+
+def _judge_book(done: ExamplesImport, *, stored: bool) -> None:
+    """Raise ChordwiseError if a row of the book was refused."""
     total = done.statistics.get("total")
     if done.errors_total and total is not None:
-        stored = "would be refused" if done.job_id is None else "were refused; all others went in"
-        raise ChordwiseError(f"{total.refused} of {screen.plural(total.read, 'row')} {stored}")
+        result = "were refused; all others went in" if stored else "would be refused"
+        raise ChordwiseError(f"{total.refused} of {screen.plural(total.read, 'row')} {result}")
+
+
+def _judge_job(outcome: _Outcome) -> None:
+    """Raise ChordwiseError if a row could not be stored."""
+    job = outcome.job
     if job is not None and job.failed:
         raise ChordwiseError(f"{job.failed} of {job.total} rows were not stored: {job.errors[0].detail}")

@@ -151,11 +151,15 @@ class SecondRetrievalPlan:
 class RetrievePlan:
     """Where to look, and how to put together what is found there. ``allocation``: how many chunks each channel recalls
     for each text it is asked. ``pool``: as many as the channel's pool, never fewer than ``top_k``; ``balanced``:
-    ``top_k`` shared out among the channels, at least 1 each; ``double``: ``2 * top_k``."""
+    ``top_k`` shared out among the channels, at least 1 each; ``double``: ``2 * top_k``. ``requires_story_time``: refuse
+    a query without ``story_time``, which would show the whole story; decay by ``story_time`` requires it as well.
+    ``optional_namespaces``: those that may be missing; a query that names one is degraded then and asks the others."""
 
     __pydantic_config__ = _STRICT
 
     method: Method = "hybrid"
+    requires_story_time: bool = False
+    optional_namespaces: Annotated[tuple[Name, ...], Field(max_length=32)] = ()
     allocation: Literal["pool", "balanced", "double"] = "pool"
     score_threshold: Share = 0.0
     channels: Mapping[ChannelKey, ChannelPlan] = field(default_factory=dict)
@@ -277,6 +281,18 @@ class PlanFlaw(ValueError):  # not an error by itself: who reads a plan decides 
 
 
 _PLAN: TypeAdapter[Plan] = TypeAdapter(Plan)
+
+
+def require_story_time(plan: Plan, story_time: int | None) -> None:
+    """Raise PlanFlaw for a query without a story time under a plan that hides what happens later."""
+    decay = plan.retrieve.time_decay
+    is_required = plan.retrieve.requires_story_time or (decay is not None and decay.by == "story_time")
+    if is_required and story_time is None:
+        detail = (
+            "is required: this profile shows nothing later than the story time, and without one it would show the whole"
+            " story; to search all of it, send one later than its end"
+        )
+        raise PlanFlaw([("/story_time", detail)])
 
 
 def read_plan(*layers: Mapping[str, Any]) -> Plan:

@@ -14,6 +14,7 @@ from typing import Any
 
 DEFAULT_PROFILE = "default"
 BUILT_IN_VERSION = 1
+EXAMPLE_TABLES = ("qa_examples", "record_examples", "query_examples", "greeting_examples")
 
 # What each is for stands in docs/profiles.md.
 BUILT_IN: Mapping[str, Mapping[str, Any]] = {
@@ -22,6 +23,7 @@ BUILT_IN: Mapping[str, Mapping[str, Any]] = {
         "top_k": 15,
         "retrieve": {
             "method": "semantic",
+            "optional_namespaces": list(EXAMPLE_TABLES),
             "channels": {"semantic": {"weight": 1.0, "options": {"per_namespace": 5}}},
             "ladder": {"thresholds": [0.7, 0.6, 0.5], "min_results": 5},
             "selection": {"dedupe": "content", "quality": {"enough": 15}},
@@ -31,6 +33,7 @@ BUILT_IN: Mapping[str, Mapping[str, Any]] = {
     },
     "novel": {
         "retrieve": {
+            "requires_story_time": True,
             "allocation": "double",
             "channels": {
                 "keyword": {"weight": 0.5, "options": {"fields": {"body": 2, "summary": 1, "entity_names": 1}}},

@@ -75,6 +75,7 @@ class Query:
     asked_by: Actor = field(default_factory=Actor)
     cache_key: str = ""  # where the answer may be kept for the same question; empty keeps it nowhere
     stamps: Mapping[Namespace, str] = field(default_factory=dict)  # what namespaces showed when it was sent, if known
+    missing_namespaces: tuple[Namespace, ...] = ()  # named, optional, and not there; they are not among its namespaces
 
     @property
     def channels(self) -> tuple[ChannelName, ...]:

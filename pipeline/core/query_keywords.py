@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
+from itertools import accumulate
 from typing import Final
 
 from pipeline.core.normal_form import normal_form
 from pipeline.core.routing import codes_in
+from pipeline.core.segmentation import segment
 from pipeline.core.terms import STOP_WORDS, query_terms
 
 _MOST: Final = 10
@@ -16,8 +19,8 @@ _LONGEST: Final = 40  # characters of a keyword; what is longer is a sentence
 def keywords_of(query_text: str, *, most: int = _MOST) -> list[str]:
     """The words to look for, in order of appearance, identifiers before the others, each once.
 
-    English: what is no stop word. Chinese: what stands between question words, particles and other words of grammar,
-    because without a dictionary nothing smaller can be told apart. Empty for a query that is all grammar.
+    English: what is no stop word. Chinese: the words of a dictionary that are neither question words, particles nor
+    other words of grammar. Empty for a query that is all grammar.
     """
     text = normal_form("NFKC", query_text)
     codes = codes_in(text)
@@ -58,20 +61,38 @@ def entities_of(query_text: str, *, most: int = _MOST) -> list[str]:
 
 
 def _between_grammar(run: str) -> list[str]:
-    """The parts of a run of Chinese that are left when its words of grammar are taken away. A word that only looks as if
-    it held one of them (目的, 现在) is kept."""
-    parts, part = [], ""
+    """Return the words of a run of Chinese without those of grammar, which may span several words (我想知道).
+
+    A match of grammar counts only if it begins and ends where words of the dictionary do, so 和田玉 keeps its 和. Single
+    characters are dropped, unless nothing else stands between two words of grammar: then they are one word, joined,
+    that the dictionary lacks.
+    """
+    ends = frozenset(accumulate(map(len, segment(run))))
+    parts: list[list[str]] = [[]]
     at = 0
     while at < len(run):
-        kept = _KEPT.match(run, at)
-        cut = None if kept else _CUT.match(run, at)
+        end = next(end for end in range(at + 1, len(run) + 1) if end in ends)
+        kept = _end_at_boundary(_KEPT, run, at, ends)
+        cut = None if kept else _end_at_boundary(_CUT, run, at, ends)
+        if cut is None and _CUT.fullmatch(run, at, end):
+            cut = end  # 怎么 in 怎么|办理, where the longest match is 怎么办
         if cut:
-            parts.append(part)
-            part, at = "", cut.end()
+            parts.append([])
         else:
-            end = kept.end() if kept else at + 1
-            part, at = part + run[at:end], end
-    return [each for each in (*parts, part) if len(each) > 1]
+            parts[-1].append(run[at : kept or end])
+        at = kept or cut or end
+    return [word for part in parts for word in _words_of(part)]
+
+
+def _words_of(part: list[str]) -> list[str]:
+    longer = [word for word in part if len(word) > 1]
+    return longer or (["".join(part)] if len(part) > 1 else [])
+
+
+def _end_at_boundary(pattern: re.Pattern[str], run: str, at: int, ends: Container[int]) -> int | None:
+    """Return the end of the match of ``pattern`` at ``at``, None if there is none or if it ends inside a word."""
+    match = pattern.match(run, at)
+    return match.end() if match and match.end() in ends else None
 
 
 _HAN: Final = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
@@ -101,12 +122,15 @@ _CUT: Final = _any_of(
     何时 何時 何处 何處 哪里 哪裡 哪儿 哪個 哪个 哪些 哪一年 哪年 哪种 哪種 谁 誰 多少 几个 幾個 是否 能否 可否
     能不能 可不可以 是不是 有没有 有沒有 可以 应该 應該 需要 以及 或者 还是 還是 并且 并 關於 关于 对于 對於 有关
     有關 的 了 吗 嗎 呢 吧 啊 呀 么 麼 和 与 與 及 或 是 在 把 被 给 給 从 從 向 跟 我 你 您 他 她 它 们 們 这个
-    這個 那个 那個 这些 這些 那些 一下 都 也 就 还 還 很 之 之间 之間"""
+    這個 那个 那個 这些 這些 那些 一下 我们 我們
+    你们 你們 他们 他們 她们 它们 咱们 自己 大家 知道 告诉 告訴 一个 一個 这样 那样 这里 那里 因为 所以 如果 但是 为了
+    什么样 怎么着 哪 能 会 會 不 要 这项 這項 不要 不能
+    要不要 会不会 這 这 那 想 问 都 也 就 还 還 很 之 之间 之間"""
 )
 _KEPT: Final = _any_of(
-    """目的 的士 的确 的確 标的 標的 现在 現在 存在 正在 所在 在线 在線 内在 內在 潜在 潛在 了解 为了 和平 和谐 和諧
-    温和 溫和 饱和 飽和 共和 总和 總和 参与 參與 与会 及时 及時 普及 涉及 埃及 及格 是非 但是 把握 被子 被动 被動
-    给予 供给 供給 从事 從事 方向 向量 倾向 傾向 跟踪 跟蹤 自我 其他 他们 首都 都市 成都 京都 就业 就業 成就 就诊
+    """目的 的士 的确 的確 标的 標的 现在 現在 存在 正在 所在 在线 在線 内在 內在 潜在 潛在 了解 和平 和谐 和諧
+    温和 溫和 饱和 飽和 共和 总和 總和 参与 參與 与会 及时 及時 普及 涉及 埃及 及格 是非 把握 被子 被动 被動
+    给予 供给 供給 从事 從事 方向 向量 倾向 傾向 跟踪 跟蹤 自我 其他 首都 都市 成都 京都 就业 就業 成就 就诊
     就診 还款 還款 还原 還原 归还 歸還 之后 之前 申请 申請 请假 請假 请求 請求 邀请 邀請 合并 合併 并发 并行 或许
     或許"""
 )

@@ -59,8 +59,10 @@ def cache_key(query: Query, *, revisions: Mapping[Namespace, str], installation:
 
 
 def can_tell(query: Query) -> bool:
-    """Whether revisions tell of every change that may change the answer: no channel is there, for the first retrieval
-    or for a second one, that finds things outside of namespaces."""
+    """Return whether revisions tell of every change that may change the answer: every named namespace exists, and no
+    channel, for the first retrieval or for a second one, finds things outside of namespaces."""
+    if query.missing_namespaces:
+        return False
     channels = query.plan.retrieve.channels.items()
     return all(ChannelName(name) in _NOTED for name, channel in channels if channel.weight > 0)
 

@@ -76,7 +76,9 @@ def empty_answer(arrived: Arrived, journal: Journal) -> Answer:
 
 
 def note_losses(arrived: Arrived, journal: Journal) -> None:
-    """Note every channel that did not return a result in time, or returned a failure."""
+    """Note every namespace that is missing, and every channel that did not return a result in time, or failed."""
+    for name in arrived.query.missing_namespaces:
+        journal.lost("namespaces", "namespace_not_found", f"there is no namespace {name}; the others were searched")
     for channel in arrived.query.channels:
         _note_loss(channel, arrived.envelopes.get(channel), journal)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pipeline.core.answer import Degradation
 from pipeline.core.query import Envelope, Query
@@ -13,12 +13,14 @@ from pipeline.records import ChannelName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrived:
-    """A query and what its channels said, those that did. ``losses``: what was lost while it was understood."""
+    """A query and what its channels said, those that did. ``losses``: what was lost while it was understood.
+    ``ran``: when each channel was asked (seconds since the epoch), and by which worker."""
 
     query: Query
     envelopes: Mapping[ChannelName, Envelope]
     elapsed_ms: Mapping[str, float]
     losses: tuple[Degradation, ...] = ()
+    ran: Mapping[str, tuple[float, str]] = field(default_factory=dict)
 
     @property
     def usable(self) -> dict[ChannelName, Envelope]:

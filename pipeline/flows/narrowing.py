@@ -17,8 +17,6 @@ def narrowed(arrived: Arrived, hits: Sequence[Hit], journal: Journal) -> list[Hi
     costs nothing."""
     retrieve, kept = arrived.query.plan.retrieve, list(hits)
     if retrieve.time_decay is not None:
-        if retrieve.time_decay.by == "story_time" and arrived.query.filters.story_time is None:
-            journal.remarks.append("no score decays with story time, because the query does not say which time it is")
         kept = decayed(kept, retrieve.time_decay, arrived.query.present)
         journal.saw("decay", kept)
     if retrieve.selection.dedupe != "chunk":

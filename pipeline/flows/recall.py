@@ -19,6 +19,7 @@ from pipeline.flows.answer import compose, empty_answer, note_losses, render
 from pipeline.flows.arrived import Arrived
 from pipeline.flows.asking import RESERVE_S, ask_and_blame
 from pipeline.flows.auditing import search_row
+from pipeline.flows.ending import ended_query
 from pipeline.flows.journal import Journal
 from pipeline.flows.keeping import may_be_kept
 from pipeline.flows.measuring import answer_fields, measure_answer, measure_channel
@@ -31,8 +32,11 @@ from pipeline.records import ChannelName, QueryId, TenantId
 log = structlog.get_logger(__name__)
 
 
-def recall(tenant_id: TenantId, query_id: QueryId, channel: Channel, use: Resources) -> Envelope | None:
-    """Ask one channel and keep what it said. None if the query is gone or answered: then nobody needs it.
+def recall(
+    tenant_id: TenantId, query_id: QueryId, channel: Channel, use: Resources, *, worker: str = ""
+) -> Envelope | None:
+    """Ask one channel and keep what it said. None if the query is gone or answered: then nobody needs it. ``worker`` is
+    the name of the worker that does it.
 
     Never raises for what a channel can do wrong: it gives an envelope that says so.
     """
@@ -42,7 +46,7 @@ def recall(tenant_id: TenantId, query_id: QueryId, channel: Channel, use: Resour
     started = time.perf_counter()
     envelope = _asked(query, channel, use, started)
     elapsed_ms = (time.perf_counter() - started) * 1000
-    use.queries(tenant_id).report(query, envelope, elapsed_ms=elapsed_ms)
+    use.queries(tenant_id).report(query, envelope, elapsed_ms=elapsed_ms, worker=worker)
     log.info(
         "channel_answered",
         query_id=query_id,
@@ -98,11 +102,12 @@ def _unless_open(query: Query, channel: Channel, use: Resources) -> Envelope:
 
 def answer(tenant_id: TenantId, query_id: QueryId, use: Resources, channels: dict[ChannelName, Channel]) -> bool:
     """Assemble the answer from the channels' results so far, and store it. Returns False if there was one already."""
+    began_at = time.time()
     state = use.queries(tenant_id).state(query_id)
     if state is None or state.answer is not None:
         return False
     arrived, journal = settled(state, use, channels), Journal(tracing=state.query.trace)
-    return _store(arrived, _composed(arrived, use, channels, journal), journal, use)
+    return _store(arrived, _composed(arrived, use, channels, journal), journal, use, began_at=began_at)
 
 
 def fail(tenant_id: TenantId, query_id: QueryId, use: Resources) -> bool:
@@ -110,14 +115,15 @@ def fail(tenant_id: TenantId, query_id: QueryId, use: Resources) -> bool:
 
     Returns False if there was one, or if the query is gone. Reads Redis alone. Raises StoreUnavailable.
     """
+    began_at = time.time()
     state = use.queries(tenant_id).state(query_id)
     if state is None or state.answer is not None:
         return False
     query = state.query
     envelopes = {envelope.channel: envelope for envelope in state.envelopes}
-    arrived = Arrived(query=query, envelopes=envelopes, elapsed_ms=state.elapsed_ms)
+    arrived = Arrived(query=query, envelopes=envelopes, elapsed_ms=state.elapsed_ms, ran=state.ran)
     journal = Journal(tracing=query.trace)
-    return _store(arrived, _unanswered(arrived, journal), journal, use)
+    return _store(arrived, _unanswered(arrived, journal), journal, use, began_at=began_at)
 
 
 def failed_answer(query: Query) -> bytes:
@@ -132,7 +138,7 @@ def _unanswered(arrived: Arrived, journal: Journal) -> Answer:
     return empty_answer(arrived, journal)
 
 
-def _store(arrived: Arrived, composed: Answer, journal: Journal, use: Resources) -> bool:
+def _store(arrived: Arrived, composed: Answer, journal: Journal, use: Resources, *, began_at: float) -> bool:
     query, rendered = arrived.query, render(composed)
     first = use.queries(query.tenant_id).answer(
         query.query_id,
@@ -142,6 +148,8 @@ def _store(arrived: Arrived, composed: Answer, journal: Journal, use: Resources)
         keep=may_be_kept(query, composed, len(rendered), use),
         trace=packed_trace(arrived, composed, journal),
     )
+    if first and use.query_ended is not None:
+        use.query_ended(ended_query(arrived, composed, began_at=began_at))
     if first:
         measure_answer(query, composed, use.meter, by_tenant=use.settings.metrics_tenants)
     log.info(

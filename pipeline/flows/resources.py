@@ -12,6 +12,7 @@ from sqlalchemy import Engine
 
 from pipeline.channels.semantic import SearchedSpace
 from pipeline.core.breaking import BreakerLimits
+from pipeline.core.ended_query import EndedQuery
 from pipeline.core.pacing import Limits
 from pipeline.fetching.fetch import Fetcher
 from pipeline.fetching.threads import FetchThreads
@@ -65,12 +66,14 @@ class Resources:
     ``timeout_s`` bounds every database call made through it: the channels of a query get less than ingestion.
     ``reading``: its connections are for single statements that change nothing. ``outbox_filled`` is called after a
     transaction that left something to be sent to webhooks; it must not raise, and if it fails they are sent later.
+    ``query_ended`` is called after an answer was stored; it must neither raise nor wait.
     """
 
     settings: Settings
     timeout_s: float | None = None
     reading: bool = False
     outbox_filled: Callable[[], object] | None = None
+    query_ended: Callable[[EndedQuery], None] | None = None
 
     @cached_property
     def mysql(self) -> Engine:

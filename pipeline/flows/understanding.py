@@ -112,7 +112,7 @@ def settled(state: QueryState, use: Resources, channels: Mapping[ChannelName, Ch
         envelopes = asked_otherwise(query, asked, channels, reserve_s=_RESERVE_S)
         elapsed_ms["wordings"] = round((time.perf_counter() - started) * 1000, 3)
     losses += losses_of(query, envelopes)
-    return Arrived(query=query, envelopes=envelopes, elapsed_ms=elapsed_ms, losses=tuple(losses))
+    return Arrived(query=query, envelopes=envelopes, elapsed_ms=elapsed_ms, losses=tuple(losses), ran=state.ran)
 
 
 def expanded(query: Query, use: Resources) -> Query:

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, bindparam, text
 
+from pipeline.core.profiles import EXAMPLE_TABLES
 from pipeline.records import Namespace, TenantId
 from pipeline.stores.driver import execute
 from pipeline.stores.rows import as_utc, now
@@ -93,14 +94,15 @@ class Namespaces:
         )
         return True
 
-    def views(self, *, after: str | None = None, limit: int = 1000) -> list[NamespaceView]:
-        """Namespaces in order of name, those after the given one."""
+    def views(self, *, after: str | None = None, limit: int = 1000, examples: bool = False) -> list[NamespaceView]:
+        """Return namespaces after the given one, in order of name; with ``examples`` only those that hold examples."""
         rows = self._connection.execute(
             text(
                 "SELECT n.namespace, n.chunk_count, n.created_at, (SELECT COUNT(*) FROM documents d"
                 " WHERE d.tenant_id = n.tenant_id AND d.namespace = n.namespace"
                 " AND d.published_generation IS NOT NULL) AS documents"
                 " FROM namespaces n WHERE n.tenant_id = :tenant AND n.namespace > :after"
+                f"{_HOLDS_EXAMPLES if examples else ''}"
                 " ORDER BY n.namespace LIMIT :limit"
             ),
             {"tenant": self._tenant_id, "after": after or "", "limit": limit},
@@ -115,6 +117,18 @@ class Namespaces:
             for row in rows
         ]
 
+
+# Ids of examples begin with their category, so each of these reads a few rows of the primary key: '.' follows '-'.
+_HOLDS_EXAMPLES = " AND ({})".format(
+    " OR ".join(
+        "EXISTS (SELECT 1 FROM documents d JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace"
+        " AND g.document_id = d.document_id AND g.generation = d.published_generation"
+        " WHERE d.tenant_id = n.tenant_id AND d.namespace = n.namespace"
+        f" AND d.document_id >= '{category}-' AND d.document_id < '{category}.' AND g.type = '{category}'"
+        " AND JSON_EXTRACT(g.metadata, '$.user_input') IS NOT NULL)"
+        for category in (name.removesuffix("_examples") for name in EXAMPLE_TABLES)
+    )
+)
 
 # What goes with a namespace; the namespace itself goes last.
 _OF_A_NAMESPACE = (

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,6 +28,9 @@ log = structlog.get_logger(__name__)
 
 Near = tuple[ChunkId, float]
 Matrix = NDArray[np.float32]
+
+# Namespaces of one query are searched side by side; as many connections as a pool has by default.
+_SEARCHING = ThreadPoolExecutor(max_workers=8, thread_name_prefix="namespace-search")
 
 _SAMPLED_ROWS = 1000
 _SAMPLES_KEPT = 4096
@@ -105,10 +110,12 @@ class VectorSearch:
         if index is None:
             return self._exactly(replace(asked, limit=limit), per_namespace=per_namespace)
         # A namespace of its own may be small, so each one is decided about by itself.
-        each = [
-            self._search(replace(asked, namespaces=(namespace,), limit=min(limit, per_namespace)))
-            for namespace in asked.namespaces
+        asked_each = [
+            replace(asked, namespaces=(namespace,), limit=min(limit, per_namespace)) for namespace in asked.namespaces
         ]
+        # Each thread needs a context of its own: one context cannot be entered twice.
+        searches = [_SEARCHING.submit(copy_context().run, self._search, part) for part in asked_each[1:]]
+        each = [self._search(asked_each[0]), *(search.result() for search in searches)]
         hits = sorted((hit for found in each for hit in found.hits), key=lambda hit: (-hit[1], hit[0]))
         return Nearest(hits=tuple(hits[:limit]), guard=_together([found.guard for found in each]))
 

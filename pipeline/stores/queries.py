@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import functools
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import redis
@@ -44,7 +45,7 @@ return 1
 _REPORT = """
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
 if ARGV[5] ~= 'ok' and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then return 0 end
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4])
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[8], ARGV[9])
 redis.call('PUBLISH', ARGV[6], ARGV[7])
 return 1
 """
@@ -66,7 +67,8 @@ _WAITED_AT_ONCE_S = 0.5  # below the socket's own timeout
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryState:
     """What is known of a query. ``elapsed_ms`` by channel, of those that came back, and of ``understand``; ``answer`` is
-    JSON, once there. ``understood``: what a model made of it, None while it has not said so."""
+    JSON, once there. ``understood``: what a model made of it, None while it has not said so. ``ran``: when each channel
+    was asked (seconds since the epoch), and the worker that did."""
 
     query: Query
     status: str
@@ -74,6 +76,7 @@ class QueryState:
     elapsed_ms: dict[str, float]
     answer: bytes | None
     understood: Understood | None = None
+    ran: Mapping[str, tuple[float, str]] = field(default_factory=dict)
 
     @property
     def overdue_s(self) -> float:
@@ -103,9 +106,9 @@ class Queries:
             raw, answered = self._redis.hmget(self._key(query_id), ["query", "answer_status"])  # type: ignore[misc]
         return None if raw is None or answered is not None else _read_query(raw)
 
-    def report(self, query: Query, envelope: Envelope, *, elapsed_ms: float) -> None:
-        """Keep what a channel said, for whoever has to answer when the chord does not complete. What it said before stays
-        if it failed this time."""
+    def report(self, query: Query, envelope: Envelope, *, elapsed_ms: float, worker: str = "") -> None:
+        """Store the result of a channel, for the case that the chord does not complete. An earlier result stays if the
+        channel failed this time. ``worker``: the name of the worker that asked the channel."""
         with redis_errors():
             self._redis.eval(
                 _REPORT,
@@ -118,6 +121,8 @@ class Queries:
                 envelope.status,
                 WAKE_CHANNEL,
                 step_name(self._tenant_id, query.query_id),
+                f"ran:{envelope.channel}",
+                f"{time.time() - elapsed_ms / 1000:.3f} {worker}",
             )
 
     def report_understood(self, query_id: QueryId, understood: Understood, *, elapsed_ms: float) -> None:
@@ -270,18 +275,22 @@ def _read_query(document: bytes) -> Query:
 
 
 def _state(raw: dict[bytes, bytes]) -> QueryState:
-    envelopes, elapsed = [], {}
+    envelopes, elapsed, ran = [], {}, {}
     for name, value in sorted(raw.items()):
         kind, _, channel = name.decode().partition(":")
         if kind == "envelope":
             envelopes.append(_ENVELOPE.validate_json(value))
         elif kind == "elapsed":
             elapsed[channel] = float(value)
+        elif kind == "ran":
+            started_at, _, worker = value.decode().partition(" ")
+            ran[channel] = (float(started_at), worker)
     return QueryState(
         query=_read_query(raw[b"query"]),
         status=raw.get(b"answer_status", b"running" if envelopes else b"queued").decode(),
         envelopes=tuple(envelopes),
         elapsed_ms=elapsed,
+        ran=ran,
         answer=raw.get(b"answer"),
         understood=_UNDERSTOOD.validate_json(raw[b"understood"]) if b"understood" in raw else None,
     )

@@ -15,20 +15,21 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import httpx
 import pytest
 from sqlalchemy import text
 
-from chordwise import Chordwise, ProblemError
-from chordwise.example_step import EXAMPLE_NAMESPACES, with_examples
+from chordwise import AsyncChordwise, Chordwise, ProblemError
+from chordwise.example_step import EXAMPLE_NAMESPACES, awith_examples, with_examples
 from chordwise.examples import ExamplesImport
+from chordwise.langgraph import RetrievalNode
 from chordwise.prompting import NO_EXAMPLES, format_for_prompt, retrieved_examples
 from pipeline.flows.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.commands import called
-from tests.support.documents import finished, search
+from tests.support.documents import document, finished, search, upload
 from tests.support.formats import xlsx
 from tests.support.gateway_client import pointers, problem
 
@@ -292,6 +293,26 @@ class DescribeSeveralTables:
             client.query(COFFEE, namespaces=["old_examples"], profile="medical_examples")
         assert (refused.value.status, refused.value.code) == (404, "namespace_not_found")
 
+    def it_goes_on_without_a_table_that_was_never_filled(self, use):
+        """Three of the four tables are there: the others are searched, and what is missing is named."""
+        with gateway(make_tenant(use)[1]) as client:
+            for table in ("qa_examples", "record_examples", "query_examples"):
+                put_examples(client, table, [(COFFEE, f"少喝咖啡（{table}）。", "优秀")])
+            answer = ask(client, COFFEE)
+            assert {chunk["namespace"] for chunk in answer["chunks"]} == set(EXAMPLE_NAMESPACES[:3])
+            losses = [(each["part"], each["code"]) for each in answer["stats"]["degradations"]]
+            assert (answer["stats"]["degraded"], losses) == (True, [("namespaces", "namespace_not_found")])
+            assert "greeting_examples" in answer["stats"]["degradations"][0]["detail"]
+            put_examples(client, "greeting_examples", [("早上好", "早上好！", "优秀")])
+            assert ask(client, COFFEE)["stats"]["degraded"] is False, "it is there now"
+
+    @pytest.mark.parametrize("namespaces", [["qa_examples"], ["greeting_examples", "query_examples"]])
+    def it_names_the_tables_if_none_of_them_is_there(self, use, namespaces):
+        with gateway(make_tenant(use)[1]) as client:
+            body = {"query_text": "a headache", "namespaces": namespaces, "profile": "medical_examples"}
+            refused = problem(client.post("/v1/rag/query", json=body), 404, "namespace_not_found")
+            assert pointers(refused) == [f"/namespaces/{place}" for place in range(len(namespaces))]
+
     @pytest.mark.parametrize("wrong", [0, -1, "five", 2.5])
     def it_refuses_a_number_for_each_table_that_is_none(self, library, wrong):
         channels = {"semantic": {"options": {"per_namespace": wrong}}}
@@ -384,3 +405,84 @@ class DescribeItsTime:
             together = list(pool.map(found, questions))
         assert [chunks for chunks, _ in together] == alone
         assert statistics.median(taken for _, taken in together) < 0.5
+
+
+NEARLY = [
+    ["感冒吃什么药", "多喝水，注意休息。"],
+    ["感冒 吃 什么药？", "可以吃对乙酰氨基酚。"],
+    ["感冒了吃什么药？", "按说明书服药。"],
+    ["感冒要多久才好", "一般一周左右。"],
+    ["What can I take for a headache?", "Paracetamol, at most four times a day."],
+    ["what can i take for a headaches", "Rest first."],
+    ["Can I drink coffee with high blood pressure?", "Little of it."],
+]
+
+
+class DescribeNearDuplicates:
+    def it_reports_questions_that_are_nearly_the_same_and_imports_them(self, use):
+        with gateway(make_tenant(use)[1]) as client:
+            rows = [{"user_input": asked, "agent_response": said} for asked, said in NEARLY]
+            body = {"namespace": "qa_examples", "examples": {"qa": rows}}
+            answer = client.post("/v1/examples", params={"dry_run": True}, json=body).json()
+            near = {each["row"]: each["detail"] for each in answer["warnings"] if each["code"] == "near_duplicate_row"}
+            assert near.keys() == {2, 3, 6}
+            assert "row 1 of sheet qa asks (similarity 1.00)" in near[2]
+            assert "row 5 of sheet qa asks" in near[6]
+            assert answer["statistics"]["qa"]["accepted"] == len(NEARLY)
+
+
+def node_of(key: str) -> RetrievalNode:
+    return RetrievalNode(url=os.environ["CHORDWISE_URL"], api_key=key)
+
+
+class DescribeBothLayouts:
+    """The ready-made node has no argument that says how the book was imported."""
+
+    ASKED: ClassVar = {"prompt_vars": {"query_text": COFFEE, "keywords": []}}
+
+    @pytest.fixture
+    def book(self, tmp_path: Path) -> Path:
+        path = tmp_path / "book.xlsx"
+        good = {name: [row for row in rows if row[0] and row[1] and row[3] != "很好"] for name, rows in SHEETS.items()}
+        path.write_bytes(xlsx({name: [HEADER, *rows] for name, rows in good.items()}))
+        return path
+
+    def it_finds_what_was_imported_into_four_tables(self, use, book):
+        key = make_tenant(use)[1]
+        told = called("import-examples", book, "--tables", "--wait", CHORDWISE_API_KEY=key)
+        assert told.returncode == 0, told.stderr
+        assert "qa_examples: 6 of 6 rows searchable" in told.stdout
+        found = node_of(key).invoke(self.ASKED)["prompt_vars"]["retrieved_examples"]
+        assert found[0]["metadata"]["user_input"] == COFFEE
+
+    def it_finds_what_was_imported_into_one_namespace(self, use, book):
+        key = make_tenant(use)[1]
+        assert called("import-examples", book, "-n", "kb", "--wait", CHORDWISE_API_KEY=key).returncode == 0
+        found = node_of(key).invoke(self.ASKED)["prompt_vars"]["retrieved_examples"]
+        assert found[0]["metadata"]["user_input"] == COFFEE
+        assert len(found) >= 5, "the one namespace gives as many as four tables do"
+
+    async def it_finds_it_awaited(self, use, book):
+        key = make_tenant(use)[1]
+        assert called("import-examples", book, "-n", "kb", "--wait", CHORDWISE_API_KEY=key).returncode == 0
+        async with AsyncChordwise(os.environ["CHORDWISE_URL"], key) as client:
+            found = (await awith_examples(client, self.ASKED["prompt_vars"]))["retrieved_examples"]
+        assert found[0]["metadata"]["user_input"] == COFFEE
+
+    def it_takes_no_other_namespace_for_a_library(self, use):
+        _, key = make_tenant(use)
+        with gateway(key) as client:
+            upload(client, "notes", [document("qa-1", COFFEE)])
+            assert client.get("/v1/namespaces", params={"examples": True}).json()["data"] == []
+        assert node_of(key).invoke(self.ASKED)["prompt_vars"]["retrieved_examples"] == []
+
+    def it_stores_nothing_of_a_strict_import_with_a_wrong_row(self, use, library):
+        key = make_tenant(use)[1]
+        told = called("import-examples", library.book, "--tables", "--strict", CHORDWISE_API_KEY=key)
+        assert (told.returncode, "nothing was stored" in told.stderr) == (1, True)
+        with gateway(key) as client:
+            assert client.get("/v1/namespaces").json()["data"] == []
+
+    @pytest.mark.parametrize("arguments", [[], ["-n", "kb", "--tables"]])
+    def it_wants_one_of_the_two(self, book, arguments):
+        assert called("import-examples", book, *arguments).returncode == 2

@@ -12,6 +12,7 @@ import pytest
 from pipeline.flows.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.documents import finished, search
+from tests.support.gateway_client import problem
 
 NOW = 2_000_000
 NOVEL = "novel"
@@ -107,6 +108,43 @@ class DescribeStoryTime:
         recalled = {name: len(channel["hits"]) for name, channel in answer["trace"]["channels"].items()}
         assert recalled, "a channel was asked"
         assert set(recalled.values()) == {len(past)}, "no channel recalls the future, to be filtered later"
+
+    @pytest.mark.parametrize("path", ["/v1/queries", "/v1/rag/query", "/v1/rag/debug"])
+    @pytest.mark.parametrize(
+        "otherwise",
+        [
+            {},
+            {"story_time": None},
+            {"retrieve": {"time_decay": {"by": "published_at"}}},
+            {"retrieve": {"time_decay": {"shape": "half_life", "by": "updated_at"}, "method": "full_text"}},
+        ],
+    )
+    def it_refuses_a_query_that_does_not_say_the_time(self, novel, path, otherwise):
+        """A program that forgets the time would get the end of the book."""
+        body = {"query_text": OUTLINE, "namespaces": [NOVEL], "profile": "novel", **otherwise}
+        answer = novel.post(path, json=body, headers={"Prefer": "wait=5"})
+        assert answer.status_code == 422, answer.text
+        assert [each["pointer"] for each in problem(answer, 422, "invalid_request")["errors"]] == ["/story_time"]
+        assert "is required" in answer.text
+        assert "赵七" not in answer.text
+
+    def it_refuses_it_under_a_profile_made_of_the_built_in_one(self, novel):
+        config = novel.get("/v1/profiles/novel").json()["config"]
+        stored = {**config, "retrieve": {**config["retrieve"], "method": "full_text"}}
+        assert novel.put("/v1/profiles/thriller", json={"config": stored}).status_code in (200, 201)
+        told = {"query_text": "The siege of the northern city", "namespaces": [NOVEL], "profile": "thriller"}
+        assert novel.post("/v1/rag/query", json=told).status_code == 422
+        assert novel.post("/v1/rag/query", json={**told, "story_time": NOW}).status_code == 200
+
+    def it_refuses_to_replay_a_query_under_it(self, novel):
+        first = search(novel, NOVEL, OUTLINE)
+        config = novel.get("/v1/profiles/novel").json()["config"]
+        again = novel.post(f"/v1/queries/{first['query_id']}/replay", json={"plan": {"retrieve": config["retrieve"]}})
+        assert "story_time is required" in problem(again, 422, "invalid_request")["errors"][0]["detail"]
+
+    def it_shows_all_of_it_to_those_who_ask_for_its_end(self, novel):
+        answer = write_on(novel, story_time=2**63 - 1)
+        assert set(chapters(answer["chunks"])) == {chapter for chapter, *_ in SEGMENTS}
 
     def it_lets_the_past_fade_by_one_over_one_plus_the_difference_in_millions(self, novel):
         answer = write_on(novel, rerank={"enabled": False})

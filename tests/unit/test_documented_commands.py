@@ -57,6 +57,7 @@ IN_LINES = {
     "cp .env.example .env": "tests/test_compose.py reads that very file",
     "docker compose ": NOT_RUN["docker compose "],
     "git clone": "a name; it needs the network",
+    "celery -A workers.app control query_events": "tests/integration/test_flower.py sends the same to the workers",
     "make bench": "measures for minutes; its arguments are parsed below",
     "make chaos": "kills everything for minutes; started by hand and before releases",
     "make check": "this very suite is a part of it",

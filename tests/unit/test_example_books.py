@@ -163,7 +163,7 @@ class DescribeRows:
 
     def it_is_not_imported_twice(self):
         checked = qa(["q", "a"], ["q ", "a", "tag"], ["q", "another"])
-        assert told(checked.warnings) == [(3, None, "duplicate_row")]
+        assert told(checked.warnings) == [(3, None, "duplicate_row"), (4, None, "near_duplicate_row")]
         statistics = checked.statistics[Category.QA]
         assert (statistics.read, statistics.accepted, statistics.duplicates) == (3, 2, 1)
         assert len({example.document_id for example in checked.examples}) == 2

@@ -65,6 +65,7 @@ OTHERS: dict[str, Any] = {
     "model_steps": ("expand",),
     "cache_key": "x",
     "stamps": {KB: "7"},
+    "missing_namespaces": (OTHER,),
     "before_routing": Asked(plan=Plan()),
 }
 

@@ -13,33 +13,35 @@ from pipeline.records import QueryId, TenantId
 from workers.base import CallbackTask, LoggedTask
 from workers.dispatch import compute_next
 from workers.names import TaskName
+from workers.query_events import events
 from workers.resources import channel_named, channels, for_queries
 
 
-@shared_task(name=TaskName.RECALL.value, base=LoggedTask)
+@shared_task(name=TaskName.RECALL.value, base=LoggedTask, send_events=False)
 def recall_channel(tenant_id: str, query_id: str, channel: str) -> str:
     """Ask one channel. Always returns: a header that raises would leave its chord without a callback.
 
     Always returns the same: a chord counts different results of one header, delivered twice, as two headers, and would
     call back before the last one is there. How it went travels through the query's own hash, with the ids and scores.
     """
-    recall.recall(TenantId(tenant_id), QueryId(query_id), channel_named(channel), for_queries())
+    use = for_queries()
+    recall.recall(TenantId(tenant_id), QueryId(query_id), channel_named(channel), use, worker=events.worker)
     return channel
 
 
-@shared_task(name=TaskName.UNDERSTAND.value, base=LoggedTask)
+@shared_task(name=TaskName.UNDERSTAND.value, base=LoggedTask, send_events=False)
 def understand(tenant_id: str, query_id: str) -> None:
     """Ask a model what else the query may mean; who puts the answer together waits for it."""
     understanding.understand(TenantId(tenant_id), QueryId(query_id), for_queries())
 
 
-@shared_task(name=TaskName.ANSWER.value, base=CallbackTask)
+@shared_task(name=TaskName.ANSWER.value, base=CallbackTask, send_events=False)
 def answer(_outcomes: Any, tenant_id: str, query_id: str) -> None:
     """Put the answer together, now that every header has come back."""
     recall.answer(TenantId(tenant_id), QueryId(query_id), for_queries(), channels())
 
 
-@shared_task(name=TaskName.FINISH.value, base=LoggedTask)
+@shared_task(name=TaskName.FINISH.value, base=LoggedTask, send_events=False)
 def finish(tenant_id: str, query_id: str) -> None:
     """Answer a query from the results so far: after a header raised, or at the deadline if there is no answer yet."""
     recall.answer(TenantId(tenant_id), QueryId(query_id), for_queries(), channels())

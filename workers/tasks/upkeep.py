@@ -15,7 +15,7 @@ from workers.names import TaskName
 from workers.resources import for_ingestion
 
 
-@shared_task(name=TaskName.SWEEP.value, base=LoggedTask)
+@shared_task(name=TaskName.SWEEP.value, base=LoggedTask, send_events=False)
 def sweep() -> None:
     """Bring back what nobody holds, and let go of what was to be kept until now."""
     upkeep.sweep(for_ingestion(), ring=ring_for)
@@ -24,25 +24,25 @@ def sweep() -> None:
     LastSweep(for_ingestion().quick_redis).note()
 
 
-@shared_task(name=TaskName.MIGRATE.value, base=LoggedTask)
+@shared_task(name=TaskName.MIGRATE.value, base=LoggedTask, send_events=False)
 def migrate() -> None:
     """Go on with a move to another embedding model, if there is one."""
     backfill.step(for_ingestion())
 
 
-@shared_task(name=TaskName.AUDIT.value, base=LoggedTask)
+@shared_task(name=TaskName.AUDIT.value, base=LoggedTask, send_events=False)
 def audit() -> None:
     """Bring searches into the audit, and forget what is too old for it."""
     auditing.keep(for_ingestion())
 
 
-@shared_task(name=TaskName.RECONCILE.value, base=LoggedTask)
+@shared_task(name=TaskName.RECONCILE.value, base=LoggedTask, send_events=False)
 def reconcile() -> None:
     """Compare and mend a piece of one tenant."""
     reconciling.reconcile(for_ingestion())
 
 
-@shared_task(name=TaskName.VECTOR_INDEXES.value, base=LoggedTask)
+@shared_task(name=TaskName.VECTOR_INDEXES.value, base=LoggedTask, send_events=False)
 def keep_vector_indexes() -> None:
     """Build and drop the approximate indexes of large tenants. Takes minutes while one is built."""
     vector_indexes.keep_indexes(for_ingestion())
@@ -52,7 +52,7 @@ def keep_vector_indexes() -> None:
 _sending = threading.Lock()
 
 
-@shared_task(name=TaskName.WEBHOOKS.value, base=LoggedTask)
+@shared_task(name=TaskName.WEBHOOKS.value, base=LoggedTask, send_events=False)
 def send_webhooks() -> None:
     """Send what stands in the outbox. A sender that is at it looks again by itself every second."""
     if not _sending.acquire(blocking=False):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import orjson
 
+from pipeline.core.examples.near_duplicates import NearDuplicates
 from pipeline.core.examples.records import (
     GRADES,
     REQUIRED,
@@ -51,7 +52,8 @@ def check(book: Book) -> Checked:
 
     A row's document id is its category and its own ``id``; without one, its category and a hash of its user input, and
     of how many rows with this input stand before it. So a corrected answer replaces the earlier one when the book is
-    imported again. A row with both texts as an earlier one of its category is a duplicate, and not imported.
+    imported again. A row with both texts as an earlier one of its category is a duplicate, and not imported; one whose
+    question is nearly an earlier one is imported, with a warning.
     """
     checked = Checked(
         warnings=list(book.warnings), statistics={category: CategoryStatistics() for category in Category}
@@ -78,6 +80,7 @@ class _Checker:
         self._texts: dict[tuple[Category, str, str], str] = {}
         self._inputs: Counter[tuple[Category, str]] = Counter()
         self._ids: dict[str, str] = {}
+        self._questions = {category: NearDuplicates() for category in Category}
 
     def look_at(self, row: BookRow, table: Table) -> None:
         """Accept or refuse one row."""
@@ -106,6 +109,7 @@ class _Checker:
             statistics.refused += 1
             self._checked.refused.append(reading.flaws)
             return
+        self._note_near_duplicate(user_input, row, table)
         self._texts[key] = place
         self._ids[document_id] = place
         statistics.accepted += 1
@@ -123,6 +127,15 @@ class _Checker:
                 row=row.number,
             )
         )
+
+    def _note_near_duplicate(self, user_input: str, row: BookRow, table: Table) -> None:
+        place = f"row {row.number} of sheet {table.name}"
+        found = self._questions[table.category].add(user_input, place)
+        if found is None:
+            return
+        earlier, similarity = found
+        detail = f"asks nearly what {earlier} asks (similarity {similarity:.2f}); both were imported"
+        self._checked.warnings.append(Flaw(sheet=table.name, row=row.number, code="near_duplicate_row", detail=detail))
 
     def _document_id(self, category: Category, user_input: str, own_id: str) -> str:
         if own_id:

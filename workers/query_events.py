@@ -1,0 +1,182 @@
+"""Show queries in Flower: events of the tasks of sampled queries, sent after the answer by the process that composed it.
+
+Query workers send no task events of their own, which would cost each query a fifth of its processor time. Only at its end
+is known whether a query failed, lost something or was slow, so all events of a query leave together then, from a thread
+that no query waits for. While the broker is slow or away, they are dropped.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import structlog
+from celery import current_task
+from celery.events.event import get_exchange
+from celery.utils.time import utcoffset
+from kombu.connection import Connection
+from kombu.exceptions import KombuError
+from kombu.messaging import Producer
+from redis.exceptions import RedisError
+
+from pipeline.core.ended_query import UNDERSTAND, EndedQuery, TaskRun, is_shown, task_id_of
+from pipeline.settings import settings
+from workers.names import TaskName
+from workers.producer import producer
+
+log = structlog.get_logger(__name__)
+
+_GATHERED_S: Final = 0.25  # so that many queries share a message
+_PAUSE_S: Final = 5.0  # after the broker took nothing
+_MOST_WAITING: Final = 200  # queries; the oldest are dropped for newer ones
+_MOST_IN_A_MESSAGE: Final = 50  # queries, of about 3 KB each
+
+
+class QueryEvents:
+    """Sends the events of this process. Safe between threads; nothing here raises or waits for the broker.
+
+    ``worker``: the name of this process as Flower shows it; a worker sets it when it starts.
+    ``percent``: the share of queries that are shown although nothing is special about them, from 0 to 100. It may be
+    changed at any time.
+    """
+
+    def __init__(
+        self,
+        *,
+        percent: float,
+        slow_ms: float,
+        connect: Callable[[], Connection] = producer.connection_for_write,
+        pause_s: float = _PAUSE_S,
+    ) -> None:
+        self.percent = percent
+        self._connect = connect
+        self._pause_s = pause_s
+        self.worker = f"gateway@{socket.gethostname()}"
+        self._slow_ms = slow_ms
+        self._waiting: deque[tuple[EndedQuery, str, str]] = deque(maxlen=_MOST_WAITING)
+        self._filled = threading.Event()
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def show(self, query: EndedQuery) -> None:
+        """Have the events of a query sent soon, if it is to be shown. Called in the task that composed its answer, or in
+        the gateway."""
+        if not is_shown(query, percent=self.percent, slow_ms=self._slow_ms):
+            return
+        name = current_task.name if current_task else TaskName.ANSWER.value
+        self._waiting.append((query, name, self.worker))
+        if self._thread is None:
+            self._start()
+        self._filled.set()
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._send_for_ever, name="query-events", daemon=True)
+                self._thread.start()
+
+    def _send_for_ever(self) -> None:
+        connection: Connection | None = None
+        was_taken = True
+        while True:
+            self._filled.wait()
+            time.sleep(_GATHERED_S)
+            self._filled.clear()
+            queries = [self._waiting.popleft() for _ in range(len(self._waiting))]
+            try:
+                connection = connection or self._connect()
+                for at in range(0, len(queries), _MOST_IN_A_MESSAGE):
+                    _publish(queries[at : at + _MOST_IN_A_MESSAGE], connection)
+                was_taken = True
+                continue
+            except (KombuError, RedisError, OSError) as error:
+                if was_taken:
+                    log.warning("query_events_not_sent", queries=len(queries), error=type(error).__name__)
+                was_taken = False
+            except Exception as error:  # the thread must go on, whatever the broker's client raises
+                log.exception("query_events_bug", error=type(error).__name__)
+            if connection is not None:
+                connection.release()  # type: ignore[no-untyped-call]  # ignores a broken connection
+            connection = None
+            time.sleep(self._pause_s)
+
+
+def _publish(queries: Sequence[tuple[EndedQuery, str, str]], connection: Connection) -> None:
+    """Send the events of several queries as one message, as Celery's own buffered events are sent."""
+    sent = [event for query, name, worker in queries for event in task_events(query, name, worker)]
+    exchange = get_exchange(connection, name=producer.conf.event_exchange)
+    with connection.channel() as channel:  # type: ignore[no-untyped-call]
+        sender = Producer(channel, exchange=exchange, serializer="json", auto_declare=False)  # type: ignore[no-untyped-call]
+        sender.publish(  # type: ignore[no-untyped-call]
+            sent,
+            routing_key="task.multi",
+            declare=[exchange],
+            headers={"hostname": events.worker},
+            delivery_mode=1,
+            retry=False,
+        )
+
+
+def task_events(query: EndedQuery, name: str, worker: str) -> Iterator[dict[str, Any]]:
+    """Yield the events of every task of a query. ``name`` and ``worker`` are those of the task that composed the answer,
+    whose id is the query's: it is the root of the others."""
+    ids = {"tenant_id": query.tenant_id, "query_id": query.query_id}
+    for run in query.runs:
+        understands = run.part == UNDERSTAND
+        yield from _events_of(
+            run,
+            uuid=task_id_of(query.query_id, run.part),
+            name=TaskName.UNDERSTAND.value if understands else TaskName.RECALL.value,
+            kwargs=ids if understands else {**ids, "channel": run.part},
+            root_id=query.query_id,
+        )
+    composed = TaskRun(
+        part="answer",
+        worker=worker,
+        started_at=query.composed_at,
+        runtime_s=query.composing_s,
+        error=query.error,
+        result=query.result,
+    )
+    yield from _events_of(composed, uuid=query.query_id, name=name, kwargs=ids, root_id=query.query_id)
+
+
+def _events_of(run: TaskRun, *, uuid: str, name: str, kwargs: dict[str, Any], root_id: str) -> Iterator[dict[str, Any]]:
+    def event(kind: str, timestamp: float, **fields: Any) -> dict[str, Any]:
+        return {
+            "type": kind,
+            "uuid": uuid,
+            "hostname": run.worker or events.worker,
+            "timestamp": timestamp,
+            "utcoffset": utcoffset(),
+            "pid": os.getpid(),
+            "clock": producer.clock.forward(),
+            **fields,
+        }
+
+    yield event(
+        "task-received",
+        run.started_at,
+        name=name,
+        args="()",
+        kwargs=repr(kwargs),
+        root_id=root_id,
+        parent_id=None,
+        retries=0,
+        eta=None,
+        expires=None,
+    )
+    yield event("task-started", run.started_at)
+    ended_at = run.started_at + run.runtime_s
+    if run.error:
+        yield event("task-failed", ended_at, exception=run.error, traceback="", runtime=run.runtime_s)
+    else:
+        yield event("task-succeeded", ended_at, result=run.result, runtime=run.runtime_s)
+
+
+events = QueryEvents(percent=settings().flower_sample_percent, slow_ms=settings().flower_slow_ms)
