@@ -91,10 +91,18 @@ class Item(Shape):
 
 
 class Source(Shape):
-    """Where a document came from."""
+    """Where a document came from.
+
+    `encoding`: the character encoding its bytes were read in, with the probability that its text is right (0 to 1), null
+    until it is read and for formats that are no text. `encoding_warning`: the reason to look at its text, null if there
+    is none.
+    """
 
     uri: str | None
     media_type: str
+    encoding: str | None
+    encoding_probability: float | None
+    encoding_warning: str | None
 
 
 class Document(Shape):
@@ -132,6 +140,8 @@ class Chunk(Shape):
     text: str
     heading_path: list[str]
     page: int | None
+    page_start: int | None
+    page_end: int | None
     start: int
     end: int
     token_count: int

@@ -119,7 +119,7 @@ class DescribeMarkdown:
             ("a **bold** *it* __b__ _i_ ~~s~~ `c *d*`", "a bold it b i s c *d*"),
             ("2*3 a * b foo_bar_baz __init__.py", "2*3 a * b foo_bar_baz init.py"),
             ("这是**重点**内容", "这是重点内容"),
-            ('[text](http://a.b/c_(d) "t") ![alt](x.png) [r][1] <http://u.v>', "text alt r http://u.v"),
+            ('[text](http://a.b/c_(d) "t") ![alt](x.png) [r][1] <http://u.v>', "text alt [r][1] http://u.v"),
             ("[![img](a.png)](b.html)", "img"),
             ("array[0] and [brackets] (x)", "array[0] and [brackets] (x)"),
             ("a &amp; b &lt; c <b>tag</b><br>x", "a & b < c tag\nx"),
