@@ -131,9 +131,7 @@ def _of_form(form: FormData, principal: Principal, gateway: Gateway) -> _Documen
     return _document(
         files[0].file.read(),
         gateway,
-        media_type=media_type_as(
-            name, files[0].content_type, parser_hint=sent.parser_hint, charset=sent.charset
-        ),
+        media_type=media_type_as(name, files[0].content_type, parser_hint=sent.parser_hint, charset=sent.charset),
         filename=name or None,
         title=sent.title,
         chunking=to_chunking(sent.chunking, gateway.settings),

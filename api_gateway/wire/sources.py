@@ -58,8 +58,8 @@ class SourceIn(Wire):
     """Where the text came from, and how it is to be read.
 
     Of `text` (of the document or in here) and `bytes`, one is needed; with neither, the document is fetched from `uri`,
-    which is http or https then. `charset` is preferred over what the bytes look like, unless it hardly fits. `mime_type` is another name for `media_type`. `tags` and `metadata` are added to those
-    of the document.
+    which is http or https then. `charset` is preferred over the encoding that the bytes look like, unless it hardly fits.
+    `mime_type` is another name for `media_type`. `tags` and `metadata` are added to those of the document.
     """
 
     uri: Annotated[str, Field(max_length=LONGEST_URI)] | None = None
@@ -184,9 +184,7 @@ def _to_fetch(source: SourceIn, uri: str) -> Content:
     )
 
 
-def media_type_as(
-    filename: str | None, declared: str | None, *, parser_hint: str | None, charset: str | None
-) -> str:
+def media_type_as(filename: str | None, declared: str | None, *, parser_hint: str | None, charset: str | None) -> str:
     """Return the media type to read bytes as, with the character set of ``charset``, else of the declared type.
 
     Raises UnsupportedMediaType.

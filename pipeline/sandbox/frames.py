@@ -47,7 +47,11 @@ def read_frame(read: Callable[[int], bytes]) -> tuple[dict[str, Any], bytes]:
 def frame_of(parsed: Parsed) -> tuple[dict[str, Any], bytes]:
     """A parsed document as header and body."""
     sections = [(each.start, each.end, each.heading_path, each.page) for each in parsed.sections]
-    return {"title": parsed.title, "sections": sections, "encoding": _packed_encoding(parsed.encoding)}, parsed.text.encode()
+    return {
+        "title": parsed.title,
+        "sections": sections,
+        "encoding": _packed_encoding(parsed.encoding),
+    }, parsed.text.encode()
 
 
 def question_of(request: CutRequest) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, bindparam, text
 
 from pipeline.records import Chunk, ChunkId, Chunking, Generation, Namespace, Segment, TenantId
 from pipeline.stores.driver import execute
-from pipeline.stores.rows import as_utc, insert_many, metadata_of, now, slices, to_json, to_naive
+from pipeline.stores.rows import as_utc, insert_many, metadata_of, now, placeholders, slices, to_json, to_naive
 
 _GENERATIONS_AT_ONCE = 200
 

@@ -88,7 +88,7 @@ class DescribeReadText:
             body = text.encode(encoding)
         except UnicodeEncodeError:
             return
-        for length in range(1, len(text)):
+        for length in range(2, len(text)):
             piece = text[:length]
             found = read_text(piece.encode(encoding))
             assert found.text == piece or found.encoding.warning, (piece, found)
@@ -99,12 +99,33 @@ class DescribeReadText:
         assert found.name == "big5"
         assert 0.95 <= found.probability <= 1
 
+    @pytest.mark.parametrize("mark", ["> ", "- ", "--", "[", "**", "==", "| ", "x,", "<b>"])
+    @pytest.mark.parametrize("end", ["é", "深", "deep 深", "°C", "字。"])
+    def it_reads_few_characters_after_much_ascii(self, mark, end):
+        for text in (mark * 500 + end, mark * 501 + end):
+            assert read_text(text.encode()).text == text
+            assert read_text(text.encode()).encoding.warning is None
+
+    @pytest.mark.parametrize("encoding", ["gb18030", "big5", "utf-16-le"])
+    def it_reads_tables_drawn_with_lines(self, encoding):
+        text = (
+            "─" * 40 + "\n│ 設備狀態 │ 舵機正常 │\n"
+            if encoding != "gb18030"
+            else "─" * 40 + "\n│ 设备状态 │ 舵机正常 │\n"
+        ) * 9
+        assert read_text(text.encode(encoding)).text == text
+
     def it_looks_at_the_whole_text(self):
         body = b"name,note\n" * 30_000 + MANUAL_HANT.encode("big5")
         assert read_text(body).text.endswith(MANUAL_HANT)
 
     def it_takes_far_below_a_second_for_a_megabyte(self):
-        for text, encoding in ((MANUAL_HANS, "gb18030"), (MANUAL_HANT, "big5"), (RUSSIAN, "cp1251"), (KOREAN, "euc_kr")):
+        for text, encoding in (
+            (MANUAL_HANS, "gb18030"),
+            (MANUAL_HANT, "big5"),
+            (RUSSIAN, "cp1251"),
+            (KOREAN, "euc_kr"),
+        ):
             body = text.encode(encoding) * (1_000_000 // len(text.encode(encoding)))
             began = time.process_time()
             read_text(body)
@@ -146,7 +167,9 @@ class DescribeReadText:
 
 
 class DescribeGuess:
-    @pytest.mark.parametrize("body", [bytes(range(128, 256)) * 4, bytes(128 + number * number % 127 for number in range(3, 999))])
+    @pytest.mark.parametrize(
+        "body", [bytes(range(128, 256)) * 4, bytes(128 + number * number % 127 for number in range(3, 999))]
+    )
     def it_finds_random_bytes_implausible(self, body):
         found = guess(body)
         assert found is None or not found.is_plausible

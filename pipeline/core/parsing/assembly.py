@@ -30,9 +30,7 @@ class Block:
     mark: str | None = None
 
 
-def assemble(
-    blocks: Iterable[Block], *, title: str | None = None, encoding: Encoding | None = None
-) -> Parsed:
+def assemble(blocks: Iterable[Block], *, title: str | None = None, encoding: Encoding | None = None) -> Parsed:
     """Clean the blocks and put them together. A heading opens a section and is the first line of it; so do a page
     and a mark.
 

@@ -53,7 +53,10 @@ _CJK_SIGNS = (
     "".join(map(chr, [*range(0x2500, 0x2580), *range(0xFF01, 0xFF5F)]))
     + "①②③④⑤⑥⑦⑧⑨⑩ⅠⅡⅢⅣⅤ℃±×÷≤≥≠≈∞√∑°′″§№☆★○●◎◇◆□■△▲▽▼→←↑↓※〒々〇￥￡￠•‧–"
 )
+_RULES = "─│┌┐└┘├┤┬┴┼═║╔╗╚╝━┃"
 _WESTERN_MARKS = "’“”–—‘…«»°€£©®·•¿¡§ \xa0²³½µ×±º´™"
+
+Tier = tuple[str | Mapping[str, float], float]  # characters, with their weights or all alike, and their share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,11 +77,17 @@ class Language:
 def languages() -> Mapping[str, Language]:
     """Return every language, by name; made at the first call, which takes some milliseconds."""
     levels = _levels()
-    marks = [(_CJK_MARKS, 0.13), (_CJK_SIGNS, 0.01)]
-    kana = [(_hiragana(), 0.0008), (_katakana(), 0.0008)]
+    marks: list[Tier] = [(_CJK_MARKS, 0.13), (_CJK_SIGNS, 0.01), (_RULES, 0.01)]
+    kana: list[Tier] = [(_hiragana(), 0.0008), (_katakana(), 0.0008)]
     every_ideograph = "".join(map(chr, range(0x4E00, 0x9FA6)))
     every_syllable = "".join(map(chr, range(0xAC00, 0xD7A4)))
-    chinese = [*marks, *kana, (every_ideograph, 0.002), (_letters("éàüöñ"), 0.0005), (_WESTERN_MARKS, 0.002)]
+    chinese: list[Tier] = [
+        *marks,
+        *kana,
+        (every_ideograph, 0.002),
+        (_letters("éàüöñ"), 0.0005),
+        (_WESTERN_MARKS, 0.002),
+    ]
     found = [
         _language("zh-Hans", 0.93, [(_HANS, 0.68), (levels["gb1"], 0.17), (levels["gb2"], 0.006), *chinese]),
         _language("zh-Hant", 0.93, [(_HANT, 0.68), (levels["big1"], 0.17), (levels["big2"], 0.006), *chinese]),
@@ -86,8 +95,8 @@ def languages() -> Mapping[str, Language]:
             "ja",
             0.93,
             [
-                *((_HIRAGANA, 0.38), (_hiragana(), 0.12), (_KATAKANA, 0.10), (_katakana(), 0.05)),
-                *((_KANJI, 0.16), (levels["jis1"], 0.07), (levels["jis2"], 0.002), *marks),
+                *((_HIRAGANA, 0.34), (_hiragana(), 0.12), (_KATAKANA, 0.10), (_katakana(), 0.05)),
+                *((_KANJI, 0.16), (levels["jis1"], 0.14), (levels["jis2"], 0.002), *marks),
                 *((_half_width_katakana(), 0.002), (every_ideograph, 0.0002), (_WESTERN_MARKS, 0.001)),
             ],
         ),
@@ -95,7 +104,7 @@ def languages() -> Mapping[str, Language]:
             "ko",
             0.72,
             [
-                *((_HANGUL, 0.66), (levels["ks"], 0.24), (every_syllable, 0.003), *marks),
+                *((_HANGUL, 0.70), (levels["ks"], 0.15), (every_syllable, 0.003), *marks),
                 *((levels["hanja"], 0.006), *kana, (_WESTERN_MARKS, 0.003)),
             ],
         ),
@@ -137,7 +146,9 @@ _OTHER_SCRIPTS = {
 }
 
 
-def _language(name: str, stays: float, tiers: list[tuple[str | Mapping[str, float], float]], *, is_alphabet: bool = False) -> Language:
+def _language(
+    name: str, stays: float, tiers: list[tuple[str | Mapping[str, float], float]], *, is_alphabet: bool = False
+) -> Language:
     logs: dict[str, float] = {}
     for characters, share in tiers:
         weights = characters if isinstance(characters, Mapping) else dict.fromkeys(characters, 1.0)

@@ -71,9 +71,9 @@ def _texts(rows: Iterator[Sequence[str]]) -> Iterator[tuple[int, str]]:
         yield from ((number, one_line("".join(row))) for number, row in titles)
     if not beginning:
         return
-    filled = chain(beginning, filled)
-    first = next(filled)
-    following = list(islice(filled, 1))
+    table = chain(beginning, filled)
+    first = next(table)
+    following = list(islice(table, 1))
     header = [one_line(cell) for cell in first[1]]
     while header and not header[-1]:
         header.pop()
@@ -81,7 +81,7 @@ def _texts(rows: Iterator[Sequence[str]]) -> Iterator[tuple[int, str]]:
         header = []
         following.insert(0, first)
     seen = 0
-    for number, row in chain(following, filled):
+    for number, row in chain(following, table):
         seen += len(row)
         if seen > MOST_CELLS:
             raise DocumentTooLarge(f"the table holds more than {MOST_CELLS} cells")

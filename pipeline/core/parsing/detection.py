@@ -49,13 +49,13 @@ _OF_SEVERAL_BYTES: dict[str, tuple[float, tuple[str, ...]]] = {
 }
 _OF_ONE_BYTE: dict[str, tuple[float, tuple[str, ...]]] = {
     "cp1252": (0.0, _LATINS),
-    "iso8859-15": (-4.0, _LATINS),
-    "mac-roman": (-6.0, _LATINS),
-    "cp850": (-6.0, _LATINS),
-    "cp1250": (-2.0, ("pl", "cs", "hu", "ro", "hr", "de")),
-    "iso8859-2": (-3.0, ("pl", "cs", "hu", "ro", "hr", "de")),
-    "cp1254": (-3.0, ("tr",)),
-    "cp1257": (-4.0, ("baltic",)),
+    "iso8859-15": (-6.0, _LATINS),
+    "mac-roman": (-8.0, _LATINS),
+    "cp850": (-8.0, _LATINS),
+    "cp1250": (-4.0, ("pl", "cs", "hu", "ro", "hr", "de")),
+    "iso8859-2": (-4.0, ("pl", "cs", "hu", "ro", "hr", "de")),
+    "cp1254": (-5.0, ("tr",)),
+    "cp1257": (-6.0, ("baltic",)),
     "cp1251": (-1.0, ("ru",)),
     "koi8-u": (-3.0, ("ru",)),
     "iso8859-5": (-5.0, ("ru",)),
@@ -126,15 +126,16 @@ def codec_of(charset: str) -> str | None:
     return _LARGER.get(name, name) if _CHARACTER_SET.match(name) else None
 
 
-def guess(body: bytes, *, declared: str | None = None) -> Guess | None:
+def guess(body: bytes, *, declared: str | None = None, is_utf_8: bool = False) -> Guess | None:
     """Return the most likely encoding of a body; None if it is text in none of them.
 
-    ``declared``: a codec that is preferred, unless the text is far less likely in it. Of a body above 256 KiB, the lines that are
-    not ASCII are looked at, and of more than that of them, pieces from all over.
+    ``declared``: a codec that is preferred, unless the text is far less likely in it. ``is_utf_8``: the bytes are valid
+    UTF-8, if only by chance, and so not UTF-16. Of a body above 256 KiB, the lines
+    that are not ASCII are looked at, and of more than that of them, pieces from all over.
     """
     sample = _sample(body)
     scored = [*_of_several_bytes(sample, declared), *_of_one_byte(sample, declared)]
-    if len(body) % 2 == 0 and _may_be_utf_16(body):
+    if len(body) % 2 == 0 and not is_utf_8 and _may_be_utf_16(body):
         sample_of_pairs = _sample_of_pairs(body)
         share = len(sample) / max(1, len(sample_of_pairs))
         scored += [
@@ -178,9 +179,7 @@ def _preferred(scored: _Scored, declared: str | None, body: bytes) -> _Scored:
         body.decode(scored.codec)
     except UnicodeError:
         return scored
-    return _Scored(
-        codec=scored.codec, score=scored.score + _DECLARED, mean=scored.mean, of_one_byte=scored.of_one_byte
-    )
+    return _Scored(codec=scored.codec, score=scored.score + _DECLARED, mean=scored.mean, of_one_byte=scored.of_one_byte)
 
 
 def _of_several_bytes(sample: bytes, declared: str | None) -> Iterable[_Scored]:
@@ -205,7 +204,8 @@ def _scores(sample: bytes, priors: Mapping[str, float], spoken: Sequence[str]) -
         controls = sum(counts[control] for control in _CONTROLS)
         base = prior + _ASCII * (ascii_count - controls) + IMPOSSIBLE * (controls + replaced)
         others = {character: count for character, count in counts.items() if not character.isascii()}
-        best = _best_language(others, beyond, runs, spoken)
+        # ASCII read as UTF-16 is ideographs: rules of hyphens must cost as much as in ASCII, where nothing is capped.
+        best = _best_language(others, beyond, runs, spoken, is_capped=not codec.startswith("utf-16"))
         mean = (best + IMPOSSIBLE * controls) / max(1, beyond + controls)
         yield _Scored(codec=codec, score=base + best, mean=mean, of_one_byte=False)
 
@@ -232,7 +232,13 @@ def _of_one_byte(sample: bytes, declared: str | None) -> Iterable[_Scored]:
 
 
 def _best_language(
-    counts: Mapping[str, int], beyond: int, runs: int, spoken: Sequence[str], *, joints: int | None = None
+    counts: Mapping[str, int],
+    beyond: int,
+    runs: int,
+    spoken: Sequence[str],
+    *,
+    joints: int | None = None,
+    is_capped: bool = True,
 ) -> float:
     """Return the highest log-likelihood of these characters among languages; those that are not ``spoken`` get a penalty.
 
@@ -241,7 +247,7 @@ def _best_language(
     """
     if not beyond:
         return 0.0
-    cap = 1 + beyond * _MOST_OF_ONE
+    cap = 1 + beyond * _MOST_OF_ONE if is_capped else beyond
     capped = {character: min(count, cap) for character, count in counts.items()}
     known = languages()
     names = known if joints is None else spoken

@@ -33,7 +33,7 @@ _BINARY_FORMATS = (
 _CONTROL_BYTES = bytes(code for code in range(32) if code not in b"\t\n\r\f\x1b")
 _MOST_CONTROL_BYTES = 0.01  # share of the body; text has next to none, random bytes have a tenth
 _SAMPLE = 64 * 1024  # bytes looked at when the encoding is none of the known ones
-_SURE = 0.95  # probability below which a document gets a warning
+_SURE = 0.93  # probability below which a document gets a warning
 _LONGEST_WARNING = 255  # characters
 _UNMARKED = 0.99  # probability of UTF-16 that lost its mark, recognised by its zero bytes
 _FEW = 6  # characters of several bytes up to which bytes that are UTF-8 may be another encoding's by chance
@@ -155,10 +155,12 @@ def _as_known(body: bytes, declared: str | None, codec: str | None) -> DecodedTe
         return _decoded(body, text, "utf-8")
     if beyond_ascii > 3 * _FEW or codec == "utf-8":
         return _decoded(body, text, "utf-8", declared=declared)
-    found = guess(body, declared=codec)
+    found = guess(body, declared=codec, is_utf_8=len(body.translate(None, _CONTROL_BYTES + b"\x7f")) == len(body))
     if found is None or found.codec == "utf-8":
         probability = found.probability if found else 1.0
-        return _decoded(body, text, "utf-8", probability=probability, rival=found and found.rival, declared=declared)
+        return _decoded(
+            body, text, "utf-8", probability=probability, rival=found.rival if found else None, declared=declared
+        )
     if found.probability > _SURE and found.is_plausible:
         return None
     rival, probability = found.codec, 1 - found.probability
