@@ -78,7 +78,8 @@ def usage(row: UsageRow) -> dict[str, Any]:
 
 def item(view: ItemView) -> dict[str, Any]:
     """An item as it is sent."""
-    return {name: getattr(view, name) for name in Item.model_fields}
+    said = encoding(view.encoding)
+    return {name: said[name] if name in said else getattr(view, name) for name in Item.model_fields}
 
 
 def document(view: DocumentView) -> dict[str, Any]:

@@ -74,7 +74,8 @@ class Job(Shape):
 class Item(Shape):
     """One document of a job. `outcome` says what it came to: the document is new, has another generation, is as it was
     (`unchanged`), was there and left alone (`skipped`), was overtaken by a later upload or a deletion (`superseded`),
-    or was never accepted (`refused`, with a code). It is null until the item has ended, and where it failed later."""
+    or was never accepted (`refused`, with a code). It is null until the item has ended, and where it failed later.
+    `encoding` and the fields beside it: as in the document's source; null for one that is unchanged."""
 
     ordinal: int
     document_id: str | None
@@ -88,6 +89,9 @@ class Item(Shape):
     detail: str | None
     pointer: str | None
     updated_at: datetime
+    encoding: str | None
+    encoding_probability: float | None
+    encoding_warning: str | None
 
 
 class Source(Shape):
