@@ -25,7 +25,7 @@ _FRONT_MATTER_LINE = re.compile(r"\s*$|\s*#|\s+\S|-\s|[\w.-]+\s*:")
 _FRONT_MATTER_TITLE = re.compile(r"^title\s*+:\s*+(.+)$", re.MULTILINE | re.IGNORECASE)
 
 
-_LONGEST = 2 * 1024 * 1024  # characters; the parser takes 1 to 4 s for them, and of longer texts only headings are read
+_LONGEST = 1024 * 1024  # characters; the parser takes 1 to 6 s for them, and of longer texts only headings are read
 _HEADING_LINE = re.compile(r"^(#{1,6})[ \t]++(.+)$", re.MULTILINE)
 _DEEPEST_BLOCK = 40  # quotes and lists within each other; marks of deeper ones are text
 _DEEPEST_INLINE = 60  # above it, or the parser leaves out blocks
