@@ -21,6 +21,8 @@ class Passage(Result):
     token_count: int = 0
     heading_path: tuple[str, ...] = ()
     page: int | None = None
+    page_start: int | None = None
+    page_end: int | None = None
     chunk_type: str = "parent"
     chunk_index: int = 0
     chapter_id: str | None = None

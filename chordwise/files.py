@@ -27,6 +27,8 @@ _MEDIA_TYPES = {
     ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
     ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     ".csv": "text/csv",
+    ".tsv": "text/tab-separated-values",
+    ".ndjson": "application/x-ndjson",
     ".json": "application/json",
 }
 _ID_NAMES = ("document_id", "doc_id", "id", "_id")
@@ -57,10 +59,15 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a search for files came to. ``skipped`` counts files in folders whose kind is not known."""
+    """What a search for files came to. ``skipped_files``: the paths of files in folders whose kind is not known."""
 
     files: tuple[FoundFile, ...] = ()
-    skipped: int = 0
+    skipped_files: tuple[str, ...] = ()
+
+    @property
+    def skipped(self) -> int:
+        """How many files were skipped."""
+        return len(self.skipped_files)
 
 
 def find_files(paths: Iterable[str | Path]) -> Found:
@@ -70,7 +77,7 @@ def find_files(paths: Iterable[str | Path]) -> Found:
     that is searched. Raises InvalidInput for what is not there.
     """
     files: list[FoundFile] = []
-    skipped = 0
+    skipped: list[str] = []
     for path in map(Path, paths):
         if path.is_file():
             files.append(FoundFile(path=path, name=path.name, size=path.stat().st_size))
@@ -79,10 +86,10 @@ def find_files(paths: Iterable[str | Path]) -> Found:
                 if found.is_json_lines or found.path.suffix.lower() in _MEDIA_TYPES:
                     files.append(found)
                 else:
-                    skipped += 1
+                    skipped.append(str(found.path))
         else:
             raise InvalidInput(f"there is no file or folder {path}")
-    return Found(files=tuple(files), skipped=skipped)
+    return Found(files=tuple(files), skipped_files=tuple(skipped))
 
 
 def _below(folder: Path) -> Iterator[FoundFile]:

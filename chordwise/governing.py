@@ -17,7 +17,8 @@ from chordwise.transport import Steps
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobItem(Result):
     """One document of a job. ``outcome``: what it came to, None before it has ended; ``code`` and ``detail``: why it failed;
-    ``ordinal`` counts from 0 in the order they were sent."""
+    ``ordinal`` counts from 0 in the order they were sent. ``encoding``: the character encoding its bytes were read in, with
+    the probability that its text is right, and a warning if that is doubtful."""
 
     ordinal: int
     status: str = "queued"
@@ -31,6 +32,9 @@ class JobItem(Result):
     detail: str | None = None
     pointer: str | None = None
     updated_at: datetime | None = None
+    encoding: str | None = None
+    encoding_probability: float | None = None
+    encoding_warning: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,7 +102,14 @@ def _section(place: int, hit: Mapping[str, Any]) -> str:
     metadata = _metadata(hit)
     title = " ".join(str(hit.get("title") or hit.get("document_id") or "").split())
     origin = [f"`{hit.get('namespace', '')}/{hit.get('document_id', '')}`"]
-    origin += [f"page {metadata['page']}"] if metadata.get("page") is not None else []
+    origin += _pages(metadata)
     origin += [str(metadata["source_uri"])] if metadata.get("source_uri") else []
     text = str(hit.get("text") or "").strip()
     return f"### {place}. {title}\n\n{text}\n\n> {' · '.join(origin)}"
+
+
+def _pages(metadata: Mapping[str, Any]) -> list[str]:
+    first, last = metadata.get("page"), metadata.get("page_end")
+    if first is None:
+        return []
+    return [f"page {first}" if last in (None, first) else f"pages {first}-{last}"]

@@ -173,6 +173,8 @@ class Citation(Result):
     start: int | None = None
     end: int | None = None
     page: int | None = None
+    page_start: int | None = None
+    page_end: int | None = None
     title: str | None = None
     source_uri: str | None = None
 

@@ -99,12 +99,29 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Encoding:
+    """The encoding in which the bytes of a document were read, by its name on the web.
+
+    ``probability``: of the text, 0 to 1; 1 where the bytes leave no doubt. ``warning``: a sentence, without a full stop,
+    for the person who handed the document in, if the text may be wrong.
+    """
+
+    name: str
+    probability: float = 1.0
+    warning: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """A document as text: what a parser makes of bytes. Sections cover the text in order and do not overlap."""
+    """A document as text: what a parser makes of bytes. Sections cover the text in order and do not overlap.
+
+    ``encoding``: None for a format that is no text, such as PDF.
+    """
 
     text: str
     sections: tuple[Section, ...]
     title: str | None = None
+    encoding: Encoding | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +137,8 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """A chunk before it has an id: ``text`` is ``parsed.text[start:end]``.
+    """A chunk before it has an id: ``text`` is ``parsed.text[start:end]``. ``page`` and ``page_end``: the pages it begins
+    and ends on, counted from 1.
 
     ``parent``: the ordinal of the parent it is part of, None if it has none. ``index``: its place in its parent, or in
     the document where there is none, counted from 0.
@@ -132,6 +150,7 @@ class Passage:
     token_count: int
     heading_path: tuple[str, ...] = ()
     page: int | None = None
+    page_end: int | None = None
     chunk_type: str = "parent"
     parent: int | None = None
     index: int = 0

@@ -48,7 +48,7 @@ class Settings(BaseSettings):
     gateway_port: Annotated[int, Field(ge=0, le=65535)] = 8080
     admin_key: SecretStr | None = None
     max_body_bytes: Annotated[int, Field(ge=1024)] = 128 * 1024 * 1024
-    max_document_bytes: Annotated[int, Field(ge=1)] = 4 * 1024 * 1024
+    max_document_bytes: Annotated[int, Field(ge=1)] = 32 * 1024 * 1024
     max_packed_document_bytes: Annotated[int, Field(ge=1)] = 32 * 1024 * 1024
     max_documents_per_batch: Annotated[int, Field(ge=1, le=100_000)] = 10_000
     max_examples_per_book: Annotated[int, Field(ge=1, le=100_000)] = 50_000

@@ -19,9 +19,8 @@ from api_gateway.routes.documenting import answers, json_body
 from api_gateway.routes.files import read_form
 from api_gateway.wire.documents import to_chunking
 from api_gateway.wire.preview import PreviewAnswer, PreviewForm, PreviewRequest
-from api_gateway.wire.sources import BadSource, content_of
+from api_gateway.wire.sources import BadSource, content_of, media_type_as
 from pipeline.core.computation import Kind
-from pipeline.core.parsing import media_type_of
 from pipeline.errors import DocumentTooLarge, EmptyDocument
 from pipeline.records import Chunking
 from pipeline.stores.tenants import Principal
@@ -132,7 +131,7 @@ def _of_form(form: FormData, principal: Principal, gateway: Gateway) -> _Documen
     return _document(
         files[0].file.read(),
         gateway,
-        media_type=sent.parser_hint or media_type_of(name, files[0].content_type),
+        media_type=media_type_as(name, files[0].content_type, parser_hint=sent.parser_hint, charset=sent.charset),
         filename=name or None,
         title=sent.title,
         chunking=to_chunking(sent.chunking, gateway.settings),

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from api_gateway.wire.shapes import Item, Namespace
 from pipeline.core.packing import original_type
 from pipeline.flows.intake import Ticket
-from pipeline.records import DocumentFields
+from pipeline.records import DocumentFields, Encoding
 from pipeline.stores.document_views import DocumentView
 from pipeline.stores.job_views import ItemView, JobView
 from pipeline.stores.namespaces import NamespaceView
@@ -78,7 +78,8 @@ def usage(row: UsageRow) -> dict[str, Any]:
 
 def item(view: ItemView) -> dict[str, Any]:
     """An item as it is sent."""
-    return {name: getattr(view, name) for name in Item.model_fields}
+    said = encoding(view.encoding)
+    return {name: said[name] if name in said else getattr(view, name) for name in Item.model_fields}
 
 
 def document(view: DocumentView) -> dict[str, Any]:
@@ -89,10 +90,23 @@ def document(view: DocumentView) -> dict[str, Any]:
         "status": view.status,
         "generation": view.generation,
         **_fields(view.fields),
-        "source": {"uri": view.source_uri, "media_type": original_type(view.media_type)},
+        "source": {
+            "uri": view.source_uri,
+            "media_type": original_type(view.media_type),
+            **encoding(view.encoding),
+        },
         "chunks": view.chunk_count,
         "created_at": view.created_at,
         "updated_at": view.updated_at,
+    }
+
+
+def encoding(found: Encoding | None) -> dict[str, Any]:
+    """The encoding a document was read in, as it is sent."""
+    return {
+        "encoding": found.name if found else None,
+        "encoding_probability": found.probability if found else None,
+        "encoding_warning": found.warning if found else None,
     }
 
 

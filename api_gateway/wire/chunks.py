@@ -64,6 +64,8 @@ class ChunkEditIn(Wire):
     searched: Immutable = None
     heading_path: Immutable = None
     page: Immutable = None
+    page_start: Immutable = None
+    page_end: Immutable = None
     start: Immutable = None
     end: Immutable = None
     token_count: Immutable = None

@@ -131,7 +131,7 @@ class Intake:
         if blank:
             return self.refuse(document_id, "empty_document", "There is no text.", text_where)
         if len(body) > self._max_bytes:
-            detail = f"The document has {len(body)} bytes; at most {self._max_bytes} are taken."
+            detail = f"The document has {len(body)} bytes; at most {self._max_bytes} are taken (CHORDWISE_MAX_DOCUMENT_BYTES)."
             return self.refuse(document_id, "document_too_large", detail, text_where)
         return Upload(
             document_id=DocumentId(document_id),

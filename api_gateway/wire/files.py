@@ -13,8 +13,8 @@ from api_gateway.problems import invalid, places, pointer
 from api_gateway.wire.chunking import ChunkingIn
 from api_gateway.wire.documents import DocumentIn, Intake
 from api_gateway.wire.fields import MOST_TAGS, Metadata, NamespaceName, Tags, TypeName, Wire
-from api_gateway.wire.sources import ParserHint, document_id_of, storable, with_hash
-from pipeline.core.parsing import JSONL, media_type_of, split_jsonl
+from api_gateway.wire.sources import Charset, ParserHint, document_id_of, media_type_as, storable, with_hash
+from pipeline.core.parsing import JSONL, split_jsonl
 from pipeline.errors import MalformedDocument, Rejected, UnsupportedMediaType
 from pipeline.flows.intake import Refusal
 from pipeline.records import DocumentFields, Upload
@@ -33,6 +33,7 @@ class FilesForm(Wire):
     tags: Tags | None = None
     metadata: Metadata | None = None
     parser_hint: ParserHint | None = None
+    charset: Charset | None = None
     chunking: ChunkingIn | None = None
     priority: Literal["interactive", "bulk"] | None = None
 
@@ -80,7 +81,9 @@ def entries_of(files: Sequence[SentFile], form: FilesForm, intake: Intake) -> It
     for place, file in enumerate(files):
         where = f"/file/{place}"
         try:
-            media_type = form.parser_hint or media_type_of(file.name, file.declared_type)
+            media_type = media_type_as(
+                file.name, file.declared_type, parser_hint=form.parser_hint, charset=form.charset
+            )
         except UnsupportedMediaType as error:
             yield _refused(file, error, where, intake)
             continue

@@ -8,7 +8,7 @@ from api_gateway.wire.chunking import ChunkingIn
 from api_gateway.wire.documents import DocumentIn
 from api_gateway.wire.fields import Title, Wire
 from api_gateway.wire.shapes import Shape
-from api_gateway.wire.sources import ParserHint
+from api_gateway.wire.sources import Charset, ParserHint
 
 
 class PreviewRequest(Wire):
@@ -25,6 +25,7 @@ class PreviewForm(Wire):
     tenant_id: str | None = None
     title: Title | None = None
     parser_hint: ParserHint | None = None
+    charset: Charset | None = None
     chunking: ChunkingIn | None = None
 
 
@@ -37,6 +38,8 @@ class PreviewChunk(Shape):
     text: str
     heading_path: list[str]
     page: int | None
+    page_start: int | None
+    page_end: int | None
     start: int
     end: int
     token_count: int
@@ -50,10 +53,20 @@ class PreviewChunk(Shape):
     embedding_text: str | None
 
 
+class PreviewEncoding(Shape):
+    """The character encoding in which the bytes were read, and the probability that the text is right (0 to 1)."""
+
+    name: str
+    probability: float
+    warning: str | None
+
+
 class PreviewAnswer(Shape):
-    """The chunks a document would have, and the parents they would be part of. Nothing was stored."""
+    """The chunks a document would have, and the parents they would be part of. Nothing was stored. `encoding` is null for
+    formats that are no text."""
 
     title: str | None
+    encoding: PreviewEncoding | None
     chunking: dict[str, Any]
     chunks: list[PreviewChunk]
     parents: list[PreviewChunk]

@@ -71,6 +71,8 @@ class Citation(Shape):
     start: int | None
     end: int | None
     page: int | None
+    page_start: int | None
+    page_end: int | None
     title: str | None
     source_uri: str | None
 

@@ -74,7 +74,8 @@ class Job(Shape):
 class Item(Shape):
     """One document of a job. `outcome` says what it came to: the document is new, has another generation, is as it was
     (`unchanged`), was there and left alone (`skipped`), was overtaken by a later upload or a deletion (`superseded`),
-    or was never accepted (`refused`, with a code). It is null until the item has ended, and where it failed later."""
+    or was never accepted (`refused`, with a code). It is null until the item has ended, and where it failed later.
+    `encoding` and the fields beside it: as in the document's source; null for one that is unchanged."""
 
     ordinal: int
     document_id: str | None
@@ -88,13 +89,24 @@ class Item(Shape):
     detail: str | None
     pointer: str | None
     updated_at: datetime
+    encoding: str | None
+    encoding_probability: float | None
+    encoding_warning: str | None
 
 
 class Source(Shape):
-    """Where a document came from."""
+    """Where a document came from.
+
+    `encoding`: the character encoding its bytes were read in, with the probability that its text is right (0 to 1), null
+    until it is read and for formats that are no text. `encoding_warning`: the reason to look at its text, null if there
+    is none.
+    """
 
     uri: str | None
     media_type: str
+    encoding: str | None
+    encoding_probability: float | None
+    encoding_warning: str | None
 
 
 class Document(Shape):
@@ -134,6 +146,8 @@ class Chunk(Shape):
     text: str
     heading_path: list[str]
     page: int | None
+    page_start: int | None
+    page_end: int | None
     start: int
     end: int
     token_count: int

@@ -15,6 +15,8 @@ from pydantic.json_schema import WithJsonSchema
 
 from api_gateway.wire.fields import TEXT_MEDIA_TYPES, Metadata, Tags, Wire
 from pipeline.core.parsing import JSONL, media_type_of
+from pipeline.core.parsing.detection import codec_of
+from pipeline.core.parsing.registry import charset_of
 from pipeline.core.parsing.sniffing import media_type_of_fetched
 from pipeline.core.web import LONGEST_URI, web_address
 from pipeline.errors import FetchRefused, UnsupportedMediaType
@@ -35,6 +37,20 @@ def _hint(value: Any) -> Any:
         raise ValueError(f"names no known format: {error}") from None
 
 
+def _charset(value: Any) -> Any:
+    """The name of a character set, in small letters."""
+    if not isinstance(value, str):
+        return value
+    if codec_of(value) is None:
+        raise ValueError("names no known character set")
+    return value.strip().lower()
+
+
+Charset = Annotated[
+    str,
+    Field(max_length=40, description="The character set of the bytes, such as big5 or gb18030."),
+    BeforeValidator(_charset),
+]
 ParserHint = Annotated[str, BeforeValidator(_hint), WithJsonSchema({"type": "string", "examples": ["md", "text/html"]})]
 
 
@@ -42,8 +58,8 @@ class SourceIn(Wire):
     """Where the text came from, and how it is to be read.
 
     Of `text` (of the document or in here) and `bytes`, one is needed; with neither, the document is fetched from `uri`,
-    which is http or https then. `mime_type` is another name for `media_type`. `tags` and `metadata` are added to those
-    of the document.
+    which is http or https then. `charset` is preferred over the encoding that the bytes look like, unless it hardly fits.
+    `mime_type` is another name for `media_type`. `tags` and `metadata` are added to those of the document.
     """
 
     uri: Annotated[str, Field(max_length=LONGEST_URI)] | None = None
@@ -53,6 +69,7 @@ class SourceIn(Wire):
     media_type: Annotated[str, Field(max_length=255)] | None = None
     mime_type: Annotated[str, Field(max_length=255)] | None = None
     parser_hint: ParserHint | None = None
+    charset: Charset | None = None
     tags: Tags | None = None
     metadata: Metadata | None = None
 
@@ -127,9 +144,11 @@ def _bytes(source: SourceIn, content: str) -> Content:
         raise BadSource("/source/bytes", "is not base64") from None
     try:
         if source.parser_hint or source.filename or source.declared_type:
-            media_type = source.parser_hint or media_type_of(source.filename, source.declared_type)
+            media_type = media_type_as(
+                source.filename, source.declared_type, parser_hint=source.parser_hint, charset=source.charset
+            )
         else:
-            media_type = media_type_of_fetched(body, declared=None, uri="")
+            media_type = _with_charset(media_type_of_fetched(body, declared=None, uri=""), source.charset)
     except UnsupportedMediaType as error:
         raise BadSource("/source/media_type", str(error), code=error.code) from None
     uri = source.uri or source.filename
@@ -157,12 +176,26 @@ def _to_fetch(source: SourceIn, uri: str) -> Content:
         raise BadSource("/source/media_type", str(error), code=error.code) from None
     return Content(
         body=b"",
-        media_type=storable(_one_document(media_type)),
+        media_type=storable(_with_charset(_one_document(media_type), source.charset)),
         where="/source/uri",
         uri=uri,
         name=source.filename or address.uri.partition("://")[2].rstrip("/"),
         to_fetch=True,
     )
+
+
+def media_type_as(filename: str | None, declared: str | None, *, parser_hint: str | None, charset: str | None) -> str:
+    """Return the media type to read bytes as, with the character set of ``charset``, else of the declared type.
+
+    Raises UnsupportedMediaType.
+    """
+    if parser_hint is None:
+        return _with_charset(media_type_of(filename, declared), charset)
+    return _with_charset(parser_hint, charset or charset_of((declared or "").partition(";")[2]))
+
+
+def _with_charset(media_type: str, charset: str | None) -> str:
+    return f"{media_type.partition(';')[0]};charset={charset}" if charset else media_type
 
 
 def _one_document(media_type: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +17,8 @@ from chordwise.errors import ChordwiseError
 from chordwise.files import Found, find_files, read_documents
 from chordwise.options import FileKeywords
 from chordwise.results import Ingestion, failures, together
+
+_MOST_NAMES = 20  # of skipped files; all of them are in --json
 
 
 def ingest(
@@ -53,9 +56,7 @@ def ingest(
             raise typer.BadParameter(f"Path '{path}' does not exist.", param_hint="PATH")
     found = find_files(path for path in paths if not is_url(path))
     if not found.files and not urls:
-        raise ChordwiseError(
-            f"there is nothing to ingest: {screen.plural(found.skipped, 'file')} of other kinds skipped"
-        )
+        raise ChordwiseError(f"there is nothing to ingest: {'; '.join(_skipped(found)) or '0 files found'}")
     options: FileKeywords = {"namespace": namespace, "on_conflict": on_conflict, "type": type, "tags": tags or []}
     options["priority"] = priority
     began = time.monotonic()
@@ -66,9 +67,15 @@ def ingest(
             if wait:
                 done = client.wait(done, on_progress=lambda state: tell_indexed(ticker, state))
         if as_json:
-            screen.print_json({"jobs": [dict(job.raw) for job in done.jobs], "skipped": found.skipped})
+            screen.print_json(
+                {
+                    "jobs": [dict(job.raw) for job in done.jobs],
+                    "skipped": found.skipped,
+                    "skipped_files": found.skipped_files,
+                }
+            )
         else:
-            _summarise(done, waited=wait, skipped=found.skipped, elapsed_s=time.monotonic() - began)
+            _summarise(done, waited=wait, found=found, elapsed_s=time.monotonic() - began)
     if bad_lines:
         more = f" (and {len(bad_lines) - 1} more like it)" if len(bad_lines) > 1 else ""
         raise ChordwiseError(f"{bad_lines[0]}{more}; everything else was sent")
@@ -117,15 +124,36 @@ def _for_documents(options: FileKeywords) -> Any:
     return {name: value for name, value in options.items() if name != "parser_hint"}
 
 
-def _summarise(done: Ingestion, *, waited: bool, skipped: int, elapsed_s: float) -> None:
+def _skipped(found: Found) -> list[str]:
+    """Return a sentence with the names of the files that were skipped, or none."""
+    if not found.skipped:
+        return []
+    names = ", ".join(found.skipped_files[:_MOST_NAMES])
+    more = f" and {found.skipped - _MOST_NAMES} more" if found.skipped > _MOST_NAMES else ""
+    return [f"{screen.plural(found.skipped, 'file')} of other kinds skipped: {names}{more}"]
+
+
+def _counts(done: Ingestion) -> str:
+    """Return how many documents ended how. Those that were there already, unchanged or left alone, are no successes."""
+    outcomes: Counter[str] = Counter()
+    for job in done.jobs:
+        outcomes.update(job.outcomes)
+    same, left = outcomes["unchanged"], outcomes["skipped"]
+    counts = [f"{done.succeeded - same - left} succeeded"]
+    counts += [f"{same} unchanged"] if same else []
+    counts += [f"{left} skipped (there already)"] if left else []
+    counts += [f"{done.failed} failed"]
+    counts += [f"{done.cancelled} cancelled"] if done.cancelled else []
+    return ", ".join(counts)
+
+
+def _summarise(done: Ingestion, *, waited: bool, found: Found, elapsed_s: float) -> None:
     jobs = ", ".join(done.job_ids)
     accepted = f"{screen.plural(done.total, 'document')} accepted as {screen.plural(len(done.jobs), 'job')}: {jobs}"
     screen.say(accepted if done.jobs else "no documents")
     if waited:
-        counts = f"{done.succeeded} succeeded, {done.failed} failed"
-        cancelled = f", {done.cancelled} cancelled" if done.cancelled else ""
-        screen.say(f"{counts}{cancelled}, {screen.plural(done.chunks, 'chunk')}, in {elapsed_s:.1f} s")
+        screen.say(f"{_counts(done)}, {screen.plural(done.chunks, 'chunk')}, in {elapsed_s:.1f} s")
     elif done.jobs:
         screen.say(f"follow with: chordwise jobs {done.job_ids[-1]} --watch")
-    if skipped:
-        screen.say(f"{screen.plural(skipped, 'file')} of other kinds skipped")
+    for sentence in _skipped(found):
+        screen.say(sentence)

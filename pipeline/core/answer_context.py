@@ -67,6 +67,7 @@ def _passage(chunk: AnswerChunk, hydrated: Hydrated, options: ContextOptions, mo
         start=hydrated.start,
         end=hydrated.end,
         page=hydrated.page,
+        page_end=hydrated.page_end,
         source_uri=hydrated.source_uri,
     )
 

@@ -24,7 +24,8 @@ def chunk(parsed: Parsed, chunking: Chunking) -> list[Passage]:
     into windows of which each repeats the last sentences of the one before, about ``chunking.overlap`` of the budget.
     Nothing else is repeated. A sentence is cut only if it alone is too long: between clauses, else between words, else
     between characters. A heading starts a new passage, except that small sections under one heading share a passage,
-    whose heading path is what they have in common, and that a heading with little below it goes with what follows.
+    whose heading path is what they have in common, and that a heading with little below it goes with what follows. Small
+    sections of two pages share none.
     Takes time linear in the text.
 
     This is the strategy ``sentences``, and what the others are made of (see `core/strategies`).
@@ -40,7 +41,7 @@ def chunks(parsed: Parsed, chunking: Chunking) -> Iterator[Passage]:
     if chunking.max_tokens < 1 or not 0 <= chunking.overlap < 1:
         raise ValueError("max_tokens must be at least 1 and overlap at least 0 and below 1")
     text, tokens = parsed.text, TokenMap(parsed.text)
-    for group in _grouped(parsed.sections, tokens, chunking.max_tokens):
+    for group in _grouped(parsed, tokens, chunking.max_tokens):
         whole = (
             Sentence(start, end, tokens.count(start, end))
             for start, end in paragraphs(text, start=group[0].start, end=group[-1].end)
@@ -69,8 +70,10 @@ def embedding_text(passage: Passage, title: str | None, *, text: str | None = No
     return f"{place}\n{body}" if place else body
 
 
-def _grouped(sections: Sequence[Section], tokens: TokenMap, max_tokens: int) -> Iterator[list[Section]]:
-    """Each section by itself, but small ones together: with the sections below them, or with those beside them."""
+def _grouped(parsed: Parsed, tokens: TokenMap, max_tokens: int) -> Iterator[list[Section]]:
+    """Each section by itself, but small ones of a page together: with the sections below them, or with those beside
+    them. Only a heading at the foot of a page goes with what follows it on the next one."""
+    sections = parsed.sections
     group: list[Section] = []
     group_size = 0
     for section, following in zip_longest(sections, sections[1:]):
@@ -83,13 +86,19 @@ def _grouped(sections: Sequence[Section], tokens: TokenMap, max_tokens: int) -> 
                 following and _is_below(following, section)
             )
             beside = section.heading_path[:-1] == group[0].heading_path[:-1] and leaves and small
-            if not below and not beside:
+            turned = section.page != group[-1].page and not _is_heading(parsed, group)
+            if turned or (not below and not beside):
                 yield group
                 group, group_size = [], 0
         group.append(section)
         group_size += size
     if group:
         yield group
+
+
+def _is_heading(parsed: Parsed, group: Sequence[Section]) -> bool:
+    path = group[-1].heading_path
+    return bool(path) and parsed.text[group[0].start : group[-1].end].strip() in path[-1:]
 
 
 def _is_below(section: Section, other: Section, *, strictly: bool = False) -> bool:
@@ -148,6 +157,7 @@ def _passage(text: str, tokens: TokenMap, start: int, end: int, sections: Sequen
         token_count=tokens.count(start, end),
         heading_path=path,
         page=found[0].page,
+        page_end=found[-1].page,
     )
 
 

@@ -40,13 +40,15 @@ class ContextPassage:
     start: int | None = None
     end: int | None = None
     page: int | None = None
+    page_end: int | None = None
     source_uri: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Citation:
     """Which chunk a marker in the context stands for, and where in its document it stands. Offsets count characters of
-    the parsed text, ``end`` is exclusive; they are the chunk's own, whatever else is read with it."""
+    the parsed text, ``end`` is exclusive; they are the chunk's own, whatever else is read with it. ``page`` and
+    ``page_start``: the page it begins on, counted from 1; ``page_end``: the page it ends on."""
 
     marker: str
     chunk_id: ChunkId
@@ -55,6 +57,8 @@ class Citation:
     start: int | None
     end: int | None
     page: int | None
+    page_start: int | None
+    page_end: int | None
     title: str | None
     source_uri: str | None
 
@@ -161,6 +165,8 @@ def _citation(passage: ContextPassage, place: int) -> Citation:
         start=passage.start,
         end=passage.end,
         page=passage.page,
+        page_start=passage.page,
+        page_end=passage.page if passage.page_end is None else passage.page_end,
         title=passage.title,
         source_uri=passage.source_uri,
     )

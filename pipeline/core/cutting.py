@@ -9,7 +9,7 @@ from pipeline.core.indexed_fields import Indexed, indexed, title_terms
 from pipeline.core.strategies import cut, searched_text
 from pipeline.core.terms import Tokenizer, tokenizer_of
 from pipeline.errors import EmptyDocument
-from pipeline.records import Chunking, Parsed, Passage, Scope
+from pipeline.records import Chunking, Encoding, Parsed, Passage, Scope
 
 LONGEST_TITLE = 1024  # characters
 
@@ -44,6 +44,7 @@ class CutDocument:
     searched: Sequence[str | None]
     indexed: Sequence[Indexed] = ()
     parents: Sequence[Passage] = ()
+    encoding: Encoding | None = None
 
 
 def cut_document(
@@ -69,6 +70,7 @@ def cut_document(
         if tokenizer
         else [],
         parents=found.parents,
+        encoding=parsed.encoding,
     )
 
 

@@ -30,7 +30,18 @@ _MAY_BE_ALL: Final = 400
 _OWN_FIELDS: Final = frozenset(
     {
         *("type", "author", "tags", "published_at", "story_time", "updated_at", "source_uri", "generation", "position"),
-        *("heading_path", "chunk_type", "parent_id", "chapter_id", "entity_names", "summary", "page", "start", "end"),
+        *(
+            "heading_path",
+            "chunk_type",
+            "parent_id",
+            "chapter_id",
+            "entity_names",
+            "summary",
+            "page",
+            "page_start",
+            "page_end",
+        ),
+        *("start", "end"),
         *("chunk_id", "document_id", "namespace", "title"),
     }
 )

@@ -30,6 +30,7 @@ class Hydrated:
     chapter_id: str | None = None
     entity_names: tuple[str, ...] = ()
     page: int | None = None
+    page_end: int | None = None
     start: int | None = None
     end: int | None = None
     source_uri: str | None = None

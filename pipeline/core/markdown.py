@@ -17,6 +17,11 @@ def _section(place: int, chunk: AnswerChunk) -> str:
     title = " ".join((chunk.title or chunk.document_id).split())
     page, uri = chunk.metadata.get("page"), chunk.metadata.get("source_uri")
     source = [f"`{chunk.namespace}/{chunk.document_id}`"]
-    source += [f"page {page}"] if isinstance(page, int) else []
+    source += [pages_of(page, chunk.metadata.get("page_end"))] if isinstance(page, int) else []
     source += [uri] if isinstance(uri, str) and uri else []
     return f"### {place}. {title}\n\n{chunk.text.strip()}\n\n> {' · '.join(source)} · score {chunk.score:.3f}"
+
+
+def pages_of(first: int, last: object) -> str:
+    """Return the pages of a passage as text: `page 3` or `pages 3-4`."""
+    return f"pages {first}-{last}" if isinstance(last, int) and last > first else f"page {first}"

@@ -64,6 +64,7 @@ def chunk_line(*, ordinal: int, passage: Passage, content_hash: bytes, mark: Mar
         "token_count": passage.token_count,
         "heading_path": passage.heading_path,
         "page": passage.page,
+        "page_end": passage.page_end,
         "content_hash": content_hash.hex(),
         "enabled": mark.enabled,
         "version": mark.version,
@@ -87,6 +88,7 @@ def parent_said(ordinal: int, passage: Passage) -> dict[str, Any]:
         "token_count": passage.token_count,
         "heading_path": passage.heading_path,
         "page": passage.page,
+        "page_end": passage.page_end,
     }
 
 
@@ -196,6 +198,7 @@ def _passage(read: _Line) -> Passage:
     if not isinstance(path, list) or len(path) > _MOST_HEADINGS or not all(map(_storable, path)):
         raise read.wrong("heading_path", f"must be at most {_MOST_HEADINGS} strings")
     page = None if read.value("page", None) is None else read.whole("page")
+    page_end = None if read.value("page_end", None) is None else read.whole("page_end")
     tokens = read.whole("token_count")
     kind = read.text("chunk_type", most=_LONGEST_TYPE, default="parent")
     return Passage(
@@ -205,6 +208,7 @@ def _passage(read: _Line) -> Passage:
         token_count=tokens,
         heading_path=tuple(path),
         page=page,
+        page_end=page_end,
         chunk_type=kind,
         parent=None if read.value("parent", None) is None else read.whole("parent"),
         index=read.whole("index", 0),

@@ -1,10 +1,10 @@
-"""The JSON form of a passage, the same in every response."""
+"""The JSON forms of a passage and of an encoding, the same in every response."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pipeline.records import Passage, Segment
+from pipeline.records import Encoding, Passage, Segment
 
 
 def passage_as_json(passage: Passage) -> dict[str, Any]:
@@ -14,6 +14,8 @@ def passage_as_json(passage: Passage) -> dict[str, Any]:
         "text": passage.text,
         "heading_path": passage.heading_path,
         "page": passage.page,
+        "page_start": passage.page,
+        "page_end": passage.page if passage.page_end is None else passage.page_end,
         "start": passage.start,
         "end": passage.end,
         "token_count": passage.token_count,
@@ -25,3 +27,10 @@ def passage_as_json(passage: Passage) -> dict[str, Any]:
         "summary": segment.summary,
         "attributes": segment.attributes,
     }
+
+
+def encoding_as_json(encoding: Encoding | None) -> dict[str, Any] | None:
+    """Return an encoding with its probability and its warning; None for a format that is no text."""
+    if encoding is None:
+        return None
+    return {"name": encoding.name, "probability": encoding.probability, "warning": encoding.warning}

@@ -15,7 +15,7 @@ import httpx
 
 from pipeline.core.addresses import Network
 from pipeline.core.web import WebAddress, redirected, retry_after_s, web_address
-from pipeline.errors import FetchFailed, FetchUnavailable
+from pipeline.errors import DocumentTooLarge, FetchFailed, FetchUnavailable
 from pipeline.fetching.body import ENCODINGS, read_body
 from pipeline.fetching.connecting import Deadline, GuardedBackend, Resolve
 
@@ -89,12 +89,15 @@ class Fetcher:
             if answer.status in _REDIRECTS and "location" in headers:
                 return redirected(address.uri, headers["location"])
             _require_success(answer.status, headers, address.host)
-            body = read_body(
-                answer.iter_stream(),
-                encoding=headers.get("content-encoding"),
-                declared=headers.get("content-length"),
-                max_bytes=self._max_bytes,
-            )
+            try:
+                body = read_body(
+                    answer.iter_stream(),
+                    encoding=headers.get("content-encoding"),
+                    declared=headers.get("content-length"),
+                    max_bytes=self._max_bytes,
+                )
+            except DocumentTooLarge as error:
+                raise DocumentTooLarge(f"{error} (CHORDWISE_MAX_DOCUMENT_BYTES)") from None
         return Fetched(uri=address.uri, body=body, content_type=headers.get("content-type"))
 
     @cached_property

@@ -13,6 +13,7 @@ from functools import partial
 
 import structlog
 
+from pipeline.core.parsing.registry import charset_of
 from pipeline.core.parsing.sniffing import media_type_of_fetched
 from pipeline.errors import EmptyDocument, FetchUnavailable, LeaseLost, PipelineError, Rejected, Unavailable
 from pipeline.fetching.fetch import Fetched
@@ -137,12 +138,17 @@ class _Round:
             return ending
         if not ending.body:
             return EmptyDocument("the server answered with nothing")
-        if place.media_type != OCTETS:
-            return ending.body, place.media_type
-        try:
-            found = media_type_of_fetched(ending.body, declared=ending.content_type, uri=ending.uri)
-        except Rejected as error:
-            return error
+        asked_for, _, parameters = place.media_type.partition(";")
+        charset = charset_of(parameters)
+        if asked_for == OCTETS:
+            try:
+                found = media_type_of_fetched(ending.body, declared=ending.content_type, uri=ending.uri)
+            except Rejected as error:
+                return error
+        else:
+            found, charset = asked_for, charset or charset_of((ending.content_type or "").partition(";")[2])
+        if charset:
+            found = f"{found.partition(';')[0]};charset={charset}"
         fits = found.isascii() and found.isprintable() and len(found) <= _LONGEST_MEDIA_TYPE
         return ending.body, found if fits else found.partition(";")[0]
 

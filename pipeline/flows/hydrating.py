@@ -201,6 +201,8 @@ def _hydrated(chunk: StoredChunk) -> Hydrated:
         "parent_id": chunk.parent_id,
         **_segment_fields(chunk),
         "page": chunk.page,
+        "page_start": chunk.page,
+        "page_end": chunk.page_end,
         "start": chunk.start,
         "end": chunk.end,
     }
@@ -221,6 +223,7 @@ def _hydrated(chunk: StoredChunk) -> Hydrated:
         chapter_id=None if chunk.segment is None else chunk.segment.chapter_id,
         entity_names=() if chunk.segment is None else chunk.segment.entity_names,
         page=chunk.page,
+        page_end=chunk.page_end,
         start=chunk.start,
         end=chunk.end,
         source_uri=chunk.source_uri,

@@ -19,7 +19,7 @@ from pipeline.flows.closing import end
 from pipeline.flows.resources import Resources
 from pipeline.flows.unchanged import compare
 from pipeline.flows.unpacking import unpacked
-from pipeline.records import Chunk, DocumentFields, ParentChunk, Stage, TenantId
+from pipeline.records import Chunk, DocumentFields, Encoding, ParentChunk, Stage, TenantId
 from pipeline.stores.chunks import Chunks
 from pipeline.stores.documents import Documents, Source
 from pipeline.stores.imports import mark_chunks
@@ -49,6 +49,7 @@ class Prepared:
     marks: Mapping[int, Mark] = field(default_factory=dict)
     vectors: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
     model: str = ""  # that made these vectors
+    encoding: Encoding | None = None
 
     @property
     def searchable(self) -> Sequence[Chunk]:
@@ -169,6 +170,7 @@ def _cut(claim: Claim, source: Source, replaces: bool, use: Resources, meanwhile
         parents=found.parents,
         recipe=source.recipe,
         replaces=replaces,
+        encoding=document.encoding,
     )
 
 

@@ -11,9 +11,9 @@ import orjson
 from pipeline.core.chunking import embedding_text
 from pipeline.core.computation import Computation, Done
 from pipeline.core.cutting import CutRequest
-from pipeline.core.passage_json import passage_as_json
+from pipeline.core.passage_json import encoding_as_json, passage_as_json
 from pipeline.flows.resources import Resources
-from pipeline.records import Chunking, Passage
+from pipeline.records import Chunking, Encoding, Passage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +25,7 @@ class Preview:
     passages: Sequence[Passage]
     embedded: Sequence[str]
     parents: Sequence[Passage]
+    encoding: Encoding | None = None
 
 
 def preview(
@@ -48,6 +49,7 @@ def preview(
             for passage, searched in zip(found.passages, found.searched, strict=True)
         ],
         parents=found.parents,
+        encoding=found.encoding,
     )
 
 
@@ -70,6 +72,7 @@ def _as_json(found: Preview) -> dict[str, Any]:
     chunking = found.chunking
     return {
         "title": found.title,
+        "encoding": encoding_as_json(found.encoding),
         "chunking": {
             "strategy": chunking.strategy,
             "max_tokens": chunking.max_tokens,

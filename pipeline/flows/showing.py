@@ -72,7 +72,12 @@ def _flip(
     before = documents.lock(list(prepared))
     moving = {g: shown for g, shown in before.items() if shown != g.number}
     shown = {
-        g: Shown(chunk_count=len(prepared[g].chunks), title=prepared[g].title, recipe=prepared[g].recipe)
+        g: Shown(
+            chunk_count=len(prepared[g].chunks),
+            title=prepared[g].title,
+            recipe=prepared[g].recipe,
+            encoding=prepared[g].encoding,
+        )
         for g in moving
     }
     documents.show(shown, model=model)

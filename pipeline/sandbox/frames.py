@@ -16,7 +16,7 @@ from pipeline.core.examples.workbook_form import Sheet
 from pipeline.core.indexed_fields import Indexed
 from pipeline.core.parsing.sheets import Row
 from pipeline.errors import CuttingMemory, ParserMemory, Rejected
-from pipeline.records import Chunking, FieldTerms, Parsed, Passage, Scope, Section, Segment
+from pipeline.records import Chunking, Encoding, FieldTerms, Parsed, Passage, Scope, Section, Segment
 
 _LENGTHS = struct.Struct("!II")  # bytes of the header, bytes of the body
 CUTTING = "cutting"  # the stage after parsing
@@ -47,7 +47,11 @@ def read_frame(read: Callable[[int], bytes]) -> tuple[dict[str, Any], bytes]:
 def frame_of(parsed: Parsed) -> tuple[dict[str, Any], bytes]:
     """A parsed document as header and body."""
     sections = [(each.start, each.end, each.heading_path, each.page) for each in parsed.sections]
-    return {"title": parsed.title, "sections": sections}, parsed.text.encode()
+    return {
+        "title": parsed.title,
+        "sections": sections,
+        "encoding": _packed_encoding(parsed.encoding),
+    }, parsed.text.encode()
 
 
 def question_of(request: CutRequest) -> dict[str, Any]:
@@ -97,6 +101,7 @@ def frame_of_pieces(document: CutDocument, text: str) -> tuple[dict[str, Any], b
             passage.token_count,
             paths.setdefault(passage.heading_path, len(paths)),
             passage.page,
+            passage.page_end,
             passage.chunk_type,
             passage.parent,
             passage.index,
@@ -105,6 +110,7 @@ def frame_of_pieces(document: CutDocument, text: str) -> tuple[dict[str, Any], b
 
     header = {
         "title": document.title,
+        "encoding": _packed_encoding(document.encoding),
         "passages": [row(passage) for passage in document.passages],
         "parents": [row(passage) for passage in document.parents],
         "paths": list(paths),
@@ -130,7 +136,7 @@ def pieces_of(header: Mapping[str, Any], body: bytes) -> CutDocument:
     ]
 
     def passage(row: Sequence[Any]) -> Passage:
-        start, end, token_count, path, page, chunk_type, parent, index, segment = row
+        start, end, token_count, path, page, page_end, chunk_type, parent, index, segment = row
         return Passage(
             text=text[start:end],
             start=start,
@@ -138,6 +144,7 @@ def pieces_of(header: Mapping[str, Any], body: bytes) -> CutDocument:
             token_count=token_count,
             heading_path=paths[path],
             page=page,
+            page_end=page_end,
             chunk_type=chunk_type,
             parent=parent,
             index=index,
@@ -150,7 +157,19 @@ def pieces_of(header: Mapping[str, Any], body: bytes) -> CutDocument:
         searched=header["searched"],
         indexed=_indexed(header["fields"], str(view[header["text_bytes"] :], "ascii")),
         parents=[passage(row) for row in header["parents"]],
+        encoding=_encoding_of(header),
     )
+
+
+def _packed_encoding(encoding: Encoding | None) -> tuple[str, float, str | None] | None:
+    return (encoding.name, encoding.probability, encoding.warning) if encoding else None
+
+
+def _encoding_of(header: Mapping[str, Any]) -> Encoding | None:
+    if (packed_encoding := header["encoding"]) is None:
+        return None
+    name, probability, warning = packed_encoding
+    return Encoding(name=name, probability=probability, warning=warning)
 
 
 def _indexed(fields: Sequence[Sequence[int]], tokens: str) -> list[Indexed]:
@@ -205,7 +224,7 @@ def parsed_of(header: dict[str, Any], body: bytes) -> Parsed:
         Section(start=start, end=end, heading_path=tuple(path), page=page)
         for start, end, path, page in header["sections"]
     )
-    return Parsed(text=body.decode(), sections=sections, title=header["title"])
+    return Parsed(text=body.decode(), sections=sections, title=header["title"], encoding=_encoding_of(header))
 
 
 def out_of_memory(stage: str | None) -> Rejected:

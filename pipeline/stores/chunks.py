@@ -13,7 +13,7 @@ from sqlalchemy import Connection, bindparam, text
 
 from pipeline.records import Chunk, ChunkId, Chunking, Generation, Namespace, Segment, TenantId
 from pipeline.stores.driver import execute
-from pipeline.stores.rows import as_utc, insert_many, metadata_of, now, slices, to_json, to_naive
+from pipeline.stores.rows import as_utc, insert_many, metadata_of, now, placeholders, slices, to_json, to_naive
 
 _GENERATIONS_AT_ONCE = 200
 
@@ -30,6 +30,7 @@ class StoredChunk:
     text: str
     heading_path: tuple[str, ...]
     page: int | None
+    page_end: int | None
     start: int
     end: int
     token_count: int
@@ -64,9 +65,9 @@ class Chunks:
         insert_many(
             self._connection,
             "INSERT INTO chunks (tenant_id, namespace, document_id, generation, ordinal, chunk_id, text, heading_path,"
-            " page, start_offset, end_offset, token_count, content_hash, terms, term_count, created_at, chunk_type,"
+            " page, page_end, start_offset, end_offset, token_count, content_hash, terms, term_count, created_at, chunk_type,"
             " parent_id, chunk_index, story_time, segment, title_terms, summary_terms, entity_terms)"
-            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            f" VALUES ({placeholders(range(25))})",
             [
                 (
                     self._tenant_id,
@@ -78,6 +79,7 @@ class Chunks:
                     chunk.passage.text,
                     to_json(list(chunk.passage.heading_path)),
                     chunk.passage.page,
+                    chunk.passage.page_end,
                     chunk.passage.start,
                     chunk.passage.end,
                     chunk.passage.token_count,
@@ -178,6 +180,7 @@ _FIELDS = {
     "ordinal": "c.ordinal",
     "heading_path": "CAST(c.heading_path AS CHAR)",
     "page": "c.page",
+    "page_end": "COALESCE(c.page_end, c.page)",
     "start": "c.start_offset",
     "end": "c.end_offset",
     "token_count": "c.token_count",

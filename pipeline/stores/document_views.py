@@ -8,9 +8,9 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from pipeline.records import DocumentFields, DocumentId, Namespace, TenantId
+from pipeline.records import DocumentFields, DocumentId, Encoding, Namespace, TenantId
 from pipeline.stores.document_outcomes import ALIVE, STATUS, WORKED_ON, DocumentStatus
-from pipeline.stores.documents import fields_of
+from pipeline.stores.documents import encoding_of, fields_of
 from pipeline.stores.rows import as_utc, now
 
 
@@ -26,6 +26,7 @@ class DocumentView:
     media_type: str
     source_uri: str | None
     chunk_count: int
+    encoding: Encoding | None
     created_at: datetime
     updated_at: datetime
 
@@ -79,6 +80,7 @@ class DocumentViews:
                 media_type=row["media_type"],
                 source_uri=row["source_uri"],
                 chunk_count=row["chunk_count"] or 0,
+                encoding=encoding_of(row["encoding"]),
                 created_at=as_utc(row["created_at"]) or now(),
                 updated_at=as_utc(row["updated_at"]) or now(),
             )
@@ -90,7 +92,7 @@ class DocumentViews:
 _VIEWS = (
     f"SELECT d.namespace, d.document_id, {STATUS} AS status, d.published_generation, d.created_at, d.updated_at,"
     " g.title, g.author, g.type,"
-    " g.tags, g.published_at, g.story_time, g.metadata, g.media_type, g.source_uri, g.chunk_count"
+    " g.tags, g.published_at, g.story_time, g.metadata, g.media_type, g.source_uri, g.chunk_count, g.encoding"
     " FROM documents d JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace"
     " AND g.document_id = d.document_id AND g.generation = COALESCE(d.published_generation, d.latest_generation)"
     f" {WORKED_ON} WHERE d.tenant_id = :tenant AND d.latest_generation > d.deleted_generation {{where}}"

@@ -11,7 +11,18 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, text
 
 from pipeline.core.recipe import recipe
-from pipeline.records import Chunking, DocumentFields, DocumentId, Generation, JobId, Namespace, Scope, TenantId, Upload
+from pipeline.records import (
+    Chunking,
+    DocumentFields,
+    DocumentId,
+    Encoding,
+    Generation,
+    JobId,
+    Namespace,
+    Scope,
+    TenantId,
+    Upload,
+)
 from pipeline.stores.rows import as_utc, insert_many, metadata_of, now, placeholders, slices, to_json, to_naive
 
 _ROWS_PER_STATEMENT = 1000
@@ -43,6 +54,7 @@ class Shown:
     chunk_count: int
     title: str | None
     recipe: bytes
+    encoding: Encoding | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,12 +237,16 @@ class Documents:
             counts = [value for document_id, shown in group for value in (document_id, shown.chunk_count)]
             recipes = [value for document_id, shown in group for value in (document_id, shown.recipe)]
             titles = [value for document_id, shown in group for value in (document_id, shown.title)]
+            encodings = [
+                value for document_id, shown in group for value in (document_id, _encoding_to_json(shown.encoding))
+            ]
             cases, many = " ".join(["WHEN %s THEN %s"] * len(group)), placeholders(group)
             self._connection.exec_driver_sql(
                 f"UPDATE generations SET chunk_count = CASE document_id {cases} END, embedding_model = %s,"
-                f" recipe = CASE document_id {cases} END, title = COALESCE(title, CASE document_id {cases} END)"
+                f" recipe = CASE document_id {cases} END, title = COALESCE(title, CASE document_id {cases} END),"
+                f" encoding = CASE document_id {cases} END"
                 f" WHERE tenant_id = %s AND namespace = %s AND document_id IN ({many}) AND generation = %s",
-                (*counts, model, *recipes, *titles, self._tenant_id, namespace, *ids, number),
+                (*counts, model, *recipes, *titles, *encodings, self._tenant_id, namespace, *ids, number),
             )
             self._connection.exec_driver_sql(
                 "UPDATE documents SET published_generation = %s, updated_at = %s"
@@ -349,6 +365,15 @@ def _key(generation: Generation) -> dict[str, Any]:
 def _chunking_to_json(chunking: Chunking) -> str:
     values = {"strategy": chunking.strategy, "max_tokens": chunking.max_tokens, "overlap": chunking.overlap}
     return to_json({**values, "options": dict(chunking.options)} if chunking.options else values)
+
+
+def _encoding_to_json(encoding: Encoding | None) -> str | None:
+    return None if encoding is None else to_json(asdict(encoding))
+
+
+def encoding_of(value: str | None) -> Encoding | None:
+    """Return the encoding in a column of ``generations``."""
+    return None if value is None else Encoding(**json.loads(value))
 
 
 def fields_of(row: Mapping[Any, Any]) -> DocumentFields:

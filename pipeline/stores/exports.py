@@ -124,6 +124,7 @@ class Exports:
                         token_count=row.token_count,
                         heading_path=tuple(json.loads(row.heading_path)),
                         page=row.page,
+                        page_end=row.page_end,
                         chunk_type=row.chunk_type,
                         parent=None if row.parent_id is None else parent_ordinal(row.parent_id),
                         index=row.chunk_index,
@@ -146,6 +147,7 @@ class Exports:
                 token_count=row.token_count,
                 heading_path=tuple(json.loads(row.heading_path)),
                 page=row.page,
+                page_end=row.page_end,
             )
             found.setdefault(DocumentId(row.document_id), []).append((row.ordinal, passage))
         return found
@@ -193,7 +195,7 @@ _DOCUMENTS = text(
 ).bindparams(bindparam("ids", expanding=True))
 
 _CHUNKS = text(
-    "SELECT x.document_id, x.chunk_id, x.ordinal, x.text, x.heading_path, x.page, x.start_offset, x.end_offset,"
+    "SELECT x.document_id, x.chunk_id, x.ordinal, x.text, x.heading_path, x.page, x.page_end, x.start_offset, x.end_offset,"
     " x.token_count, x.content_hash, x.enabled, x.version, x.edited_at,"
     " x.chunk_type, x.parent_id, x.chunk_index, x.segment"
     + _JOINED.format(table="chunks x")
@@ -201,7 +203,7 @@ _CHUNKS = text(
 ).bindparams(bindparam("ids", expanding=True))
 
 _PARENTS = text(
-    "SELECT x.document_id, x.ordinal, x.text, x.heading_path, x.page, x.start_offset, x.end_offset, x.token_count"
+    "SELECT x.document_id, x.ordinal, x.text, x.heading_path, x.page, x.page_end, x.start_offset, x.end_offset, x.token_count"
     + _JOINED.format(table="parent_chunks x")
     + " AND d.document_id IN :ids ORDER BY d.document_id, x.ordinal"
 ).bindparams(bindparam("ids", expanding=True))

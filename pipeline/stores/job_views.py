@@ -12,7 +12,8 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from pipeline.core.waiting import Standing, WaitingReason, waiting_reason
-from pipeline.records import ItemState, JobId, Stage, TenantId
+from pipeline.records import Encoding, ItemState, JobId, Stage, TenantId
+from pipeline.stores.documents import encoding_of
 from pipeline.stores.rows import as_utc, now
 from pipeline.stores.turns import workers_seen
 from pipeline.stores.usage import Counts, Usage, UsageRow
@@ -38,6 +39,7 @@ class ItemView:
     detail: str | None
     pointer: str | None
     updated_at: datetime
+    encoding: Encoding | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +99,7 @@ class JobViews:
 
     def items(self, job_id: JobId, *, status: str | None, after: int, limit: int) -> list[ItemView]:
         """Items in their order, those with an ordinal above ``after``."""
-        where = "AND state = :state" if status else ""
+        where = "AND i.state = :state" if status else ""
         rows = self._connection.execute(
             text(_ITEMS.format(where=where)),
             {"tenant": self._tenant_id, "job": job_id, "state": status, "after": after, "limit": limit},
@@ -116,6 +118,7 @@ class JobViews:
                 detail=row.error_detail,
                 pointer=row.error_pointer,
                 updated_at=as_utc(row.updated_at) or now(),
+                encoding=encoding_of(row.encoding),
             )
             for row in rows
         ]
@@ -218,7 +221,10 @@ def status_of(items: dict[ItemState, int]) -> str:
 
 
 _ITEMS = (
-    "SELECT ordinal, document_id, state, stage, outcome, chunk_count, reused_count, attempts, error_code, error_detail,"
-    " error_pointer, updated_at FROM job_items WHERE tenant_id = :tenant AND job_id = :job AND ordinal > :after {where}"
-    " ORDER BY ordinal LIMIT :limit"
+    "SELECT i.ordinal, i.document_id, i.state, i.stage, i.outcome, i.chunk_count, i.reused_count, i.attempts,"
+    " i.error_code, i.error_detail, i.error_pointer, i.updated_at, g.encoding"
+    " FROM job_items i LEFT JOIN generations g ON g.tenant_id = i.tenant_id AND g.namespace = i.namespace"
+    " AND g.document_id = i.document_id AND g.generation = i.generation"
+    " WHERE i.tenant_id = :tenant AND i.job_id = :job AND i.ordinal > :after {where}"
+    " ORDER BY i.ordinal LIMIT :limit"
 )

@@ -67,7 +67,7 @@ class OwnedChunk:
 
 # Columns that chunks and parents have alike; `c` is either table.
 COLUMNS = (
-    "c.chunk_id, c.namespace, c.document_id, c.generation, c.ordinal, c.text, c.heading_path, c.page,"
+    "c.chunk_id, c.namespace, c.document_id, c.generation, c.ordinal, c.text, c.heading_path, c.page, c.page_end,"
     " c.start_offset, c.end_offset, c.token_count, c.version, COALESCE(c.edited_at, c.created_at) AS changed_at,"
     # An upload that was found to be what is shown is not on its way any more.
     " IF(d.latest_generation > d.settled_generation, d.latest_generation, c.generation) AS latest_generation,"
@@ -150,5 +150,6 @@ def _passage(row: Mapping[Any, Any], **structure: Any) -> Passage:
         token_count=row["token_count"],
         heading_path=tuple(json.loads(row["heading_path"])),
         page=row["page"],
+        page_end=row["page_end"],
         **structure,
     )

@@ -24,8 +24,8 @@ class Parents:
         insert_many(
             self._connection,
             "INSERT INTO parent_chunks (tenant_id, namespace, document_id, generation, ordinal, chunk_id, text,"
-            " heading_path, page, start_offset, end_offset, token_count, created_at)"
-            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            " heading_path, page, page_end, start_offset, end_offset, token_count, created_at)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
             [
                 (
                     self._tenant_id,
@@ -37,6 +37,7 @@ class Parents:
                     parent.passage.text,
                     to_json(list(parent.passage.heading_path)),
                     parent.passage.page,
+                    parent.passage.page_end,
                     parent.passage.start,
                     parent.passage.end,
                     parent.passage.token_count,

@@ -92,6 +92,8 @@ class DescribeADocument:
         ingest(client, namespace, FOX)
         shown = client.get("/v1/documents/fox", params={"namespace": namespace}).json()
         expected = {name: value for name, value in FOX.items() if name != "text"}
+        encoding = {"encoding": "utf-8", "encoding_probability": 1.0, "encoding_warning": None}
+        expected["source"] = {"uri": "file:foxes.md", "media_type": "text/markdown", **encoding}
         assert expected | {"published_at": "2026-01-02T01:04:05Z"} == {name: shown[name] for name in expected}
         assert shown["generation"] == 1
         assert shown["chunks"] >= 1

@@ -93,6 +93,24 @@ class DescribeChunk:
         passages = chunk(Parsed(text="One.Two.", sections=sections), Chunking(max_tokens=2))
         assert [passage.page for passage in passages] == [1, 2]
 
+    @pytest.mark.parametrize(("first", "second"), [("One page.", "Another."), ("第一页。", "第二页。")])
+    def it_keeps_short_pages_apart(self, first, second):
+        sections = (
+            Section(start=0, end=len(first), page=1),
+            Section(start=len(first), end=len(first + second), page=2),
+        )
+        passages = chunk(Parsed(text=first + second, sections=sections), Chunking())
+        assert [(each.text, each.page, each.page_end) for each in passages] == [(first, 1, 1), (second, 2, 2)]
+
+    def it_cites_the_pages_of_a_heading_and_what_follows_it(self):
+        text = "Reset\n\nHold the button."
+        sections = (
+            Section(start=0, end=7, heading_path=("Reset",), page=3),
+            Section(start=7, end=len(text), heading_path=("Reset",), page=4),
+        )
+        (passage,) = chunk(Parsed(text=text, sections=sections), Chunking())
+        assert (passage.page, passage.page_end) == (3, 4)
+
     def it_gives_nothing_for_an_empty_text(self):
         assert chunk(Parsed(text="", sections=()), Chunking()) == []
 

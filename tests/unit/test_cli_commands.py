@@ -49,7 +49,7 @@ class DescribeIngest:
         assert (status, err) == (0, "")
         assert "3 documents accepted as 2 jobs: job-1, job-2" in out
         assert "chordwise jobs job-2 --watch" in out
-        assert "1 file of other kinds skipped" in out
+        assert "1 file of other kinds skipped: " in out
         assert stub.documents["kb"]["d1"] == {"document_id": "d1", "text": "one", "type": "manual", "tags": ["a", "b"]}
 
     def it_waits_until_everything_can_be_found(self, call, stub, folder):
@@ -97,7 +97,7 @@ class DescribeIngest:
     def it_has_nothing_to_do_in_an_empty_folder(self, call, tmp_path):
         (tmp_path / "empty").mkdir()
         status, _, err = call("ingest", "empty", "-n", "kb")
-        assert (status, err) == (1, "chordwise: there is nothing to ingest: 0 files of other kinds skipped\n")
+        assert (status, err) == (1, "chordwise: there is nothing to ingest: 0 files found\n")
 
 
 class DescribeJobs:

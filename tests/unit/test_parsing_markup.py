@@ -42,6 +42,9 @@ class DescribeHtml:
             ("<div><nav><div>Menu</div>unclosed</div>Text", "Text"),
             ("x<template><p>t</p></template><svg><title>s</title><path/></svg>y", "xy"),
             ("a<!-- <p>no</p> -->b<!doctype html><?php x ?>c", "abc"),
+            ('<!DOCTYPE html [\n<!ENTITY nbsp "&#160;">\n]>\n<p>Text', "Text"),
+            ('<!DOCTYPE html PUBLIC "-//x" "u" [<!-- ] > --><?p ]> ?><!ENTITY e "]>"> ] ><p>文本', "文本"),
+            ("<!doctype html><p>a [b]> c", "a [b]> c"),
             ("a < b and c <3 but x<y", "a < b and c <3 but x"),
             ("<a href='x>y' title=\"a>b\">link</a>", "link"),
             ("<textarea>a\n&lt;b&gt;</textarea>", "a\n<b>"),
@@ -119,7 +122,7 @@ class DescribeMarkdown:
             ("a **bold** *it* __b__ _i_ ~~s~~ `c *d*`", "a bold it b i s c *d*"),
             ("2*3 a * b foo_bar_baz __init__.py", "2*3 a * b foo_bar_baz init.py"),
             ("这是**重点**内容", "这是重点内容"),
-            ('[text](http://a.b/c_(d) "t") ![alt](x.png) [r][1] <http://u.v>', "text alt r http://u.v"),
+            ('[text](http://a.b/c_(d) "t") ![alt](x.png) [r][1] <http://u.v>', "text alt [r][1] http://u.v"),
             ("[![img](a.png)](b.html)", "img"),
             ("array[0] and [brackets] (x)", "array[0] and [brackets] (x)"),
             ("a &amp; b &lt; c <b>tag</b><br>x", "a & b < c tag\nx"),
@@ -133,6 +136,13 @@ class DescribeMarkdown:
             ("a\n<!-- gone\n\nstill -->\nb", "a\n\nb"),
             ("[x]: http://y\n\na", "a"),
             ("a < b and <c", "a < b and <c"),
+            ("*.example.com and *.foo.org", "*.example.com and *.foo.org"),
+            ("证书包括 *.example.com 和 *.foo.org", "证书包括 *.example.com 和 *.foo.org"),
+            ("Text[^1].\n\n[^1]: The note.\n\n[^二]: 说明", "Text[^1].\n\n[^1]: The note.\n\n[^二]: 说明"),
+            ("List<String> and `Map<K, V>` in <placeholder>", "List<String> and Map<K, V> in <placeholder>"),
+            ("<placeholder>\n\n<div>see <name></div>", "<placeholder>\n\nsee <name>"),
+            ("3) three\n4) four\n\n   更多", "3) three\n4) four\n\n更多"),
+            (">" * 60 + " 深 deep", ">" * 20 + " 深 deep"),
         ],
     )
     def it_keeps_the_words_and_drops_the_marks(self, source, text):
@@ -163,6 +173,28 @@ class DescribeMarkdown:
         started = time.process_time()
         markdown("z" + piece * (300_000 // len(piece)) + "z")
         assert time.process_time() - started < 3
+
+    @pytest.mark.parametrize("nested", ["> ", "- ", "1. ", "[", "![", "**", "*a _b "])
+    def it_loses_no_word_however_deep(self, nested):
+        assert "deep 深" in markdown(nested * 500 + "deep 深").text
+
+    def it_reads_the_headings_of_a_text_too_long_for_the_parser(self):
+        document = markdown("# 手册 Manual #\n\n" + "Hold the *button*.\n\n" * 60_000 + "## End\n\n*.example.com")
+        assert document.title == "手册 Manual"
+        assert document.sections[-1].heading_path == ("手册 Manual", "End")
+        assert document.text.endswith("*.example.com")
+
+    @settings(max_examples=30)
+    @given(
+        st.lists(
+            st.sampled_from(["word", "字", "*", "_", "x`", "[", "]", " ", "\n", "> ", "- ", "x~~", ":"]), max_size=40
+        )
+    )
+    def it_loses_no_word(self, pieces):
+        source = "".join(pieces) + "end"
+        text = markdown(source).text
+        for word in ("word", "字"):
+            assert text.count(word) == source.count(word)
 
     @settings(max_examples=30)
     @given(st.text(alphabet="ab#*_`~[](){}<>!&;|-=\\ \n\t.1维", max_size=80))

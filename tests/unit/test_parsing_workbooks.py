@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.core.parsing import CSV, XLSX, parse
 from pipeline.core.parsing.sheets import Row, column_letters, column_number
 from pipeline.core.parsing.workbook import open_workbook
 from pipeline.errors import MalformedDocument
@@ -111,3 +112,27 @@ class DescribeColumns:
     @pytest.mark.parametrize(("letters", "number"), [("A", 0), ("Z", 25), ("AA", 26), ("XFD", 16383)])
     def it_counts_in_letters(self, letters, number):
         assert (column_number(letters), column_letters(number)) == (number, letters)
+
+
+class DescribeATitleOverATable:
+    @pytest.mark.parametrize(
+        ("title", "header", "row", "text"),
+        [
+            ("Spare parts 2026", ["Name", "Count"], ["Bolt", "3"], "Name: Bolt\nCount: 3"),
+            ("备件清单", ["名称", "数量"], ["螺栓", "3"], "名称: 螺栓\n数量: 3"),
+        ],
+    )
+    def it_is_text_and_no_header(self, title, header, row, text):
+        workbook = openpyxl.Workbook()
+        for values in ([title], [], header, row):
+            workbook.active.append(values)
+        workbook.active.merge_cells("A1:B1")
+        out = io.BytesIO()
+        workbook.save(out)
+        parsed = parse(out.getvalue(), media_type=XLSX)
+        assert parsed.text == f"Sheet\n\n{title}\n\n{text}"
+        table = "\n".join(",".join(values) for values in ([title, ""], header, row))
+        assert parse(table.encode(), media_type=CSV).text == f"{title}\n\n{text}"
+
+    def it_is_the_header_of_a_table_of_one_column(self):
+        assert parse("名称\n螺栓\n".encode(), media_type=CSV).text == "名称: 螺栓"

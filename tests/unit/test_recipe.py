@@ -39,7 +39,7 @@ SAMPLES = (
 )
 
 # What the samples become, by the number that stands for it.
-_MADE = {2: "981b5c973bc8455c"}
+_MADE = {2: "981b5c973bc8455c", 3: "643fac3f59918642"}
 
 
 class DescribeARecipe:

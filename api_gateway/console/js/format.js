@@ -60,3 +60,7 @@ export function ago(text) {
 }
 
 export const short = (id) => (id && id.length > 8 ? id.slice(0, 8) : id);
+
+export function pages(chunk) {
+  return chunk.page_end > chunk.page ? `${chunk.page}-${chunk.page_end}` : `${chunk.page}`;
+}

@@ -168,7 +168,7 @@ def _keep(sent: FormData, principal: Principal, gateway: Gateway) -> StoredFile:
     body = file.file.read()
     limit = gateway.settings.max_document_bytes
     if len(body) > limit:
-        detail = f"The file has {len(body)} bytes; at most {limit} are taken."
+        detail = f"The file has {len(body)} bytes; at most {limit} are taken (CHORDWISE_MAX_DOCUMENT_BYTES)."
         raise Problem(413, "file_too_large", detail, errors=[{"pointer": "/file", "detail": "is too large"}])
     if not body:
         raise wrong("file", "is empty")

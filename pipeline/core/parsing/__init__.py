@@ -1,6 +1,6 @@
 """Documents of several formats to text with sections. Adding a format: see `registry`."""
 
-from pipeline.core.parsing.encodings import clean, decode
+from pipeline.core.parsing.encodings import DecodedText, clean, decode, read_text
 from pipeline.core.parsing.jsonl import JsonLine, split_jsonl
 from pipeline.core.parsing.plugins import Format
 from pipeline.core.parsing.registry import (
@@ -34,12 +34,14 @@ __all__ = [
     "SUFFIXES",
     "TSV",
     "XLSX",
+    "DecodedText",
     "Format",
     "JsonLine",
     "clean",
     "decode",
     "media_type_of",
     "parse",
+    "read_text",
     "register",
     "split_jsonl",
 ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pipeline.core.parsing.encodings import clean
 from pipeline.errors import DocumentTooLarge
-from pipeline.records import Parsed, Section
+from pipeline.records import Encoding, Parsed, Section
 
 _LONGEST_HEADING = 200  # characters of a heading that are kept in a heading path
 _LONGEST_TITLE = 500  # characters
@@ -30,7 +30,7 @@ class Block:
     mark: str | None = None
 
 
-def assemble(blocks: Iterable[Block], *, title: str | None = None) -> Parsed:
+def assemble(blocks: Iterable[Block], *, title: str | None = None, encoding: Encoding | None = None) -> Parsed:
     """Clean the blocks and put them together. A heading opens a section and is the first line of it; so do a page
     and a mark.
 
@@ -72,7 +72,7 @@ def assemble(blocks: Iterable[Block], *, title: str | None = None) -> Parsed:
         if end > start
     )
     title = one_line(clean(title or first_heading or ""))[:_LONGEST_TITLE]
-    return Parsed(text="".join(pieces), sections=sections, title=title or None)
+    return Parsed(text="".join(pieces), sections=sections, title=title or None, encoding=encoding)
 
 
 def one_line(text: str) -> str:

@@ -6,10 +6,10 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 
 from pipeline.core.parsing.assembly import Block, assemble, one_line
-from pipeline.core.parsing.encodings import decode
+from pipeline.core.parsing.encodings import DecodedText, read_text
 from pipeline.errors import DocumentTooLarge, MalformedDocument
 from pipeline.records import Parsed
 
@@ -18,6 +18,7 @@ _SAMPLE_ROWS = 20
 _LONGEST_CELL = 256 * 1024  # characters; a longer one is a quote that nobody closed
 MOST_CELLS = 1_000_000
 _MARKED_TOGETHER = 1300  # characters of rows; about what the usual chunk takes
+_MOST_TITLE_ROWS = 10  # above a header
 _NUMBER = re.compile(r"[-+]?[\d.,\s]+%?$")
 
 
@@ -26,20 +27,21 @@ def parse_csv(body: bytes, charset: str | None) -> Parsed:
 
     Raises MalformedDocument, which names the line, for a quote that is never closed or has text after it.
     """
-    text = decode(body, declared=charset)
-    return _parsed(text, _delimiter(text))
+    decoded = read_text(body, declared=charset)
+    return _parsed(decoded, _delimiter(decoded.text))
 
 
 def parse_tsv(body: bytes, charset: str | None) -> Parsed:
     """Rows of tab separated values."""
-    return _parsed(decode(body, declared=charset), "\t")
+    return _parsed(read_text(body, declared=charset), "\t")
 
 
 def table_blocks(rows: Iterator[Sequence[str]]) -> Iterator[Block]:
     """Rows as blocks of `header: value` lines; without a header, as values between bars. Empty rows are left out.
 
-    The first row is the header if each of its cells holds something, no two the same and none a number. Rows that fit
-    into one chunk are marked together with their numbers, counted from 1 as spreadsheets do, empty ones too.
+    Rows of one cell above the first row of several are titles, and text. The row after them is the header if each of
+    its cells holds something, no two the same and none a number. Rows that fit into one chunk are marked together with
+    their numbers, counted from 1 as spreadsheets do, empty ones too.
     """
     together: list[tuple[int, str]] = []
     size = 0
@@ -62,10 +64,16 @@ def _marked(rows: Sequence[tuple[int, str]]) -> Iterator[Block]:
 def _texts(rows: Iterator[Sequence[str]]) -> Iterator[tuple[int, str]]:
     """The number and the text of each row that holds something."""
     filled = ((number, row) for number, row in enumerate(rows, start=1) if any(row))
-    first = next(filled, None)
-    if first is None:
+    beginning = list(islice(filled, _MOST_TITLE_ROWS + 1))
+    titles = list(takewhile(lambda entry: _is_lonely(entry[1]), beginning))
+    if len(titles) < len(beginning):  # else it is a table of one column, or no table at all
+        beginning = beginning[len(titles) :]
+        yield from ((number, one_line("".join(row))) for number, row in titles)
+    if not beginning:
         return
-    following = list(islice(filled, 1))
+    table = chain(beginning, filled)
+    first = next(table)
+    following = list(islice(table, 1))
     header = [one_line(cell) for cell in first[1]]
     while header and not header[-1]:
         header.pop()
@@ -73,7 +81,7 @@ def _texts(rows: Iterator[Sequence[str]]) -> Iterator[tuple[int, str]]:
         header = []
         following.insert(0, first)
     seen = 0
-    for number, row in chain(following, filled):
+    for number, row in chain(following, table):
         seen += len(row)
         if seen > MOST_CELLS:
             raise DocumentTooLarge(f"the table holds more than {MOST_CELLS} cells")
@@ -85,12 +93,17 @@ def _texts(rows: Iterator[Sequence[str]]) -> Iterator[tuple[int, str]]:
             yield number, " | ".join(one_line(cell) for cell in row if cell.strip())
 
 
+def _is_lonely(row: Sequence[str]) -> bool:
+    """Return whether one cell alone holds something, as that of a title over a table does."""
+    return sum(1 for cell in row if cell.strip()) == 1
+
+
 def _is_header(cells: Sequence[str]) -> bool:
     return bool(cells) and all(cells) and len(set(cells)) == len(cells) and not any(map(_NUMBER.match, cells))
 
 
-def _parsed(text: str, delimiter: str) -> Parsed:
-    return assemble(table_blocks(_rows(text, delimiter)))
+def _parsed(decoded: DecodedText, delimiter: str) -> Parsed:
+    return assemble(table_blocks(_rows(decoded.text, delimiter)), encoding=decoded.encoding)
 
 
 def _rows(text: str, delimiter: str) -> Iterator[list[str]]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import codecs
 import re
+from dataclasses import dataclass
 
 from charset_normalizer import from_bytes
 
+from pipeline.core.parsing.detection import codec_of, guess, public_name
 from pipeline.core.parsing.utf16 import unmarked_utf16
 from pipeline.errors import UndecodableText
+from pipeline.records import Encoding
 
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -29,24 +32,12 @@ _BINARY_FORMATS = (
 )
 _CONTROL_BYTES = bytes(code for code in range(32) if code not in b"\t\n\r\f\x1b")
 _MOST_CONTROL_BYTES = 0.01  # share of the body; text has next to none, random bytes have a tenth
-_SAMPLE = 64 * 1024  # bytes looked at when an encoding has to be guessed
-
-# The most frequent characters of Chinese prose, simplified and traditional: about 40 % of real text, 3 % of text that
-# was decoded with the wrong table.
-_FREQUENT = frozenset(
-    "的一是不了在有人我他这个们中来上大为和国地到以说时要就出会可也你对生能而子那得于着下自之年过发后作里用道行所然家种事成方多经"
-    "么去法学如都同现当没动面起看定天分还进好小部其些主样理心她本前开但因只从想实日军者意无力它与长把机十民第公此已工使情明性知"
-    "這個們來為國說時會對過發後裡經還沒動進開學種當現實機無與長從樣問關點應體兩車書東話頭給電業區氣門間見"
-)
-_ENOUGH_FREQUENT = 0.12  # share of the Han characters
-_HAN = re.compile("[\u4e00-\u9fff]")
-# What Western European text holds above ASCII in Windows-1252, which is rarely more than one byte in seven.
-_WESTERN = frozenset("àâäáãåæçéèêëíìîïñóòôöõøœúùûüýÿßÀÂÄÁÃÅÆÇÉÈÊËÍÌÎÏÑÓÒÔÖÕØŒÚÙÛÜÝ’‘“”–—…«»°€£©®·¿¡ºª§\xa0")
-_MOST_WESTERN = 1 / 7
-_FEW_REPLACED = 0.02  # share of undecodable places among the characters above ASCII
-
-# Names of Python's codecs that are character sets of documents; others are not text, or take quadratic time.
-_CHARACTER_SET = re.compile(r"(utf|gb|big5|euc|shift|iso|cp\d|koi8|mac|latin|johab|hz|tis|ascii)")
+_SAMPLE = 64 * 1024  # bytes looked at when the encoding is none of the known ones
+_SURE = 0.93  # probability below which a document gets a warning
+_LONGEST_WARNING = 255  # characters
+_UNMARKED = 0.99  # probability of UTF-16 that lost its mark, recognised by its zero bytes
+_FEW = 6  # characters of several bytes up to which bytes that are UTF-8 may be another encoding's by chance
+_ISO_2022 = ((b"\x1b$B", "iso2022_jp"), (b"\x1b$@", "iso2022_jp"), (b"\x1b$)C", "iso2022_kr"))
 
 _LINE_ENDS = re.compile("\r\n?|\x85|\u2028|\x0b")
 _PARAGRAPH_ENDS = re.compile("\x0c|\u2029")
@@ -62,29 +53,53 @@ _TRAILING_SPACE = re.compile("(?<![ \t])[ \t]+$", re.MULTILINE)
 _BLANK_LINES = re.compile("\n{3,}")
 
 
-def decode(body: bytes, *, declared: str | None = None) -> str:
-    """The text in ``body``: by its byte order mark, as UTF-16 that lost its mark, as UTF-8, as ``declared``, as Chinese,
-    or by a guess.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodedText:
+    """The text of a body, not yet cleaned, and the encoding it was read in."""
 
-    A few bytes that are no UTF-8 in a text that otherwise is (a cut or damaged file) are replaced with U+FFFD.
+    text: str
+    encoding: Encoding
+
+
+def decode(body: bytes, *, declared: str | None = None) -> str:
+    """Return the text of `read_text` alone."""
+    return read_text(body, declared=declared).text
+
+
+def read_text(body: bytes, *, declared: str | None = None) -> DecodedText:
+    """Decode a body by its byte order mark, as UTF-16 that lost its mark, as UTF-8, or in the most likely encoding.
+
+    ``declared``: the character set that its sender or its server named. It is preferred, unless the text is far less
+    likely in it. Bytes that cannot be decoded in a text that otherwise can (a cut or damaged file) are replaced with
+    U+FFFD. The encoding has a warning if it is not sure, is not the declared one, or left bytes undecoded.
     Raises UndecodableText if the bytes are no text, or text in no encoding that could be recognised.
     """
     for mark, encoding in _BYTE_ORDER_MARKS:
         if body.startswith(mark):
-            return _strictly(body[len(mark) :], encoding)
+            return _decoded(body[len(mark) :], _strictly(body[len(mark) :], encoding), encoding)
+    codec = codec_of(declared) if declared else None
+    if codec is not None and codec.startswith(("utf-16", "utf-32")):
+        try:
+            return _decoded(body, body.decode(codec), codec)
+        except UnicodeDecodeError:
+            codec = None
     if (unmarked := unmarked_utf16(body)) is not None:
-        return body.decode(unmarked, "replace")
-    _refuse_binary(body)
-    try:
-        return body.decode("utf-8")
-    except UnicodeDecodeError:
-        pass
-    if (text := _as_declared(body, declared)) is not None:
-        return text
-    for attempt in (_as_damaged_utf8, _as_western, _as_chinese, _as_guessed):
-        if (text := attempt(body)) is not None:
-            return text
-    raise UndecodableText("the text is in no encoding that could be recognised; save it as UTF-8")
+        text = body.decode(unmarked, "replace")
+        return _decoded(body, text, unmarked, probability=_UNMARKED, declared=declared)
+    _refuse_signatures(body)
+    is_binary = _has_controls(body)
+    if not is_binary and (known := _as_known(body, declared, codec)) is not None:
+        return known
+    found = guess(body, declared=codec)
+    if found is not None and (not is_binary or (found.codec.startswith("utf-16") and found.is_plausible)):
+        text = body.decode(found.codec, "replace")
+        if found.is_plausible or codec == found.codec:
+            return _decoded(
+                body, text, found.codec, probability=found.probability, rival=found.rival, declared=declared
+            )
+    if is_binary:
+        raise UndecodableText("the body is binary data, not text")
+    return _as_anything(body, declared)
 
 
 def clean(text: str) -> str:
@@ -102,13 +117,15 @@ def clean(text: str) -> str:
     return _BLANK_LINES.sub("\n\n", text).strip("\n ")
 
 
-def _refuse_binary(body: bytes) -> None:
+def _refuse_signatures(body: bytes) -> None:
     for signature, what in _BINARY_FORMATS:
         if body.startswith(signature):
             raise UndecodableText(f"the body is {what}, not text")
+
+
+def _has_controls(body: bytes) -> bool:
     controls = len(body) - len(body.translate(None, _CONTROL_BYTES))
-    if controls > max(1, len(body) * _MOST_CONTROL_BYTES):
-        raise UndecodableText("the body is binary data, not text")
+    return controls > max(1, len(body) * _MOST_CONTROL_BYTES)
 
 
 def _strictly(body: bytes, encoding: str) -> str:
@@ -118,52 +135,87 @@ def _strictly(body: bytes, encoding: str) -> str:
         raise UndecodableText(f"the body begins as {encoding.upper()} text, but is not") from None
 
 
-def _as_declared(body: bytes, declared: str | None) -> str | None:
-    if not declared:
-        return None
+def _as_known(body: bytes, declared: str | None, codec: str | None) -> DecodedText | None:
+    """Return the text if the bytes leave no doubt: ISO 2022 by its escapes, or UTF-8 of more than a few characters."""
+    if b"\x1b$" in body and body.isascii():
+        for escape, encoding in _ISO_2022:
+            if escape in body:
+                try:
+                    return _decoded(body, body.decode(encoding), encoding, declared=declared)
+                except UnicodeDecodeError:
+                    continue
     try:
-        encoding = codecs.lookup(declared).name
-        if not _CHARACTER_SET.match(encoding):
-            return None
-        # Pages that say GB2312 mean the larger table that contains it.
-        return body.decode("gb18030" if encoding in ("gb2312", "gbk") else encoding)
-    except (LookupError, UnicodeError):
-        return None
-
-
-def _as_damaged_utf8(body: bytes) -> str | None:
-    text = body.decode("utf-8", "replace")
-    replaced = text.count("\ufffd")
-    beyond_ascii = len(text.encode("utf-8")) - len(text)  # bytes above one for each character: 0 for plain ASCII
-    return text if replaced * 2 < beyond_ascii and replaced <= max(1, beyond_ascii * _FEW_REPLACED) else None
-
-
-def _as_western(body: bytes) -> str | None:
-    try:
-        text = body.decode("cp1252")
+        text = body.decode("utf-8")
     except UnicodeDecodeError:
         return None
-    beyond_ascii = {character for character in set(text) if not character.isascii()}
-    count = sum(text.count(character) for character in beyond_ascii) if beyond_ascii <= _WESTERN else len(text)
-    return text if count <= len(text) * _MOST_WESTERN else None
-
-
-def _as_chinese(body: bytes) -> str | None:
-    best, best_share = None, _ENOUGH_FREQUENT
-    for encoding in ("gb18030", "big5hkscs"):
-        sample = body[:_SAMPLE].decode(encoding, "replace")
-        han = _HAN.findall(sample)
-        share = sum(character in _FREQUENT for character in han) / len(han) if han else 0.0
-        if share >= best_share and sample.count("\ufffd") <= max(1, len(han) * _FEW_REPLACED):
-            best, best_share = encoding, share
-    return body.decode(best, "replace") if best else None
-
-
-def _as_guessed(body: bytes) -> str | None:
-    guess = from_bytes(body[:_SAMPLE]).best()
-    if guess is None:
+    beyond_ascii = len(body) - len(text)  # a lower bound of the characters of several bytes, times one to three
+    if b"\0" in body[:_SAMPLE]:
         return None
+    if body.isascii():
+        return _decoded(body, text, "utf-8")
+    if beyond_ascii > 3 * _FEW or codec == "utf-8":
+        return _decoded(body, text, "utf-8", declared=declared)
+    found = guess(body, declared=codec, is_utf_8=len(body.translate(None, _CONTROL_BYTES + b"\x7f")) == len(body))
+    if found is None or found.codec == "utf-8":
+        probability = found.probability if found else 1.0
+        return _decoded(
+            body, text, "utf-8", probability=probability, rival=found.rival if found else None, declared=declared
+        )
+    if found.probability > _SURE and found.is_plausible:
+        return None
+    rival, probability = found.codec, 1 - found.probability
+    return _decoded(body, text, "utf-8", probability=probability, rival=rival, declared=declared)
+
+
+def _as_anything(body: bytes, declared: str | None) -> DecodedText:
+    """Return the text in an encoding that no model is kept of. It is never sure."""
+    if (found := from_bytes(body[:_SAMPLE]).best()) is not None:
+        try:
+            return _decoded(body, body.decode(found.encoding), found.encoding, probability=0.5, declared=declared)
+        except (LookupError, UnicodeError):
+            pass
+    raise UndecodableText("the text is in no encoding that could be recognised; save it as UTF-8")
+
+
+def _decoded(
+    body: bytes,
+    text: str,
+    codec: str,
+    *,
+    probability: float = 1.0,
+    rival: str | None = None,
+    declared: str | None = None,
+) -> DecodedText:
+    name = public_name(codec)
+    warnings = []
+    if declared and codec_of(declared) is None:
+        warnings.append(f"the declared charset {declared[:40]!a} is not known")
+    elif declared and codec_of(declared) != codec and not _reads_alike(body, text, codec_of(declared)):
+        warnings.append(f"the text does not fit the declared charset {declared[:40]!a} and was read as {name}")
+    if probability < _SURE:
+        other = f", and may be {public_name(rival)}" if rival else ""
+        warnings.append(f"the encoding is not sure: the text was read as {name}{other}; name it in `charset`")
+    if codec != "utf-8" or not _is_utf8(body):
+        replaced = text.count("\ufffd")
+        if replaced:
+            warnings.append(f"{replaced} places of the text cannot be decoded as {name}")
+    encoding = Encoding(
+        name=name, probability=round(min(probability, 1.0), 3), warning="; ".join(warnings)[:_LONGEST_WARNING] or None
+    )
+    return DecodedText(text=text, encoding=encoding)
+
+
+def _reads_alike(body: bytes, text: str, codec: str | None) -> bool:
+    """Return whether the bytes are the same text in the other codec."""
     try:
-        return body.decode(guess.encoding)
+        return codec is not None and body.decode(codec, "replace") == text
     except (LookupError, UnicodeError):
-        return None
+        return False
+
+
+def _is_utf8(body: bytes) -> bool:
+    try:
+        body.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True

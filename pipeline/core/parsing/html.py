@@ -12,17 +12,24 @@ from collections import Counter
 from html import unescape
 
 from pipeline.core.parsing.assembly import Block, assemble
-from pipeline.core.parsing.encodings import decode
+from pipeline.core.parsing.encodings import read_text
 from pipeline.records import Parsed
 
 _MARKUP = re.compile(r"<(?=[a-zA-Z/!?])")
 _TAG = re.compile(r"""<(/?)([a-zA-Z][^\s/>]*+)((?:[^>=]++|=\s*+"[^"]*"|=\s*+'[^']*'|=)*+)>""")
+# A document type may hold declarations of its own between brackets.
+_DECLARATION = re.compile(
+    r"""<!doctype\b[^\[>"']*+(?:(?:"[^"]*+"|'[^']*+')[^\[>"']*+)*+\[[^\]<"']*+(?:(?:<!--(?:[^-]|-(?!->))*+-->|<\?[^>]*+>"""
+    r"""|<![^<>"']*+(?:(?:"[^"]*+"|'[^']*+')[^<>"']*+)*+>)[^\]<"']*+)*+\]\s*+>""",
+    re.IGNORECASE,
+)
 _ALT = re.compile(r"""(?:^|\s)alt\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.IGNORECASE)
 _DECLARED_CHARSET = re.compile(
     rb"""<(?:meta|\?xml)[^<>]+(?:charset|encoding)\s*+=\s*+["']?+\s*+([\w.:-]+)""", re.IGNORECASE
 )
 _DECLARED_WITHIN = 4096  # bytes
 
+_TAG_BEGINS = re.compile(r"</?([a-zA-Z][a-zA-Z0-9-]*)")
 _SPACES = re.compile(r"[ \t\r\n\f]+")
 _SPACED_LINE_END = re.compile(r" ?\n ?")
 
@@ -37,6 +44,15 @@ def _set_of(names: str) -> frozenset[str]:
 
 
 _VOID = _set_of("area base br col embed hr img input link meta param source track wbr")
+_ELEMENTS = _set_of(
+    """a abbr acronym address applet area article aside audio b base basefont bdi bdo big blink blockquote body br button
+    canvas caption center cite code col colgroup data datalist dd del details dfn dialog dir div dl dt em embed fieldset
+    figcaption figure font footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html i iframe img input ins
+    kbd label legend li link main map mark marquee math menu meta meter nav nobr noembed noframes noscript object ol
+    optgroup option output p param picture pre progress q rp rt ruby s samp script search section select slot small source
+    span strike strong style sub summary sup svg table tbody td template textarea tfoot th thead time title tr track tt u
+    ul var video wbr xmp"""
+)
 _DROPPED = _set_of("nav template noscript svg canvas object audio video map select datalist button rt rp")
 # Tags that part no text: they may be opened and closed in any order without meaning anything here.
 _INLINE = _set_of(
@@ -56,8 +72,21 @@ def parse_html(body: bytes, charset: str | None) -> Parsed:
     """
     declared = _DECLARED_CHARSET.search(body[:_DECLARED_WITHIN])
     reader = _Reader()
-    reader.read(decode(body, declared=charset or (declared.group(1).decode("ascii") if declared else None)))
-    return assemble(reader.blocks, title=reader.title)
+    decoded = read_text(body, declared=charset or (declared.group(1).decode("ascii") if declared else None))
+    reader.read(decoded.text)
+    return assemble(reader.blocks, title=reader.title, encoding=decoded.encoding)
+
+
+def is_element(name: str) -> bool:
+    """Return whether HTML has an element of this name."""
+    return name.lower() in _ELEMENTS
+
+
+def blocks_of_fragment(fragment: str) -> list[Block]:
+    """Return the text of HTML that stands in another text. Tags that HTML does not have are text there."""
+    reader = _Reader()
+    reader.read(_TAG_BEGINS.sub(lambda found: found[0] if is_element(found[1]) else f"&lt;{found[0][1:]}", fragment))
+    return reader.blocks
 
 
 class _Reader:
@@ -86,6 +115,8 @@ class _Reader:
                 position = self._tag(html, tag)
             elif html.startswith("<!--", start):
                 position = _after(html, "-->", start + 2)
+            elif declaration := _DECLARATION.match(html, start):
+                position = declaration.end()
             elif html[start + 1] in "!?" or not html[start + 2 : start + 3].isalpha():
                 position = _after(html, ">", start)
             else:

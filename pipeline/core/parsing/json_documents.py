@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 from pipeline.core.parsing.assembly import Block, assemble
-from pipeline.core.parsing.encodings import decode
+from pipeline.core.parsing.encodings import read_text
 from pipeline.errors import DocumentTooLarge, MalformedDocument
 from pipeline.records import Parsed
 
@@ -23,8 +23,9 @@ def parse_json(body: bytes, charset: str | None) -> Parsed:
     The title is the top object's ``title``, ``name``, ``headline`` or ``subject``. Null and empty values are left out.
     Raises MalformedDocument if it is not JSON or nested more than 100 deep.
     """
+    decoded = read_text(body, declared=charset)
     try:
-        value = json.loads(decode(body, declared=charset), parse_constant=_refuse, parse_int=str, parse_float=str)
+        value = json.loads(decoded.text, parse_constant=_refuse, parse_int=str, parse_float=str)
     except RecursionError:
         raise MalformedDocument(f"the JSON is nested more than {_DEEPEST} deep") from None
     except json.JSONDecodeError as error:
@@ -36,7 +37,7 @@ def parse_json(body: bytes, charset: str | None) -> Parsed:
         title = next(
             (value[name] for name in _TITLES if isinstance(value.get(name), str) and value[name].strip()), None
         )
-    return assemble(_Writer().blocks(value, level=1, depth=0), title=title)
+    return assemble(_Writer().blocks(value, level=1, depth=0), title=title, encoding=decoded.encoding)
 
 
 class _Writer:

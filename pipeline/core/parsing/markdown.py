@@ -1,17 +1,22 @@
-"""Markdown to text.
+"""Markdown to text, read by the CommonMark parser of markdown-it-py with tables and strikethrough.
 
-Read line by line: headings, fences, lists, tables and quotes are all told by how a line begins, and a full parser takes
-a second for every 0.5 MB. Links keep their text and lose their address, emphasis loses its stars.
+Every word of the source stays: marks that mark nothing (`*.example.com`), notes (`[^1]: …`) and tags that HTML does not
+have (`List<String>`) are text. Links keep their text and lose their address, emphasis loses its stars.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from html import unescape
+from collections.abc import Callable, Iterator, Sequence
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
 
 from pipeline.core.parsing.assembly import Block, assemble
-from pipeline.core.parsing.encodings import clean, decode
+from pipeline.core.parsing.encodings import clean, read_text
+from pipeline.core.parsing.html import blocks_of_fragment, is_element
 from pipeline.records import Parsed
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
@@ -19,36 +24,25 @@ _FRONT_MATTER_WITHIN = 64 * 1024  # characters
 _FRONT_MATTER_LINE = re.compile(r"\s*$|\s*#|\s+\S|-\s|[\w.-]+\s*:")
 _FRONT_MATTER_TITLE = re.compile(r"^title\s*+:\s*+(.+)$", re.MULTILINE | re.IGNORECASE)
 
-_FENCE = re.compile(r"\s*(`{3,}|~{3,})([^`]*)$")
-_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
-_CLOSING_HASHES = re.compile(r"(?:^|[ \t])#+[ \t]*$")
-_UNDERLINE = re.compile(r" {0,3}(?:(=+)|-+)[ \t]*$")
-_RULE = re.compile(r" {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$")
-_QUOTE = re.compile(r" {0,3}>[ \t]?(?:>[ \t]?)*")
-_LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+")
-_TABLE_RULE = frozenset("|:- \t")
-_REFERENCE = re.compile(r" {0,3}\[[^\]]{1,999}\]:[ \t]*\S")
-_COMMENT_BLOCK = re.compile(r" {0,3}<!--")
 
-_CODE_SPAN = re.compile(r"(``.{1,999}?``|`[^`]{1,999}`)")
-_ADDRESS = r"(?:[^()\s]|\([^()\s]{0,999}\)){0,1999}"
-_LINK_TITLE = r"""(?:\s{1,9}["'][^"'()]{0,499}["'])?\s{0,9}"""
-_IMAGE_OR_LINK = re.compile(rf"!?\[([^\[\]]{{0,999}})\](?:\(\s{{0,9}}{_ADDRESS}{_LINK_TITLE}\)|\[[^\[\]]{{0,99}}\])")
-_AUTOLINK = re.compile(r"<((?:https?://|mailto:)[^\s<>]{1,1999}|[^\s<>@]{1,99}@[^\s<>@]{1,99})>")
-_LINE_BREAK = re.compile(r"<br\s{0,9}/?>", re.IGNORECASE)
-_TAG = re.compile(r"<!--(?:(?!<!--|-->).){0,1999}-->|</?[a-zA-Z][^<>]{0,1999}>", re.DOTALL)
-_STRONG = re.compile(r"\*{2,}(?=\S)|(?<=\S)\*{2,}|~~")
-_EMPHASIS = re.compile(
-    r"(?<![\w*\\])\*(?=[^\s*])|(?<=[^\s*\\])\*(?![\w*])|(?<![\w\\])_{1,3}(?=[^\s_])|(?<=[^\s_\\])_{1,3}(?!\w)"
-)
-_ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
+_LONGEST = 1024 * 1024  # characters; the parser takes 1 to 6 s for them, and of longer texts only headings are read
+_HEADING_LINE = re.compile(r"^(#{1,6})[ \t]++(.+)$", re.MULTILINE)
+_DEEPEST_BLOCK = 40  # quotes and lists within each other; marks of deeper ones are text
+_DEEPEST_INLINE = 60  # above it, or the parser leaves out blocks
+_MOST_BRACKETS = 8
+_BRACKET = re.compile(r"\\.|[\[\]]", re.DOTALL)
+_TAG_NAME = re.compile(r"</?([a-zA-Z][a-zA-Z0-9-]*)")
+
+Rule = Callable[[StateBlock, int, int, bool], bool]
+InlineRule = Callable[[StateInline, bool], bool]
 
 
 def parse_markdown(body: bytes, charset: str | None) -> Parsed:
     """Text under its headings. The title is that of the front matter, else the first heading of level 1."""
-    text = clean(decode(body, declared=charset))
-    text, title = _without_front_matter(text)
-    return assemble(_blocks(text.split("\n")), title=title)
+    decoded = read_text(body, declared=charset)
+    text, title = _without_front_matter(clean(decoded.text))
+    blocks = _Writer().blocks(_PARSER.parse(text)) if len(text) <= _LONGEST else _headings_alone(text)
+    return assemble(blocks, title=title, encoding=decoded.encoding)
 
 
 def _without_front_matter(text: str) -> tuple[str, str | None]:
@@ -59,74 +53,190 @@ def _without_front_matter(text: str) -> tuple[str, str | None]:
     return text[found.end() :], title[1].rstrip().strip("\"'") if title else None
 
 
-def _blocks(lines: list[str]) -> Iterator[Block]:
-    paragraph: list[str] = []
+def _headings_alone(text: str) -> Iterator[Block]:
+    """Yield the headings of a text, and what is between them as it is."""
+    end = 0
+    for heading in _HEADING_LINE.finditer(text):
+        yield Block(text=text[end : heading.start()])
+        yield Block(text=heading[2].rstrip("# \t"), level=len(heading[1]))
+        end = heading.end()
+    yield Block(text=text[end:])
 
-    def ended() -> Iterator[Block]:
-        if paragraph:
-            yield Block(text=_inline("\n".join(paragraph)))
-            paragraph.clear()
 
-    fence, commented = "", False
-    code: list[str] = []
-    for line in lines:
-        if fence:
-            if line.strip().startswith(fence) and not line.strip().strip(fence[0]):
-                yield Block(text="\n".join(code))
-                fence = ""
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"maxNesting": _DEEPEST_INLINE, "html": True}).enable(["table", "strikethrough"])
+    ruler = parser.block.ruler
+    rules = {rule.name: rule for rule in ruler.__rules__}
+    for name in ("blockquote", "list"):
+        ruler.at(name, _bounded(rules[name].fn), {"alt": rules[name].alt})
+    spans = parser.inline.ruler
+    inline = {rule.name: rule.fn for rule in spans.__rules__}
+    for name in ("link", "image"):
+        spans.at(name, _closed(inline[name], offset=int(name == "image")))
+    ruler.at("reference", _but_notes(rules["reference"].fn), {"alt": rules["reference"].alt})
+    return parser
+
+
+def _bounded(rule: Rule) -> Rule:
+    def bounded(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+        return state.level < _DEEPEST_BLOCK and rule(state, start, end, silent)
+
+    return bounded
+
+
+def _but_notes(rule: Rule) -> Rule:
+    """Return the rule for definitions of links that leaves those of notes to be paragraphs."""
+
+    def but_notes(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+        begins = state.bMarks[start] + state.tShift[start]
+        return not state.src.startswith("[^", begins) and rule(state, start, end, silent)
+
+    return but_notes
+
+
+def _closed(rule: InlineRule, *, offset: int) -> InlineRule:
+    """Return the rule for links or images that looks only at brackets which are closed and hold few others. The rule
+    alone takes quadratic time for brackets without end."""
+    seen: tuple[str, frozenset[int]] = ("", frozenset())
+
+    def closed(state: StateInline, silent: bool) -> bool:
+        nonlocal seen
+        source, brackets = seen
+        if source is not state.src:
+            source, brackets = seen = (state.src, _shallow_brackets(state.src))
+        return state.pos + offset in brackets and rule(state, silent)
+
+    return closed
+
+
+def _shallow_brackets(text: str) -> frozenset[int]:
+    """Return where brackets open that are closed again and hold at most `_MOST_BRACKETS` levels of others,
+    but none of an address that is not closed."""
+    found: list[int] = []
+    last_parenthesis = text.rfind(")")
+    opened: list[tuple[int, int]] = []  # position, and levels within
+    for bracket in _BRACKET.finditer(text):
+        if bracket[0] == "[":
+            opened.append((bracket.start(), 0))
+        elif bracket[0] == "]" and opened:
+            position, levels = opened.pop()
+            has_address = text.startswith("(", bracket.end())
+            if levels <= _MOST_BRACKETS and not (has_address and bracket.start() > last_parenthesis):
+                found.append(position)
+            if opened:
+                outer, known = opened[-1]
+                opened[-1] = (outer, max(known, levels + 1))
+    return frozenset(found)
+
+
+class _Writer:
+    """Makes blocks of the parser's tokens: lists and tables keep their lines together, paragraphs stand alone."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []  # that belong to one block
+        self._end = -1  # the line of the source at which they end
+        self._lists: list[int | None] = []  # the next number of each open list, None for bullets
+        self._markers: list[str] = []  # of items that hold no text yet
+        self._cells: list[str] | None = None  # of the open row
+
+    def blocks(self, tokens: Sequence[Token]) -> Iterator[Block]:
+        """Yield the blocks of a document."""
+        level: int | None = None
+        for token in tokens:
+            kind = token.type
+            if kind == "inline":
+                text = _inline(token.children or ())
+                if self._cells is not None:
+                    self._cells.append(" ".join(text.split()))
+                elif level is not None:
+                    yield from self._flushed()
+                    yield Block(text=self._marked(text), level=level)
+                else:
+                    yield from self._added(text, token.map)
+            elif kind == "heading_open":
+                level = int(token.tag[1])
+            elif kind == "heading_close":
+                level = None
+            elif kind in ("fence", "code_block"):
+                yield from self._flushed()
+                yield Block(text=self._marked(_code(token)))
+            elif kind == "html_block":
+                yield from self._flushed()
+                yield from blocks_of_fragment(token.content)
             else:
-                code.append(line)
-            continue
-        if commented or _COMMENT_BLOCK.match(line):
-            commented = "-->" not in line
-            line = line.partition("-->")[2]
-        if quoted := _QUOTE.match(line):
-            line = line[quoted.end() :]
-        if found := _FENCE.match(line):
-            yield from ended()
-            fence, code = found[1], []
-        elif found := _HEADING.match(line):
-            yield from ended()
-            yield Block(text=_inline(_CLOSING_HASHES.sub("", found[2] or "")), level=len(found[1]))
-        elif (found := _UNDERLINE.match(line)) and paragraph and not _in_list_or_table(paragraph):
-            yield Block(text=_inline(" ".join(paragraph)), level=1 if found[1] else 2)
-            paragraph.clear()
-        elif not line.strip() or _RULE.match(line):
-            yield from ended()
-        elif "-" in line and paragraph and "|" in paragraph[-1] and _TABLE_RULE.issuperset(line):
-            continue
-        elif not (not paragraph and _REFERENCE.match(line)):
-            paragraph.append(_cells(line) if line.lstrip().startswith("|") else line)
-    if fence:
-        yield Block(text="\n".join(code))
-    yield from ended()
+                yield from self._structure(token)
+        yield from self._flushed()
+
+    def _structure(self, token: Token) -> Iterator[Block]:
+        kind = token.type
+        if kind == "ordered_list_open":
+            self._lists.append(int(token.attrs.get("start", 1)))
+        elif kind == "bullet_list_open":
+            self._lists.append(None)
+        elif kind in ("ordered_list_close", "bullet_list_close"):
+            self._lists.pop()
+        elif kind == "list_item_open":
+            number = self._lists[-1]
+            marker = "- " if number is None else f"{token.info or number}{token.markup} "
+            self._markers.append("  " * (len(self._lists) - 1) + marker)
+        elif kind == "list_item_close" and self._markers:
+            self._markers.pop()
+        elif kind == "tr_open":
+            self._cells = []
+        elif kind == "tr_close":
+            cells, self._cells = self._cells or [], None
+            yield from self._added(" | ".join(cells), token.map or [self._end, self._end + 1])
+
+    def _added(self, text: str, lines: Sequence[int] | None) -> Iterator[Block]:
+        """Put a text to the block of the line above it, or begin a block."""
+        first, last = lines or (self._end, self._end)
+        if first != self._end:
+            yield from self._flushed()
+        self._lines.append(self._marked(text))
+        self._end = last
+
+    def _marked(self, text: str) -> str:
+        if not self._markers:
+            return text
+        markers, self._markers = self._markers, []
+        return markers[-1] + text
+
+    def _flushed(self) -> Iterator[Block]:
+        if self._lines:
+            yield Block(text="\n".join(self._lines))
+            self._lines = []
+        self._end = -1
 
 
-def _in_list_or_table(paragraph: list[str]) -> bool:
-    return "|" in paragraph[-1] or bool(_LIST_ITEM.match(paragraph[-1]))
+def _code(token: Token) -> str:
+    """Return code, with what its fence says beside the name of a language, or all of it where there is no code."""
+    _, _, said = token.info.strip().partition(" ") if token.content.strip() else ("", "", token.info)
+    return f"{said.strip()}\n{token.content}".strip("\n")
 
 
-def _cells(line: str) -> str:
-    return line.strip().strip("|").strip()
-
-
-def _inline(text: str) -> str:
-    """Text without the marks around it; code spans are left as they are."""
-    pieces = _CODE_SPAN.split(text)
-    pieces[0::2] = [_unmarked(piece) for piece in pieces[0::2]]
-    pieces[1::2] = [piece.strip("`").strip() for piece in pieces[1::2]]
+def _inline(tokens: Sequence[Token]) -> str:
+    """Return text without the marks around it."""
+    pieces: list[str] = []
+    for token in tokens:
+        if token.type in ("text", "text_special", "code_inline"):
+            pieces.append(token.content)
+        elif token.type in ("softbreak", "hardbreak"):
+            pieces.append("\n")
+        elif token.type == "image":
+            pieces.append(_inline(token.children or ()))
+        elif token.type == "html_inline":
+            pieces.append(_of_tag(token.content))
     return "".join(pieces)
 
 
-def _unmarked(text: str) -> str:
-    if "[" in text:
-        text = _IMAGE_OR_LINK.sub(r"\1", _IMAGE_OR_LINK.sub(r"\1", text))  # twice: an image may be a link's text
-    if "<" in text:
-        text = _AUTOLINK.sub(r"\1", text)
-    if "*" in text or "_" in text or "~" in text:
-        text = _EMPHASIS.sub("", _STRONG.sub("", text))
-    if "\\" in text:
-        text = _ESCAPE.sub(r"\1", text)
-    if "<" in text:
-        text = _TAG.sub("", _LINE_BREAK.sub("\n", text))
-    return unescape(text)
+def _of_tag(tag: str) -> str:
+    """Return nothing for a tag of HTML or a comment, a line end for a break, and any other as it is."""
+    name = _TAG_NAME.match(tag)
+    if name is None:
+        return "" if tag.startswith("<!--") else tag
+    if not is_element(name[1]):
+        return tag
+    return "\n" if name[1].lower() == "br" else ""
+
+
+_PARSER = _parser()

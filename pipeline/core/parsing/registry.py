@@ -133,7 +133,7 @@ def parse(body: bytes, *, media_type: str, filename: str | None = None) -> Parse
     parser = PARSERS.get(base.strip().lower())
     if parser is None:
         raise UnsupportedMediaType(_refusal(base.strip() or "an empty media type"))
-    parsed = parser(body, _charset(parameters))
+    parsed = parser(body, charset_of(parameters))
     if not parsed.text.strip():
         raise EmptyDocument("the document holds no text")
     if parsed.title is None and filename:
@@ -142,7 +142,8 @@ def parse(body: bytes, *, media_type: str, filename: str | None = None) -> Parse
     return parsed
 
 
-def _charset(parameters: str) -> str | None:
+def charset_of(parameters: str) -> str | None:
+    """Return the character set among the parameters of a media type."""
     for parameter in parameters.split(";"):
         name, _, value = parameter.partition("=")
         if name.strip().lower() == "charset":

@@ -81,7 +81,8 @@ def _cut(parsed: Parsed, chunking: Chunking, allowance: Allowance) -> Cut:
 
 def _pair(parsed: Parsed, start: int, end: int, chunking: Chunking, parents: list[Passage]) -> Iterator[Passage]:
     text = parsed.text[start:end]
-    section = touched(parsed.sections, start, end)[0]
+    found = touched(parsed.sections, start, end)
+    section = found[0]
     whole = Passage(
         text=text,
         start=start,
@@ -89,6 +90,7 @@ def _pair(parsed: Parsed, start: int, end: int, chunking: Chunking, parents: lis
         token_count=count_tokens(text),
         heading_path=section.heading_path,
         page=section.page,
+        page_end=found[-1].page,
         chunk_type="qa",
     )
     if whole.token_count <= chunking.max_tokens:

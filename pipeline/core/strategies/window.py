@@ -55,6 +55,7 @@ def _passage(text: str, start: int, end: int, section: Section) -> Passage:
         token_count=count_tokens(text[start:end]),
         heading_path=section.heading_path,
         page=section.page,
+        page_end=section.page,
     )
 
 

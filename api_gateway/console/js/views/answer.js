@@ -1,6 +1,6 @@
 // The chunks of an answer as a reader gets them, and the context as a prompt gets it.
 import { html } from "../html.js";
-import { count, score } from "../format.js";
+import { count, pages, score } from "../format.js";
 import { Contributions, Figures, sumOf } from "../parts/bars.js";
 import { Copyable, Empty } from "../parts/states.js";
 import { link } from "../router.js";
@@ -80,7 +80,7 @@ export function Context({ context }) {
     ${context.citations.length > 0 && html`<ul class="plain lines">
       ${context.citations.map((each) => html`<li key=${each.marker}><code>${each.marker}</code>
         <a href=${link("documents", each.namespace, each.document_id)}>${each.title || each.document_id}</a>
-        ${each.page != null && html` <span class="muted">${t("chunk.page", { page: each.page })}</span>`}</li>`)}
+        ${each.page != null && html` <span class="muted">${t("chunk.page", { page: pages(each) })}</span>`}</li>`)}
     </ul>`}
     ${context.entities?.length > 0 && html`<p class="muted">${word("play", "entities")}: ${context.entities.map((each) => each.name ?? each).join(", ")}</p>`}`;
 }

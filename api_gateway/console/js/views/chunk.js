@@ -1,7 +1,7 @@
 // One chunk: read it, change its text under its etag, hide it from searches or show it again.
 import { html, useState } from "../html.js";
 import { get, put, query } from "../api.js";
-import { count } from "../format.js";
+import { count, pages } from "../format.js";
 import { useAction } from "../load.js";
 import { Area } from "../parts/fields.js";
 import { announce } from "../parts/notices.js";
@@ -41,7 +41,7 @@ export function Chunk({ chunk: first }) {
       <b>${chunk.ordinal + 1}</b>
       <${Copyable} text=${chunk.chunk_id} shown=${chunk.chunk_id.slice(0, 8)} label=${t("chunk.copy_id")} />
       ${chunk.heading_path.length > 0 && html`<span>${chunk.heading_path.join(" › ")}</span>`}
-      ${chunk.page != null && html`<span>${t("chunk.page", { page: chunk.page })}</span>`}
+      ${chunk.page != null && html`<span>${t("chunk.page", { page: pages(chunk) })}</span>`}
       <span>${word("chunk_type", chunk.chunk_type)}</span>
       ${!chunk.enabled && html`<${Badge} of="disabled" label=${t("chunk.hidden")} />`}
       <span class="spacer"></span>

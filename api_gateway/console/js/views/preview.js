@@ -1,7 +1,7 @@
 // How a document would be cut, before it is handed in. Nothing is stored.
 import { html, useRef, useState } from "../html.js";
 import { post } from "../api.js";
-import { count } from "../format.js";
+import { count, pages } from "../format.js";
 import { useAction } from "../load.js";
 import { Chunking, chunkingOf, NO_CHUNKING } from "../parts/chunking.js";
 import { Area, Text } from "../parts/fields.js";
@@ -68,7 +68,7 @@ function Pieces({ found }) {
         <div class="piece-head">
           <b>${chunk.ordinal + 1}</b>
           ${chunk.heading_path.length > 0 && html`<span>${chunk.heading_path.join(" › ")}</span>`}
-          ${chunk.page != null && html`<span>${t("chunk.page", { page: chunk.page })}</span>`}
+          ${chunk.page != null && html`<span>${t("chunk.page", { page: pages(chunk) })}</span>`}
           ${parents.has(chunk.parent) && html`<span>${t("preview.parent", { number: chunk.parent + 1, tokens: count(parents.get(chunk.parent).token_count) })}</span>`}
           <span class="spacer"></span>
           <span class="meter" aria-hidden="true"><i style=${{ width: `${(100 * chunk.token_count) / most}%` }}></i></span>
