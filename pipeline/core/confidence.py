@@ -39,12 +39,12 @@ class Calibration:
 # answerable queries to an unanswerable one. Method and reliability: docs/retrieval.md, docs/decisions/0044.
 CALIBRATIONS: Final[Mapping[tuple[Evidence, Writing], Calibration]] = {
     ("words_and_meaning", "spaced"): Calibration(
-        intercept=-12.71, words=17.88, meaning=14.14, leading=0.78, gap=0.22, place=-1.0
+        intercept=-12.71, words=17.88, meaning=14.14, leading=0.8, gap=0.22, place=-0.9
     ),
     ("words_and_meaning", "unspaced"): Calibration(
         intercept=-10.18, words=19.67, meaning=5.04, leading=1.52, gap=1.19, place=-1.72
     ),
-    ("words", "spaced"): Calibration(intercept=-12.12, words=27.41, leading=0.81, gap=0.25, place=-1.03),
+    ("words", "spaced"): Calibration(intercept=-12.12, words=27.41, leading=0.82, gap=0.25, place=-0.95),
     ("words", "unspaced"): Calibration(intercept=-8.71, words=21.24, leading=1.62, gap=1.16, place=-2.2),
     ("meaning", "spaced"): Calibration(intercept=-13.15, meaning=32.8, leading=0.08, gap=0.04, place=-1.07),
     ("meaning", "unspaced"): Calibration(intercept=-3.21, meaning=8.62, leading=-0.09, gap=1.23, place=-1.76),

@@ -49,20 +49,12 @@ def _admitted(envelope: Envelope) -> Ranking:
 def _scales(arrived: Arrived, rankings: Sequence[Ranking]) -> dict[ChannelName, tuple[float | None, float | None]]:
     """Return the scores of each channel that count 0 and 1; None leaves it to the lowest and highest of the candidates.
 
-    A channel alone keeps the scale of its own scores, and so does likeness to a curated question. Beside others, the
-    lowest similarity among the candidates counts 0: models differ in how similar they find any two texts.
+    A channel alone keeps the scale of its own scores, and so does likeness to a curated question. Others are brought to
+    the span of the candidates: a keyword score of 0 instead of the lowest costs 0.001 nDCG@10 on cranfield and scifact.
     """
     usable = arrived.usable
-    if len(rankings) == 1:
-        alone = usable[rankings[0].channel]
-        return {alone.channel: (alone.zero, alone.upper_bound)}
-    return {
-        ranking.channel: (
-            None if ranking.channel == ChannelName.SEMANTIC else usable[ranking.channel].zero,
-            usable[ranking.channel].upper_bound if ranking.channel == ChannelName.FAQ else None,
-        )
-        for ranking in rankings
-    }
+    own = [ranking.channel for ranking in rankings if len(rankings) == 1 or ranking.channel == ChannelName.FAQ]
+    return {channel: (usable[channel].zero, usable[channel].upper_bound) for channel in own}
 
 
 def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel], journal: Journal) -> list[Fused]:

@@ -159,15 +159,12 @@ class DescribeSources:
         assert {"keyword", "semantic", "faq", "api"} <= set(answer["stats"]["latency_ms"])
         assert not answer["stats"]["degraded"]
 
-    def it_weighs_normalised_scores_with_the_weights_of_the_sources(self, corpus, use: Resources):
+    def it_weighs_normalised_scores_with_the_weights_of_the_sources(self, corpus):
         fusion = {"strategy": "weighted", "feedback": False}
         answer = asked(corpus, retrieve={"fusion": fusion}, rerank=OFF)
-        # The local model's weight counts by how far it can read the question; that of other models counts whole.
-        trust = LocalEmbedder(dimension=use.settings.embedding_dim).trust(QUESTION)
-        own = {**WEIGHTS, "semantic": WEIGHTS["semantic"] * trust}
         for chunk in answer["chunks"]:
             for each in chunk["sources"]:
-                share = own[each["channel"]] / math.fsum(own.values())
+                share = WEIGHTS[each["channel"]] / math.fsum(WEIGHTS.values())
                 assert 0 <= each["normalized"] <= 1
                 assert each["contribution"] == pytest.approx(share * each["normalized"], abs=1e-9)
             assert chunk["score"] == pytest.approx(math.fsum(each["contribution"] for each in chunk["sources"]))

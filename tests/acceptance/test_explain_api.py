@@ -34,7 +34,7 @@ class DescribeATrace:
         before = {hit["chunk_id"]: hit["score"] for hit in stages["decay"]}
         weight, best = trace["rerank_weight"], max(before.values())
         for hit in stages["rerank"]:
-            mixed = (1 - weight) * before[hit["chunk_id"]] / best + weight * hit["rerank"]
+            mixed = (1 - weight) * before[hit["chunk_id"]] + weight * best * hit["rerank"]
             assert hit["score"] == pytest.approx(mixed)
             assert stages["decay"][hit["from_rank"] - 1]["chunk_id"] == hit["chunk_id"]
         for hits in stages.values():
