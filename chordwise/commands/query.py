@@ -101,7 +101,9 @@ def _table(hits: tuple[Hit, ...], console: Console, several: bool) -> Table:
 def _paragraph(rank: int, hit: Hit, console: Console, several: bool) -> None:
     """The same in as many lines as it takes, for narrow terminals."""
     console.print(_title(hit, several, console.width, lead=f"{rank}. "))
-    for line in screen.folded(f"{hit.score:.4f}  sure {_confidence(hit)}  {', '.join(_found_by(hit))}", console.width, lines=3):
+    for line in screen.folded(
+        f"{hit.score:.4f}  sure {_confidence(hit)}  {', '.join(_found_by(hit))}", console.width, lines=3
+    ):
         console.print(Text(line, style="cyan"))
     for snippet in _snippet(hit.text, console.width):
         console.print(snippet)

@@ -191,6 +191,12 @@ class Envelope:
     guard: Mapping[str, Any] | None = None
     unasked: str | None = None
 
+    @property
+    def admitted(self) -> list[tuple[str, float]]:
+        """The chunks, with their scores, that score no less than one that has nothing in common with the query."""
+        pairs = zip(self.chunk_ids, self.scores, strict=True)
+        return [pair for pair in pairs if self.zero is None or pair[1] >= self.zero]
+
 
 def filters_as_sent(filters: Filters) -> dict[str, Any]:
     """The filters that were set, under the names of the contract."""

@@ -157,7 +157,7 @@ def _answer(
     }
     usable = arrived.usable
     stats = Stats(
-        hits={channel: len(envelope.chunk_ids) for channel, envelope in usable.items()},
+        hits={channel: len(envelope.admitted) for channel, envelope in usable.items()},
         source_share=source_share(chunks),
         expanded_queries=(query.understanding or Understanding()).sub_queries,
         latency_ms=latency,

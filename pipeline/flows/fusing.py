@@ -36,9 +36,7 @@ def heard(arrived: Arrived) -> tuple[list[Ranking], list[Weak]]:
 
 
 def _admitted(envelope: Envelope) -> Ranking:
-    pairs = list(zip(envelope.chunk_ids, envelope.scores, strict=True))
-    if envelope.zero is not None:
-        pairs = [pair for pair in pairs if pair[1] >= envelope.zero]
+    pairs = envelope.admitted
     return Ranking(
         channel=envelope.channel,
         chunk_ids=tuple(ChunkId(chunk_id) for chunk_id, _ in pairs),
@@ -68,7 +66,8 @@ def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel], journal: Jou
         )
         journal.dropped(_kept_out(arrived, weak, rankings, gate=how.gate))
     weights = {ranking.channel: arrived.weights[ranking.channel] for ranking in rankings}
-    journal.remarks.extend(_gated_readings(arrived, weights))
+    gated_readings = _gated_readings(arrived, weights)
+    journal.remarks.extend(remark for remark in gated_readings if remark not in journal.remarks)
     if how.strategy == "rrf":
         started = time.perf_counter()
         fused = reciprocal_rank_fusion(rankings, weights=weights, k=how.k)
@@ -126,7 +125,7 @@ def _gated_readings(arrived: Arrived, weights: Weights) -> Iterator[str]:
         if weight < planned[channel] and total:
             yield (
                 f"reading_gate: the {channel} channel counts {weight / total:.3f} instead of {planned[channel] / total:.3f},"
-                f" because its model reads {arrived.usable[channel].trust:.0%} of the query"
+                f" because its model reads too little of the query ({arrived.usable[channel].trust:.3f})"
             )
 
 

@@ -55,7 +55,7 @@ def recall(tenant_id: TenantId, query_id: QueryId, channel: Channel, use: Resour
         source=channel.name,
         status=envelope.status,
         code=envelope.code,
-        hits=len(envelope.chunk_ids),
+        hits=len(envelope.admitted),
         score=round(envelope.scores[0], 4) if envelope.scores else None,
         latency_ms=round(elapsed_ms, 2),
         config_version=query.config_version,

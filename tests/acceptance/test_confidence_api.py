@@ -48,6 +48,7 @@ FAQ = {
     "en": "Q: How do I reset my password?\nA: Open the portal.\n\nQ: Where is the canteen?\nA: On the ground floor.",
     "zh": "问：怎样重置密码？\n答：打开门户网站。\n\n问：食堂在哪里？\n答：在一楼。",
 }
+EXPIRED = {"en": "my password has expired today", "zh": "我的密码今天过期了"}
 HINT = "Ask the help desk. / 请联系服务台。"
 
 
@@ -130,14 +131,12 @@ class DescribeAdmission:
 
 
 class DescribeCuratedAnswers:
-    ASKED = {"en": "my password has expired today", "zh": "我的密码今天过期了"}
-
     @pytest.mark.parametrize("language", ["en", "zh"])
     def it_does_not_lift_a_pair_below_its_min_score(self, client, language):
         channels = {name: {"weight": 0.3} for name in ("keyword", "semantic")}
         faq = {"weight": 0.4, "min_score": 0.99}
         asked = {"retrieve": {"channels": {**channels, "faq": faq}}, "rerank": NO_RERANK}
-        answer = ask(client, f"faq-{language}", self.ASKED[language], **asked)
+        answer = ask(client, f"faq-{language}", EXPIRED[language], **asked)
         assert answer["stats"]["hits"]["faq"] == 0
         for chunk in answer["chunks"]:
             assert [each["contribution"] for each in chunk["sources"] if each["channel"] == "faq"] in ([], [0.0])
