@@ -445,24 +445,28 @@ class DescribeWhatIsTold:
         lines = [{"language": language, "text": other}, {"language": "xx", "text": question}]
         others.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
         name = f"reliable-{language}"
-        shown = chordwise(
-            key,
+        shown = called(
+            *("reliability", str(tmp_path), "--namespace", name, "--json"),
+            *("--unanswerable", str(others), "--language", language),
+            CHORDWISE_API_KEY=key,
+        )
+        assert shown.returncode == 0, shown.stderr
+        found = json.loads(shown.stdout)
+        assert (found["queries"], found["unanswerable"]) == (1, 1)
+        assert found["thresholds"][1] == {"threshold": 0.4, "kept": 1.0, "refused": 1.0}
+        assert found["ece_first"] == pytest.approx(1 - found["bins_first"][0]["confidence"], abs=1e-4)
+        shown = called(
             "reliability",
             str(tmp_path),
-            "--namespace",
+            "-n",
             name,
             "--unanswerable",
             str(others),
             "--language",
             language,
-            "--json",
+            CHORDWISE_API_KEY=key,
         )
-        found = json.loads(shown)
-        assert (found["queries"], found["unanswerable"]) == (1, 1)
-        assert found["thresholds"][1] == {"threshold": 0.4, "kept": 1.0, "refused": 1.0}
-        assert found["ece_first"] == pytest.approx(1 - found["bins_first"][0]["confidence"], abs=1e-4)
-        shown = chordwise(key, "reliability", str(tmp_path), "--namespace", name)
-        assert "threshold 0.40 keeps 100% of answerable questions" in shown
+        assert "threshold 0.40 keeps 100% of answerable questions" in shown.stdout
 
 
 class DescribePrivacy:
