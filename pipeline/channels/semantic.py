@@ -126,26 +126,30 @@ class SemanticChannel:
         return self.resident.of(query.tenant_id, query.namespaces, space.table, query.stamps)
 
     def _vector(self, query: Query, space: SearchedSpace) -> NDArray[np.float32]:
-        """The query's vector; a model service is asked once, though the channel is asked twice."""
+        """The query's vector; a model service is asked once, though the channel is asked twice. The first request of a
+        process has the reference sentences embedded as well."""
 
         def embed() -> NDArray[np.float32]:
-            vector: NDArray[np.float32] = self._embedded(query, space, [query.query_text])[0]
+            known = (space.number, sentences) in self._references
+            vectors = self._embedded(query, space, [query.query_text, *(() if known else sentences)])
+            if not known:
+                self._references.put((space.number, sentences), vectors[1:])
+            vector: NDArray[np.float32] = vectors[0]
             return vector
 
+        sentences = _sentences(query)
         return self._known.get((query.tenant_id, space.number, query.query_text), embed)
 
     def _background(self, query: Query, space: SearchedSpace, vector: NDArray[np.float32]) -> float | None:
         """Return the mean cosine of the query with the reference sentences of its kind of writing; None where the model
         does not give their vectors. Models differ in the cosine that they give unrelated texts."""
-        sentences = UNSPACED if holds_unspaced(query.query_text) else SPACED
-
-        def embed() -> NDArray[np.float32]:
-            return self._embedded(query, space, sentences)
-
+        sentences = _sentences(query)
         try:
-            references = self._references.get((space.number, space.embedder.model, sentences), embed)
+            references = self._references.get(
+                (space.number, sentences), lambda: self._embedded(query, space, sentences)
+            )
         except PipelineError:
-            log.warning("background_unknown", query_id=query.query_id, space=space.number)
+            log.warning("background_unknown", tenant_id=query.tenant_id, query_id=query.query_id, space=space.number)
             return None
         return float((references @ vector).mean())
 
@@ -154,3 +158,7 @@ class SemanticChannel:
         if self.ask is not None:
             return self.ask(space.embedder, query.tenant_id, texts, seconds)
         return space.embedder.embed(texts, timeout_s=seconds)
+
+
+def _sentences(query: Query) -> tuple[str, ...]:
+    return UNSPACED if holds_unspaced(query.query_text) else SPACED
