@@ -30,6 +30,7 @@ from chordwise.commands.mcp import mcp
 from chordwise.commands.models import models
 from chordwise.commands.portability import export_namespace, import_archive
 from chordwise.commands.query import query
+from chordwise.commands.reliability import reliability
 from chordwise.commands.tenants import tenants
 from chordwise.commands.tune import tune_profile
 from chordwise.commands.usage import usage
@@ -56,6 +57,7 @@ app.command()(verify)
 app.command("export")(export_namespace)
 app.command("import")(import_archive)
 app.command("eval")(evaluate_collection)
+app.command()(reliability)
 app.command("tune")(tune_profile)
 app.add_typer(feedback, name="feedback")
 app.add_typer(tenants, name="tenants")

@@ -92,7 +92,7 @@ def to_query(
     choice, remarks = _choice(sent, configuration or built_in_configuration(), assign)
     namespaces = tuple(dict.fromkeys(Namespace(name) for name in sent.namespaces))
     try:
-        plan = plan_of(use, choice.config, _asked(sent))
+        plan = plan_of(use, choice.config, _asked(sent), namespaces=len(namespaces))
         require_story_time(plan, sent.story_time)
     except PlanFlaw as flaw:
         raise invalid(flaws(flaw)) from None

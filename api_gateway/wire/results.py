@@ -16,13 +16,14 @@ _RECALL = (
 
 
 class HitSource(Shape):
-    """One channel's say in a hit. `rank` counts from 1; null means that another channel found it first."""
+    """One channel's say in a hit. `rank` counts from 1; null means that another channel found it first. `contribution` is
+    null where a custom fusion gave the score."""
 
     channel: str
     rank: int | None
     score: float | None
     normalized: float | None
-    contribution: float
+    contribution: float | None
 
 
 class RerankMove(Shape):

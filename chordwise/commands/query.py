@@ -83,27 +83,35 @@ def _table(hits: tuple[Hit, ...], console: Console, several: bool) -> Table:
     found = [_found_by(hit) for hit in hits]
     rank_width = len(str(len(hits)))
     found_width = max(8, *(cell_len(line) for lines in found for line in lines))
-    width = console.width - (rank_width + 2) - (_SCORE_WIDTH + 2) - (found_width + 2)
+    width = console.width - (rank_width + 2) - 2 * (_SCORE_WIDTH + 2) - (found_width + 2)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("#", justify="right", width=rank_width)
     table.add_column("score", justify="right", width=_SCORE_WIDTH)
+    table.add_column("sure", justify="right", width=_SCORE_WIDTH)
     table.add_column("found by", width=found_width)
     table.add_column("document", width=width)
     for rank, (hit, channels) in enumerate(zip(hits, found, strict=True), start=1):
         title = _title(hit, several, width)
         gap = Text("\n" if rank < len(hits) else "")
         text = Text("\n").join([title, *_snippet(hit.text, width)]).append(gap)
-        table.add_row(str(rank), f"{hit.score:.4f}", Text("\n".join(channels), style="cyan"), text)
+        table.add_row(str(rank), f"{hit.score:.4f}", _confidence(hit), Text("\n".join(channels), style="cyan"), text)
     return table
 
 
 def _paragraph(rank: int, hit: Hit, console: Console, several: bool) -> None:
     """The same in as many lines as it takes, for narrow terminals."""
     console.print(_title(hit, several, console.width, lead=f"{rank}. "))
-    for line in screen.folded(f"{hit.score:.4f}  {', '.join(_found_by(hit))}", console.width, lines=3):
+    for line in screen.folded(
+        f"{hit.score:.4f}  sure {_confidence(hit)}  {', '.join(_found_by(hit))}", console.width, lines=3
+    ):
         console.print(Text(line, style="cyan"))
     for snippet in _snippet(hit.text, console.width):
         console.print(snippet)
+
+
+def _confidence(hit: Hit) -> str:
+    """The probability that the hit is relevant; a dash from a server that does not say it."""
+    return "-" if hit.confidence is None else f"{hit.confidence:.0%}"
 
 
 def _title(hit: Hit, several: bool, width: int, lead: str = "") -> Text:

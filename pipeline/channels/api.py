@@ -81,6 +81,7 @@ class ApiChannel:
             chunk_ids=tuple(ChunkId(passage.chunk_id) for passage, _ in kept),
             scores=tuple(score for _, score in kept),
             upper_bound=1.0,
+            zero=0.0,
             brought=tuple(passage for passage, _ in kept),
             guard=_guard(errors, unasked),
         )

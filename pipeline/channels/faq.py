@@ -77,8 +77,7 @@ class FaqChannel:
         asked = self._asked(query)
         proposed, lost = self._proposed(asked)
         scored, unknown = self._scored(asked, proposed)
-        plan = query.plan.channels.get(self.name)
-        least = MIN_SCORE if plan is None or plan.min_score is None else plan.min_score
+        least = self._least(query)
         best: dict[tuple[str, ...], _Scored] = {}
         for each in sorted(scored, key=lambda one: (-one.score, one.chunk.ordinal, one.chunk.chunk_id)):
             if each.score >= least:
@@ -89,13 +88,19 @@ class FaqChannel:
             chunk_ids=tuple(hit.chunk.chunk_id for hit in hits),
             scores=tuple(hit.score for hit in hits),
             upper_bound=1.0,
+            zero=0.0,
             guard={"lost": lost} if lost else None,
         )
 
     def score(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
-        """How like the query's the questions of those chunks are that are pairs; others have no score here."""
+        """How like the query's the questions of those chunks are that are pairs; others have no score here, nor have
+        pairs that are too unlike to be recalled."""
         scored, _ = self._scored(self._asked(query), chunk_ids)
-        return {each.chunk.chunk_id: each.score for each in scored}
+        return {each.chunk.chunk_id: each.score for each in scored if each.score >= self._least(query)}
+
+    def _least(self, query: Query) -> float:
+        plan = query.plan.channels.get(self.name)
+        return MIN_SCORE if plan is None or plan.min_score is None else plan.min_score
 
     def _asked(self, query: Query) -> Query:
         """The query as the two other channels are asked: for pairs alone, where they are looked for, and few of them.

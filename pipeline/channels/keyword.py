@@ -169,6 +169,7 @@ class KeywordChannel:
             chunk_ids=tuple(chunk_id for chunk_id, _ in best),
             scores=tuple(scored for _, scored in best),
             upper_bound=words.weighed.bound,
+            zero=0.0,
             guard=guard,
         )
 

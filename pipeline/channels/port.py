@@ -14,13 +14,17 @@ from pipeline.records import ChannelName, ChunkId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recalled:
-    """What a channel found, best first. ``upper_bound`` is the highest score this query could have had in it; ``trust``,
-    in [0, 1], how far the channel understood the query at all: its weight is multiplied by it. ``brought``: the passages
-    that stand in no store of ours. ``guard``: how it made sure that nothing was missed."""
+    """What a channel found, best first. ``upper_bound`` is the highest score this query could have had in it, ``zero`` the
+    score of a chunk that has nothing in common with it: less is no match. ``background``: the cosine of the query with
+    texts that have nothing to do with it. ``trust``, in [0, 1]: how far the channel understood the query at all; with the
+    plan's reading gate its weight is multiplied by it. ``brought``: the passages that stand in no store of ours.
+    ``guard``: how it made sure that nothing was missed."""
 
     chunk_ids: tuple[ChunkId, ...] = ()
     scores: tuple[float, ...] = ()
     upper_bound: float | None = None
+    zero: float | None = None
+    background: float | None = None
     trust: float = 1.0
     brought: tuple[Brought, ...] = ()
     guard: Mapping[str, Any] | None = None

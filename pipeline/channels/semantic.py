@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
+import structlog
 from numpy.typing import NDArray
 
 from pipeline.channels.port import Recalled
@@ -13,11 +14,16 @@ from pipeline.channels.recent import Recent
 from pipeline.channels.resident_vectors import ResidentVectors
 from pipeline.core.channel_options import semantic_options
 from pipeline.core.query import Query, RecallGuard
-from pipeline.core.vector_table import VectorTable
+from pipeline.core.reference_sentences import SPACED, UNSPACED
+from pipeline.core.terms import holds_unspaced
+from pipeline.core.vector_table import ORTHOGONAL, Distance, VectorTable
+from pipeline.errors import PipelineError
 from pipeline.models.port import Embedder, PartialEmbedder
 from pipeline.records import ChannelName, ChunkId, TenantId
 from pipeline.stores.nearest import Nearest, VectorSearch
 from pipeline.stores.vectors import Vectors
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +35,7 @@ class SearchedSpace:
     embedder: Embedder
     vectors: Callable[[TenantId], Vectors]
     search: Callable[[TenantId], VectorSearch]
+    distance: Distance = "cosine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,7 @@ class SemanticChannel:
     resident: ResidentVectors | None = None
     name: ChannelName = ChannelName.SEMANTIC
     _known: Recent[NDArray[np.float32]] = field(default_factory=lambda: Recent(1024))
+    _references: Recent[NDArray[np.float32]] = field(default_factory=lambda: Recent(16))
 
     def recall(self, query: Query) -> Recalled:
         """The chunks nearest to the query; similarity is computed now and never stored. What is less similar than the
@@ -61,6 +69,8 @@ class SemanticChannel:
             chunk_ids=tuple(chunk_id for chunk_id, _ in near),
             scores=tuple(score for _, score in near),
             upper_bound=1.0,
+            zero=ORTHOGONAL[space.distance],
+            background=self._background(query, space, vector),
             trust=embedder.trust(query.query_text) if isinstance(embedder := space.embedder, PartialEmbedder) else 1.0,
             guard=None if found.guard is None else asdict(found.guard),
         )
@@ -116,16 +126,39 @@ class SemanticChannel:
         return self.resident.of(query.tenant_id, query.namespaces, space.table, query.stamps)
 
     def _vector(self, query: Query, space: SearchedSpace) -> NDArray[np.float32]:
-        """The query's vector; a model service is asked once, though the channel is asked twice."""
+        """The query's vector; a model service is asked once, though the channel is asked twice. The first request of a
+        process has the reference sentences embedded as well."""
 
         def embed() -> NDArray[np.float32]:
-            vector: NDArray[np.float32] = self._embedded(query, space, [query.query_text])[0]
+            known = (space.number, sentences) in self._references
+            vectors = self._embedded(query, space, [query.query_text, *(() if known else sentences)])
+            if not known:
+                self._references.put((space.number, sentences), vectors[1:])
+            vector: NDArray[np.float32] = vectors[0]
             return vector
 
+        sentences = _sentences(query)
         return self._known.get((query.tenant_id, space.number, query.query_text), embed)
+
+    def _background(self, query: Query, space: SearchedSpace, vector: NDArray[np.float32]) -> float | None:
+        """Return the mean cosine of the query with the reference sentences of its kind of writing; None where the model
+        does not give their vectors. Models differ in the cosine that they give unrelated texts."""
+        sentences = _sentences(query)
+        try:
+            references = self._references.get(
+                (space.number, sentences), lambda: self._embedded(query, space, sentences)
+            )
+        except PipelineError:
+            log.warning("background_unknown", tenant_id=query.tenant_id, query_id=query.query_id, space=space.number)
+            return None
+        return float((references @ vector).mean())
 
     def _embedded(self, query: Query, space: SearchedSpace, texts: Sequence[str]) -> NDArray[np.float32]:
         seconds = query.timeout_ms_of(self.name) / 1000
         if self.ask is not None:
             return self.ask(space.embedder, query.tenant_id, texts, seconds)
         return space.embedder.embed(texts, timeout_s=seconds)
+
+
+def _sentences(query: Query) -> tuple[str, ...]:
+    return UNSPACED if holds_unspaced(query.query_text) else SPACED

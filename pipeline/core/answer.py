@@ -21,13 +21,14 @@ class Degradation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HitSource:
-    """One channel's say in a hit. ``rank`` counts from 1 and is null when the channel only scored what another found."""
+    """One channel's say in a hit. ``rank`` counts from 1 and is null when the channel only scored what another found.
+    ``contribution`` is null where a custom fusion gave the score."""
 
     channel: str
     rank: int | None
     score: float | None
     normalized: float | None
-    contribution: float
+    contribution: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

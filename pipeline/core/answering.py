@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from pipeline.core.answer import AnswerChunk, HitSource, RerankMove, UnderstoodQuery
-from pipeline.core.confidence import confidence_of
+from pipeline.core.fusion import Contribution
 from pipeline.core.hit_conditions import as_sent
 from pipeline.core.hits import Hit
 from pipeline.core.query import Envelope, Query, Understanding, filters_as_sent
@@ -47,8 +47,7 @@ def source_share(chunks: Sequence[AnswerChunk]) -> dict[str, float]:
 
 def _chunk(hit: Hit, envelopes: Mapping[ChannelName, Envelope]) -> AnswerChunk:
     fused, hydrated = hit.fused, hit.passage
-    strongest = max(fused.contributions, key=lambda part: (part.contribution, part.rank is not None))
-    bounds = {name: envelope.upper_bound for name, envelope in envelopes.items()}
+    strongest = max(fused.contributions, key=_strength)
     sources = tuple(
         HitSource(
             channel=part.channel,
@@ -67,7 +66,7 @@ def _chunk(hit: Hit, envelopes: Mapping[ChannelName, Envelope]) -> AnswerChunk:
         text=hydrated.text,
         metadata=hydrated.metadata,
         score=hit.score,
-        confidence=round(confidence_of(fused.contributions, bounds), 4),
+        confidence=round(hit.confidence, 4),
         source=strongest.channel,
         sources=sources,
         reason=_reason(sources, fused.feedback, hit, envelopes),
@@ -95,3 +94,8 @@ def _reason(sources: Sequence[HitSource], feedback: float, hit: Hit, envelopes: 
     if hit.rerank is not None:
         parts.append(f"reranked from place {hit.from_rank}")
     return "; ".join(parts)
+
+
+def _strength(part: Contribution) -> tuple[float, bool, int]:
+    """By contribution, and where a custom fusion names none by rank."""
+    return part.contribution or 0.0, part.rank is not None, -(part.rank or 0)

@@ -60,9 +60,11 @@ def _parted(hit: Fused, left: float, added: float) -> Fused:
     """The hit with each contribution times ``left``, the keyword channel's and ``added``."""
 
     contributions = tuple(
-        part._replace(contribution=left * part.contribution + (added if part.channel == ChannelName.KEYWORD else 0.0))
+        part._replace(
+            contribution=left * (part.contribution or 0.0) + (added if part.channel == ChannelName.KEYWORD else 0.0)
+        )
         for part in hit.contributions
     )
     feedback = left * hit.feedback
-    score = math.fsum([part.contribution for part in contributions]) + feedback
+    score = math.fsum([part.contribution or 0.0 for part in contributions]) + feedback
     return as_fused((hit.chunk_id, score, contributions, feedback))

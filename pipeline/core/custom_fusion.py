@@ -8,7 +8,7 @@ from numbers import Real
 from types import MappingProxyType
 from typing import Protocol
 
-from pipeline.core.fusion import Completed, Fused, Normalisation, Weights, weighted_fusion
+from pipeline.core.fusion import Completed, Fused, Weights, best_first, weighted_fusion
 from pipeline.errors import FusionPluginFailed
 from pipeline.records import ChunkId, Ranking
 
@@ -32,15 +32,13 @@ def custom_fusion(
     rankings: Sequence[Ranking],
     *,
     weights: Weights,
-    normalisation: Normalisation = "min_max",
     completed: Completed | None = None,
 ) -> list[Fused]:
     """Merge rankings by what ``plugin`` makes of them. Best first; equal scores are ordered by chunk id.
 
-    A chunk that the plug-in leaves out is left out. What each channel contributed is not the plug-in's to say: its score
-    is divided among the channels as weighted fusion would divide its own, equally where that gives the chunk nothing.
-    Raises FusionPluginFailed when the plug-in raises, invents a chunk, or gives a score that is not a finite number of
-    0 or more.
+    A chunk that the plug-in leaves out is left out. A plug-in returns totals only, so ``contribution`` and
+    ``normalized`` of every channel are None; rank and score are the channel's own. Raises FusionPluginFailed when the
+    plug-in raises, invents a chunk, or gives a score that is not a finite number of 0 or more.
     """
     known = {chunk_id for ranking in rankings for chunk_id in ranking.chunk_ids}
     extra = {channel: MappingProxyType(dict(scores)) for channel, scores in (completed or {}).items()}
@@ -55,16 +53,10 @@ def custom_fusion(
             raise FusionPluginFailed("it gave a chunk that no channel recalled")
         if isinstance(score, bool) or not isinstance(score, Real) or not math.isfinite(score) or score < 0:
             raise FusionPluginFailed("it gave a score that is not a finite number of 0 or more")
-    base = weighted_fusion(rankings, weights=weights, normalisation=normalisation, completed=completed)
-    fused = [_rescored(hit, float(scores[hit.chunk_id])) for hit in base if hit.chunk_id in scores]
-    return sorted(fused, key=lambda hit: (-hit.score, hit.chunk_id))
+    seen = weighted_fusion(rankings, completed=completed)
+    return best_first(_rescored(hit, float(scores[hit.chunk_id])) for hit in seen if hit.chunk_id in scores)
 
 
 def _rescored(hit: Fused, score: float) -> Fused:
-    parts = [
-        part._replace(
-            contribution=score * (part.contribution / hit.score if hit.score > 0 else 1 / len(hit.contributions)),
-        )
-        for part in hit.contributions
-    ]
-    return hit._replace(score=score, contributions=tuple(parts))
+    parts = tuple(part._replace(normalized=None, contribution=None) for part in hit.contributions)
+    return hit._replace(score=score, contributions=parts)

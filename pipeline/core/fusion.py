@@ -15,6 +15,7 @@ from pipeline.records import ChannelName, ChunkId, Ranking
 Normalisation = Literal["min_max", "z_score"]
 Weights = Mapping[ChannelName, float]
 Completed = Mapping[ChannelName, Mapping[ChunkId, float]]
+Scales = Mapping[ChannelName, tuple[float | None, float | None]]  # the scores that count 0 and 1
 
 _Z_RANGE = 3.0  # standard deviations from the mean that are told apart; what is further out counts as just as far
 
@@ -26,19 +27,20 @@ class Contribution(NamedTuple):
     ``rank``: its place in the channel's ranking, from 1; None if the channel did not recall it but scored it
     afterwards. ``score``: the channel's own. ``normalized``: in [0, 1]; None where ranks alone count.
     ``contribution``: the part of the fused score that is this channel's; the keyword channel's holds what
-    `core.coverage` gives for the query's words.
+    `core.coverage` gives for the query's words. None where a custom fusion gave the score, which names no parts.
     """
 
     channel: ChannelName
     rank: int | None
     score: float | None
     normalized: float | None
-    contribution: float
+    contribution: float | None
 
 
 class Fused(NamedTuple):
     """A chunk in the fused order. ``score`` is the sum of its contributions, which are in the order of channel names, and
-    of its ``feedback``: what its neighbours among the candidates added or took away (`core.feedback`)."""
+    of its ``feedback``: what its neighbours among the candidates added or took away (`core.feedback`). The score of a
+    custom fusion is the plug-in's own."""
 
     chunk_id: ChunkId
     score: float
@@ -77,6 +79,7 @@ def weighted_fusion(
     weights: Weights | None = None,
     normalisation: Normalisation = "min_max",
     completed: Completed | None = None,
+    scales: Scales | None = None,
 ) -> list[Fused]:
     """Merge rankings by score: each channel's scores are brought to [0, 1], weighted and added up, which stays in [0, 1].
 
@@ -84,9 +87,12 @@ def weighted_fusion(
     that it did not recall, those in ``completed``; without one a candidate gets 0 from that channel, as if it came
     last. Several rankings of one channel count as one with the best score of each chunk.
 
-    ``min_max``: ``(score - lowest) / (highest - lowest)`` over the channel's scores of candidates.
+    ``min_max``: ``(score - lowest) / (highest - lowest)``, clipped to [0, 1]; ``lowest`` and ``highest`` are those of
+    ``scales`` where it names them, else those of the channel's scores of candidates (theoretical and observed bounds:
+    Bruch, Gai and Ingber, An analysis of fusion functions for hybrid retrieval, TOIS 2023).
     ``z_score``: ``(score - mean) / deviation``, cut off at 3 deviations and moved from [-3, 3] to [0, 1].
-    If all its scores are equal they are 1 each, or 0 if the channel recalled nothing itself.
+    If all its scores are equal they are 1 each, unless ``scales`` places them. A channel that recalled nothing itself
+    counts 0 for every candidate.
 
     Weights (1 where ``weights`` names none) are divided by their sum over the channels that have a ranking. So a
     channel that is missing does not lower scores, while one that answered with nothing does. If all are 0, the
@@ -107,7 +113,8 @@ def weighted_fusion(
             if chunk_id in candidates and chunk_id not in scores:
                 scores[chunk_id] = score
                 ranks.append(None)
-        normalized = _normalised(list(scores.values()), normalisation, any_recalled=bool(places))
+        scale = (scales or {}).get(channel, (None, None))
+        normalized = _normalised(list(scores.values()), normalisation, scale) if places else [0.0] * len(scores)
         earned = [share * each for each in normalized]
         found = map(as_contribution, zip(repeat(channel), ranks, scores.values(), normalized, earned))
         columns.append(dict(zip(scores, found, strict=True)))
@@ -145,9 +152,9 @@ def _reported(channel: ChannelName, places: Sequence[_Earned]) -> Contribution:
     return Contribution(channel, rank, -score, None, math.fsum(earned for _, _, earned in places))
 
 
-def _normalised(scores: Sequence[float], normalisation: Normalisation, *, any_recalled: bool) -> list[float]:
-    if not scores:
-        return []
+def _normalised(
+    scores: Sequence[float], normalisation: Normalisation, scale: tuple[float | None, float | None]
+) -> list[float]:
     if not all(map(math.isfinite, scores)):
         raise ValueError("a channel gave a score that is not a finite number")
     lowest, highest = min(scores), max(scores)
@@ -158,8 +165,11 @@ def _normalised(scores: Sequence[float], normalisation: Normalisation, *, any_re
         deviation = math.sqrt(math.fsum((score - mean) ** 2 for score in scores) / len(scores))
         lowest, highest = mean - _Z_RANGE * deviation, mean + _Z_RANGE * deviation
         scores = [min(max(score, lowest), highest) for score in scores]
+    elif scale != (None, None):
+        lowest, highest = (own if own is not None else seen for own, seen in zip(scale, (lowest, highest), strict=True))
+        scores = [min(max(score, lowest), highest) for score in scores] if highest > lowest else scores
     if not highest > lowest:
-        return [1.0 if any_recalled else 0.0] * len(scores)
+        return [1.0] * len(scores)
     return _between(scores, lowest, highest)
 
 
@@ -180,8 +190,8 @@ def _ordered(parts: Iterable[tuple[ChunkId, Sequence[Contribution]]]) -> list[Fu
 def _total(parts: Sequence[Contribution]) -> float:
     """Rounded once, whatever their order, as one addition is as well."""
     if len(parts) == 2:
-        return parts[0][4] + parts[1][4]
-    return math.fsum([part[4] for part in parts])
+        return (parts[0][4] or 0.0) + (parts[1][4] or 0.0)
+    return math.fsum([part[4] or 0.0 for part in parts])
 
 
 def best_first(hits: Iterable[Fused]) -> list[Fused]:

@@ -40,14 +40,16 @@ class Hydrated:
 class Hit:
     """A hit in its present place. ``score`` orders; each stage that changes it says how in a field of its own.
 
-    ``decay``: what age left of the fused score. ``rerank``: the reranker's score, None if it did not read this one.
-    ``from_rank``: the place before reranking, from 1. ``duplicates``: the hits that were the same, and went into this
-    one. ``likeness``: how like it is to what stands above it, where diversity was asked for.
+    ``confidence``: the probability that it is relevant (`core.confidence`). ``decay``: what age left of the fused
+    score. ``rerank``: the reranker's score, None if it did not read this one. ``from_rank``: the place before reranking,
+    from 1. ``duplicates``: the hits that were the same, and went into this one. ``likeness``: how like it is to what
+    stands above it, where diversity was asked for.
     """
 
     fused: Fused
     passage: Hydrated
     score: float
+    confidence: float = 0.0
     decay: float | None = None
     rerank: float | None = None
     from_rank: int = 0

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.core.confidence import confidence_of
-from pipeline.core.fusion import Fused
+from pipeline.core.confidence import cosine_of
 from pipeline.core.hits import Drop, Hit
 from pipeline.core.plan import LadderPlan
 from pipeline.records import ChannelName
@@ -22,20 +21,21 @@ class Rung:
     enough: bool
 
 
-def similarity_of(fused: Fused, bounds: Mapping[ChannelName, float | None]) -> float:
-    """How like the query a hit is, in [0, 1]: its semantic score, or what its confidence is where meaning had no say."""
-    for part in fused.contributions:
+def similarity_of(hit: Hit, *, zero: float | None) -> float:
+    """How like the query a hit is, in [0, 1]: its cosine, or its confidence where the semantic channel did not score it.
+    ``zero``: the semantic channel's score of what has nothing in common with the query."""
+    for part in hit.fused.contributions:
         if part.channel == ChannelName.SEMANTIC and part.score is not None:
-            return min(1.0, max(0.0, part.score))
-    return confidence_of(fused.contributions, bounds)
+            return min(1.0, max(0.0, cosine_of(part.score, zero)))
+    return hit.confidence
 
 
 def stepped_down(
     hits: Sequence[Hit],
     plan: LadderPlan,
-    bounds: Mapping[ChannelName, float | None],
     *,
     top_k: int,
+    zero: float | None = None,
     per_document: int | None = None,
 ) -> tuple[list[Hit], list[Drop], Rung]:
     """The hits that reach the highest threshold which ``min_results`` of them reach (or ``top_k``, if that is less); if
@@ -43,7 +43,7 @@ def stepped_down(
 
     Hits of one document count up to ``per_document``, because no more of them are returned.
     """
-    similarity = {hit.chunk_id: similarity_of(hit.fused, bounds) for hit in hits}
+    similarity = {hit.chunk_id: similarity_of(hit, zero=zero) for hit in hits}
     wanted = min(plan.min_results, top_k)
     for threshold in plan.thresholds:
         kept = [hit for hit in hits if similarity[hit.chunk_id] >= threshold]

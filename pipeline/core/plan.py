@@ -62,8 +62,9 @@ class FusionPlan:
     """How the channels' rankings become one. ``k`` belongs to rrf, ``normalisation`` to weighted, ``plugin`` names the
     entry point of custom. ``gate``: a channel whose best hit reaches less than this share of what it could, or that
     scores all its hits alike, has no say.
-    ``feedback``: whether the best hits are asked once more what the query may have meant, and, where a channel could not
-    read it, how much of it they hold."""
+    ``reading_gate``: a channel whose model cannot read the whole query counts by the part it reads, and how much of the
+    query's words a candidate holds counts the rest; without it weights are taken as they are. ``feedback``: whether the
+    candidates' scores follow those of their neighbours."""
 
     __pydantic_config__ = _STRICT
 
@@ -72,6 +73,7 @@ class FusionPlan:
     normalisation: Literal["min_max", "z_score"] = "min_max"
     plugin: Name | None = None
     gate: Share | None = None
+    reading_gate: bool = False
     feedback: bool = True
 
 
@@ -151,8 +153,9 @@ class SecondRetrievalPlan:
 class RetrievePlan:
     """Where to look, and how to put together what is found there. ``allocation``: how many chunks each channel recalls
     for each text it is asked. ``pool``: as many as the channel's pool, never fewer than ``top_k``; ``balanced``:
-    ``top_k`` shared out among the channels, at least 1 each; ``double``: ``2 * top_k``. ``requires_story_time``: refuse
-    a query without ``story_time``, which would show the whole story; decay by ``story_time`` requires it as well.
+    ``top_k``, and every channel has an equal share of the places returned (`core.selection`); ``double``:
+    ``2 * top_k``. ``score_threshold`` is compared with a hit's confidence. ``requires_story_time``: refuse a query
+    without ``story_time``, which would show the whole story; decay by ``story_time`` requires it as well.
     ``optional_namespaces``: those that may be missing; a query that names one is degraded then and asks the others."""
 
     __pydantic_config__ = _STRICT
@@ -173,8 +176,8 @@ class RetrievePlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerankPlan:
     """``provider``: ``auto`` is the rerank service where one is configured, else the language model, else local.
-    ``threshold``: what the reranker scores below it is left out, the best of it not if fewer than ``min_results`` would
-    stay. ``weight``: how far it overrules the fused order; None is the reranker's own."""
+    ``threshold``: what does not reach it is left out, by score or for want of one, the best of it not if fewer than
+    ``min_results`` would stay. ``weight``: how far it overrules the fused order; None is the reranker's own."""
 
     __pydantic_config__ = _STRICT
 

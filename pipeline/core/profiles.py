@@ -54,7 +54,7 @@ BUILT_IN: Mapping[str, Mapping[str, Any]] = {
                 "faq": {"weight": 0.1, "timeout_ms": 800, "retry": 1},
                 "api": {"weight": 0.0, "timeout_ms": 800, "retry": 1},
             },
-            "fusion": {"strategy": "weighted"},
+            "fusion": {"strategy": "weighted", "reading_gate": True},
             "selection": {"dedupe": "content"},
         },
         "fallback": {

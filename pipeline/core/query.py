@@ -119,8 +119,8 @@ class Query:
         top_k, allocation = self.plan.top_k, self.plan.retrieve.allocation
         if allocation == "double":
             return 2 * top_k
-        if allocation == "balanced":
-            return max(1, top_k // max(1, len(self.plan.channels)))
+        if allocation == "balanced":  # channels may find the same chunks, and one may have to fill what another leaves
+            return top_k
         plan = self.plan.channels.get(channel)
         return max((plan.pool if plan else None) or _POOL, top_k)
 
@@ -168,7 +168,9 @@ class RecallGuard:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
     """What one header task hands to the callback: always this, never an exception, and no timings in it, so that a
-    redelivered task gives the same bytes. ``upper_bound`` is the highest score the channel could have given;
+    redelivered task gives the same bytes. ``upper_bound`` is the highest score the channel could have given,
+    ``zero`` the score of a chunk that has nothing in common with the query, ``background`` the cosine of the query with
+    unrelated texts, as far as the channel compares vectors;
     ``trust`` multiplies its weight: how far it understood the query.
 
     ``brought`` holds the passages among ``chunk_ids`` that are not in MySQL. ``guard``: how the channel made sure that
@@ -181,12 +183,20 @@ class Envelope:
     chunk_ids: tuple[str, ...] = ()
     scores: tuple[float, ...] = ()
     upper_bound: float | None = None
+    zero: float | None = None
+    background: float | None = None
     trust: float = 1.0
     code: str | None = None
     error: str | None = None
     brought: tuple[Brought, ...] = ()
     guard: Mapping[str, Any] | None = None
     unasked: str | None = None
+
+    @property
+    def admitted(self) -> list[tuple[str, float]]:
+        """The chunks, with their scores, that score no less than one that has nothing in common with the query."""
+        pairs = zip(self.chunk_ids, self.scores, strict=True)
+        return [pair for pair in pairs if self.zero is None or pair[1] >= self.zero]
 
 
 def filters_as_sent(filters: Filters) -> dict[str, Any]:

@@ -23,7 +23,7 @@ def counts_alone(plan: Plan) -> bool:
     """Whether the first ``needed`` hits are all there is to it: nothing is left out or moved up for what its text says."""
     retrieve, how = plan.retrieve, plan.retrieve.selection
     plain = how.dedupe == "chunk" and how.per_document is None and how.quality is None
-    return plain and retrieve.time_decay is None and retrieve.ladder is None
+    return plain and retrieve.time_decay is None and retrieve.ladder is None and not retrieve.score_threshold
 
 
 def enough(read: Sequence[Hit], unread: float, plan: Plan, present: Present) -> bool:
@@ -37,9 +37,9 @@ def enough(read: Sequence[Hit], unread: float, plan: Plan, present: Present) -> 
         return False
     hits = decayed(read, retrieve.time_decay, present) if retrieve.time_decay is not None else list(read)
     hits, _ = deduplicated(hits, how.dedupe)
+    hits = [hit for hit in hits if hit.confidence >= retrieve.score_threshold]
     near_tie = 0.0
     if how.quality is not None:
-        hits = [hit for hit in hits if hit.score >= retrieve.score_threshold]
         if len(hits) <= how.quality.enough:
             return False
         near_tie = how.quality.near_tie * max(hit.score for hit in hits)

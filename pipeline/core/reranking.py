@@ -16,15 +16,16 @@ _DAY_S = 86_400
 def rerank(hits: Sequence[Hit], scores: Mapping[str, float], *, weight: float) -> list[Hit]:
     """Reorder the hits that were read, best first; the others stay behind them as they were.
 
-    A hit that was read scores ``(1 - weight) * score / best score + weight * rerank``: with a small weight only
-    near-ties change places. Equal scores keep the order there was.
+    A hit that was read scores ``(1 - weight) * score + weight * best * rerank``, where ``best`` is the highest score
+    there was: with a small weight only near-ties change places, and no reading makes a weak result look like a strong
+    one. Equal scores keep the order there was.
     """
-    best = max((hit.score for hit in hits), default=0.0) or 1.0
+    best = max((hit.score for hit in hits), default=0.0)
     placed = [replace(hit, from_rank=place) for place, hit in enumerate(hits, start=1)]
     read = [
         replace(
             hit,
-            score=(1 - weight) * hit.score / best + weight * scores[hit.chunk_id],
+            score=(1 - weight) * hit.score + weight * best * scores[hit.chunk_id],
             rerank=scores[hit.chunk_id],
         )
         for hit in placed
@@ -36,13 +37,17 @@ def rerank(hits: Sequence[Hit], scores: Mapping[str, float], *, weight: float) -
 
 
 def passing(hits: Sequence[Hit], *, threshold: float | None, min_results: int) -> tuple[list[Hit], list[Hit]]:
-    """What stays and what goes, each in the order given. A hit goes that the reranker scored below ``threshold``; if
-    fewer than ``min_results`` would stay, the best of those stay too. What it did not score cannot go."""
-    if threshold is None:
+    """Split hits into those that reach ``threshold`` and the others, each in the order given.
+
+    A hit without a rerank score does not reach it: nothing is known of it. If fewer than ``min_results`` hits reach it,
+    the best of the scored hits fill up, then the first of the unscored ones. Where no hit has a score, because reranking
+    failed or is off, all stay.
+    """
+    if threshold is None or all(hit.rerank is None for hit in hits):
         return list(hits), []
-    below = [hit for hit in hits if hit.rerank is not None and hit.rerank < threshold]
+    below = [hit for hit in hits if hit.rerank is None or hit.rerank < threshold]
     missing = max(0, min_results - (len(hits) - len(below)))
-    best = sorted(below, key=lambda hit: -(hit.rerank or 0.0))[:missing]
+    best = sorted(below, key=lambda hit: (hit.rerank is None, -(hit.rerank or 0.0)))[:missing]
     going = {hit.chunk_id for hit in below} - {hit.chunk_id for hit in best}
     return [hit for hit in hits if hit.chunk_id not in going], [hit for hit in hits if hit.chunk_id in going]
 

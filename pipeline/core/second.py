@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pipeline.core.confidence import confidence_of
 from pipeline.core.hits import Hit
 from pipeline.core.plan import ChannelPlan, Method, Plan, UnderstandPlan
 from pipeline.core.query import Envelope
 from pipeline.records import ChannelName, ChunkId
 
 
-def shortcomings(hits: Sequence[Hit], plan: Plan, bounds: Mapping[ChannelName, float | None]) -> list[str]:
+def shortcomings(hits: Sequence[Hit], plan: Plan) -> list[str]:
     """In what these hits, the ones that would be returned, fall short of the plan's conditions, in words."""
     second = plan.retrieve.second
     if second is None:
@@ -27,7 +26,7 @@ def shortcomings(hits: Sequence[Hit], plan: Plan, bounds: Mapping[ChannelName, f
     if wanted is not None and len(documents) < wanted:
         found.append(f"min_documents: {len(documents)} of {wanted}")
     if second.min_score is not None:
-        best = max((confidence_of(hit.fused.contributions, bounds) for hit in hits), default=0.0)
+        best = max((hit.confidence for hit in hits), default=0.0)
         if best < second.min_score:
             found.append(f"min_score: {best:.4f} of {second.min_score:g}")
     return found

@@ -101,7 +101,8 @@ def _found(part: Contribution) -> str:
     score = "" if part.score is None else f" with {part.score:.4g}"
     how = f"found it at place {part.rank}{score}" if part.rank else f"did not find it, and scored it{score}"
     share = "" if part.normalized is None else f" ({part.normalized:.3f} from the worst candidate, 0, to the best, 1)"
-    return f"{part.channel} {how}{share}, adding {part.contribution:.4f}"
+    adding = "" if part.contribution is None else f", adding {part.contribution:.4f}"
+    return f"{part.channel} {how}{share}{adding}"
 
 
 def _moved(before: int, place: int) -> str:
@@ -141,6 +142,8 @@ def _channel(query: Query, name: ChannelName, envelope: Envelope | None) -> dict
         "error": envelope.error,
         "trust": envelope.trust,
         "upper_bound": envelope.upper_bound,
+        "zero": envelope.zero,
+        "background": envelope.background,
         "guard": envelope.guard,
         "unasked": envelope.unasked,
         "hits": [

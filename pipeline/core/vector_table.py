@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,9 @@ from pipeline.records import ChunkId
 
 Near = tuple[ChunkId, float]
 Distance = Literal["cosine", "euclidean"]
+
+# The score of two unit vectors at right angles: ``1 - distance``, or ``1 / (1 + distance)`` with the distance sqrt(2).
+ORTHOGONAL: Final[Mapping[Distance, float]] = {"cosine": 0.0, "euclidean": 1 / (1 + math.sqrt(2))}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

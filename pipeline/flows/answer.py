@@ -12,6 +12,7 @@ import orjson
 from pipeline.channels.port import Channel
 from pipeline.core.answer import Answer, AnswerChunk, AnswerContext, Stats
 from pipeline.core.answering import answer_chunks, source_share, understood
+from pipeline.core.confidence import confidences
 from pipeline.core.fusion import Fused
 from pipeline.core.hits import Drop, Hit, Hydrated
 from pipeline.core.masking import masked
@@ -117,9 +118,10 @@ def _candidates(
     """The fused hits that can be shown, with their text, as far down as the answer may need them."""
     fused = with_coverage(arrived, fuse(arrived, channels, journal), channels, journal)
     fused = with_feedback(arrived, fused, use, channels, journal)
-    hydrated = hydrate(arrived, fused, use, journal)
+    sure = confidences(arrived.query.query_text, fused, arrived.usable)
+    hydrated = hydrate(arrived, fused, sure, use, journal)
     hits = [
-        Hit(fused=each, passage=hydrated[each.chunk_id], score=each.score)
+        Hit(fused=each, passage=hydrated[each.chunk_id], score=each.score, confidence=sure[each.chunk_id])
         for each in fused
         if each.chunk_id in hydrated
     ]
@@ -157,7 +159,7 @@ def _answer(
     }
     usable = arrived.usable
     stats = Stats(
-        hits={channel: len(envelope.chunk_ids) for channel, envelope in usable.items()},
+        hits={channel: len(envelope.admitted) for channel, envelope in usable.items()},
         source_share=source_share(chunks),
         expanded_queries=(query.understanding or Understanding()).sub_queries,
         latency_ms=latency,

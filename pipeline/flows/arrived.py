@@ -30,9 +30,10 @@ class Arrived:
 
     @property
     def weights(self) -> dict[ChannelName, float]:
-        """What each of them counts: the plan's weight, times how far the channel understood it (where scores count)."""
+        """The plan's weight of each of them; with the plan's reading gate, times the part of the query that it reads."""
         plans, usable = self.query.plan.channels, self.usable
-        if self.query.plan.retrieve.fusion.strategy == "rrf":
+        how = self.query.plan.retrieve.fusion
+        if how.strategy == "rrf" or not how.reading_gate:
             return {channel: plans[channel].weight for channel in usable}
         return {channel: plans[channel].weight * envelope.trust for channel, envelope in usable.items()}
 

@@ -62,6 +62,8 @@ def ask_and_blame(query: Query, channel: Channel) -> tuple[Envelope, bool]:
                 chunk_ids=tuple(found.chunk_ids),
                 scores=tuple(found.scores),
                 upper_bound=found.upper_bound,
+                zero=found.zero,
+                background=found.background,
                 trust=found.trust,
                 brought=tuple(found.brought),
                 guard=found.guard,

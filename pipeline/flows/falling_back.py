@@ -21,7 +21,7 @@ from pipeline.flows.channels import aside
 from pipeline.flows.hydrating import read
 from pipeline.flows.journal import Journal
 from pipeline.flows.resources import Resources
-from pipeline.records import ChannelName
+from pipeline.records import ChannelName, Filters
 
 log = structlog.get_logger(__name__)
 
@@ -120,10 +120,11 @@ def _answers(
 
 
 def _asked(query: Query) -> Query:
-    """The query as the faq channel is asked for the last resort: whatever its method, where the fallback says."""
+    """Return the query as the faq channel is asked for the last resort: whatever its method, in the namespaces that the
+    fallback names, and without the filters and conditions, which may be the reason why nothing was found."""
     plan = query.plan
     own = plan.retrieve.channels.get("faq", ChannelPlan())
     options = {"namespaces": list(plan.fallback.namespaces)} if plan.fallback.namespaces else dict(own.options)
     faq = replace(own, weight=1.0, options=options)
     retrieve = replace(plan.retrieve, method="hybrid", channels={**plan.retrieve.channels, "faq": faq})
-    return replace(query, plan=replace(plan, retrieve=retrieve))
+    return replace(query, filters=Filters(), conditions=None, plan=replace(plan, retrieve=retrieve))

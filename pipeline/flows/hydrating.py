@@ -32,12 +32,14 @@ _NOT_ALL = (
 )
 
 
-def hydrate(arrived: Arrived, fused: Sequence[Fused], use: Resources, journal: Journal) -> dict[str, Hydrated]:
+def hydrate(
+    arrived: Arrived, fused: Sequence[Fused], sure: Mapping[str, float], use: Resources, journal: Journal
+) -> dict[str, Hydrated]:
     """The text of the best hits; what is not shown any more, does not satisfy the filters, or is not whole is not in the
     answer, and later hits take its place.
 
     A document that was replaced since the query began, perhaps more than once, is there with the chunks of one
-    generation: the newest of those that were recalled.
+    generation: the newest of those that were recalled. ``sure``: the confidence of each hit by chunk id.
     """
     started = time.perf_counter()
     query = arrived.query
@@ -47,7 +49,7 @@ def hydrate(arrived: Arrived, fused: Sequence[Fused], use: Resources, journal: J
     found: dict[ChunkId, StoredChunk] = {}
     position = 0
     try:
-        while position < len(stored) and not _enough(stored[:position], found, stored[position].score, query):
+        while position < len(stored) and not _enough(stored[:position], found, sure, stored[position].score, query):
             ids = [ChunkId(hit.chunk_id) for hit in stored[position : position + batch]]
             there = read_in_time(query, use, partial(_stored, query, ids, query.namespaces_read, use))
             found |= _meeting(_asked_for(there, query.filters, journal), query.conditions, journal)
@@ -72,7 +74,13 @@ def hydrate(arrived: Arrived, fused: Sequence[Fused], use: Resources, journal: J
     return _whole(fused, passages, journal)
 
 
-def _enough(read: Sequence[Fused], found: Mapping[ChunkId, StoredChunk], unread: float, query: Query) -> bool:
+def _enough(
+    read: Sequence[Fused],
+    found: Mapping[ChunkId, StoredChunk],
+    sure: Mapping[str, float],
+    unread: float,
+    query: Query,
+) -> bool:
     if counts_alone(query.plan):
         return len(found) >= needed(query.plan)
     newest = _newest(found)
@@ -80,7 +88,9 @@ def _enough(read: Sequence[Fused], found: Mapping[ChunkId, StoredChunk], unread:
     for hit in read:
         chunk = found.get(hit.chunk_id)
         if chunk is not None and chunk.generation == newest[chunk.namespace, chunk.document_id]:
-            hits.append(Hit(fused=hit, passage=_hydrated(chunk), score=hit.score))
+            hits.append(
+                Hit(fused=hit, passage=_hydrated(chunk), score=hit.score, confidence=sure.get(hit.chunk_id, 0.0))
+            )
     return bool(hits) and enough(hits, unread, query.plan, query.present)
 
 

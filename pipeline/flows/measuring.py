@@ -25,7 +25,7 @@ def measure_channel(envelope: Envelope, elapsed_ms: float, meter: Meter) -> None
     meter.observe("chordwise_channel_seconds", elapsed_ms / 1000, channel=channel)
     meter.observe("recall_source_latency_ms", elapsed_ms, source=channel)
     if envelope.status == "ok":
-        meter.observe("chordwise_channel_hits", len(envelope.chunk_ids), channel=channel)
+        meter.observe("chordwise_channel_hits", len(envelope.admitted), channel=channel)
         guard = envelope.guard or {}
         if method := "in_memory" if guard.get("in_memory") else guard.get("method"):
             meter.count("chordwise_channel_methods", channel=channel, method=method)

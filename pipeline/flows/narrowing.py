@@ -10,6 +10,7 @@ from pipeline.core.hits import Hit
 from pipeline.core.ladder import stepped_down
 from pipeline.flows.arrived import Arrived
 from pipeline.flows.journal import Journal
+from pipeline.records import ChannelName
 
 
 def narrowed(arrived: Arrived, hits: Sequence[Hit], journal: Journal) -> list[Hit]:
@@ -24,11 +25,12 @@ def narrowed(arrived: Arrived, hits: Sequence[Hit], journal: Journal) -> list[Hi
         journal.dropped(same)
         journal.saw("dedupe", kept)
     if retrieve.ladder is not None:
+        semantic = arrived.usable.get(ChannelName.SEMANTIC)
         kept, unlike, journal.rung = stepped_down(
             kept,
             retrieve.ladder,
-            arrived.bounds,
             top_k=arrived.query.top_k,
+            zero=None if semantic is None else semantic.zero,
             per_document=retrieve.selection.per_document,
         )
         journal.dropped(unlike)

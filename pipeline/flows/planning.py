@@ -16,13 +16,16 @@ from pipeline.settings import Settings
 _USUAL_WEIGHTS = {"keyword": 1.0, "semantic": 1.0}
 
 
-def plan_of(use: Settings, profile: Mapping[str, Any], asked: Mapping[str, Any]) -> Plan:
-    """The settings' plan, the profile's parts over it, what was asked for over both. Raises PlanFlaw, whose pointers are
-    those of the request, because a request has the fields of a profile."""
+def plan_of(use: Settings, profile: Mapping[str, Any], asked: Mapping[str, Any], *, namespaces: int = 1) -> Plan:
+    """The settings' plan, the profile's parts over it, what was asked for over both. ``namespaces``: how many are searched;
+    the hits of several are reranked. Raises PlanFlaw, whose pointers are those of the request, because a request has the
+    fields of a profile."""
     over = overlaid(profile, asked)
     strategy = over.get("retrieve", {}).get("fusion", {}).get("strategy") if _objects(over) else None
     installed_channels()
     base = settings_layer(use, strategy=strategy, also=_named_channels(over))
+    if _objects(over):
+        base = overlaid(base, _implied(over, namespaces=namespaces))
     plan = read_plan(base, over)
     require_options(plan)
     if not plan.channels:
@@ -78,13 +81,28 @@ def settings_layer(use: Settings, *, strategy: str | None = None, also: Iterable
             "fusion": {
                 "strategy": use.recall_merge_strategy,
                 "k": use.rrf_k,
+                # The default weights are chosen with the gate, weights of the installation are taken as they are.
+                "reading_gate": use.recall_source_weights == type(use).model_fields["recall_source_weights"].default,
                 **({"plugin": use.fusion_plugin} if use.fusion_plugin else {}),
             },
         },
-        "rerank": {"top_n": use.rerank_top_n},
+        # Where only the local reranker is there, it moves too little to earn its time: docs/reranking.md.
+        "rerank": {"enabled": use.reranker_for("auto") != "local", "top_n": use.rerank_top_n},
         "privacy": {"kinds": [kind.value for kind in use.mask_kinds]},
         "fallback": {"enabled": use.recall_fallback_enabled, "threshold": use.recall_degrade_threshold},
     }
+
+
+def _implied(over: Mapping[str, Any], *, namespaces: int) -> dict[str, Any]:
+    """Return what profile and request leave to be concluded: weights of their own are taken as they are, without the
+    reading gate; an option of reranking asks for reranking, and so do several namespaces."""
+    implied: dict[str, Any] = {}
+    channels = over.get("retrieve", {}).get("channels", {})
+    if isinstance(channels, Mapping) and any(isinstance(one, Mapping) and "weight" in one for one in channels.values()):
+        implied["retrieve"] = {"fusion": {"reading_gate": False}}
+    if over.get("rerank") or namespaces > 1:
+        implied["rerank"] = {"enabled": True}
+    return implied
 
 
 def _named_channels(over: Mapping[str, Any]) -> list[str]:

@@ -59,7 +59,7 @@ def recall(
         source=channel.name,
         status=envelope.status,
         code=envelope.code,
-        hits=len(envelope.chunk_ids),
+        hits=len(envelope.admitted),
         score=round(envelope.scores[0], 4) if envelope.scores else None,
         latency_ms=round(elapsed_ms, 2),
         config_version=query.config_version,

@@ -63,13 +63,13 @@ def reranked(arrived: Arrived, hits: Sequence[Hit], use: Resources, journal: Jou
 
 
 def good_enough(hits: Sequence[Hit], plan: RerankPlan, journal: Journal) -> list[Hit]:
-    """The hits without those that the reranker scored below the plan's threshold."""
+    """Return the hits that reach the plan's rerank threshold; see `core.reranking.passing`."""
     stay, go = passing(hits, threshold=plan.threshold, min_results=plan.min_results)
     journal.dropped(
         Drop(
             chunk_id=hit.chunk_id,
             stage="rerank",
-            reason="below_rerank_threshold",
+            reason="not_reranked" if hit.rerank is None else "below_rerank_threshold",
             value=hit.rerank,
             limit=plan.threshold,
         )

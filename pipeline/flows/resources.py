@@ -243,6 +243,7 @@ class Resources:
             embedder=self.spaces.embedder(space),
             vectors=partial(self.vectors_in, space),
             search=partial(self.search_in, space),
+            distance=self.settings.pgvector_distance,
         )
 
     def search_in(self, space: EmbeddingSpace, tenant_id: TenantId) -> VectorSearch:

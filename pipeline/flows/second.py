@@ -41,7 +41,7 @@ def improved(
     both times. ``expand`` gives a query its sub-queries. What stands in the way of it is named.
     """
     query = first.arrived.query
-    poor = shortcomings(first.kept, query.plan, first.arrived.bounds)
+    poor = shortcomings(first.kept, query.plan)
     if not poor:
         return first
     started, rung = time.perf_counter(), journal.rung

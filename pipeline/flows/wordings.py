@@ -89,6 +89,7 @@ def _recall_each(query: Query, channel: Channel, wordings: Sequence[Wording], fo
             chunk_ids=tuple(recalled.chunk_ids),
             scores=tuple(recalled.scores),
             upper_bound=recalled.upper_bound,
+            zero=recalled.zero,
             brought=tuple(recalled.brought),
         )
         found.append((wording, ranking))

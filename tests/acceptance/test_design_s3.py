@@ -129,7 +129,9 @@ class DescribeOverrides:
     def it_keeps_what_reaches_the_score_threshold(self, kernel, threshold):
         whole = ask(kernel, "open valve 7", ["kb_pumps"], top_k=50)["chunks"]
         kept = ask(kernel, "open valve 7", ["kb_pumps"], top_k=50, retrieve={"score_threshold": threshold})["chunks"]
-        assert [each["chunk_id"] for each in kept] == [each["chunk_id"] for each in whole if each["score"] >= threshold]
+        assert [each["chunk_id"] for each in kept] == [
+            each["chunk_id"] for each in whole if each["confidence"] >= threshold
+        ]
         assert len(kept) < len(whole)
 
     def it_prefers_what_is_graded_better_when_asked(self, use):

@@ -21,7 +21,9 @@ def tea(client: httpx.Client, namespace: str) -> str:
 
 class DescribeATrace:
     def it_accounts_for_every_place_by_its_numbers(self, client, tea):
-        answer = ask(client, tea, "green tea water", retrieve={"time_decay": {"half_life_days": 365}})
+        answer = ask(
+            client, tea, "green tea water", retrieve={"time_decay": {"half_life_days": 365}}, enable_rerank=True
+        )
         trace = traced(client, answer)
         stages = {each["stage"]: each["hits"] for each in trace["stages"]}
         assert list(stages) == ["fuse", "decay", "rerank", "select"]
@@ -34,7 +36,7 @@ class DescribeATrace:
         before = {hit["chunk_id"]: hit["score"] for hit in stages["decay"]}
         weight, best = trace["rerank_weight"], max(before.values())
         for hit in stages["rerank"]:
-            mixed = (1 - weight) * before[hit["chunk_id"]] / best + weight * hit["rerank"]
+            mixed = (1 - weight) * before[hit["chunk_id"]] + weight * best * hit["rerank"]
             assert hit["score"] == pytest.approx(mixed)
             assert stages["decay"][hit["from_rank"] - 1]["chunk_id"] == hit["chunk_id"]
         for hits in stages.values():
@@ -59,7 +61,7 @@ class DescribeATrace:
         assert {"total", "fuse", "hydrate"} <= trace["timings_ms"].keys()
 
     def it_says_it_in_words_and_holds_no_passage(self, client, tea):
-        answer = ask(client, tea, "green tea")
+        answer = ask(client, tea, "green tea", enable_rerank=True)
         trace = traced(client, answer)
         assert len(trace["explained"]) == len(answer["chunks"])
         for place, (said, chunk) in enumerate(zip(trace["explained"], answer["chunks"], strict=True), start=1):
@@ -75,7 +77,7 @@ class DescribeATrace:
 
     def it_tells_what_a_second_retrieval_did(self, client, namespace):
         upload(client, namespace, [document(f"d{n}", f"Pump number {n} of the cooling tower.") for n in range(12)])
-        how = {"allocation": "balanced", "second": {"min_hits": 11, "pool": 50}}
+        how = {"allocation": "balanced", "second": {"min_score": 1.0, "pool": 50}}
         trace = traced(client, ask(client, namespace, "cooling pump", top_k=11, retrieve=how, rerank=NO_RERANK))
         assert {each["round"] for each in trace["stages"]} == {1, 2}
         assert trace["second"]["hits_after"] == 11

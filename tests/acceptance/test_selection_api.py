@@ -119,12 +119,12 @@ class DescribeASecondRetrievalOverHttp:
             namespace,
             "cooling tower pump",
             top_k=11,
-            retrieve={"allocation": "balanced", "second": {"min_hits": 11, "pool": 50}},
+            retrieve={"allocation": "balanced", "second": {"min_score": 1.0, "pool": 50}},
             rerank=NO_RERANK,
         )
         second = found["stats"]["second"]
         assert (second["changed"], second["hits_after"], len(found["chunks"])) == ({"pool": 50}, 11, 11)
-        assert second["hits_before"] < 11
+        assert second["reason"].startswith("min_score: ")
         assert not found["stats"]["degraded"]
 
     @pytest.mark.parametrize(

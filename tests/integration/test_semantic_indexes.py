@@ -190,7 +190,7 @@ class DescribeTheWayItGoes:
             """A model at the edge: gives the question's own vector."""
 
             def embed(self, texts, *, timeout_s=None):
-                return library.questions[:1]
+                return np.repeat(library.questions[:1], len(texts), axis=0)
 
         channel = SemanticChannel(lambda _: replace(library.reader.searched(None), embedder=Fixed()))
         query = Query(

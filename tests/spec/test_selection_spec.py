@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 from pipeline.core.decay import Present, decayed
 from pipeline.core.deduping import content_hash, deduplicated
 from pipeline.core.diversity import diversified, likeness, shingles
+from pipeline.core.fusion import Contribution
 from pipeline.core.grading import graded
 from pipeline.core.ladder import similarity_of, stepped_down
 from pipeline.core.plan import DecayPlan, LadderPlan, Plan, QualityPlan, RerankPlan, RetrievePlan, SelectionPlan
 from pipeline.core.reach import counts_alone, enough, needed
-from pipeline.core.selection import select
+from pipeline.core.selection import balanced, select
 from pipeline.core.validity import flaw, unmet
 from pipeline.records import ChannelName, DocumentFields, Filters
 from tests.support.hits import hit, ids
 
 KEYWORD, SEMANTIC = ChannelName.KEYWORD, ChannelName.SEMANTIC
-BOUNDS = {KEYWORD: 10.0, SEMANTIC: 1.0}
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 PRESENT = Present(at=NOW)
 GRADES = ("优秀", "良好", "一般")
@@ -141,7 +141,7 @@ class DescribeTheLadder:
             hit(f"c{place}", 1 - place / 100, semantic=similarity, document=documents and documents[place])
             for place, similarity in enumerate(similarities)
         ]
-        return stepped_down(hits, LadderPlan(min_results=min_results), BOUNDS, top_k=top_k, per_document=per_document)
+        return stepped_down(hits, LadderPlan(min_results=min_results), top_k=top_k, per_document=per_document)
 
     @pytest.mark.parametrize(
         ("similarities", "threshold", "kept", "is_enough"),
@@ -172,13 +172,13 @@ class DescribeTheLadder:
         ("given_hit", "similarity"),
         [
             (hit("a", semantic=0.64, keyword=9.0), 0.64),  # meaning decides where it had a say
-            (hit("a", keyword=6.0), 0.6),  # else what the words are worth: 6 of the 10 they could be
+            (hit("a", 0.6, keyword=6.0), 0.6),  # else the confidence
             (hit("a", semantic=-0.1), 0.0),
-            (hit("a"), 0.0),
+            (hit("a", 0.0), 0.0),
         ],
     )
     def it_measures_similarity(self, given_hit, similarity):
-        assert similarity_of(given_hit.fused, BOUNDS) == pytest.approx(similarity)
+        assert similarity_of(given_hit, zero=0.0) == pytest.approx(similarity)
 
     @settings(max_examples=30)
     @given(st.lists(st.floats(0, 1), max_size=12), st.integers(1, 8), st.integers(1, 8))
@@ -377,7 +377,7 @@ class DescribeSelection:
         assert len(kept) <= asked.top_k
         # Every hit is returned or left out for a reason, exactly once.
         assert sorted(each.chunk_id for each in [*kept, *dropped]) == sorted(each.chunk_id for each in hits)
-        assert all(each.score >= asked.retrieve.score_threshold for each in kept)
+        assert all(each.confidence >= asked.retrieve.score_threshold for each in kept)
         documents = [each.passage.document_id for each in kept]
         if how.per_document is not None:
             assert all(documents.count(each) <= how.per_document for each in documents)
@@ -415,3 +415,30 @@ class DescribeSelection:
             found = {part.channel for one in merged for part in one.fused.contributions}
             assert {part.channel for part in each.fused.contributions} == found
             assert each.score == max(one.score for one in merged)
+
+
+class DescribeBalancedAllocation:
+    def found_by(self, chunk_id, score, **ranks):
+        parts = tuple(
+            Contribution(ChannelName(channel), rank, score, score, score) for channel, rank in sorted(ranks.items())
+        )
+        given = hit(chunk_id, score)
+        return replace(given, fused=given.fused._replace(contributions=parts))
+
+    def it_fills_every_place_and_gives_each_channel_its_share(self):
+        hits = [
+            self.found_by("a", 0.9, keyword=1),
+            self.found_by("b", 0.8, keyword=2),
+            self.found_by("c", 0.7, keyword=3),
+            self.found_by("d", 0.6, keyword=4),
+            self.found_by("e", 0.2, semantic=1),
+            self.found_by("f", 0.1, semantic=2),
+        ]
+        assert ids(balanced(hits, 5)) == "a b c e f"
+        assert ids(balanced(hits, 3)) == "a b e"
+        assert ids(balanced(hits, 1)) == "a"
+
+    def it_fills_up_where_channels_found_the_same(self):
+        hits = [self.found_by(name, 1 - n / 10, keyword=n + 1, semantic=n + 1) for n, name in enumerate("abcde")]
+        assert ids(balanced(hits, 5)) == "a b c d e"
+        assert ids(balanced(hits, 3)) == "a b c"

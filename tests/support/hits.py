@@ -23,8 +23,10 @@ def hit(
     published_at: datetime | None = None,
     updated_at: datetime | None = None,
     story_time: int | None = None,
+    confidence: float | None = None,
 ) -> Hit:
-    """A hit that channels gave these scores, each contributing half of its own; of a document of its own."""
+    """A hit that channels gave these scores, each contributing half of its own; of a document of its own, with its
+    score as its confidence."""
     given = {ChannelName.KEYWORD: keyword, ChannelName.SEMANTIC: semantic}
     contributions = tuple(
         Contribution(channel=channel, rank=1, score=given_score, normalized=given_score, contribution=given_score / 2)
@@ -45,6 +47,7 @@ def hit(
             metadata=metadata or {},
         ),
         score=score,
+        confidence=score if confidence is None else confidence,
     )
 
 

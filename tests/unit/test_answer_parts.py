@@ -1,4 +1,4 @@
-"""Small pure parts of an answer: reordering, lift, confidence, waiting times, the few recent results."""
+"""Small pure parts of an answer: reordering, lift, waiting times, the few recent results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from hypothesis.strategies import dictionaries, floats, lists, sampled_from, tup
 
 from pipeline.channels.recent import Recent
 from pipeline.core.batching import backoff_s
-from pipeline.core.confidence import confidence
 from pipeline.core.fusion import Fused
 from pipeline.core.hits import Hit, Hydrated
 from pipeline.core.reranking import rerank, rerank_lift
@@ -59,19 +58,6 @@ class DescribeRerank:
         assert rerank_lift(rerank(fused, {"a": 0.9, "b": 0.1}, weight=1.0), top_k=2) == 0.0
         assert rerank_lift(rerank(fused, {"a": 0.0, "b": 1.0}, weight=1.0), top_k=2) == pytest.approx(0.585, abs=1e-3)
         assert rerank_lift(rerank(fused, {}, weight=1.0), top_k=2) is None
-
-
-class DescribeConfidence:
-    @pytest.mark.parametrize(
-        ("strengths", "expected"),
-        [([], 0.0), ([0.5], 0.5), ([0.5, 0.5], 0.75), ([1.0, 0.2], 1.0), ([-1.0, 2.0], 1.0), ([-0.3], 0.0)],
-    )
-    def it_is_the_chance_that_one_channel_is_right(self, strengths, expected):
-        assert confidence(strengths) == pytest.approx(expected)
-
-    @given(strengths=lists(floats(allow_nan=False)))
-    def it_is_a_chance(self, strengths):
-        assert 0.0 <= confidence(strengths) <= 1.0
 
 
 class DescribeBackoff:

@@ -61,8 +61,8 @@ def shown(width: int, *hits: Hit, stats: Stats | None = None) -> str:
 class DescribeTheAnswer:
     def it_shows_rank_score_channels_title_and_text(self):
         lines = shown(100, ENGLISH, CHINESE).splitlines()
-        assert lines[0].split() == ["#", "score", "found", "by", "document"]
-        assert lines[1].split() == ["1", "0.9300", "keyword", "#2", "Thermal", "distributions", "en-1"]
+        assert lines[0].split() == ["#", "score", "sure", "found", "by", "document"]
+        assert lines[1].split() == ["1", "0.9300", "-", "keyword", "#2", "Thermal", "distributions", "en-1"]
         assert lines[2].split()[:4] == ["semantic", "#11", "The", "authors"]
         assert any("fused #1" in line for line in lines)
         assert sum("keyword" in line for line in lines) == 1  # it only scored what the other channel had found

@@ -30,7 +30,7 @@ def arrived(trust: float = 0.5, *, semantic: float | None = 0.3, **fusion: objec
         request_id="r",
         query_text="机翼 气流",
         namespaces=(Namespace("n"),),
-        plan=Plan(retrieve=RetrievePlan(channels=channels, fusion=FusionPlan(**fusion))),
+        plan=Plan(retrieve=RetrievePlan(channels=channels, fusion=FusionPlan(**{"reading_gate": True, **fusion}))),
         created_at=time.time(),
         deadline_at=time.time() + 3,
     )
@@ -95,6 +95,7 @@ class DescribeWithCoverage:
         [
             arrived(trust=1.0),
             arrived(feedback=False),
+            arrived(reading_gate=False),
             arrived(strategy="rrf"),
             arrived(strategy="custom", plugin="own"),
             arrived(semantic=None),
@@ -104,6 +105,7 @@ class DescribeWithCoverage:
         ids=[
             "understood",
             "switched off",
+            "weights as they are",
             "rrf",
             "own fusion",
             "one channel",

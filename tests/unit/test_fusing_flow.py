@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from pipeline.core.plan import ChannelPlan, FusionPlan, Plan, PlanFlaw, RetrievePlan
 from pipeline.core.query import Envelope, Query
+from pipeline.core.vector_table import ORTHOGONAL
 from pipeline.errors import FusionPluginFailed, Misconfigured
 from pipeline.flows.arrived import Arrived
 from pipeline.flows.fusing import fuse
@@ -123,3 +125,90 @@ class DescribeTheGateOfAQuery:
     def it_takes_nobody_out_unless_it_is_asked_for(self):
         order, journal = fused(FusionPlan())
         assert (sorted(order.split()), journal.remarks) == (["a", "b", "c"], [])
+
+
+def answered(channel: ChannelName, **found: object) -> Envelope:
+    return Envelope(channel=channel, status="ok", **found)
+
+
+def order_of(*envelopes: Envelope, **fusion: object) -> tuple[dict[str, float], Journal]:
+    journal = Journal(tracing=True)
+    said = replace(arrived(FusionPlan(**fusion)), envelopes={each.channel: each for each in envelopes})
+    return {hit.chunk_id: hit.score for hit in fuse(said, {}, journal)}, journal
+
+
+class DescribeAdmission:
+    WORDS = answered(KEYWORD, chunk_ids=("a",), scores=(4.0,), upper_bound=10.0, zero=0.0)
+
+    @pytest.mark.parametrize("strategy", ["weighted", "rrf"])
+    @pytest.mark.parametrize(("zero", "below"), [(0.0, -0.1), (0.4142, 0.39)])
+    def it_leaves_out_what_has_nothing_in_common_with_the_query(self, strategy, zero, below):
+        meaning = answered(SEMANTIC, chunk_ids=("a", "b"), scores=(0.7, below), upper_bound=1.0, zero=zero)
+        found, journal = order_of(self.WORDS, meaning, strategy=strategy)
+        assert list(found) == ["a"]
+        [drop] = journal.drops
+        assert (drop.chunk_id, drop.stage, drop.reason, drop.value) == ("b", "fuse", "not_admitted", below)
+
+
+class DescribeTheScaleOfAChannelAlone:
+    def it_is_that_of_its_own_scores(self):
+        two = answered(KEYWORD, chunk_ids=("a", "b"), scores=(6.0, 3.0), upper_bound=10.0, zero=0.0)
+        assert order_of(two)[0] == pytest.approx({"a": 0.6, "b": 0.3})
+
+    def it_begins_where_two_vectors_have_nothing_in_common(self):
+        zero = ORTHOGONAL["euclidean"]
+        two = answered(SEMANTIC, chunk_ids=("a", "b"), scores=(1.0, zero), upper_bound=1.0, zero=zero)
+        assert order_of(two)[0] == pytest.approx({"a": 1.0, "b": 0.0})
+
+
+class DescribeTheReadingGate:
+    MEANING = answered(SEMANTIC, chunk_ids=("a", "b"), scores=(0.7, 0.1), upper_bound=1.0, zero=0.0, trust=0.1)
+    WORDS = answered(KEYWORD, chunk_ids=("b", "a"), scores=(6.0, 3.0), upper_bound=10.0, zero=0.0)
+
+    def it_is_off_unless_asked_for(self):
+        found, journal = order_of(self.WORDS, self.MEANING)
+        assert (found, journal.remarks) == (pytest.approx({"a": 0.3, "b": 0.7}), [])
+
+    def it_says_where_it_acted(self):
+        found, journal = order_of(self.WORDS, self.MEANING, reading_gate=True)
+        assert found == pytest.approx({"a": 0.03 / 0.73, "b": 0.7 / 0.73})
+        [remark] = journal.remarks
+        assert remark == (
+            "reading_gate: the semantic channel counts 0.030 instead of 0.300, because its model reads too little of the"
+            " query (0.100)"
+        )
+
+    @pytest.mark.parametrize(
+        ("use", "asked", "gate"),
+        [
+            ({}, {}, True),
+            ({}, {"retrieve": {"channels": {"keyword": {"pool": 50}}}}, True),
+            ({}, {"retrieve": {"channels": {"keyword": {"weight": 0.4}, "semantic": {"weight": 0.6}}}}, False),
+            ({"recall_source_weights": "keyword:0.4,semantic:0.6"}, {}, False),
+            (
+                {},
+                {"retrieve": {"channels": {"keyword": {"weight": 0.4}}, "fusion": {"reading_gate": True}}},
+                True,
+            ),
+        ],
+    )
+    def it_goes_with_the_default_weights(self, use, asked, gate):
+        assert plan_of(load(use), {}, asked).retrieve.fusion.reading_gate is gate
+
+
+SERVICE = {"rerank_url": "http://127.0.0.1:9", "rerank_model": "m"}
+
+
+class DescribeWhetherHitsAreReranked:
+    @pytest.mark.parametrize(
+        ("use", "asked", "namespaces", "reranked"),
+        [
+            ({}, {}, 1, False),
+            ({}, {}, 2, True),
+            ({}, {"rerank": {"top_n": 5}}, 1, True),
+            ({}, {"rerank": {"enabled": False, "top_n": 5}}, 1, False),
+            (SERVICE, {}, 1, True),
+        ],
+    )
+    def it_takes_a_reranker_that_earns_its_time_or_a_wish(self, use, asked, namespaces, reranked):
+        assert plan_of(load(use), {}, asked, namespaces=namespaces).rerank.enabled is reranked

@@ -46,7 +46,7 @@ class DescribeAQuery:
         assert found.channels == (KEYWORD, SEMANTIC)
         assert weights(found) == {KEYWORD: 0.7, SEMANTIC: 0.3}
         assert found.deadline_at - found.created_at == pytest.approx(2.5)
-        assert (found.plan.understand.enabled, found.plan.rerank.enabled, found.trace) == (True, True, False)
+        assert (found.plan.understand.enabled, found.plan.rerank.enabled, found.trace) == (True, False, False)
         assert (found.filters, found.plan.context) == (Filters(), ContextOptions())
 
     def it_carries_everything_the_contract_names(self):

@@ -30,9 +30,11 @@ class DescribePassing:
             ({"a": 0.1, "b": 0.2, "c": 0.3}, 0.5, 1, "c"),  # it never empties
             ({"a": 0.1, "b": 0.2, "c": 0.3}, 0.5, 2, "cb"),
             ({"a": 0.1, "b": 0.2, "c": 0.3}, 0.5, 0, ""),  # unless that is asked for
-            ({"a": 0.1, "c": 0.9}, 0.5, 1, "cb"),  # what was not read is not judged
+            ({"a": 0.1, "c": 0.9}, 0.5, 1, "c"),  # what was not scored does not reach it
+            ({"a": 0.1}, 0.5, 1, "a"),  # the best fused hit was scored: it fills up before what was not
+            ({"a": 0.1}, 0.5, 2, "ab"),
             ({}, 0.5, 1, "abc"),  # a reranker that failed leaves nothing out
-            ({"a": 0.5}, 0.5, 1, "abc"),  # the threshold itself is enough
+            ({"a": 0.5}, 0.5, 1, "a"),  # the threshold itself is enough
         ],
     )
     def it_leaves_out_what_is_below(self, scores, threshold, min_results, stay):
@@ -53,7 +55,8 @@ class DescribePassing:
         kept, dropped = passing(placed, threshold=threshold, min_results=least)
         assert len(kept) >= min(least, len(placed))
         assert [hit for hit in placed if hit in kept] == kept
-        assert all(hit.rerank is not None and hit.rerank < (threshold or 0.0) for hit in dropped)
+        assert all(hit.rerank is None or hit.rerank < (threshold or 0.0) for hit in dropped)
+        assert not dropped or scores.keys() & {hit.chunk_id for hit in placed}
         short = [hit.rerank for hit in kept if hit.rerank is not None and threshold and hit.rerank < threshold]
         assert not short or not dropped or min(short) >= max(hit.rerank or 0.0 for hit in dropped)
 
