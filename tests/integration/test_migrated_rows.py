@@ -17,7 +17,7 @@ from pipeline.stores.document_views import DocumentViews
 from pipeline.stores.engines import mysql_engine
 from pipeline.stores.quotas import Limits, Quotas
 
-OUTCOMES = Path(migrate.__file__).parent / "migrations/mysql/versions/0026_document_outcomes.py"
+OUTCOMES = Path(migrate.__file__).parent / "migrations/mysql/versions/0025_document_outcomes.py"
 TENANT = TenantId("t")
 LONG = {"retrieve": {"channels": {"keyword": {"timeout_ms": 60_000}, "semantic": {"timeout_ms": 500}}}}
 SOURCE = {"url": "https://x/", "mapping": {"text": "/t"}, "timeout_ms": 9000}

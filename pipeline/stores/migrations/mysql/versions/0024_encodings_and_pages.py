@@ -2,7 +2,7 @@
 
 from alembic import op
 
-revision = "0025"
+revision = "0024"
 down_revision = "0023"
 
 

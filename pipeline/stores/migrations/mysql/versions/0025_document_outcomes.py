@@ -6,8 +6,8 @@ from typing import Any
 from alembic import op
 from sqlalchemy import text
 
-revision = "0026"
-down_revision = "0023"
+revision = "0025"
+down_revision = "0024"
 
 _LEAST_MS, _MOST_MS = 100, 2000  # of a channel
 
