@@ -98,8 +98,8 @@ class Source(Shape):
     """Where a document came from.
 
     `encoding`: the character encoding its bytes were read in, with the probability that its text is right (0 to 1), null
-    until it is read and for formats that are no text. `encoding_warning`: the reason to look at its text, null if there
-    is none.
+    until it is read, for formats that are no text and for documents of an imported archive. `encoding_warning`: the
+    reason to look at its text, null if there is none.
     """
 
     uri: str | None

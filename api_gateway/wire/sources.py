@@ -14,9 +14,7 @@ from pydantic import BeforeValidator, Field
 from pydantic.json_schema import WithJsonSchema
 
 from api_gateway.wire.fields import TEXT_MEDIA_TYPES, Metadata, Tags, Wire
-from pipeline.core.parsing import JSONL, media_type_of
-from pipeline.core.parsing.detection import codec_of
-from pipeline.core.parsing.registry import charset_of
+from pipeline.core.parsing import JSONL, charset_of, codec_of, media_type_of
 from pipeline.core.parsing.sniffing import media_type_of_fetched
 from pipeline.core.web import LONGEST_URI, web_address
 from pipeline.errors import FetchRefused, UnsupportedMediaType

@@ -1,5 +1,6 @@
 """Documents of several formats to text with sections. Adding a format: see `registry`."""
 
+from pipeline.core.parsing.detection import codec_of
 from pipeline.core.parsing.encodings import DecodedText, clean, decode, read_text
 from pipeline.core.parsing.jsonl import JsonLine, split_jsonl
 from pipeline.core.parsing.plugins import Format
@@ -16,6 +17,7 @@ from pipeline.core.parsing.registry import (
     SUFFIXES,
     TSV,
     XLSX,
+    charset_of,
     media_type_of,
     parse,
     register,
@@ -37,7 +39,9 @@ __all__ = [
     "DecodedText",
     "Format",
     "JsonLine",
+    "charset_of",
     "clean",
+    "codec_of",
     "decode",
     "media_type_of",
     "parse",
