@@ -24,6 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api_gateway.authority import owner_of
 from api_gateway.capturing import Capture, Captured
 from api_gateway.methods import methods_in
+from api_gateway.parameters import LENIENT
 from api_gateway.problems import Problem
 from pipeline.errors import PreconditionFailed, StoreUnavailable
 from pipeline.records import TenantId
@@ -144,7 +145,7 @@ async def _present_state(request: Request) -> Captured | None:
         "method": "GET",
         "headers": headers,
         "query_string": _without_wait(request.scope.get("query_string", b"")),
-        "state": dict(request.scope.get("state", {})),
+        "state": {**request.scope.get("state", {}), LENIENT: True},
     }
     for name in ("route", "endpoint", "path_params", "fastapi"):
         scope.pop(name, None)

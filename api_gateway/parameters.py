@@ -11,6 +11,8 @@ from api_gateway.problems import MOST_ERRORS, invalid, pointer
 # Clients of other dialects send parameters of versions to come, which their protocols let a server ignore.
 _OWN = ("/v1/", "/internal/")
 
+LENIENT = "takes_any_parameter"  # in a request's state: a read before a conditional write has the write's parameters
+
 
 def refuse_unknown(request: Request) -> None:
     """Raise Problem 422 for query parameters that the operation does not declare. `Requires` and `require_operator` call
@@ -18,7 +20,7 @@ def refuse_unknown(request: Request) -> None:
     if not request.scope.get("query_string") or not request.scope["path"].startswith(_OWN):
         return
     route = request.scope.get("route")
-    if not isinstance(route, APIRoute):
+    if not isinstance(route, APIRoute) or getattr(request.state, LENIENT, False):
         return
     known = declared(route)
     unknown = [name for name in dict.fromkeys(request.query_params) if name not in known]

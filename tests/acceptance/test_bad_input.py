@@ -46,7 +46,7 @@ BAD_DOCUMENTS = [
         "/source/media_type", id="media type",
     ),
     pytest.param("not an object", 422, "invalid_document", "", id="a string"),
-    pytest.param({"document_id": "bad", "text": "x" * 5_000_000}, 413, "document_too_large", "/text", id="5 MB"),
+    pytest.param({"document_id": "bad", "text": "x" * 34_000_000}, 413, "document_too_large", "/text", id="34 MB"),
 ]  # fmt: skip
 
 

@@ -44,7 +44,7 @@ class Asking:
 
     def query(self, text: str, understand: UnderstandPlan | None = None, **fields: Any) -> Query:
         now = time.time()
-        patient = {"timeout_ms": 5000}  # a busy machine is not what is tested here
+        patient = {"timeout_ms": 2000}  # a busy machine is not what is tested here
         both = {"keyword": ChannelPlan(weight=0.7, **patient), "semantic": ChannelPlan(weight=0.3, **patient)}
         query = Query(
             query_id=QueryId(str(uuid.uuid4())),

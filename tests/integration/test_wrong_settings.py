@@ -25,7 +25,12 @@ ENTRIES = {
     ("name", "value", "complaint"),
     [
         ("CHORDWISE_MYSQL_URL", "postgres://chordwise@db/chordwise", "must begin with mysql+pymysql://"),
-        ("CHORDWISE_RECALL_SOURCE_WEIGHTS", "关键词", "must be pairs such as keyword:0.7,semantic:0.3"),
+        pytest.param(
+            "CHORDWISE_RECALL_SOURCE_WEIGHTS",
+            "关键词",
+            "must be pairs such as keyword:0.7,semantic:0.3",
+            marks=pytest.mark.thorough,
+        ),
     ],
 )
 def it_is_said_once_by_every_entry(name, value, complaint):

@@ -55,7 +55,7 @@ def app(looks) -> FastAPI:
         return {"name": name}
 
     @made.delete("/v1/things/{name}")
-    async def forget(_: Writer, name: str) -> Response:
+    async def forget(_: Writer, name: str, of: str = "", empty: str = "", wait: int = 0) -> Response:
         return Response(status_code=204)
 
     return made
