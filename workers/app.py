@@ -9,6 +9,8 @@ import logging
 import os
 import sys
 import time
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -70,7 +72,8 @@ def _note_no_message_of_a_query(conf: Any, options: dict[str, Any], **_: Any) ->
 
 
 _COMPUTES_ONLY = "chordwise_computes_only"
-_NICE = 5  # queries have priority over previews
+_NICE = 10  # queries have priority over previews
+_GROUP = Path("/proc/self/autogroup")
 
 
 @celeryd_init.connect(weak=False)
@@ -172,11 +175,19 @@ def _warm_up_child(**_: Any) -> None:
     A child for computations seldom needs the model, and gives way to other processes.
     """
     if app.conf.get(_COMPUTES_ONLY):
-        os.nice(_NICE)
+        _give_way()
     else:
         resources.warm_up(resources.for_ingestion())
     tracing.warm_up()
     keep_for_good()
+
+
+def _give_way() -> None:
+    """Let other processes go first. Linux may share out processor time by session before it looks at priorities; then
+    the session gets the priority as well (sched(7), autogroup)."""
+    os.nice(_NICE)
+    with suppress(OSError):  # there are no such groups, or another child of this session has just set it
+        _GROUP.write_text(str(_NICE), encoding="ascii")
 
 
 @worker_process_shutdown.connect(weak=False)
