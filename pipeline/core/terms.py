@@ -161,8 +161,9 @@ def query_terms(text: str) -> list[str]:
 
 
 def holds_words(text: str) -> bool:
-    """Return whether `query_terms` would give any term. Does not analyse the words, so it costs a fraction."""
-    return next(_words(text), None) is not None
+    """Return whether `query_terms` would give any term. Ends at the first word and does not analyse it."""
+    found = _ASCII_WORD.search(text.lower()) if text.isascii() else ANY_WORD.search(fold(text))
+    return found is not None
 
 
 class Tokenizer:
