@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.conftest import make_tenant
 from tests.support.gateway_client import problem
+from tests.support.gateway_figures import resident_bytes
 
 ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 MODERN = "2026-07-28"
@@ -169,35 +169,11 @@ class DescribeGarbage:
         problem(post(door, call(), **{"Content-Type": "text/plain"}), 415, "unsupported_media_type")
 
     def it_costs_bounded_memory(self, door):
-        [gateway] = [
-            process
-            for process in Path("/proc").glob("[0-9]*")
-            if _listens(process) and f"CHORDWISE_GATEWAY_PORT={httpx.URL(door.base_url).port}" in _environment(process)
-        ]
         deep = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":' + b"[" * MEGABYTE
         for _ in range(5):
             post(door, deep)
-        before = _resident_kb(gateway)
+        before = resident_bytes(door.get("/v1/metrics").text)
         for _ in range(40):
             post(door, deep)
             post(door, call("tools/call", name="x" * MEGABYTE))
-        assert _resident_kb(gateway) - before < 64 * 1024
-
-
-def _listens(process: Path) -> bool:
-    try:
-        return b"\0-m\0api_gateway\0" in (process / "cmdline").read_bytes()
-    except OSError:
-        return False
-
-
-def _environment(process: Path) -> str:
-    try:
-        return (process / "environ").read_bytes().decode("utf-8", "replace").replace("\0", "\n")
-    except OSError:
-        return ""
-
-
-def _resident_kb(process: Path) -> int:
-    [line] = [line for line in (process / "status").read_text().splitlines() if line.startswith("VmRSS")]
-    return int(line.split()[1])
+        assert resident_bytes(door.get("/v1/metrics").text) - before < 64 * MEGABYTE
