@@ -92,7 +92,13 @@ NO_TIME_FOR = {("rerank", "timeout"), ("feedback", "timeout"), ("expand", UNANSW
 LIMIT_MS = 400  # of the part at fault
 ONE, THREE = NAMESPACES[:1], NAMESPACES
 CELLS = [
-    pytest.param(part, fault, namespaces, id=f"{part}-{fault}-{'one' if namespaces is ONE else 'three'}")
+    pytest.param(
+        part,
+        fault,
+        namespaces,
+        id=f"{part}-{fault}-{'one' if namespaces is ONE else 'three'}",
+        marks=[pytest.mark.thorough] if (fault, namespaces) == ("killed", THREE) else [],  # each waits for its deadline
+    )
     for part, row in TABLE.items()
     for fault in row
     for namespaces in (ONE, THREE)

@@ -140,6 +140,7 @@ class DescribeLostChannels:
 
 
 class DescribeTheDeadline:
+    @pytest.mark.thorough  # a frozen worker is in the matrix of test_outages, which always runs
     def it_holds_when_no_worker_is_there_at_all(self, settings, use, tmp_path):
         redis_url = make_url(settings.redis_url.get_secret_value()).set(database="8").render_as_string(False)
         port = free_port()
