@@ -59,7 +59,7 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a search for files came to. ``skipped_files``: the paths of files in folders whose kind is not known."""
+    """The files that were found. ``skipped_files``: the paths of files in folders whose kind is not known."""
 
     files: tuple[FoundFile, ...] = ()
     skipped_files: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from pipeline.records import Filters
 
 
 class FiltersIn(Wire):
-    """What a hit's document must be like; everything that is given must hold. `tags`: all of them.
+    """Conditions on the document of a hit; all that are given must hold. `tags`: all of them.
 
     `start` and `end` bound `published_at`, both inclusive.
     """

@@ -14,7 +14,7 @@ from pipeline.records import ChannelName, ChunkId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recalled:
-    """What a channel found, best first. ``upper_bound`` is the highest score this query could have had in it, ``zero`` the
+    """The hits of a channel, best first. ``upper_bound`` is the highest score this query could have had in it, ``zero`` the
     score of a chunk that has nothing in common with it: less is no match. ``background``: the cosine of the query with
     texts that have nothing to do with it. ``trust``, in [0, 1]: how far the channel understood the query at all; with the
     plan's reading gate its weight is multiplied by it. ``brought``: the passages that stand in no store of ours.

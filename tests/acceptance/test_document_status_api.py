@@ -1,4 +1,4 @@
-"""What became of a document's latest upload: its status, the lists by status, and what quotas count."""
+"""The outcome of a document's latest upload: its status, the lists by status, and the count for quotas."""
 
 from __future__ import annotations
 

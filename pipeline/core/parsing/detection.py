@@ -71,7 +71,7 @@ _UTF_16 = -3.0
 _BEGINNING = 4096  # bytes
 _MEAN_AT_RANDOM = -13.0
 
-# What others call an encoding, and the larger table that contains it.
+# Other names of encodings, with the larger table that contains each.
 _LARGER = {
     **dict.fromkeys(("gb2312", "gbk", "gb18030"), "gb18030"),
     **dict.fromkeys(("big5", "cp950", "big5hkscs"), "big5hkscs"),

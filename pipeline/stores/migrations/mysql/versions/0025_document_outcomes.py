@@ -1,4 +1,4 @@
-"""What became of the latest upload of a document, and times of channels within their bounds."""
+"""Add the outcome of each document's latest upload, and bound the times of channels."""
 
 import json
 from typing import Any
