@@ -1,4 +1,4 @@
-"""What became of the latest upload of each document: SQL conditions on rows of ``documents``, and writing it down.
+"""The outcome of the latest upload of each document: SQL conditions on rows of ``documents``, and the writes.
 
 A row keeps the number of the last generation that failed and of the last that was cancelled. Comparing them with the
 number of the latest upload gives the document's status, so a new upload needs no further write.

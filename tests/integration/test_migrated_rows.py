@@ -1,4 +1,4 @@
-"""What migrations make of rows that were written before them."""
+"""Rows from before a migration, and their state after it."""
 
 from __future__ import annotations
 
