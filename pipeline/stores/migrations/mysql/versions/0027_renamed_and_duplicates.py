@@ -1,0 +1,20 @@
+"""Add the id that a renamed document was sent with, and find documents by the hash of their bytes."""
+
+from alembic import op
+
+revision = "0027"
+down_revision = "0025"
+
+
+def upgrade() -> None:
+    """Nothing is filled in: no document was renamed so far."""
+    op.execute(
+        "ALTER TABLE job_items ADD COLUMN requested_id VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL"
+    )
+    op.execute("ALTER TABLE generations ADD KEY generations_by_content (tenant_id, namespace, content_hash)")
+
+
+def downgrade() -> None:
+    """Renamed documents keep their ids."""
+    op.execute("ALTER TABLE generations DROP KEY generations_by_content")
+    op.execute("ALTER TABLE job_items DROP COLUMN requested_id")
