@@ -175,7 +175,8 @@ class Hit(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Citation(Result):
-    """Which chunk a marker in the context stands for, and where in its document that is."""
+    """Which chunk a marker in the context stands for, and where in its document that is. ``edited``: the chunk's text was
+    changed by hand, and the place is that of the passage it replaces."""
 
     marker: str = ""
     chunk_id: str = ""
@@ -188,6 +189,7 @@ class Citation(Result):
     page_end: int | None = None
     title: str | None = None
     source_uri: str | None = None
+    edited: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -161,7 +161,7 @@ class IngestOut(Shape):
     job_id: str
     status: str
     total: int
-    renamed: list[Renamed] = []
+    renamed: list[Renamed]
 
 
 class JobIn(Wire):

@@ -133,8 +133,8 @@ class Intake:
         """An upload, unless it is empty or too large. ``chunking``: in place of the submission's."""
         if blank:
             return self.refuse(document_id, "empty_document", "There is no text.", text_where)
-        if len(body) > self._use.max_document_bytes:
-            detail = f"The document has {len(body)} bytes; at most {self._use.max_document_bytes} are taken (CHORDWISE_MAX_DOCUMENT_BYTES)."
+        if len(body) > (most := self._use.max_document_bytes):
+            detail = f"The document has {len(body)} bytes; at most {most} are taken (CHORDWISE_MAX_DOCUMENT_BYTES)."
             return self.refuse(document_id, "document_too_large", detail, text_where)
         return Upload(
             document_id=DocumentId(document_id),

@@ -152,7 +152,8 @@ class Chunk(Shape):
 
     `chunk_type` is `parent` for a chunk that is part of no other, else `child`, `sentence`, `qa` or `segment`;
     `chunk_index` is its place in its parent, or in the document. `window`: the text that is read with it. `chapter_id`,
-    `story_time`, `entity_names`, `summary` and `attributes` are those of its segment.
+    `story_time`, `entity_names`, `summary` and `attributes` are those of its segment. `edited`: its text was changed by
+    hand, and its offsets and pages name the passage that it replaces.
     """
 
     chunk_id: str
@@ -177,6 +178,7 @@ class Chunk(Shape):
     summary: str | None
     attributes: dict[str, str]
     window: str | None
+    edited: bool
 
 
 class Namespace(Shape):
