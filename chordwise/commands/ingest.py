@@ -78,7 +78,7 @@ def ingest(
             sent = done = _send(client, found, urls, options, bad_lines, ticker)
             if wait:
                 done = client.wait(done, on_progress=lambda state: tell_indexed(ticker, state))
-        copies = [item for job in done.jobs for item in client.job_items(job, duplicates=True, limit=None)]
+        copies, unknown = _copies(client, done)
         if as_json:
             screen.print_json(
                 {
@@ -92,7 +92,7 @@ def ingest(
             )
         else:
             _summarise(done, waited=wait, found=found, elapsed_s=time.monotonic() - began)
-            for line in _others(sent, copies):
+            for line in (*_others(sent, copies), *unknown):
                 screen.say(line)
     if bad_lines:
         more = f" (and {len(bad_lines) - 1} more like it)" if len(bad_lines) > 1 else ""
@@ -151,6 +151,15 @@ def _chunking(value: str | None) -> dict[str, Any] | None:
     except ValueError as error:
         raise typer.BadParameter(f"is not JSON: {error}", param_hint="--chunking") from None
     return found
+
+
+def _copies(client: Chordwise, done: Ingestion) -> tuple[list[JobItem], list[str]]:
+    """Return the documents with the bytes of an older one, or a sentence with the reason why they are not known: the
+    documents are stored all the same."""
+    try:
+        return [item for job in done.jobs for item in client.job_items(job, duplicates=True, limit=None)], []
+    except ChordwiseError as error:
+        return [], [f"copies are not known: {error}"]
 
 
 def _others(done: Ingestion, copies: Sequence[JobItem]) -> Iterator[str]:
