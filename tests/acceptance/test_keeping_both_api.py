@@ -223,6 +223,14 @@ class DescribeChunkingOfOneDocument:
         }
         assert kinds == {"own": {"sentence"}, "shared": {"parent", "child"}, "usual": {"parent"}}
 
+    def it_is_used_in_a_preview(self, client):
+        sent = {
+            "document": {"text": FIRST["english"], "chunking": {"strategy": "window"}},
+            "chunking": {"max_tokens": 64},
+        }
+        previewed = client.post("/v1/chunks/preview", json=sent).raise_for_status().json()
+        assert [chunk["chunk_type"] for chunk in previewed["chunks"]] == ["sentence"]
+
     @pytest.mark.parametrize(
         ("chunking", "place"),
         [
