@@ -264,8 +264,8 @@ class DescribeChunkingOfOneDocument:
             }
         monkeypatch.setenv("CHORDWISE_API_KEY", key)
         (tmp_path / "f.txt").write_text(FIRST["english"])
-        words = ["ingest", str(tmp_path / "f.txt"), "--namespace", namespace, "--wait", "--chunking"]
-        assert run([*words, '{"strategy": "window", "window": 1}']) == 0
+        path, cut = str(tmp_path / "f.txt"), '{"strategy": "window", "window": 1}'
+        assert run(["ingest", path, "--namespace", namespace, "--wait", "--chunking", cut]) == 0
         with Chordwise(os.environ["CHORDWISE_URL"], key) as client:
             assert client.document("f.txt", namespace=namespace).chunking["window"] == 1
-        assert run([*words, "{"]) == 2
+        assert run(["ingest", path, "--namespace", namespace, "--chunking", "{"]) == 2
