@@ -125,7 +125,7 @@ _OWN: Final[tuple[tuple[str, Codes], ...]] = (
         {
             404: ("namespace_not_found", "chunk_not_found"),
             409: ("document_replaced", "chunk_changed"),
-            422: ("embedder_refused",),
+            422: ("embedder_refused", "chunk_too_long", "empty_chunk"),
         },
     ),
     (r".* /v1/dictionary", {404: ("dictionary_not_found",)}),

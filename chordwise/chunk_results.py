@@ -35,7 +35,7 @@ class Passage(Result):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk(Passage):
     """A chunk of what is published. ``searched`` is False for a parent, which is only read with its children;
-    ``window`` is the text that is read with a sentence."""
+    ``window`` is the text that is read with a sentence. ``edited``: its text was changed by hand."""
 
     chunk_id: str
     document_id: str
@@ -48,12 +48,14 @@ class Chunk(Passage):
     etag: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     source_uri: str | None = None
+    edited: bool = False
     updated_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkResult(Result):
-    """What became of one chunk: updated, unchanged, deleted, or failed with a code and a sentence."""
+    """What became of one chunk: updated, unchanged, deleted, or failed with a code and a sentence. ``repeated_in``: chunks
+    that overlap it and still have words that the edit took out."""
 
     chunk_id: str
     status: str
@@ -61,6 +63,7 @@ class ChunkResult(Result):
     code: str | None = None
     detail: str | None = None
     replacement_pending: bool = False
+    repeated_in: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ class Document:
 
     Instead of ``text``, ``source`` may hold ``bytes`` in base64, or a ``uri`` that the server fetches the document from.
     ``story_time`` is in the unit that the namespace chose; a ``published_at`` without time zone is taken as UTC.
+    ``chunking`` is used in place of that of the call.
     """
 
     text: str | None = None
@@ -35,6 +36,7 @@ class Document:
     story_time: int | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     source: Mapping[str, Any] | None = None
+    chunking: Mapping[str, Any] | None = None
 
 
 FIELDS = frozenset(field.name for field in fields(Document))
@@ -136,7 +138,7 @@ def document_batches(
 ) -> Iterator[DocumentBatch]:
     """The requests that carry ``documents``. Raises InvalidInput."""
     head = encode(options.body())[:-1]
-    replaces = options.on_conflict in (None, "replace")
+    replaces = options.on_conflict in (None, "replace", "new")
     encoded = (_encoded(options.labelled(document_json(document))) for document in documents)
     for group in grouped(encoded, lambda pair: len(pair[0]) + 1, at_most=MAX_DOCUMENTS, max_bytes=MAX_BYTES):
         bodies = b",".join(body for body, _ in group)

@@ -18,12 +18,15 @@ from chordwise.transport import Steps
 class JobItem(Result):
     """One document of a job. ``outcome``: what it came to, None before it has ended; ``code`` and ``detail``: why it failed;
     ``ordinal`` counts from 0 in the order they were sent. ``encoding``: the character encoding its bytes were read in, with
-    the probability that its text is right, and a warning if that is doubtful."""
+    the probability that its text is right, and a warning if that is doubtful. ``requested_id``: the id it was sent with, if
+    it has another one. ``duplicate_of``: the oldest document with the same bytes."""
 
     ordinal: int
     status: str = "queued"
     stage: str = ""
     document_id: str | None = None
+    requested_id: str | None = None
+    duplicate_of: str | None = None
     outcome: str | None = None
     chunks: int = 0
     reused: int = 0
@@ -54,10 +57,13 @@ class GovernOperations(Requesting):
         path = f"/v1/documents/{segment(document_id)}"
         return decode(DocumentInfo, (yield from self._request("GET", path, params={"namespace": namespace})).json())
 
-    def job_items(self, job: Job | str, *, status: str | None, limit: int | None) -> Steps[list[JobItem]]:
+    def job_items(
+        self, job: Job | str, *, status: str | None, duplicates: bool, limit: int | None
+    ) -> Steps[list[JobItem]]:
         """The documents of a job."""
         job_id = job if isinstance(job, str) else job.job_id
-        return self._pages(JobItem, f"/v1/jobs/{segment(job_id)}/items", {"status": status}, limit=limit)
+        wanted = {"status": status, "duplicates": "true" if duplicates else None}
+        return self._pages(JobItem, f"/v1/jobs/{segment(job_id)}/items", wanted, limit=limit)
 
     def webhook(self, webhook_id: str) -> Steps[Webhook]:
         """One endpoint."""
@@ -80,9 +86,14 @@ class GovernMethods:
         found: DocumentInfo = self._run(self._operations.document(document_id, namespace=namespace))
         return found
 
-    def job_items(self, job: Job | str, *, status: str | None = None, limit: int | None = 100) -> list[JobItem]:
-        """The documents of a job, each with what became of it; ``limit`` None for all."""
-        found: list[JobItem] = self._run(self._operations.job_items(job, status=status, limit=limit))
+    def job_items(
+        self, job: Job | str, *, status: str | None = None, duplicates: bool = False, limit: int | None = 100
+    ) -> list[JobItem]:
+        """The documents of a job, each with what became of it; ``limit`` None for all. ``duplicates``: only those with the
+        same bytes as an older document."""
+        found: list[JobItem] = self._run(
+            self._operations.job_items(job, status=status, duplicates=duplicates, limit=limit)
+        )
         return found
 
     def webhook(self, webhook_id: str) -> Webhook:
@@ -107,9 +118,13 @@ class AsyncGovernMethods:
         found: DocumentInfo = await self._run(self._operations.document(document_id, namespace=namespace))
         return found
 
-    async def job_items(self, job: Job | str, *, status: str | None = None, limit: int | None = 100) -> list[JobItem]:
+    async def job_items(
+        self, job: Job | str, *, status: str | None = None, duplicates: bool = False, limit: int | None = 100
+    ) -> list[JobItem]:
         """See ``Chordwise.job_items``."""
-        found: list[JobItem] = await self._run(self._operations.job_items(job, status=status, limit=limit))
+        found: list[JobItem] = await self._run(
+            self._operations.job_items(job, status=status, duplicates=duplicates, limit=limit)
+        )
         return found
 
     async def webhook(self, webhook_id: str) -> Webhook:

@@ -7,11 +7,13 @@ from typing import Any, Required, TypedDict
 
 from chordwise.results import Ingestion
 
+ON_CONFLICT = ("replace", "skip", "error", "new")
+
 
 class IngestKeywords(TypedDict, total=False):
     """What ``ingest`` takes beside the documents. What is left out is the server's choice.
 
-    ``on_conflict`` is replace, skip or error; ``type``, ``tags`` and ``metadata`` add to what a document says itself.
+    ``on_conflict`` is replace, skip, error or new; ``type``, ``tags`` and ``metadata`` add to what a document says itself.
     ``priority`` is interactive or bulk.
     """
 

@@ -24,9 +24,19 @@ class JobError(Result):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Renamed(Result):
+    """A document that ``on_conflict="new"`` gave another id; ``ordinal`` counts from 0 in the order of its request."""
+
+    ordinal: int
+    requested_id: str
+    document_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job(Result):
     """One batch on its way into the stores. ``total``, ``succeeded``, ``failed`` and ``cancelled`` count documents,
-    ``outcomes`` by what they came to; ``reused`` counts the chunks that needed no embedding."""
+    ``outcomes`` by what they came to; ``reused`` counts the chunks that needed no embedding. ``renamed`` is known from the
+    answer that accepted the documents."""
 
     job_id: str
     status: str = "queued"
@@ -45,6 +55,7 @@ class Job(Result):
     stages: Mapping[str, Any] = field(default_factory=dict)
     outcomes: Mapping[str, int] = field(default_factory=dict)
     errors: tuple[JobError, ...] = ()
+    renamed: tuple[Renamed, ...] = ()
 
     @property
     def done(self) -> bool:
@@ -164,7 +175,8 @@ class Hit(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Citation(Result):
-    """Which chunk a marker in the context stands for, and where in its document that is."""
+    """Which chunk a marker in the context stands for, and where in its document that is. ``edited``: the chunk's text was
+    changed by hand, and the place is that of the passage it replaces."""
 
     marker: str = ""
     chunk_id: str = ""
@@ -177,6 +189,7 @@ class Citation(Result):
     page_end: int | None = None
     title: str | None = None
     source_uri: str | None = None
+    edited: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +247,8 @@ class QueryResult(Result):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentInfo(Result):
     """A document as the server lists it; what else it says is in ``raw``. ``status`` is that of its latest upload: queued,
-    running, succeeded, failed or cancelled. ``generation``: the upload that searches see."""
+    running, succeeded, failed or cancelled. ``generation``: the upload that searches see. ``chunking``: the strategy and
+    options it is cut by. ``duplicate_of``: the oldest document of the namespace with the same bytes."""
 
     document_id: str
     namespace: str = ""
@@ -247,6 +261,8 @@ class DocumentInfo(Result):
     tags: tuple[str, ...] = ()
     published_at: datetime | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    chunking: Mapping[str, Any] = field(default_factory=dict)
+    duplicate_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -137,8 +137,8 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """A chunk before it has an id: ``text`` is ``parsed.text[start:end]``. ``page`` and ``page_end``: the pages it begins
-    and ends on, counted from 1.
+    """A chunk before it has an id: ``text`` is ``parsed.text[start:end]``, unless it was ``reworded`` by hand since.
+    ``page`` and ``page_end``: the pages it begins and ends on, counted from 1.
 
     ``parent``: the ordinal of the parent it is part of, None if it has none. ``index``: its place in its parent, or in
     the document where there is none, counted from 0.
@@ -155,6 +155,7 @@ class Passage:
     parent: int | None = None
     index: int = 0
     segment: Segment | None = None
+    reworded: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from api_gateway.routes.documents import accept_body
 from api_gateway.routes.explaining import explanation, known_chunk_id
 from api_gateway.routes.jobs import known_id, until_finished
 from api_gateway.routes.queries import known_id as known_query_id
+from api_gateway.wire.answers import renamed
 from pipeline.records import Namespace
 from pipeline.stores.tenants import Principal
 
@@ -124,7 +125,7 @@ async def ingest(caller: Caller, asked: shapes.IngestIn) -> dict[str, Any]:
     body = orjson.dumps(asked.model_dump(mode="json", exclude_none=True))
     ticket = await caller.gateway.run_heavy(accept_body, body, caller.principal, caller.request_id, caller.gateway)
     caller.gateway.namespaces.forget(caller.principal.tenant_id, Namespace(asked.namespace))
-    return {"job_id": ticket.job_id, "status": "queued", "total": ticket.total}
+    return {"job_id": ticket.job_id, "status": "queued", "total": ticket.total, "renamed": renamed(ticket)}
 
 
 async def job_status(caller: Caller, asked: shapes.JobIn) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from api_gateway.wire.explaining import WhyNot
 from api_gateway.wire.fields import NamespaceName, QueryText, Wire
 from api_gateway.wire.filters import FiltersIn
 from api_gateway.wire.results import Degradation, HitSource
-from api_gateway.wire.shapes import Shape
+from api_gateway.wire.shapes import Renamed, Shape
+from pipeline.flows.intake import OnConflict
 
 LONGEST_WAIT_S = 30  # shorter than what proxies and agents allow a silent answer
 MOST_DOCUMENTS = 100
@@ -149,7 +150,8 @@ class IngestIn(Wire):
     namespace: NamespaceName
     documents: Annotated[list[DocumentIn], Field(min_length=1, max_length=MOST_DOCUMENTS)]
     on_conflict: Annotated[
-        Literal["replace", "skip", "error"], Field(description="What to do about a document that is there already.")
+        OnConflict,
+        Field(description="What to do about a document that is there already; `new` keeps both, under two ids."),
     ] = "replace"
 
 
@@ -159,6 +161,7 @@ class IngestOut(Shape):
     job_id: str
     status: str
     total: int
+    renamed: list[Renamed]
 
 
 class JobIn(Wire):

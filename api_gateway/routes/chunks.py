@@ -14,7 +14,7 @@ from api_gateway import cursors
 from api_gateway.auth import Requires
 from api_gateway.computing import compute
 from api_gateway.gateway import gateway_of
-from api_gateway.problems import Problem, invalid
+from api_gateway.problems import MOST_ERRORS, Problem, invalid
 from api_gateway.routes.documenting import PRINTABLE, Cursor, Limit, answers, json_body
 from api_gateway.routes.reading import read_shape
 from api_gateway.wire import chunks as wire
@@ -40,7 +40,10 @@ _STATUS = {
     "document_replaced": 409,
     "chunk_changed": 409,
     "embedder_refused": 422,
+    "chunk_too_long": 422,
+    "empty_chunk": 422,
 }
+_ABOUT_TEXT = ("chunk_too_long", "empty_chunk")
 _LONGEST_FILTERS = 8000  # characters
 _MOST_SKIPPED = 10_000
 _EXAMPLE_ID = "7e1f6f7e-5a52-5b6c-9d5e-5f0f3c1d2b4a"
@@ -178,7 +181,13 @@ def _answer(found: list[Edited]) -> Response:
     """The results, or one error if all failed alike."""
     codes = {each.code for each in found}
     if len(codes) == 1 and (code := found[0].code) is not None:
-        raise Problem(_STATUS[code], code, f"{(found[0].detail or code).capitalize()}.")
+        detail = found[0].detail or code
+        places = [
+            {"pointer": f"/chunks/{place}/text", "detail": each.detail or code}
+            for place, each in enumerate(found)
+            if code in _ABOUT_TEXT
+        ]
+        raise Problem(_STATUS[code], code, f"{detail[0].upper()}{detail[1:]}.", errors=places[:MOST_ERRORS])
     headers = {"ETag": found[0].etag} if len(found) == 1 and found[0].etag else None
     return json_response(wire.results(found), headers=headers)
 

@@ -110,6 +110,9 @@ async def list_items(
     principal: Reader,
     job_id: str,
     status: Status = None,
+    duplicates: Annotated[
+        bool, Parameter(description="Only items whose document has the same bytes as an older one.")
+    ] = False,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
@@ -123,7 +126,8 @@ async def list_items(
             views = JobViews(work.connection, principal.tenant_id)
             if views.is_finished(known) is None:
                 raise not_found()
-            return views.items(known, status=status, after=after[0] if after else -1, limit=limit + 1)
+            start = after[0] if after else -1
+            return views.items(known, status=status, after=start, limit=limit + 1, duplicates=duplicates)
 
     found, following = cursors.page(await gateway.run(read), limit, lambda last: cursors.encode("items", last.ordinal))
     return wire.page_response([wire.item(view) for view in found], following)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request
 from fastapi import Query as Parameter
@@ -30,7 +30,7 @@ from api_gateway.wire.parts import (
 from pipeline.core.packing import PART, read_part
 from pipeline.flows.export import ExportedPart, export_part
 from pipeline.flows.importing import Received, forget, parts_of, receive_part
-from pipeline.flows.intake import Batch
+from pipeline.flows.intake import Batch, OnConflict
 from pipeline.stores.imports import NewPart
 from pipeline.stores.tenants import Principal
 from workers import dispatch
@@ -43,7 +43,7 @@ Name = Annotated[str, Path(description="The namespace's name.")]
 ImportId = Annotated[str, Path(description="Chosen by the sender: the archive's `archive_id`.")]
 Number = Annotated[int, Path(ge=1, le=1_000_000, description="The part's number in the archive.")]
 MostDocuments = Annotated[int, Parameter(ge=1, le=1000, description="Documents in this part at most.")]
-OnConflict = Annotated[Literal["replace", "skip", "error"], Parameter(description="If a document is there already.")]
+IfThere = Annotated[OnConflict, Parameter(description="If a document is there already.")]
 
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
 _PART_BODY: dict[str, Any] = {"requestBody": {"required": True, "content": {PART: _BINARY}}}
@@ -110,7 +110,7 @@ async def import_part(
     namespace: Name,
     import_id: ImportId,
     part: Number,
-    on_conflict: OnConflict = "replace",
+    on_conflict: IfThere = "replace",
 ) -> Response:
     """Needs `Content-Digest: sha-256=:<base64>:`. Parts may come in any order, and more than once. Vectors are kept if
     they were made by this installation's model; else the chunks are embedded anew."""

@@ -109,7 +109,7 @@ def _of_json(body: bytes, principal: Principal, gateway: Gateway) -> _Document:
         media_type=content.media_type,
         filename=content.uri,
         title=document.title,
-        chunking=to_chunking(sent.chunking, gateway.settings),
+        chunking=to_chunking(document.chunking or sent.chunking, gateway.settings),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 from starlette.responses import Response
 
+from api_gateway.wire.chunking import chunking_json
 from api_gateway.wire.shapes import Item, Namespace
 from pipeline.core.packing import original_type
 from pipeline.flows.intake import Ticket
@@ -31,8 +32,18 @@ def page_response(entries: Sequence[Any], cursor: str | None) -> Response:
 
 def accepted_response(ticket: Ticket) -> Response:
     """202 for a job that stands in the ledger."""
-    body = {"job_id": ticket.job_id, "status": "queued", "total": ticket.total}
+    body: dict[str, Any] = {"job_id": ticket.job_id, "status": "queued", "total": ticket.total}
+    if ticket.renamed:
+        body["renamed"] = renamed(ticket)
     return json_response(body, status=202, headers={"Location": f"/v1/jobs/{ticket.job_id}"})
+
+
+def renamed(ticket: Ticket) -> list[dict[str, Any]]:
+    """The documents of a job that were stored under other ids, as they are sent."""
+    return [
+        {"ordinal": each.ordinal, "requested_id": each.requested_id, "document_id": each.document_id}
+        for each in ticket.renamed
+    ]
 
 
 def job(view: JobView) -> dict[str, Any]:
@@ -95,6 +106,8 @@ def document(view: DocumentView) -> dict[str, Any]:
             "media_type": original_type(view.media_type),
             **encoding(view.encoding),
         },
+        "chunking": chunking_json(view.chunking),
+        "duplicate_of": view.duplicate_of,
         "chunks": view.chunk_count,
         "created_at": view.created_at,
         "updated_at": view.updated_at,

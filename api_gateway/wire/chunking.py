@@ -11,7 +11,8 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
 from api_gateway.problems import MOST_ERRORS
 from api_gateway.wire.fields import Wire
-from pipeline.core.strategies import STRATEGIES, Option, flaws_in_options
+from pipeline.core.strategies import STRATEGIES, Option, flaws_in_options, options_of
+from pipeline.records import Chunking
 
 # Compared with options that an uploader names; what the settings have is checked when the gateway starts.
 _ASSUMED = {"max_tokens": 400.0, "overlap": 0.2}
@@ -59,6 +60,11 @@ class ChunkingIn(Wire):
             for strategy in STRATEGIES.values()
         ]
         return described
+
+
+def chunking_json(found: Chunking) -> dict[str, Any]:
+    """Return how a document is cut, as it is sent: the strategy with every option it has."""
+    return {"strategy": found.strategy, **options_of(found)}
 
 
 def _described(option: Option) -> dict[str, Any]:

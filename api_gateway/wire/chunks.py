@@ -61,6 +61,7 @@ class ChunkEditIn(Wire):
     summary: Immutable = None
     attributes: Immutable = None
     window: Immutable = None
+    edited: Immutable = None
     searched: Immutable = None
     heading_path: Immutable = None
     page: Immutable = None
@@ -106,7 +107,8 @@ class OwnedChunkPage(Shape):
 
 
 class ChunkResult(Shape):
-    """What became of one chunk. `replacement_pending`: a newer upload of its document will replace it."""
+    """What became of one chunk. `replacement_pending`: a newer upload of its document will replace it. `repeated_in`: chunks
+    that overlap it and still have words that the edit took out; edit them too."""
 
     chunk_id: str
     status: Literal["updated", "unchanged", "deleted", "failed"]
@@ -114,6 +116,7 @@ class ChunkResult(Shape):
     code: str | None
     detail: str | None
     replacement_pending: bool
+    repeated_in: list[str]
 
 
 class ChunkResults(Shape):
@@ -156,6 +159,7 @@ def of_document(chunk: OwnedChunk, window: str | None) -> dict[str, Any]:
         "parent_id": chunk.parent_id,
         "story_time": chunk.fields.story_time if segment is None or segment.story_time is None else segment.story_time,
         "window": window,
+        "edited": chunk.passage.reworded,
     }
 
 

@@ -25,14 +25,14 @@ from api_gateway.wire.fields import (
 )
 from api_gateway.wire.sources import BadSource, SourceIn, content_of, document_id_of
 from pipeline.core.strategies import complete
-from pipeline.flows.intake import Refusal
+from pipeline.flows.intake import OnConflict, Refusal
 from pipeline.records import Chunking, DocumentFields, DocumentId, Upload
 from pipeline.settings import Settings
 
 
 class DocumentIn(Wire):
     """One document. Without a `document_id` it is called by its file or its address; a bare text is given a new id then,
-    and sending it again makes another document."""
+    and sending it again makes another document. Its own `chunking` is used in place of the request's."""
 
     document_id: DocumentIdText | None = None
     text: str | None = None
@@ -44,6 +44,7 @@ class DocumentIn(Wire):
     story_time: Integer64 | None = None
     metadata: Metadata | None = None
     source: SourceIn | None = None
+    chunking: ChunkingIn | None = None
 
 
 class Envelope(Wire):
@@ -51,7 +52,7 @@ class Envelope(Wire):
 
     tenant_id: str | None = None
     namespace: NamespaceName
-    on_conflict: Literal["replace", "skip", "error"] = "replace"
+    on_conflict: OnConflict = "replace"
     chunking: ChunkingIn | None = None
     priority: Literal["interactive", "bulk"] | None = None
     documents: Annotated[list[Any], Field(min_length=1)]
@@ -79,7 +80,7 @@ class Intake:
     """
 
     def __init__(self, use: Settings, chunking: Chunking, *, suspicious: bool) -> None:
-        self._max_bytes = use.max_document_bytes
+        self._use = use
         self._chunking = chunking
         self._suspicious = suspicious
         self.places: list[dict[str, str]] = []
@@ -113,6 +114,7 @@ class Intake:
             text_where=where + content.where,
             blank=content.blank,
             to_fetch=content.to_fetch,
+            chunking=None if sent.chunking is None else to_chunking(sent.chunking, self._use),
         )
 
     def upload(
@@ -126,12 +128,13 @@ class Intake:
         text_where: str,
         blank: bool,
         to_fetch: bool = False,
+        chunking: Chunking | None = None,
     ) -> Upload | Refusal:
-        """An upload, unless it is empty or too large."""
+        """An upload, unless it is empty or too large. ``chunking``: in place of the submission's."""
         if blank:
             return self.refuse(document_id, "empty_document", "There is no text.", text_where)
-        if len(body) > self._max_bytes:
-            detail = f"The document has {len(body)} bytes; at most {self._max_bytes} are taken (CHORDWISE_MAX_DOCUMENT_BYTES)."
+        if len(body) > (most := self._use.max_document_bytes):
+            detail = f"The document has {len(body)} bytes; at most {most} are taken (CHORDWISE_MAX_DOCUMENT_BYTES)."
             return self.refuse(document_id, "document_too_large", detail, text_where)
         return Upload(
             document_id=DocumentId(document_id),
@@ -139,7 +142,7 @@ class Intake:
             body=body,
             media_type=media_type,
             source_uri=source_uri,
-            chunking=self._chunking,
+            chunking=chunking or self._chunking,
             to_fetch=to_fetch,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 from pydantic.json_schema import WithJsonSchema
@@ -13,6 +13,7 @@ from api_gateway.wire.example_shapes import MissingExample, SampledExample
 from api_gateway.wire.fields import NamespaceName, Wire
 from pipeline.core.examples.records import Category
 from pipeline.core.examples.reporting import ordered
+from pipeline.flows.intake import OnConflict
 from pipeline.records import Namespace
 from pipeline.stores.examples import LENGTHS, Examples, Spread, Stored, Verified
 
@@ -43,7 +44,7 @@ class ExamplesForm(Wire):
     tenant_id: str | None = None
     namespace: NamespaceName
     category: Annotated[Category, Field(strict=False)] | None = None
-    on_conflict: Literal["replace", "skip", "error"] = "replace"
+    on_conflict: OnConflict = "replace"
     strict: bool = False
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,10 +14,11 @@ from api_gateway.problems import invalid, places, pointer
 from api_gateway.wire.chunking import ChunkingIn
 from api_gateway.wire.documents import DocumentIn, Intake
 from api_gateway.wire.fields import MOST_TAGS, Metadata, NamespaceName, Tags, TypeName, Wire
-from api_gateway.wire.sources import Charset, ParserHint, document_id_of, media_type_as, storable, with_hash
+from api_gateway.wire.sources import Charset, ParserHint, document_id_of, media_type_as, storable
+from pipeline.core.document_ids import with_hash
 from pipeline.core.parsing import JSONL, split_jsonl
 from pipeline.errors import MalformedDocument, Rejected, UnsupportedMediaType
-from pipeline.flows.intake import Refusal
+from pipeline.flows.intake import OnConflict, Refusal
 from pipeline.records import DocumentFields, Upload
 
 _ID_NAMES = ("document_id", "doc_id", "id", "_id")
@@ -28,7 +30,7 @@ class FilesForm(Wire):
 
     tenant_id: str | None = None
     namespace: NamespaceName
-    on_conflict: Literal["replace", "skip", "error"] = "replace"
+    on_conflict: OnConflict = "replace"
     type: TypeName | None = None
     tags: Tags | None = None
     metadata: Metadata | None = None
@@ -138,7 +140,7 @@ def document_of(line: Mapping[str, Any], number: int, file_name: str, form: File
 def _unique(document_id: str, body: bytes, taken: set[str]) -> str:
     """Another id for a second file of the same name, which is the same whenever the same file is sent."""
     if document_id in taken:
-        document_id = with_hash(document_id, body, 8)
+        document_id = with_hash(document_id, hashlib.sha256(body).digest(), 8)
     taken.add(document_id)
     return document_id
 

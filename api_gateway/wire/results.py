@@ -63,7 +63,8 @@ class AnswerChunk(Shape):
 
 class Citation(Shape):
     """Which chunk a marker in the context stands for. Offsets count characters of the document's text and are the
-    chunk's own, whatever else is read with it; null for a passage that is in no document here."""
+    chunk's own, whatever else is read with it; null for a passage that is in no document here. `edited`: the chunk's text
+    was changed by hand, so offsets and pages name the passage of the document that it replaces."""
 
     marker: str
     chunk_id: str
@@ -76,6 +77,7 @@ class Citation(Shape):
     page_end: int | None
     title: str | None
     source_uri: str | None
+    edited: bool
 
 
 class Entity(Shape):

@@ -16,12 +16,22 @@ class Shape(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class Renamed(Shape):
+    """A document that is stored under another id, because `requested_id` is that of a document with other bytes."""
+
+    ordinal: int
+    requested_id: str
+    document_id: str
+
+
 class JobAccepted(Shape):
-    """The documents are durable; a worker will take them."""
+    """The documents are durable; a worker will take them. `renamed`: those that `on_conflict: new` gave another id; left
+    out if there are none."""
 
     job_id: str
     status: Literal["queued", "running", "succeeded", "partly_failed", "failed"]
     total: int
+    renamed: list[Renamed] = []
 
 
 class JobError(Shape):
@@ -75,10 +85,13 @@ class Item(Shape):
     """One document of a job. `outcome` says what it came to: the document is new, has another generation, is as it was
     (`unchanged`), was there and left alone (`skipped`), was overtaken by a later upload or a deletion (`superseded`),
     or was never accepted (`refused`, with a code). It is null until the item has ended, and where it failed later.
-    `encoding` and the fields beside it: as in the document's source; null for one that is unchanged."""
+    `encoding` and the fields beside it: as in the document's source; null for one that is unchanged. `requested_id`: the
+    id it was sent with, where `on_conflict: new` gave it another one. `duplicate_of`: as in the document."""
 
     ordinal: int
     document_id: str | None
+    requested_id: str | None
+    duplicate_of: str | None
     status: Literal["queued", "running", "succeeded", "failed", "cancelled"]
     stage: str
     outcome: Outcome | None
@@ -111,7 +124,9 @@ class Source(Shape):
 
 class Document(Shape):
     """A document without its text. `status` is that of its latest upload. `generation` is the upload that searches see,
-    null while there is none; an upload that fails leaves the one before searchable."""
+    null while there is none; an upload that fails leaves the one before searchable. `chunking`: the strategy it is cut by,
+    with every option that applied. `duplicate_of`: the document that has been in the namespace longest of those with the
+    same bytes, null for that document itself and where no other has them."""
 
     namespace: str
     document_id: str
@@ -125,6 +140,8 @@ class Document(Shape):
     story_time: int | None
     metadata: dict[str, Any]
     source: Source
+    chunking: dict[str, Any]
+    duplicate_of: str | None
     chunks: int
     created_at: datetime
     updated_at: datetime
@@ -135,7 +152,8 @@ class Chunk(Shape):
 
     `chunk_type` is `parent` for a chunk that is part of no other, else `child`, `sentence`, `qa` or `segment`;
     `chunk_index` is its place in its parent, or in the document. `window`: the text that is read with it. `chapter_id`,
-    `story_time`, `entity_names`, `summary` and `attributes` are those of its segment.
+    `story_time`, `entity_names`, `summary` and `attributes` are those of its segment. `edited`: its text was changed by
+    hand, and its offsets and pages name the passage that it replaces.
     """
 
     chunk_id: str
@@ -160,6 +178,7 @@ class Chunk(Shape):
     summary: str | None
     attributes: dict[str, str]
     window: str | None
+    edited: bool
 
 
 class Namespace(Shape):

@@ -14,13 +14,13 @@ from pydantic import BeforeValidator, Field
 from pydantic.json_schema import WithJsonSchema
 
 from api_gateway.wire.fields import TEXT_MEDIA_TYPES, Metadata, Tags, Wire
+from pipeline.core.document_ids import LONGEST_ID, with_hash
 from pipeline.core.parsing import JSONL, charset_of, codec_of, media_type_of
 from pipeline.core.parsing.sniffing import media_type_of_fetched
 from pipeline.core.web import LONGEST_URI, web_address
 from pipeline.errors import FetchRefused, UnsupportedMediaType
 from pipeline.records import OCTETS
 
-_LONGEST_ID = 64
 _HASH_DIGITS = 16
 _LONGEST_MEDIA_TYPE = 127
 
@@ -216,13 +216,9 @@ def document_id_of(name: str) -> str:
     found = clean.strip()
     if not found:
         return str(uuid.uuid4())
-    return found if len(found) <= _LONGEST_ID else with_hash(found, found.encode("utf-8", "replace"), _HASH_DIGITS)
-
-
-def with_hash(name: str, of: bytes, digits: int) -> str:
-    """A name that ends in a hash, not longer than an id may be."""
-    tail = "~" + hashlib.sha256(of).hexdigest()[:digits]
-    return name[: _LONGEST_ID - len(tail)].rstrip() + tail
+    if len(found) <= LONGEST_ID:
+        return found
+    return with_hash(found, hashlib.sha256(found.encode("utf-8", "replace")).digest(), _HASH_DIGITS)
 
 
 def storable(media_type: str) -> str:

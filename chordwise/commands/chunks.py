@@ -120,7 +120,8 @@ def _told(done: list[ChunkResult], *, as_json: bool) -> int:
         for each in done:
             reason = f": {each.detail or each.code}" if each.status == "failed" else ""
             pending = "; a newer upload of its document will replace it" if each.replacement_pending else ""
-            screen.say(f"{each.chunk_id} {each.status}{reason}{pending}")
+            beside = f"; words it had are still in {', '.join(each.repeated_in)}" if each.repeated_in else ""
+            screen.say(f"{each.chunk_id} {each.status}{reason}{pending}{beside}")
     return int(any(each.status == "failed" for each in done))
 
 
@@ -129,7 +130,8 @@ def _list(found: list[Chunk]) -> None:
     for chunk in found:
         text = " ".join(chunk.text.split())
         shown = text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
-        kind = chunk.chunk_type if chunk.enabled else f"{chunk.chunk_type}, off"
+        marks = [*(["edited"] if chunk.edited else []), *([] if chunk.enabled else ["off"])]
+        kind = ", ".join([chunk.chunk_type, *marks])
         cells = (chunk.chunk_id, chunk.document_id, kind, str(chunk.chunk_index), str(chunk.token_count), shown)
         table.add_row(*(Text(screen.clean(cell)) for cell in cells))
     screen.stdout().print(table)

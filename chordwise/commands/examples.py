@@ -24,6 +24,7 @@ from chordwise.examples import (
     ImportedRow,
     StoredExamples,
 )
+from chordwise.options import ON_CONFLICT
 from chordwise.prompting import EXAMPLE_CATEGORIES
 from chordwise.results import Job
 
@@ -53,7 +54,7 @@ def import_examples(
     strict: Annotated[bool, typer.Option("--strict", help="Store nothing if one row is wrong.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Return when every row can be found, and check it.")] = False,
     on_conflict: Annotated[
-        str | None, typer.Option("--on-conflict", help="If an example is there already: replace, skip or error.")
+        str | None, typer.Option("--on-conflict", help="If an example is there already: replace, skip, error or new.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -67,8 +68,8 @@ def import_examples(
     """
     if book.suffix.lower() not in (".xlsx", ".json"):
         raise typer.BadParameter("must be an .xlsx or .json file", param_hint="BOOK")
-    if on_conflict not in (None, "replace", "skip", "error"):
-        raise typer.BadParameter("must be replace, skip or error", param_hint="--on-conflict")
+    if on_conflict not in (None, *ON_CONFLICT):
+        raise typer.BadParameter("must be replace, skip, error or new", param_hint="--on-conflict")
     if category not in (None, *EXAMPLE_CATEGORIES):
         raise typer.BadParameter("must be qa, record, query or greeting", param_hint="--category")
     if (namespace is None) is not tables:

@@ -108,13 +108,14 @@ def _documents(client: Chordwise, namespace: str) -> Iterable[Mapping[str, Any]]
 
 
 def joined(chunks: Iterable[Chunk]) -> str:
-    """The text that these chunks and parents were cut from, each stretch once; white space between them may differ."""
+    """The text that these chunks and parents were cut from, each stretch once, and edited chunks whole; white space between
+    them may differ."""
     pieces: list[str] = []
     reached = 0
     for chunk in sorted(chunks, key=lambda each: (each.start, -each.end)):
-        if chunk.end > reached:
-            pieces.append(chunk.text[max(0, reached - chunk.start) :])
-            reached = chunk.end
+        if chunk.end > reached or (chunk.edited and chunk.parent_id is None):
+            pieces.append(chunk.text if chunk.edited else chunk.text[max(0, reached - chunk.start) :])
+            reached = max(reached, chunk.end)
     return "\n".join(pieces)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +16,8 @@ from chordwise.commands import screen
 from chordwise.documents import is_url
 from chordwise.errors import ChordwiseError
 from chordwise.files import Found, find_files, read_documents
-from chordwise.options import FileKeywords
+from chordwise.governing import JobItem
+from chordwise.options import ON_CONFLICT, FileKeywords
 from chordwise.results import Ingestion, failures, together
 
 _MOST_NAMES = 20  # of skipped files; all of them are in --json
@@ -30,10 +32,19 @@ def ingest(
     type: Annotated[str | None, typer.Option("--type", help="What kind of document these are, to filter by.")] = None,
     tags: Annotated[list[str] | None, typer.Option("--tag", help="A tag for each of them; repeat for more.")] = None,
     on_conflict: Annotated[
-        str | None, typer.Option("--on-conflict", help="If a document is there already: replace, skip or error.")
+        str | None,
+        typer.Option(
+            "--on-conflict", help="If a document is there already: replace, skip, error, or new to keep both."
+        ),
     ] = None,
     priority: Annotated[
         str | None, typer.Option("--priority", help="Before or after other documents of yours: interactive or bulk.")
+    ] = None,
+    chunking: Annotated[
+        str | None,
+        typer.Option(
+            "--chunking", help='How to cut them: a strategy, or JSON such as {"strategy": "window", "window": 2}.'
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the jobs as one JSON document.")] = False,
 ) -> None:
@@ -46,8 +57,8 @@ def ingest(
 
     Exits with 1 if a line could not be read or, with --wait, if a document could not be ingested.
     """
-    if on_conflict not in (None, "replace", "skip", "error"):
-        raise typer.BadParameter("must be replace, skip or error", param_hint="--on-conflict")
+    if on_conflict not in (None, *ON_CONFLICT):
+        raise typer.BadParameter("must be replace, skip, error or new", param_hint="--on-conflict")
     if priority not in (None, "interactive", "bulk"):
         raise typer.BadParameter("must be interactive or bulk", param_hint="--priority")
     urls = [path for path in paths if is_url(path)]
@@ -59,23 +70,30 @@ def ingest(
         raise ChordwiseError(f"there is nothing to ingest: {'; '.join(_skipped(found)) or '0 files found'}")
     options: FileKeywords = {"namespace": namespace, "on_conflict": on_conflict, "type": type, "tags": tags or []}
     options["priority"] = priority
+    options["chunking"] = _chunking(chunking)
     began = time.monotonic()
     bad_lines: list[str] = []
     with screen.connect() as client:
         with screen.Ticker(quiet=as_json) as ticker:
-            done = _send(client, found, urls, options, bad_lines, ticker)
+            sent = done = _send(client, found, urls, options, bad_lines, ticker)
             if wait:
                 done = client.wait(done, on_progress=lambda state: tell_indexed(ticker, state))
+        copies, unknown = _copies(client, done)
         if as_json:
             screen.print_json(
                 {
                     "jobs": [dict(job.raw) for job in done.jobs],
                     "skipped": found.skipped,
                     "skipped_files": found.skipped_files,
+                    "duplicates": [
+                        {"document_id": item.document_id, "duplicate_of": item.duplicate_of} for item in copies
+                    ],
                 }
             )
         else:
             _summarise(done, waited=wait, found=found, elapsed_s=time.monotonic() - began)
+            for line in (*_others(sent, copies), *unknown):
+                screen.say(line)
     if bad_lines:
         more = f" (and {len(bad_lines) - 1} more like it)" if len(bad_lines) > 1 else ""
         raise ChordwiseError(f"{bad_lines[0]}{more}; everything else was sent")
@@ -122,6 +140,40 @@ def _documents(paths: Iterable[Path], bad_lines: list[str]) -> Iterator[dict[str
 
 def _for_documents(options: FileKeywords) -> Any:
     return {name: value for name, value in options.items() if name != "parser_hint"}
+
+
+def _chunking(value: str | None) -> dict[str, Any] | None:
+    """Return the chunking in an option: a strategy's name, or a JSON object."""
+    if value is None or not value.lstrip().startswith("{"):
+        return None if value is None else {"strategy": value.strip()}
+    try:
+        found: dict[str, Any] = json.loads(value)
+    except ValueError as error:
+        raise typer.BadParameter(f"is not JSON: {error}", param_hint="--chunking") from None
+    return found
+
+
+def _copies(client: Chordwise, done: Ingestion) -> tuple[list[JobItem], list[str]]:
+    """Return the documents with the bytes of an older one, or a sentence with the reason why they are not known: the
+    documents are stored all the same."""
+    try:
+        return [item for job in done.jobs for item in client.job_items(job, duplicates=True, limit=None)], []
+    except ChordwiseError as error:
+        return [], [f"copies are not known: {error}"]
+
+
+def _others(done: Ingestion, copies: Sequence[JobItem]) -> Iterator[str]:
+    """Yield a line for each document that has another id than it was sent with, or the bytes of an older one."""
+    renamed = [each for job in done.jobs for each in job.renamed]
+    yield from _first(f"{each.requested_id} is taken: stored as {each.document_id}" for each in renamed)
+    yield from _first(f"{item.document_id} has the same bytes as {item.duplicate_of}" for item in copies)
+
+
+def _first(lines: Iterable[str]) -> Iterator[str]:
+    every = list(lines)
+    yield from every[:_MOST_NAMES]
+    if len(every) > _MOST_NAMES:
+        yield f"and {len(every) - _MOST_NAMES} more (all of them with --json)"
 
 
 def _skipped(found: Found) -> list[str]:

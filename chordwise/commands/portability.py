@@ -12,6 +12,7 @@ from chordwise.archive import Manifest
 from chordwise.commands import screen
 from chordwise.commands.ingest import tell_indexed
 from chordwise.errors import ChordwiseError
+from chordwise.options import ON_CONFLICT
 from chordwise.portability import Imported
 from chordwise.results import Ingestion, failures
 
@@ -53,7 +54,10 @@ def import_archive(
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="The knowledge base to write to.")],
     wait: Annotated[bool, typer.Option("--wait", help="Return when everything can be found.")] = False,
     on_conflict: Annotated[
-        str | None, typer.Option("--on-conflict", help="If a document is there already: replace, skip or error.")
+        str | None,
+        typer.Option(
+            "--on-conflict", help="If a document is there already: replace, skip, error, or new to keep both."
+        ),
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Send what was imported before once more.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the jobs as one JSON document.")] = False,
@@ -65,8 +69,8 @@ def import_archive(
 
     Exits with 1 if a part is damaged or, with --wait, if a document could not be imported.
     """
-    if on_conflict not in (None, "replace", "skip", "error"):
-        raise typer.BadParameter("must be replace, skip or error", param_hint="--on-conflict")
+    if on_conflict not in (None, *ON_CONFLICT):
+        raise typer.BadParameter("must be replace, skip, error or new", param_hint="--on-conflict")
     began = time.monotonic()
     with screen.connect() as client, screen.Ticker(quiet=as_json) as ticker:
 

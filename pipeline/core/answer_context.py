@@ -69,6 +69,7 @@ def _passage(chunk: AnswerChunk, hydrated: Hydrated, options: ContextOptions, mo
         page=hydrated.page,
         page_end=hydrated.page_end,
         source_uri=hydrated.source_uri,
+        edited=hydrated.reworded,
     )
 
 

@@ -42,13 +42,15 @@ class ContextPassage:
     page: int | None = None
     page_end: int | None = None
     source_uri: str | None = None
+    edited: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Citation:
     """Which chunk a marker in the context stands for, and where in its document it stands. Offsets count characters of
     the parsed text, ``end`` is exclusive; they are the chunk's own, whatever else is read with it. ``page`` and
-    ``page_start``: the page it begins on, counted from 1; ``page_end``: the page it ends on."""
+    ``page_start``: the page it begins on, counted from 1; ``page_end``: the page it ends on.
+    ``edited``: its text was changed since; all of these still name the passage of the document that it stands for."""
 
     marker: str
     chunk_id: ChunkId
@@ -61,6 +63,7 @@ class Citation:
     page_end: int | None
     title: str | None
     source_uri: str | None
+    edited: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +172,7 @@ def _citation(passage: ContextPassage, place: int) -> Citation:
         page_end=passage.page if passage.page_end is None else passage.page_end,
         title=passage.title,
         source_uri=passage.source_uri,
+        edited=passage.edited,
     )
 
 

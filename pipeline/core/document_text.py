@@ -10,16 +10,15 @@ from pipeline.records import Passage
 def joined(passages: Iterable[Passage]) -> str:
     """The passages in the order of the document, each character that several of them have once.
 
-    Passages that were edited, whose text has another length than their place, stand whole. Where text between two
+    Passages that were reworded stand whole. Where text between two
     passages belongs to neither, there is a space for one character and an empty line for more.
     """
     parts: list[str] = []
     written = 0  # up to which place of the document the text has come
     for passage in sorted(passages, key=lambda each: (each.start, -each.end)):
-        as_parsed = len(passage.text) == passage.end - passage.start
-        if parts and passage.end <= written and as_parsed:
+        if parts and passage.end <= written and not passage.reworded:
             continue
-        overlap = max(0, written - passage.start) if parts and as_parsed else 0
+        overlap = max(0, written - passage.start) if parts and not passage.reworded else 0
         if parts and not overlap:
             gap = passage.start - written
             parts.append(("", " ")[gap] if 0 <= gap <= 1 else "\n\n")

@@ -34,6 +34,7 @@ class Hydrated:
     start: int | None = None
     end: int | None = None
     source_uri: str | None = None
+    reworded: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,6 +69,7 @@ def chunk_line(*, ordinal: int, passage: Passage, content_hash: bytes, mark: Mar
         "enabled": mark.enabled,
         "version": mark.version,
         "edited_at": mark.edited_at,
+        "reworded": passage.reworded,
         "vector": has_vector,
         "chunk_type": passage.chunk_type,
         "parent": passage.parent,
@@ -213,6 +214,7 @@ def _passage(read: _Line) -> Passage:
         parent=None if read.value("parent", None) is None else read.whole("parent"),
         index=read.whole("index", 0),
         segment=_segment(read),
+        reworded=read.flag("reworded", read.value("edited_at", None) is not None),
     )
 
 

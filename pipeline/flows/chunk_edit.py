@@ -16,9 +16,10 @@ import structlog
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from pipeline.core.computation import Computation, Done
-from pipeline.core.editing import edited
+from pipeline.core.editing import bound_of, edited, prepared, repeats
+from pipeline.core.tokens import count_tokens
 from pipeline.errors import EmbedderRefused, Unavailable
-from pipeline.flows.edits import Edit, Edited, changed, done, failed, not_found, overtaken
+from pipeline.flows.edits import Edit, Edited, changed, done, empty, failed, not_found, overtaken, too_long
 from pipeline.flows.parent_edit import children_of, follow_children, rewrite_parent
 from pipeline.flows.resources import Resources
 from pipeline.flows.spaces import embed_everywhere, write_everywhere
@@ -77,12 +78,15 @@ def edit_chunks(tenant_id: TenantId, edits: Sequence[Edit], use: Resources) -> l
         children = children_of(tenant_id, list(known.values()), work)
     results: dict[ChunkId, Edited] = {}
     plans: list[_Plan] = []
-    for edit in edits:
+    for sent in edits:
+        edit = sent if sent.text is None else replace(sent, text=prepared(sent.text))
         before = known.get(edit.chunk_id)
         if before is None:
             results[edit.chunk_id] = not_found(edit.chunk_id)
         elif edit.etag is not None and edit.etag != before.etag:
             results[edit.chunk_id] = changed(before)
+        elif (fault := _fault(edit, before)) is not None:
+            results[edit.chunk_id] = fault
         elif not before.searched:
             results[edit.chunk_id] = _edit_parent(tenant_id, edit, before, children[edit.chunk_id], use)
         elif (plan := _plan(edit, before)) is None:
@@ -129,6 +133,20 @@ def _edit_parent(
         return {before.chunk_id: done(after, "updated") if after and is_ours else overtaken(before, after)}
 
     return _transact(use, write)[before.chunk_id]
+
+
+def _fault(edit: Edit, before: OwnedChunk) -> Edited | None:
+    """Why the text cannot be taken. A text that is no longer than the one that is there is never too long."""
+    if edit.text is None:
+        return None
+    if not edit.text:
+        return empty(edit.chunk_id)
+    bound, tokens = bound_of(before.chunking, is_parent=not before.searched), count_tokens(edit.text)
+    return (
+        None
+        if bound is None or tokens <= max(bound.tokens, before.passage.token_count)
+        else too_long(before, tokens, bound)
+    )
 
 
 def _plan(edit: Edit, before: OwnedChunk) -> _Plan | None:
@@ -193,10 +211,21 @@ def _carry_out(tenant_id: TenantId, plans: Sequence[_Plan], use: Resources) -> d
         hidden = [plan.before.chunk_id for plan in standing if not plan.enabled]
         touched = {plan.before.generation for plan in standing if plan.needs_vector or not plan.enabled}
         work.after_commit(lambda: _settle_vectors(tenant_id, hidden, touched, use))
-        after = ChunkEdits(work.connection, tenant_id).named([plan.before.chunk_id for plan in standing])
-        return results | {chunk_id: done(chunk, "updated") for chunk_id, chunk in after.items()}
+        edits = ChunkEdits(work.connection, tenant_id)
+        after = edits.named([plan.before.chunk_id for plan in standing])
+        repeated = {plan.before.chunk_id: _repeated_in(plan.before, plan.chunk, edits) for plan in reworded}
+        return results | {
+            chunk_id: replace(done(chunk, "updated"), repeated_in=repeated.get(chunk_id, ()))
+            for chunk_id, chunk in after.items()
+        }
 
     return _transact(use, write)
+
+
+def _repeated_in(before: OwnedChunk, chunk: Chunk, edits: ChunkEdits) -> tuple[ChunkId, ...]:
+    """The chunks beside a reworded one that still have words of it which the edit took out."""
+    beside = edits.beside(before)
+    return tuple(other for other, passage in beside if repeats(passage, before.passage, chunk.passage.text))
 
 
 def _write_rows(tenant_id: TenantId, plans: Sequence[_Plan], work: UnitOfWork) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pipeline.core.editing import Bound
 from pipeline.records import ChunkId
 from pipeline.stores.chunk_edits import OwnedChunk
 
@@ -23,6 +24,7 @@ class Edited:
     """What became of it: ``updated``, ``unchanged``, ``deleted``, or ``failed`` with a code and a sentence.
 
     ``replacement_pending``: a newer upload of the document is on its way and will replace this chunk too.
+    ``repeated_in``: chunks that overlap it and still have words that the edit took out.
     """
 
     chunk_id: ChunkId
@@ -31,6 +33,7 @@ class Edited:
     code: str | None = None
     detail: str | None = None
     replacement_pending: bool = False
+    repeated_in: tuple[ChunkId, ...] = ()
 
 
 def done(chunk: OwnedChunk, status: str) -> Edited:
@@ -61,3 +64,19 @@ def overtaken(before: OwnedChunk, current: OwnedChunk | None) -> Edited:
         detail = "the document was replaced or deleted meanwhile; nothing was changed"
         return failed(before.chunk_id, "document_replaced", detail)
     return failed(before.chunk_id, "chunk_changed", "the chunk was changed by someone else at the same moment")
+
+
+def empty(chunk_id: ChunkId) -> Edited:
+    """Nothing is left of the text once it is cleaned."""
+    return failed(chunk_id, "empty_chunk", "the text holds nothing but white space and invisible characters")
+
+
+def too_long(before: OwnedChunk, tokens: int, bound: Bound) -> Edited:
+    """The text has more tokens than the document's chunking allows."""
+    what = "chunk" if before.searched else "parent"
+    detail = (
+        f"the text has {tokens} tokens, and a {what} of document {before.generation.document_id} at most {bound.tokens}:"
+        f" {bound.option} of its chunking ({before.chunking.strategy}, see chunking of the document); shorten the text,"
+        f" or upload the document again with a larger {bound.option}"
+    )
+    return failed(before.chunk_id, "chunk_too_long", detail)

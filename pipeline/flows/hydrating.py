@@ -237,4 +237,5 @@ def _hydrated(chunk: StoredChunk) -> Hydrated:
         start=chunk.start,
         end=chunk.end,
         source_uri=chunk.source_uri,
+        reworded=chunk.reworded,
     )

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sqlalchemy import Connection
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from pipeline.flows.keep_both import assign_ids
 from pipeline.flows.resources import Resources
 from pipeline.records import DocumentId, Generation, JobId, Namespace, Priority, TenantId, Upload
 from pipeline.stores.audit import Audit
 from pipeline.stores.documents import Documents
+from pipeline.stores.duplicates import Duplicates
 from pipeline.stores.engines import Conflict
 from pipeline.stores.jobs import Ledger, NewItem
 from pipeline.stores.quotas import Limits, Quotas
 from pipeline.stores.vector_stores import VectorStores
 from pipeline.stores.work import unit_of_work
 
-OnConflict = Literal["replace", "skip", "error"]
+OnConflict = Literal["replace", "skip", "error", "new"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,15 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Renamed:
+    """A document of a job that is there under another id than it was sent with."""
+
+    ordinal: int
+    requested_id: str
+    document_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
     """A job that stands in the ledger. ``due``: how many of its items wait for a worker."""
 
@@ -56,6 +67,15 @@ class Ticket:
     request_id: str
     total: int
     due: int
+    renamed: tuple[Renamed, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Placed:
+    """The entries of a batch as items of its job, and the uploads among them that become generations."""
+
+    items: Sequence[NewItem]
+    taken: Sequence[tuple[Generation, Upload]]
 
 
 @retry(
@@ -79,34 +99,38 @@ def accept(
     """
     job_id = batch.job_id or JobId(str(uuid.uuid4()))
     with unit_of_work(use.mysql) as work:
-        if batch.job_id and (total := Ledger(work.connection, batch.tenant_id).total(job_id)) is not None:
-            return Ticket(tenant_id=batch.tenant_id, job_id=job_id, request_id=batch.request_id, total=total, due=0)
+        ledger = Ledger(work.connection, batch.tenant_id)
+        if batch.job_id and (total := ledger.total(job_id)) is not None:
+            return Ticket(
+                tenant_id=batch.tenant_id,
+                job_id=job_id,
+                request_id=batch.request_id,
+                total=total,
+                due=0,
+                renamed=tuple(
+                    Renamed(ordinal=n, requested_id=old, document_id=new) for n, old, new in ledger.renamed(job_id)
+                ),
+            )
         documents = Documents(work.connection, batch.tenant_id)
-        uploads = [entry for entry in batch.entries if isinstance(entry, Upload)]
-        ids = [upload.document_id for upload in uploads]
-        only_new = batch.on_conflict != "replace"
-        known = documents.existing(batch.namespace, ids) if only_new else set()
-        numbered = documents.number(
-            batch.namespace, [document_id for document_id in ids if document_id not in known], only_new=only_new
-        )
-        there = set(ids) - numbered.keys()  # with those that somebody brought while this waited for their rows
-        last = {e.document_id: place for place, e in enumerate(batch.entries) if isinstance(e, Upload)}
-        items = [_item(ordinal, entry, there, numbered, last, batch) for ordinal, entry in enumerate(batch.entries)]
-        taken = [
-            entry for entry in (batch.entries[place] for place in sorted(last.values())) if isinstance(entry, Upload)
-        ]
-        taken = [upload for upload in taken if upload.document_id in numbered]
+        if batch.on_conflict == "new":
+            placed = _keep_both(batch, documents, Duplicates(work.connection, batch.tenant_id))
+        else:
+            placed = _by_id(batch, documents)
+        items, taken = placed.items, placed.taken
         quotas(work.connection, batch.tenant_id, use).check(arriving=len(taken))
-        documents.store(job_id, [(numbered[upload.document_id], upload) for upload in taken])
-        Ledger(work.connection, batch.tenant_id).open(
-            job_id, batch.namespace, batch.request_id, items, priority=_priority(batch, use)
-        )
+        documents.store(job_id, taken)
+        ledger.open(job_id, batch.namespace, batch.request_id, items, priority=_priority(batch, use))
         ticket = Ticket(
             tenant_id=batch.tenant_id,
             job_id=job_id,
             request_id=batch.request_id,
             total=len(items),
             due=len(taken),
+            renamed=tuple(
+                Renamed(ordinal=item.ordinal, requested_id=item.requested_id, document_id=item.document_id)
+                for item in items
+                if item.requested_id and item.document_id
+            ),
         )
         Audit(work.connection, batch.tenant_id).wrote(
             "ingest", namespaces=[batch.namespace], ids=[job_id], count=len(taken), total=len(items)
@@ -141,6 +165,52 @@ def quotas(connection: Connection, tenant_id: TenantId, use: Resources) -> Quota
     return Quotas(connection, tenant_id, defaults, rooms=use.quota_rooms)
 
 
+def _by_id(batch: Batch, documents: Documents) -> _Placed:
+    """Number the uploads under their own ids. Documents that are there are replaced, skipped or refused."""
+    uploads = [entry for entry in batch.entries if isinstance(entry, Upload)]
+    ids = [upload.document_id for upload in uploads]
+    only_new = batch.on_conflict != "replace"
+    known = documents.existing(batch.namespace, ids) if only_new else set()
+    numbered = documents.number(
+        batch.namespace, [document_id for document_id in ids if document_id not in known], only_new=only_new
+    )
+    there = set(ids) - numbered.keys()  # with those that somebody brought while this waited for their rows
+    last = {e.document_id: place for place, e in enumerate(batch.entries) if isinstance(e, Upload)}
+    latest = [entry for entry in (batch.entries[place] for place in sorted(last.values())) if isinstance(entry, Upload)]
+    return _Placed(
+        items=[_item(ordinal, entry, there, numbered, last, batch) for ordinal, entry in enumerate(batch.entries)],
+        taken=[(numbered[upload.document_id], upload) for upload in latest if upload.document_id in numbered],
+    )
+
+
+def _keep_both(batch: Batch, documents: Documents, duplicates: Duplicates) -> _Placed:
+    """Number the uploads under ids that are free."""
+    uploads = {ordinal: entry for ordinal, entry in enumerate(batch.entries) if isinstance(entry, Upload)}
+    assigned = assign_ids(documents, duplicates, batch.namespace, uploads)
+    taken = {
+        ordinal: (assigned.numbered[document_id], replace(uploads[ordinal], document_id=document_id))
+        for ordinal, document_id in sorted(assigned.ids.items())
+    }
+    items: list[NewItem] = []
+    for ordinal, entry in enumerate(batch.entries):
+        if isinstance(entry, Refusal):
+            items.append(_refused(ordinal, entry))
+            continue
+        document_id = assigned.ids.get(ordinal) or assigned.there.get(ordinal)
+        if document_id is None:
+            items.append(_exists(ordinal, entry, batch, "every id made from its bytes belongs to another document"))
+            continue
+        requested = None if document_id == entry.document_id else entry.document_id
+        if ordinal in assigned.there:
+            detail = f"document {document_id} has the same bytes; it was left as it is"
+            new = NewItem(ordinal=ordinal, document_id=document_id, outcome="skipped", error_detail=detail)
+        else:
+            number = assigned.numbered[document_id].number
+            new = NewItem(ordinal=ordinal, document_id=document_id, generation=number, body_bytes=len(entry.body))
+        items.append(replace(new, requested_id=requested))
+    return _Placed(items=items, taken=list(taken.values()))
+
+
 def _item(
     ordinal: int,
     entry: Upload | Refusal,
@@ -150,25 +220,11 @@ def _item(
     batch: Batch,
 ) -> NewItem:
     if isinstance(entry, Refusal):
-        return NewItem(
-            ordinal=ordinal,
-            document_id=entry.document_id,
-            outcome="refused",
-            error_code=entry.code,
-            error_detail=entry.detail,
-            error_pointer=entry.pointer,
-        )
+        return _refused(ordinal, entry)
     if entry.document_id in there:
         if batch.on_conflict == "skip":
             return NewItem(ordinal=ordinal, document_id=entry.document_id, outcome="skipped")
-        detail = f"document {entry.document_id} exists in namespace {batch.namespace} and on_conflict is error"
-        return NewItem(
-            ordinal=ordinal,
-            document_id=entry.document_id,
-            outcome="refused",
-            error_code="document_exists",
-            error_detail=detail,
-        )
+        return _exists(ordinal, entry, batch, "on_conflict is error")
     if (later := last[entry.document_id]) != ordinal:
         detail = f"the same document_id stands later in this request, as number {later} counted from 0"
         return NewItem(ordinal=ordinal, document_id=entry.document_id, outcome="superseded", error_detail=detail)
@@ -177,4 +233,26 @@ def _item(
         document_id=entry.document_id,
         generation=numbered[entry.document_id].number,
         body_bytes=len(entry.body),
+    )
+
+
+def _refused(ordinal: int, entry: Refusal) -> NewItem:
+    return NewItem(
+        ordinal=ordinal,
+        document_id=entry.document_id,
+        outcome="refused",
+        error_code=entry.code,
+        error_detail=entry.detail,
+        error_pointer=entry.pointer,
+    )
+
+
+def _exists(ordinal: int, entry: Upload, batch: Batch, why: str) -> NewItem:
+    detail = f"document {entry.document_id} exists in namespace {batch.namespace} and {why}"
+    return NewItem(
+        ordinal=ordinal,
+        document_id=entry.document_id,
+        outcome="refused",
+        error_code="document_exists",
+        error_detail=detail,
     )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
+from pipeline.core.editing import position_in, spliced
 from pipeline.core.tokens import count_tokens
-from pipeline.records import ChunkId, TenantId
+from pipeline.records import ChunkId, Passage, TenantId
 from pipeline.stores.audit import Audit
 from pipeline.stores.chunk_edits import ChunkEdits, OwnedChunk
 from pipeline.stores.namespaces import Namespaces
-from pipeline.stores.parents import Parents, replaced
+from pipeline.stores.parents import Parents
 from pipeline.stores.work import UnitOfWork
 
 
@@ -19,11 +21,15 @@ def follow_children(tenant_id: TenantId, changed: Sequence[tuple[OwnedChunk, str
     A parent that does not hold the old text any more, because it was edited itself, stays as it is.
     """
     parents = Parents(work.connection, tenant_id)
-    known = parents.stored_texts([chunk.parent_id for chunk, _ in changed if chunk.parent_id is not None])
-    after = dict(known)
+    of_parent: defaultdict[ChunkId, list[tuple[OwnedChunk, str]]] = defaultdict(list)
     for chunk, text in changed:
-        if chunk.parent_id in after:
-            after[chunk.parent_id] = replaced(after[chunk.parent_id], chunk.passage.text, text)
+        if chunk.parent_id is not None:
+            of_parent[chunk.parent_id].append((chunk, text))
+    known = parents.stored_texts(list(of_parent))
+    passages = parents.passages(list(known))
+    after = {
+        parent_id: _rewritten(whole, passages[parent_id], of_parent[parent_id]) for parent_id, whole in known.items()
+    }
     rewritten: set[ChunkId] = set()
     for parent_id, text in after.items():
         if text and text != known[parent_id]:
@@ -34,6 +40,26 @@ def follow_children(tenant_id: TenantId, changed: Sequence[tuple[OwnedChunk, str
         Namespaces(work.connection, tenant_id).revise(namespace)
 
 
+def _rewritten(whole: str, passages: dict[int, Passage], changed: Sequence[tuple[OwnedChunk, str]]) -> str:
+    """The text of a parent with that of these children changed; ``passages`` are those that are there now."""
+    texts = dict(passages)
+    for chunk, _ in changed:
+        texts[chunk.ordinal] = _placed(chunk, chunk.passage.text)
+    for chunk, new in changed:
+        old = texts[chunk.ordinal]
+        at = position_in(whole, [texts[ordinal] for ordinal in sorted(texts)], old)
+        if at >= 0:
+            whole = spliced(whole, at, old.text, new)
+            texts[chunk.ordinal] = _placed(chunk, new)
+        if not new:
+            del texts[chunk.ordinal]
+    return whole
+
+
+def _placed(chunk: OwnedChunk, text: str) -> Passage:
+    return Passage(text=text, start=chunk.passage.start, end=chunk.passage.end, token_count=0)
+
+
 def rewrite_parent(tenant_id: TenantId, before: OwnedChunk, text: str, work: UnitOfWork) -> OwnedChunk | None:
     """Give a parent another text, its document held still. Gives what is there afterwards, None if it has gone, and
     what somebody else made of it if it has changed."""
@@ -42,6 +68,7 @@ def rewrite_parent(tenant_id: TenantId, before: OwnedChunk, text: str, work: Uni
     current = edits.named([before.chunk_id]).get(before.chunk_id)
     if current is not None and current.version == before.version:
         Parents(work.connection, tenant_id).rewrite(before.chunk_id, text, count_tokens(text))
+        edits.differs(before.generation)
         Namespaces(work.connection, tenant_id).revise(before.generation.scope.namespace)
         Audit(work.connection, tenant_id).wrote(
             "chunk_edit", namespaces=[before.generation.scope.namespace], ids=[before.chunk_id]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, bindparam, text
 
-from pipeline.records import Chunk, ChunkId, DocumentId, Filters, Generation, Namespace, TenantId
+from pipeline.records import Chunk, ChunkId, DocumentId, Filters, Generation, Namespace, Passage, TenantId
 from pipeline.stores.filters import mysql_condition
 from pipeline.stores.owned import COLUMNS, JOINED, OwnedChunk, owned_chunk, owned_parent
 from pipeline.stores.rows import now, to_json
@@ -104,6 +104,19 @@ class ChunkEdits:
         values = {"tenant": self._tenant_id, "namespace": namespace, "ids": sorted(set(document_ids))}
         self._connection.execute(_LOCK, values).all()
 
+    def beside(self, chunk: OwnedChunk) -> list[tuple[ChunkId, Passage]]:
+        """The chunks of its document that overlap a chunk by their offsets."""
+        passage = chunk.passage
+        values = {**_key(chunk.generation), "id": chunk.chunk_id, "start": passage.start, "end": passage.end}
+        values |= {"first": max(0, chunk.ordinal - _MOST_BESIDE), "last": chunk.ordinal + _MOST_BESIDE}
+        return [
+            (
+                ChunkId(row.chunk_id),
+                Passage(text=row.text, start=row.start_offset, end=row.end_offset, token_count=row.token_count),
+            )
+            for row in self._connection.execute(_BESIDE, values)
+        ]
+
     def rewrite(self, chunk: Chunk) -> None:
         """Give an existing chunk the text, terms and hash of this one; its place in the document stays."""
         self._connection.execute(
@@ -112,6 +125,7 @@ class ChunkEdits:
                 "tenant": self._tenant_id,
                 "id": chunk.chunk_id,
                 "text": chunk.passage.text,
+                "reworded": int(chunk.passage.reworded),
                 "tokens": chunk.passage.token_count,
                 "hash": chunk.content_hash,
                 "terms": " ".join(chunk.terms),
@@ -173,10 +187,12 @@ _ANY_CHILD = (
 )
 _OWNED = (
     f"SELECT {COLUMNS}, c.terms, c.title_terms, c.summary_terms, c.entity_terms, c.content_hash,"
-    " c.enabled, c.chunk_type, c.parent_id, c.chunk_index, c.segment"
+    " c.enabled, c.reworded, c.chunk_type, c.parent_id, c.chunk_index, c.segment"
     f" FROM chunks c{JOINED}"
 )
-_OWNED_PARENTS = f"SELECT {COLUMNS}, {_ANY_CHILD} AS enabled FROM parent_chunks c{JOINED}"
+_OWNED_PARENTS = (
+    f"SELECT {COLUMNS}, {_ANY_CHILD} AS enabled, c.edited_at IS NOT NULL AS reworded FROM parent_chunks c{JOINED}"
+)
 
 _NAMED = text(_OWNED + " AND c.chunk_id IN :ids").bindparams(bindparam("ids", expanding=True))
 _NAMED_PARENTS = text(_OWNED_PARENTS + " AND c.chunk_id IN :ids").bindparams(bindparam("ids", expanding=True))
@@ -188,7 +204,7 @@ _LOCK = text(
 
 _REWRITE = text(
     "UPDATE chunks SET text = :text, token_count = :tokens, content_hash = :hash, terms = :terms, term_count = :count,"
-    " title_terms = :title, summary_terms = :summary, entity_terms = :names,"
+    " reworded = :reworded, title_terms = :title, summary_terms = :summary, entity_terms = :names,"
     " version = version + 1, edited_at = :now WHERE tenant_id = :tenant AND chunk_id = :id"
 )
 
@@ -208,6 +224,12 @@ _LEFT = text(f"SELECT COUNT(*) FROM chunks{_OF_GENERATION}")
 _REMOVED = text(f"SELECT removed_ordinals FROM generations{_OF_GENERATION}")
 _RECOUNT = text(
     f"UPDATE generations SET chunk_count = :count, removed_ordinals = :removed, recipe = NULL{_OF_GENERATION}"
+)
+_MOST_BESIDE = 3  # chunks before and after one that may overlap it
+_BESIDE = text(
+    f"SELECT chunk_id, text, start_offset, end_offset, token_count FROM chunks{_OF_GENERATION}"
+    " AND ordinal BETWEEN :first AND :last"
+    " AND start_offset < :end AND end_offset > :start AND chunk_id <> :id ORDER BY ordinal"
 )
 _DIFFERS = text(f"UPDATE generations SET recipe = NULL{_OF_GENERATION}")
 

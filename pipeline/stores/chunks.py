@@ -47,6 +47,7 @@ class StoredChunk:
     parent_id: str | None = None
     segment: Segment | None = None
     chunking: Chunking = field(default_factory=Chunking)
+    reworded: bool = False
 
 
 class Chunks:
@@ -66,8 +67,8 @@ class Chunks:
             self._connection,
             "INSERT INTO chunks (tenant_id, namespace, document_id, generation, ordinal, chunk_id, text, heading_path,"
             " page, page_end, start_offset, end_offset, token_count, content_hash, terms, term_count, created_at, chunk_type,"
-            " parent_id, chunk_index, story_time, segment, title_terms, summary_terms, entity_terms)"
-            f" VALUES ({placeholders(range(25))})",
+            " parent_id, chunk_index, story_time, segment, title_terms, summary_terms, entity_terms, reworded)"
+            f" VALUES ({placeholders(range(26))})",
             [
                 (
                     self._tenant_id,
@@ -95,6 +96,7 @@ class Chunks:
                     chunk.field_terms.title,
                     chunk.field_terms.summary,
                     chunk.field_terms.entity_names,
+                    int(chunk.passage.reworded),
                 )
                 for chunk in chunks
             ],
@@ -197,6 +199,7 @@ _FIELDS = {
     "parent_id": "c.parent_id",
     "segment": "CAST(c.segment AS CHAR)",
     "chunking": "CAST(g.chunking AS CHAR)",
+    "reworded": "c.reworded",
 }
 
 # Two columns: two dozen are more work to PyMySQL than reading the texts, so all but these come as one document.
@@ -226,6 +229,7 @@ def _stored(text_: str, others: str) -> StoredChunk:
         "updated_at": _moment(said["updated_at"]),
         "segment": segment_of(said["segment"]),
         "chunking": _chunking(said["chunking"]),
+        "reworded": bool(said["reworded"]),
     }
     return StoredChunk(**said | changed)
 

@@ -10,7 +10,8 @@ from pipeline.records import Generation, JobId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewItem:
-    """An entry of a job that is being accepted. With an ``error_code`` or an ``outcome`` it is final from the start."""
+    """An entry of a job that is being accepted. With an ``error_code`` or an ``outcome`` it is final from the start.
+    ``requested_id``: the id it was sent with, if it was given another one."""
 
     ordinal: int
     document_id: str | None
@@ -20,6 +21,7 @@ class NewItem:
     error_code: str | None = None
     error_detail: str | None = None
     error_pointer: str | None = None
+    requested_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, text
 
-from pipeline.records import DocumentFields, DocumentId, Encoding, Namespace, TenantId
+from pipeline.records import Chunking, DocumentFields, DocumentId, Encoding, Namespace, TenantId
 from pipeline.stores.document_outcomes import ALIVE, STATUS, WORKED_ON, DocumentStatus
 from pipeline.stores.documents import encoding_of, fields_of
+from pipeline.stores.duplicates import Duplicates, duplicate_of
 from pipeline.stores.rows import as_utc, now
 
 
@@ -27,6 +29,8 @@ class DocumentView:
     source_uri: str | None
     chunk_count: int
     encoding: Encoding | None
+    chunking: Chunking
+    duplicate_of: DocumentId | None
     created_at: datetime
     updated_at: datetime
 
@@ -67,9 +71,20 @@ class DocumentViews:
         return self._views(" ".join(clauses), values, limit=limit)
 
     def _views(self, where: str, values: dict[str, Any], *, limit: int) -> list[DocumentView]:
-        rows = self._connection.execute(
-            text(_VIEWS.format(where=where)), {"tenant": self._tenant_id, "limit": limit, **values}
-        ).mappings()
+        rows = (
+            self._connection.execute(
+                text(_VIEWS.format(where=where)), {"tenant": self._tenant_id, "limit": limit, **values}
+            )
+            .mappings()
+            .all()
+        )
+        duplicates = Duplicates(self._connection, self._tenant_id)
+        originals = {
+            namespace: duplicates.originals(
+                namespace, {bytes(row["content_hash"]) for row in rows if row["namespace"] == namespace}
+            )
+            for namespace in sorted({row["namespace"] for row in rows})
+        }
         return [
             DocumentView(
                 namespace=row["namespace"],
@@ -81,6 +96,10 @@ class DocumentViews:
                 source_uri=row["source_uri"],
                 chunk_count=row["chunk_count"] or 0,
                 encoding=encoding_of(row["encoding"]),
+                chunking=Chunking(**json.loads(row["chunking"])),
+                duplicate_of=duplicate_of(
+                    row["document_id"], originals[row["namespace"]].get(bytes(row["content_hash"]))
+                ),
                 created_at=as_utc(row["created_at"]) or now(),
                 updated_at=as_utc(row["updated_at"]) or now(),
             )
@@ -92,7 +111,8 @@ class DocumentViews:
 _VIEWS = (
     f"SELECT d.namespace, d.document_id, {STATUS} AS status, d.published_generation, d.created_at, d.updated_at,"
     " g.title, g.author, g.type,"
-    " g.tags, g.published_at, g.story_time, g.metadata, g.media_type, g.source_uri, g.chunk_count, g.encoding"
+    " g.tags, g.published_at, g.story_time, g.metadata, g.media_type, g.source_uri, g.chunk_count, g.encoding,"
+    " g.chunking, g.content_hash"
     " FROM documents d JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace"
     " AND g.document_id = d.document_id AND g.generation = COALESCE(d.published_generation, d.latest_generation)"
     f" {WORKED_ON} WHERE d.tenant_id = :tenant AND d.latest_generation > d.deleted_generation {{where}}"

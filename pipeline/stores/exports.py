@@ -129,6 +129,7 @@ class Exports:
                         parent=None if row.parent_id is None else parent_ordinal(row.parent_id),
                         index=row.chunk_index,
                         segment=segment_of(row.segment),
+                        reworded=bool(row.reworded),
                     ),
                     content_hash=bytes(row.content_hash),
                     mark=Mark(enabled=bool(row.enabled), version=row.version, edited_at=as_utc(row.edited_at)),
@@ -196,7 +197,7 @@ _DOCUMENTS = text(
 
 _CHUNKS = text(
     "SELECT x.document_id, x.chunk_id, x.ordinal, x.text, x.heading_path, x.page, x.page_end, x.start_offset, x.end_offset,"
-    " x.token_count, x.content_hash, x.enabled, x.version, x.edited_at,"
+    " x.token_count, x.content_hash, x.enabled, x.version, x.edited_at, x.reworded,"
     " x.chunk_type, x.parent_id, x.chunk_index, x.segment"
     + _JOINED.format(table="chunks x")
     + " AND d.document_id IN :ids ORDER BY d.document_id, x.ordinal"

@@ -12,8 +12,9 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from pipeline.core.waiting import Standing, WaitingReason, waiting_reason
-from pipeline.records import Encoding, ItemState, JobId, Stage, TenantId
+from pipeline.records import DocumentId, Encoding, ItemState, JobId, Namespace, Stage, TenantId
 from pipeline.stores.documents import encoding_of
+from pipeline.stores.duplicates import IS_DUPLICATE, Duplicates
 from pipeline.stores.rows import as_utc, now
 from pipeline.stores.turns import workers_seen
 from pipeline.stores.usage import Counts, Usage, UsageRow
@@ -40,6 +41,8 @@ class ItemView:
     pointer: str | None
     updated_at: datetime
     encoding: Encoding | None = None
+    requested_id: str | None = None
+    duplicate_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,13 +100,18 @@ class JobViews:
             rows = self._select(where, {"before": before[0].replace(tzinfo=None), "before_job": before[1]}, limit=limit)
         return self._viewed(rows, errors=False)
 
-    def items(self, job_id: JobId, *, status: str | None, after: int, limit: int) -> list[ItemView]:
-        """Items in their order, those with an ordinal above ``after``."""
-        where = "AND i.state = :state" if status else ""
-        rows = self._connection.execute(
-            text(_ITEMS.format(where=where)),
-            {"tenant": self._tenant_id, "job": job_id, "state": status, "after": after, "limit": limit},
-        )
+    def items(
+        self, job_id: JobId, *, status: str | None, after: int, limit: int, duplicates: bool = False
+    ) -> list[ItemView]:
+        """Items in their order, those with an ordinal above ``after``. ``duplicates``: only those whose document is a
+        duplicate of another."""
+        where = ("AND i.state = :state " if status else "") + (f"AND {IS_DUPLICATE}" if duplicates else "")
+        values = {"tenant": self._tenant_id, "job": job_id, "state": status, "after": after, "limit": limit}
+        rows = self._connection.execute(text(_ITEMS.format(where=where)), values).all()
+        originals: dict[DocumentId, DocumentId] = {}
+        if rows:
+            ids = [DocumentId(row.document_id) for row in rows if row.document_id and row.error_code is None]
+            originals = Duplicates(self._connection, self._tenant_id).of(Namespace(rows[0].namespace), ids)
         return [
             ItemView(
                 ordinal=row.ordinal,
@@ -119,6 +127,8 @@ class JobViews:
                 pointer=row.error_pointer,
                 updated_at=as_utc(row.updated_at) or now(),
                 encoding=encoding_of(row.encoding),
+                requested_id=row.requested_id,
+                duplicate_of=originals.get(row.document_id),
             )
             for row in rows
         ]
@@ -222,7 +232,7 @@ def status_of(items: dict[ItemState, int]) -> str:
 
 _ITEMS = (
     "SELECT i.ordinal, i.document_id, i.state, i.stage, i.outcome, i.chunk_count, i.reused_count, i.attempts,"
-    " i.error_code, i.error_detail, i.error_pointer, i.updated_at, g.encoding"
+    " i.error_code, i.error_detail, i.error_pointer, i.updated_at, i.namespace, i.requested_id, g.encoding"
     " FROM job_items i LEFT JOIN generations g ON g.tenant_id = i.tenant_id AND g.namespace = i.namespace"
     " AND g.document_id = i.document_id AND g.generation = i.generation"
     " WHERE i.tenant_id = :tenant AND i.job_id = :job AND i.ordinal > :after {where}"

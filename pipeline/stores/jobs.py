@@ -51,6 +51,15 @@ class Ledger:
         found = self._connection.execute(statement, {"tenant": self._tenant_id, "job": job_id}).scalar_one_or_none()
         return None if found is None else int(found)
 
+    def renamed(self, job_id: JobId) -> list[tuple[int, str, str]]:
+        """Return ordinal, requested id and id of the items that were given another id."""
+        statement = text(
+            "SELECT ordinal, requested_id, document_id FROM job_items"
+            " WHERE tenant_id = :tenant AND job_id = :job AND requested_id IS NOT NULL ORDER BY ordinal"
+        )
+        rows = self._connection.execute(statement, {"tenant": self._tenant_id, "job": job_id})
+        return [(row.ordinal, row.requested_id, row.document_id) for row in rows]
+
     def open(
         self,
         job_id: JobId,
@@ -80,8 +89,8 @@ class Ledger:
         insert_many(
             self._connection,
             "INSERT INTO job_items (tenant_id, job_id, ordinal, namespace, document_id, generation, body_bytes, state,"
-            " stage, outcome, error_code, error_detail, error_pointer, failed_revision, next_attempt_at, updated_at)"
-            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            " stage, outcome, error_code, error_detail, error_pointer, failed_revision, next_attempt_at, updated_at,"
+            " requested_id) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
             [
                 (
                     self._tenant_id,
@@ -100,6 +109,7 @@ class Ledger:
                     1 if _first_state(item) is ItemState.FAILED else None,
                     moment if _first_state(item) is ItemState.QUEUED else None,
                     moment,
+                    item.requested_id,
                 )
                 for item in items
             ],

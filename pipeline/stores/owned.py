@@ -151,5 +151,6 @@ def _passage(row: Mapping[Any, Any], **structure: Any) -> Passage:
         heading_path=tuple(json.loads(row["heading_path"])),
         page=row["page"],
         page_end=row["page_end"],
+        reworded=bool(row["reworded"]),
         **structure,
     )

@@ -7,7 +7,8 @@ from typing import Any
 
 from sqlalchemy import BindParameter, Connection, bindparam, text
 
-from pipeline.records import ChunkId, DocumentId, Generation, Namespace, ParentChunk, TenantId
+from pipeline.core.editing import spliced
+from pipeline.records import ChunkId, DocumentId, Generation, Namespace, ParentChunk, Passage, TenantId
 from pipeline.stores.rows import insert_many, now, to_json
 
 
@@ -64,6 +65,15 @@ class Parents:
         values = {"tenant": self._tenant_id, "ids": list(parent_ids)}
         return {ChunkId(row.chunk_id): str(row.text) for row in self._connection.execute(_TEXTS, values)}
 
+    def passages(self, parent_ids: Sequence[ChunkId]) -> dict[ChunkId, dict[int, Passage]]:
+        """The text and the offsets of the chunks that are part of each, by ordinal."""
+        found: dict[ChunkId, dict[int, Passage]] = {parent_id: {} for parent_id in parent_ids}
+        if parent_ids:
+            for row in self._connection.execute(_PASSAGES, {"tenant": self._tenant_id, "ids": list(parent_ids)}):
+                passage = Passage(text=row.text, start=row.start_offset, end=row.end_offset, token_count=0)
+                found[ChunkId(row.parent_id)][row.ordinal] = passage
+        return found
+
     def rewrite(self, parent_id: ChunkId, new_text: str, token_count: int) -> None:
         """Give a parent another text."""
         values = {"tenant": self._tenant_id, "id": parent_id, "text": new_text, "tokens": token_count, "now": now()}
@@ -92,16 +102,8 @@ class Parents:
 
 def without(whole: str, part: str) -> str:
     """``whole`` with the first ``part`` taken out, and the white space before it; as it is if it does not hold it."""
-    return replaced(whole, part, "")
-
-
-def replaced(whole: str, part: str, new: str) -> str:
-    """``whole`` with ``new`` in the place of the first ``part``; as it is if it does not hold it."""
     at = whole.find(part)
-    if at < 0 or not part:
-        return whole
-    before, after = whole[:at], whole[at + len(part) :]
-    return before + new + after if new else (before.rstrip() + after if after.strip() else before).strip()
+    return spliced(whole, at, part, "") if part and at >= 0 else whole
 
 
 def parents_lost(
@@ -136,6 +138,9 @@ _OF_PARENTS = (
     " WHERE p.tenant_id = :tenant AND p.chunk_id IN :ids"
 )
 _HIDDEN = text(f"SELECT c.parent_id, c.text{_OF_PARENTS} AND c.enabled = 0 ORDER BY c.ordinal").bindparams(_IDS)
+_PASSAGES = text(
+    f"SELECT c.parent_id, c.ordinal, c.text, c.start_offset, c.end_offset{_OF_PARENTS} ORDER BY c.ordinal"
+).bindparams(_IDS)
 _CHILDREN = text(f"SELECT c.parent_id, c.chunk_id{_OF_PARENTS} ORDER BY c.ordinal").bindparams(_IDS)
 
 _REWRITE = text(

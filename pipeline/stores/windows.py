@@ -29,7 +29,7 @@ def windows(connection: Connection, tenant_id: TenantId, sizes: Mapping[ChunkId,
             chunk_id = ChunkId(row.chunk_id)
             if chunk_id not in found:
                 found[chunk_id] = row.text
-            elif row.start_offset < ends[chunk_id] and row.edited_at is None:
+            elif row.start_offset < ends[chunk_id] and not row.reworded:
                 found[chunk_id] += row.text[ends[chunk_id] - row.start_offset :]
             else:
                 found[chunk_id] += _seam(row.start_offset - ends[chunk_id]) + row.text
@@ -64,7 +64,7 @@ _SMALL = text(
 ).bindparams(bindparam("ids", expanding=True))
 
 _AROUND = text(
-    "SELECT c.chunk_id, n.text, n.start_offset, n.end_offset, n.edited_at FROM chunks c"
+    "SELECT c.chunk_id, n.text, n.start_offset, n.end_offset, n.reworded FROM chunks c"
     " JOIN chunks n ON n.tenant_id = c.tenant_id AND n.namespace = c.namespace AND n.document_id = c.document_id"
     " AND n.generation = c.generation AND n.ordinal BETWEEN IF(c.ordinal > :size, c.ordinal - :size, 0)"
     " AND c.ordinal + :size"

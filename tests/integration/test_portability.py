@@ -279,6 +279,29 @@ class DescribeARoundTrip:
         assert target.shown() == source.shown()
         assert_statistics(target)
 
+    def it_keeps_both_under_two_ids_and_once(self, source, target):
+        filled(source, 2)
+        [body] = exported(source)
+        target.ingest(_upload("d0", "something else"))
+        target.take(body, on_conflict="new")
+        forget(target.tenant, target.namespace, "archive", target.use)
+        target.take(body, on_conflict="new")
+        shown = target.shown()
+        [other] = shown.keys() - {"d0", "d1"}
+        assert other.startswith("d0~")
+        assert shown == {"d0": ["something else"], "d1": source.shown()["d1"], other: source.shown()["d0"]}
+        assert_statistics(target)
+
+    def it_says_which_chunks_were_reworded(self, source, target, use):
+        filled(source, 2)
+        changed = chunks(source)[0]
+        edit_chunks(source.tenant, [Edit(chunk_id=changed.chunk_id, text="改写过的一句。")], use)
+        target.take(*exported(source))
+        assert [(each.passage.text, each.passage.reworded) for each in chunks(target)] == [
+            (each.passage.text, each.passage.reworded) for each in chunks(source)
+        ]
+        assert [each.passage.text for each in chunks(target) if each.passage.reworded] == ["改写过的一句。"]
+
 
 class DescribeAnExport:
     def it_holds_every_document_once_whatever_the_size_of_parts(self, source):

@@ -159,7 +159,7 @@ class DescribeWhatIsReadWithAHit:
         (citation,) = read((chunk("a", "child a", title="Guide"), place)).citations
         assert citation == {
             "marker": "[1]", "chunk_id": "a", "document_id": "d", "namespace": "n", "title": "Guide", **place,
-            "page_start": 7, "page_end": 7,
+            "page_start": 7, "page_end": 7, "edited": False,
         }  # fmt: skip
 
 

@@ -22,7 +22,7 @@ ID_PARAMETERS = {"namespace": "namespaces", "job_id": "jobs", "document_id": "do
 OTHER_PARAMETERS = {
     *("limit", "cursor", "wait", "status", "dry_run", "sample", "code", "reason", "state", "since", "until", "rating"),
     *("min_votes", "enabled", "chunk_type", "order_by", "as_of", "name", "on_conflict", "from", "to", "by", "action"),
-    *("order", "after", "before", "purpose", "filter", "filters", "offset", "examples"),
+    *("order", "after", "before", "purpose", "filter", "filters", "offset", "examples", "duplicates"),
 }
 
 # What the operation makes or changes belongs to the asker, whatever others call theirs.

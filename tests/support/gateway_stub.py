@@ -77,6 +77,7 @@ class GatewayStub:
         self.documents: dict[str, dict[str, dict[str, Any]]] = {}
         self.jobs: dict[str, dict[str, Any]] = {}
         self.looks_until_done = 1
+        self.items: dict[str, list[dict[str, Any]]] = {}
         self.late_queries = False
         self.answer: Callable[[dict[str, Any]], dict[str, Any]] | None = None
         self.explained: list[str] = []
@@ -134,6 +135,8 @@ class GatewayStub:
                 return self._usage(request)
             case ["GET", "v1", "jobs", job_id]:
                 return self._job(job_id)
+            case ["GET", "v1", "jobs", job_id, "items"]:
+                return self._page(request, self.items.get(job_id, []))
             case ["POST", "v1", "queries"]:
                 return self._query(request)
             case ["GET", "v1", "queries", query_id]:

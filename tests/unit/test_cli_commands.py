@@ -94,6 +94,21 @@ class DescribeIngest:
         _, out, _ = call("ingest", folder, "-n", "kb", "--json")
         assert [job["job_id"] for job in json.loads(out)["jobs"]] == ["job-1", "job-2"]
 
+    def it_names_at_most_twenty_copies(self, call, stub, folder):
+        copies = [{"ordinal": n, "document_id": f"副本{n}", "duplicate_of": "原件"} for n in range(25)]
+        stub.items = {"job-1": copies}
+        _, out, _ = call("ingest", folder, "-n", "kb")
+        lines = [line for line in out.splitlines() if "same bytes" in line]
+        assert (len(lines), lines[0]) == (20, "副本0 has the same bytes as 原件")
+        assert "and 5 more (all of them with --json)" in out
+
+    def it_ends_well_where_copies_cannot_be_looked_up(self, call, stub, folder):
+        stub.next += [Reply(status=202, body={"job_id": "j1", "total": 2}), Reply(status=202, body={"job_id": "j2"})]
+        stub.next += [problem(422, "unknown_parameter", "there is no parameter duplicates")]
+        status, out, _ = call("ingest", folder, "-n", "kb")
+        assert status == 0
+        assert "copies are not known: there is no parameter duplicates" in out
+
     def it_has_nothing_to_do_in_an_empty_folder(self, call, tmp_path):
         (tmp_path / "empty").mkdir()
         status, _, err = call("ingest", "empty", "-n", "kb")

@@ -183,7 +183,7 @@ class DescribeUsage:
             ("query x -n kb --top-k many", "--top-k"),
             ("query x -n kb --nonsense", "No such option"),
             ("ingest nowhere -n kb", "does not exist"),
-            ("ingest . -n kb --on-conflict merge", "must be replace, skip or error"),
+            ("ingest . -n kb --on-conflict merge", "must be replace, skip, error or new"),
             ("eval nowhere -n kb", "does not exist"),
             ("eval . -n kb --concurrency 0", "--concurrency"),
         ],

@@ -137,6 +137,7 @@ class DescribeDocumentBatches:
             ({"document_id": "d", "text": "t"}, None, True),
             ({"document_id": "d", "text": "t"}, "replace", True),
             ({"document_id": "d", "text": "t"}, "error", False),
+            ({"document_id": "d", "text": "t"}, "new", True),
             ({"text": "t"}, None, False),
         ],
     )

@@ -11,7 +11,9 @@ from pipeline.records import Passage
 
 
 def passage(text: str, start: int, end: int | None = None) -> Passage:
-    return Passage(text=text, start=start, end=start + len(text) if end is None else end, token_count=1)
+    """A passage; one with an ``end`` was reworded."""
+    reworded, end = end is not None, start + len(text) if end is None else end
+    return Passage(text=text, start=start, end=end, token_count=1, reworded=reworded)
 
 
 class DescribeJoining:
@@ -27,6 +29,7 @@ class DescribeJoining:
             ([passage("abc", 0), passage("def", 9)], "abc\n\ndef"),
             ([passage("abc", 5)], "abc"),
             ([passage("abc", 0), passage("edited", 2, 5), passage("fg", 5)], "abc\n\neditedfg"),
+            ([passage("红狐捕猎", 0), passage("捕鱼白天", 2, 6)], "红狐捕猎\n\n捕鱼白天"),
         ],
     )
     def it_has_each_character_once(self, passages, text):

@@ -88,6 +88,15 @@ def complete(strategy: str, options: Mapping[str, Any], usual: Mapping[str, floa
     )
 
 
+def options_of(chunking: Chunking) -> dict[str, int | float]:
+    """Return every option that a document was cut with. A strategy that is gone since has those that were stored."""
+    own: dict[str, int | float] = {"max_tokens": chunking.max_tokens, "overlap": chunking.overlap}
+    known = STRATEGIES.get(chunking.strategy)
+    return {name: value for name, value in own.items() if known is None or name in known.options} | dict(
+        chunking.options
+    )
+
+
 def _defaults(known: Mapping[str, Option], usual: Mapping[str, float]) -> dict[str, float]:
     return {name: usual[name] if option.default is None else option.default for name, option in known.items()}
 

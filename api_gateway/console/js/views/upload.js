@@ -18,7 +18,7 @@ import { t, word } from "../words.js";
 import { JobBadge } from "./jobs.js";
 
 const KINDS = ".txt,.md,.html,.htm,.pdf,.docx,.xlsx,.csv,.json,.jsonl";
-const CONFLICTS = ["replace", "skip", "error"];
+const CONFLICTS = ["replace", "skip", "error", "new"];
 const NOTHING = { title: "", document_id: "", text: "" };
 
 export function Upload() {
