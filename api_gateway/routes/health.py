@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from api_gateway.fleet_metrics import FLEET
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.metrics import ALIGNMENT, BACKLOG, STORES_MATCH, STREAMS, WAITERS
+from api_gateway.metrics import ALIGNMENT, BACKLOG, LANE_PROCESSES, LANE_QUERIES, STORES_MATCH, STREAMS, WAITERS
 from api_gateway.readiness import readiness
 from api_gateway.routes.documenting import answers
 from api_gateway.wire.answers import json_response
@@ -66,6 +66,9 @@ async def metrics(request: Request) -> Response:
     gateway = gateway_of(request)
     WAITERS.set(gateway.wakes.count)
     STREAMS.set(gateway.following.count)
+    lane = gateway.lane.facts
+    LANE_PROCESSES.set(0 if lane is None else lane.ready)
+    LANE_QUERIES.set(0 if lane is None else lane.queries)
     page = await gateway.run(_page, gateway)
     return Response(page, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
