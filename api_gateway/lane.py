@@ -38,8 +38,8 @@ _MOST_OPEN: Final = (
 )
 _OVERDUE_S: Final = 5.0  # after a query's deadline: a process that still holds it is replaced
 _LOOK_S: Final = 1.0
-_AGAIN_S: Final = (0.2, 1.0, 5.0, 20.0)  # before a process is started again, longer each time it dies young
-_YOUNG_S: Final = 60.0
+_AGAIN_S: Final = (0.2, 1.0, 5.0)  # before a process is started again, longer each time it dies young
+_YOUNG_S: Final = 20.0
 _STOP_S: Final = 6.0  # for the queries under way when the gateway ends
 _LEAST_S: Final = 0.05  # before its deadline a query is worth sending again
 _WITHHELD: Final = frozenset({"CHORDWISE_ADMIN_KEY"})
