@@ -111,11 +111,12 @@ async def read_by(deadline_at: float, gateway: Gateway, read: Callable[P, T], *a
         raise Problem(503, RETRIEVAL_UNAVAILABLE, detail, headers={"Retry-After": "2"}) from None
 
 
-async def send(query: Query, gateway: Gateway, *, cache_control: str = "") -> bytes | None:
-    """Store a query and enqueue it for the workers before its deadline, or serve it from the answer cache.
+async def send(query: Query, gateway: Gateway, *, cache_control: str = "", waits: bool = True) -> bytes | None:
+    """Store a query and send it to the workers before its deadline, or serve it from the answer cache. If the caller
+    ``waits`` and the plan says so, send it to the in-process lane instead.
 
-    Return the cached answer, or None if the query was enqueued; ``cache_control`` with no-cache or no-store bypasses
-    the cache. Raises Problem(404) for an unknown namespace, Problem(503) if the deadline passes before the query is
+    Return the cached answer, or None if the query was sent; ``cache_control`` with no-cache or no-store bypasses the
+    cache. Raises Problem(404) for an unknown namespace, Problem(503) if the deadline passes before the query is
     sent, or Unavailable. A query that could not be sent counts as failed.
     """
     timer = gateway.deadlines.keep(query)
@@ -124,7 +125,12 @@ async def send(query: Query, gateway: Gateway, *, cache_control: str = "") -> by
     try:
         async with asyncio.timeout(max(0.0, query.deadline_at - time.time()) + LAST_S):
             query = await _without_missing_namespaces(query, gateway)
-            answer = await gateway.run_or_leave(_send, query, gateway, cache_control=cache_control)
+            here = waits and gateway.lane.is_for(query)
+            query, answer = await gateway.run_or_leave(
+                _open, query, gateway, cache_control=cache_control, chord=not here
+            )
+            if here and answer is None and not gateway.lane.take(query):
+                await gateway.run_or_leave(_enqueue, query, gateway)
         sent = True
     except TimeoutError:
         count_unsent(gateway.resources)
@@ -149,26 +155,33 @@ async def _without_missing_namespaces(query: Query, gateway: Gateway) -> Query:
     return replace(query, namespaces=there, missing_namespaces=missing)
 
 
-def _send(query: Query, gateway: Gateway, *, cache_control: str) -> bytes | None:
+def _open(query: Query, gateway: Gateway, *, cache_control: str, chord: bool) -> tuple[Query, bytes | None]:
+    """Store the query as it is understood, and enqueue it if ``chord``. Return it, and the answer if there is one."""
     queries = gateway.resources.queries(query.tenant_id)
     with suppress(Unavailable):  # then each part takes the active space as it knows it
         query = replace(query, embedding_space=gateway.quick.spaces.live().active.number)
     wanted = {directive.strip().lower() for directive in cache_control.split(",")}
     query = gateway.kept_answers.keyed(query, keep="no-store" not in wanted)
     if "no-cache" not in wanted and (answer := gateway.kept_answers.answer(query)) is not None:
-        return answer
+        return query, answer
     query = understand_at_once(query, gateway.resources)
     queries.open(query)
     if not query.channels:  # small talk: there is nothing to ask and nothing to wait for
         answer_now(query.tenant_id, query.query_id, gateway.resources, {})
-        return queries.noted(query.query_id, "answer")
+        return query, queries.noted(query.query_id, "answer")
+    if chord:
+        _enqueue(query, gateway)
+    return query, None
+
+
+def _enqueue(query: Query, gateway: Gateway) -> None:
+    """Send an open query to the workers. Raises StoreUnavailable, and the query is gone then."""
     try:
         dispatch.ask(query)
     except Unavailable:
         with suppress(Unavailable):
-            queries.cancel(query.query_id)
+            gateway.resources.queries(query.tenant_id).cancel(query.query_id)
         raise
-    return None
 
 
 def current_state(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> QueryState:

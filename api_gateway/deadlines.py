@@ -38,13 +38,23 @@ Unserved = Callable[[Sequence[str]], Coroutine[Any, Any, tuple[str, ...]]]
 
 class Deadlines:
     """Timers by query, on the event loop. ``run`` calls a blocking function in a thread; ``unserved`` returns those of
-    the given queues that no worker consumes."""
+    the given queues that no worker consumes; ``finish_here`` has a query of the in-process lane finished, and returns
+    False for any other."""
 
-    def __init__(self, wakes: Wakes, run: Run, unserved: Unserved, use: Resources) -> None:
+    def __init__(
+        self,
+        wakes: Wakes,
+        run: Run,
+        unserved: Unserved,
+        use: Resources,
+        *,
+        finish_here: Callable[[Query], bool] = lambda _: False,
+    ) -> None:
         self._wakes = wakes
         self._run = run
         self._unserved = unserved
         self._use = use
+        self._finish_here = finish_here
         self._tasks: set[asyncio.Task[None]] = set()
 
     def keep(self, query: Query) -> Timer:
@@ -68,6 +78,8 @@ class Deadlines:
         task.add_done_callback(self._tasks.discard)
 
     async def _ask_a_worker(self, query: Query) -> None:
+        if self._finish_here(query):
+            return
         try:
             unserved = await self._unserved(_FINISHERS)
             queue = next((queue for queue in _FINISHERS if queue not in unserved), Queue.ANSWER)

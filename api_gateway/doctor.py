@@ -17,6 +17,7 @@ import structlog
 from celery import Celery
 from kombu.exceptions import KombuError
 
+from api_gateway.lane import LaneFacts
 from api_gateway.readiness import facts_of, own_versions
 from pipeline.core import diagnosis
 from pipeline.core.diagnosis import Finding, FlowerFacts, Severity, WorkerFacts
@@ -51,13 +52,15 @@ def examine(
     app: Celery = producer,
     heartbeats: ReadHeartbeats | None = None,
     watched_s: float = float("inf"),
+    lane: LaneFacts | None = None,
 ) -> list[Finding]:
     """Run every check, in the order of the documentation; a store or worker that does not answer is a finding too.
 
-    ``app`` reaches the workers; ``watched_s``: seconds during which this process could have seen a sweep.
+    ``app`` reaches the workers; ``watched_s``: seconds during which this process could have seen a sweep; ``lane``: how
+    the gateway's own processes for queries are, if it has any.
     """
     beating = heartbeats or WorkerHeartbeats(use.quick_redis).all
-    checks = _checks(use, broker, settings, app, beating, watched_s)
+    checks = _checks(use, broker, settings, app, beating, watched_s, lane)
     return [finding for name, ask in checks for finding in _asked(name, ask)]
 
 
@@ -68,6 +71,7 @@ def _checks(
     app: Celery,
     beating: ReadHeartbeats,
     watched_s: float,
+    lane: LaneFacts | None,
 ) -> Iterator[tuple[str, Ask]]:
     told: list[WorkerFacts] = []
 
@@ -96,6 +100,8 @@ def _checks(
 
     yield "workers", ask_workers
     yield "last_sweep", ask_sweeper
+    if lane is not None:
+        yield "query_lane", lambda: [diagnosis.query_lane(wanted=lane.wanted, ready=lane.ready)]
     if broker is not None:
         yield "broker_visibility_timeout", ask_broker
         yield "broker_eviction", lambda: [diagnosis.eviction("broker_eviction", diagnosing.redis_facts(broker))]

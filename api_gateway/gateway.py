@@ -20,6 +20,7 @@ from api_gateway.deadlines import Deadlines
 from api_gateway.following import Following
 from api_gateway.job_source import JobSource
 from api_gateway.known_namespaces import KnownNamespaces
+from api_gateway.lane import Lane
 from api_gateway.live_workers import LiveWorkers
 from api_gateway.own_rates import OwnRates
 from api_gateway.readiness import Probes
@@ -70,7 +71,10 @@ class Gateway:
         self.assigner = make_assigner(settings)
         self.probes = Probes(settings, self.quick)
         self.live_workers = LiveWorkers(self.run, lambda: WorkerHeartbeats(self.quick.quick_redis))
-        self.deadlines = Deadlines(self.wakes, self.run_or_leave, self.live_workers.unserved, resources)
+        self.lane = Lane(settings.query_lane_processes, run=self.run_or_leave, meter=lambda: resources.meter)
+        self.deadlines = Deadlines(
+            self.wakes, self.run_or_leave, self.live_workers.unserved, resources, finish_here=self.lane.finish
+        )
         self.following = Following(JobSource(self.run, self.quick), self.wakes)
         self.broker_redis = _broker_redis(settings)
         self.async_redis = redis.asyncio.Redis.from_url(
@@ -117,6 +121,8 @@ class Gateway:
     def started(self) -> None:
         """Called on the event loop that serves requests, before the first one."""
         self._loop = asyncio.get_running_loop()
+        if self.settings.query_lane == "in_process":
+            self.lane.start()
 
     async def warm_up(self) -> None:
         """Load the dictionary of Chinese words, and exclude all objects loaded so far from garbage collection."""
@@ -131,6 +137,7 @@ class Gateway:
     async def close(self) -> None:
         """Let go of everything that is connected."""
         await self.following.close()
+        await self.lane.close()
         await self.deadlines.close()
         for task in tuple(self._background):
             task.cancel()

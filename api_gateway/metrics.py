@@ -24,6 +24,8 @@ STORES_MATCH = Gauge(
     "chordwise_installation_matches", "1 if MySQL, PostgreSQL and Redis belong to one installation, else 0."
 )
 STORES_MATCH.set(1)
+LANE_PROCESSES = Gauge("chordwise_gateway_lane_processes", "Own processes for queries that are ready.")
+LANE_QUERIES = Gauge("chordwise_gateway_lane_queries", "Queries that they hold.")
 STREAMS = Gauge("chordwise_gateway_streams", "Clients that follow a job.")
 
 

@@ -18,6 +18,7 @@ from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
 from sqlalchemy import text
 
+from api_gateway.lane import LaneFacts
 from pipeline.core import diagnosis
 from pipeline.core.diagnosis import Finding, Severity, Versions, WorkerFacts
 from pipeline.errors import Misconfigured, PipelineError, Unavailable, WrongInstallation
@@ -64,8 +65,8 @@ def own_versions() -> Versions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """One check of /readyz. ``checked_at``: time of the result in seconds since the epoch. ``required``: the gateway is
-    not ready unless this check is ok. ``workers``: number of workers consuming a queue; ``sweep_age_s``: age of the
-    last sweep."""
+    not ready unless this check is ok. ``workers``: number of workers consuming a queue, or of own
+    processes; ``sweep_age_s``: age of the last sweep."""
 
     status: str
     required: bool
@@ -95,7 +96,7 @@ async def readiness(gateway: Gateway) -> dict[str, Any]:
     request, except that of the schema, whose entry gives its age."""
     probes = gateway.probes
     found = await asyncio.gather(_required(probes), _workers(probes), _sweeper(probes))
-    checks = {name: check for checks in found for name, check in checks.items()}
+    checks = {name: check for checks in (*found, _lane(gateway.lane.facts)) for name, check in checks.items()}
     if probes.schema.age_s is not None:
         checks["schema"] = replace(checks["schema"], checked_at=time.time() - probes.schema.age_s)
     now = time.time()
@@ -235,6 +236,21 @@ async def _sweeper(probes: Probes) -> dict[str, Check]:
     [age_s] = ages_s
     finding = diagnosis.last_sweep(age_s, interval_s=probes.settings.sweep_interval_s, watched_s=probes.watched_s())
     return {"last_sweep": replace(_line(finding, reading), sweep_age_s=None if age_s is None else round(age_s, 1))}
+
+
+def _lane(facts: LaneFacts | None) -> dict[str, Check]:
+    """Return the check of the in-process lane, nothing while no query wants it."""
+    if facts is None:
+        return {}
+    finding = diagnosis.query_lane(wanted=facts.wanted, ready=facts.ready)
+    check = Check(
+        status=_STATUSES[finding.severity],
+        required=False,
+        checked_at=time.time(),
+        detail=finding.detail,
+        workers=facts.ready,
+    )
+    return {finding.check: check}
 
 
 _REQUIRED_LINES: Final = frozenset(f"queue:{queue}" for queue in REQUIRED_QUEUES)

@@ -12,14 +12,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import corpus, ingest, keyword, migration, operation, query, semantic
+from benchmarks import corpus, ingest, keyword, lanes, migration, operation, query, semantic
 
 _RESULTS = Path(__file__).parent / "results"
 _SECTIONS = ("ingest", "query", "semantic")
-_ON_REQUEST = ("keyword", "migration", "operation")
+_ON_REQUEST = ("keyword", "lanes", "migration", "operation")
 _WITHOUT_CORPUS = {"keyword", "operation", "semantic"}
 _CHUNKS, _QUICK_CHUNKS = 25_000, 3_000
 _QUERIES, _QUICK_QUERIES = 400, 100
+_LANE_QUERIES = 200  # in each of four rounds
 
 
 def main(arguments: list[str]) -> int:
@@ -68,6 +69,12 @@ def main(arguments: list[str]) -> int:
         )
         _keep("query", about | found)
         print(query.show(found), flush=True)
+    if "lanes" in sections:
+        found = lanes.run(
+            texts, namespace=namespace, seed=chosen.seed, count=_QUICK_QUERIES if chosen.quick else _LANE_QUERIES
+        )
+        _keep("lanes", about | found)
+        print(lanes.show(found), flush=True)
     if "semantic" in sections:
         found = semantic.run(seed=chosen.seed, quick=chosen.quick)
         _keep("semantic", about | found)
@@ -89,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "sections",
         nargs="*",
-        help="ingest, query, semantic, keyword, migration, operation; default: the first three",
+        help="ingest, query, semantic, keyword, lanes, migration, operation; default: the first three",
     )
     parser.add_argument("--quick", action="store_true", help=f"{_QUICK_CHUNKS:,} chunks instead of {_CHUNKS:,}")
     parser.add_argument("--chunks", type=int, help="another number of chunks")

@@ -44,13 +44,13 @@ _TEXTS = "SELECT chunk_id, text FROM chunks WHERE tenant_id = %s AND chunk_id IN
 def run(texts: Sequence[Text], *, namespace: str, seed: int, count: int, compared: bool = True) -> dict[str, Any]:
     """Ask the same questions of the bare stores and of the product, at each concurrency, and then of the peers."""
     asked = questions(list(texts), count=count, seed=seed)
-    bare, ours = _Bare(asked, namespace), _Product(namespace)
+    bare, ours = _Bare(asked, namespace), Product(namespace)
     found: dict[str, Any] = {"queries": count, "top_k": _TOP, "concurrency": {}}
     for many in _CONCURRENCY:
         print(f"query: {count} questions, {many} at a time", flush=True)
         found["concurrency"][str(many)] = {
-            "floor": _measured(bare.ask, range(count), many),
-            "product": _measured(ours.ask, asked, many),
+            "floor": measured(bare.ask, range(count), many),
+            "product": measured(ours.ask, asked, many),
         }
     found["cpu_ms_per_query"] = found["concurrency"]["1"]["product"]["cpu_ms_per_query"]
     if compared:
@@ -108,24 +108,25 @@ class _Bare:
         return found
 
 
-class _Product:
-    """Queries over HTTP, each waiting for its answer."""
+class Product:
+    """Queries over HTTP, each waiting for its answer. ``profile``: one of the tenant's."""
 
-    def __init__(self, namespace: str) -> None:
-        self._namespace, self._client = namespace, gateway()
+    def __init__(self, namespace: str, *, profile: str | None = None) -> None:
+        self._namespace, self._profile, self._client = namespace, profile, gateway()
 
     def ask(self, question: str) -> None:
         """One question; stops the benchmark if it was not answered whole."""
         answer = self._client.post(
             "/v1/queries",
-            json={"query_text": question, "namespaces": [self._namespace], "top_k": _TOP},
+            json={"query_text": question, "namespaces": [self._namespace], "top_k": _TOP, "profile": self._profile},
             headers={"Prefer": "wait=10", "Cache-Control": "no-cache"},  # each is measured as if asked first
         )
         if answer.status_code != 200:
             raise SystemExit(f"query: {answer.status_code} {answer.text[:200]}")
 
 
-def _measured(ask: Callable[[Any], None], questions_: Sequence[Any], many: int) -> dict[str, Any]:
+def measured(ask: Callable[[Any], None], questions_: Sequence[Any], many: int) -> dict[str, Any]:
+    """Ask every question, ``many`` at a time, after a few to warm up; times and processor time for each."""
     for question in questions_[:_WARM_UP]:
         ask(question)
     taken: list[float] = []
@@ -152,7 +153,7 @@ def _measured(ask: Callable[[Any], None], questions_: Sequence[Any], many: int) 
 def show(found: dict[str, Any]) -> str:
     """The section as a table, and below it what a query costs each process."""
     rows = [
-        row(f"{name}, {many} at a time", each["p50_ms"], each["p95_ms"], each["queries_per_s"], _cpu(each))
+        row(f"{name}, {many} at a time", each["p50_ms"], each["p95_ms"], each["queries_per_s"], cpu(each))
         for many, both in found["concurrency"].items()
         for name, each in both.items()
     ]
@@ -162,7 +163,7 @@ def show(found: dict[str, Any]) -> str:
             each["p50_ms"],
             each["p95_ms"],
             each["queries_per_s"],
-            _cpu(each),
+            cpu(each),
         )
         for name, shapes in found.get("peers", {}).items()
         if "skipped" not in shapes
@@ -173,5 +174,6 @@ def show(found: dict[str, Any]) -> str:
     return f"{table(('', 'p50 ms', 'p95 ms', 'queries/s', 'CPU ms'), rows)}\nCPU ms a query, one at a time: {alone}"
 
 
-def _cpu(each: dict[str, Any]) -> float:
+def cpu(each: dict[str, Any]) -> float:
+    """Processor time of everything for each query, in milliseconds."""
     return float(sum(each["cpu_ms_per_query"].values()))

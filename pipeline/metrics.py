@@ -86,6 +86,7 @@ METRICS: Final[dict[str, MetricSpec]] = {
         _counter("chordwise_model_cached_texts", "Texts whose vectors were known already.", "purpose"),
         _counter("chordwise_documents_shown", "Documents that became searchable."),
         _counter("chordwise_chunks_shown", "Chunks that became searchable."),
+        _counter("chordwise_lane_misses", "Queries that wanted the in-process lane and were sent elsewhere.", "reason"),
         _counter("chordwise_tasks", "Tasks that ended.", "task", "state"),
         _histogram("chordwise_task_seconds", "How long tasks ran.", _LONG_SECONDS, "task"),
         _histogram("recall_total_latency_ms", "From accepting a query to its stored answer.", _MILLISECONDS),

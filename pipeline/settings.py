@@ -22,6 +22,7 @@ from pipeline.core.store_urls import completed
 from pipeline.errors import Misconfigured
 
 RecallSource = Literal["keyword", "semantic", "faq", "api"]
+Lane = Literal["chord", "in_process"]
 RerankProvider = Literal["local", "llm", "http"]
 
 
@@ -135,6 +136,8 @@ class Settings(BaseSettings):
     recall_experiment_platform: Literal["none", "internal", "growthbook"] = "none"
     growthbook_features: str = ""
     query_deadline_ms: Annotated[int, Field(ge=200, le=60_000)] = 3000
+    query_lane: Lane = "chord"
+    query_lane_processes: Annotated[int, Field(ge=0, le=64)] = 2
     query_ttl_s: Annotated[int, Field(ge=10)] = 3600
     api_allow_networks: Annotated[tuple[Network, ...], NoDecode] = ()
     api_secrets: Annotated[dict[str, dict[str, SecretStr]], NoDecode] = {}
@@ -240,6 +243,8 @@ class Settings(BaseSettings):
             )
         if self.recall_experiment_platform == "growthbook" and not self.growthbook_features:
             raise ValueError("CHORDWISE_GROWTHBOOK_FEATURES must say where GrowthBook's features are")
+        if self.query_lane == "in_process" and not self.query_lane_processes:
+            raise ValueError("CHORDWISE_QUERY_LANE_PROCESSES must not be 0 when CHORDWISE_QUERY_LANE is in_process")
         if self.semantic_hnsw_ef_construction < 2 * self.semantic_hnsw_m:
             raise ValueError("CHORDWISE_SEMANTIC_HNSW_EF_CONSTRUCTION must be at least twice CHORDWISE_SEMANTIC_HNSW_M")
         if self.retired_grace_s * 1000 < self.query_deadline_ms:

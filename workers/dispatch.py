@@ -83,9 +83,7 @@ def ask(query: Query) -> None:
     headers = [signed(TaskName.RECALL, {"channel": channel.value}, Queue.RECALL) for channel in query.channels]
     for channel, header in zip(query.channels, headers, strict=True):
         header.options |= {"task_id": task_id_of(query.query_id, channel), "root_id": query.query_id}
-    rerank = query.plan.rerank
-    by_service = rerank.enabled and settings().reranker_for(rerank.provider) != "local"
-    callback = signed(TaskName.ANSWER, {}, Queue.RERANK if query.model_steps or by_service else Queue.ANSWER)
+    callback = signed(TaskName.ANSWER, {}, Queue.RERANK if waits_for_model(query) else Queue.ANSWER)
     callback.options |= {"task_id": query.query_id, "root_id": query.query_id}
     errback = _finishing(query, expires_s=left_s, queue=Queue.ANSWER)
     try:
@@ -101,6 +99,13 @@ def ask(query: Query) -> None:
         raise StoreUnavailable(
             f"the broker did not take the query: {type(error).__name__}", retry_after_s=1.0
         ) from error
+
+
+def waits_for_model(query: Query) -> bool:
+    """Return whether composing the answer waits for a language model or for a service."""
+    rerank = query.plan.rerank
+    by_service = rerank.enabled and settings().reranker_for(rerank.provider) != "local"
+    return bool(query.model_steps) or by_service
 
 
 def finish(query: Query, queue: Queue = Queue.ANSWER) -> None:

@@ -32,3 +32,7 @@ class TaskName(enum.StrEnum):
     MIGRATE = "upkeep.migrate"
     AUDIT = "upkeep.audit"
     VECTOR_INDEXES = "upkeep.vector_indexes"
+
+
+# The whole of a query in a process of the gateway, which no broker carries: workers/lane.py.
+LANE_TASK = "lane.answer"

@@ -28,6 +28,11 @@ async def doctor(request: Request) -> Response:
     gateway = gateway_of(request)
     watched_s = gateway.probes.watched_s()
     findings = await gateway.run_heavy(
-        examine, gateway.quick, gateway.broker_redis, gateway.settings, watched_s=watched_s
+        examine,
+        gateway.quick,
+        gateway.broker_redis,
+        gateway.settings,
+        watched_s=watched_s,
+        lane=gateway.lane.facts,
     )
     return json_response(diagnosis(findings))

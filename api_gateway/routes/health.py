@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from api_gateway.fleet_metrics import FLEET
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.metrics import ALIGNMENT, BACKLOG, STORES_MATCH, STREAMS, WAITERS
+from api_gateway.metrics import ALIGNMENT, BACKLOG, LANE_PROCESSES, LANE_QUERIES, STORES_MATCH, STREAMS, WAITERS
 from api_gateway.readiness import readiness
 from api_gateway.routes.documenting import answers
 from api_gateway.wire.answers import json_response
@@ -48,7 +48,8 @@ async def healthz(request: Request) -> Response:
 async def readyz(request: Request) -> Response:
     """Every check by name, each within 1.5 seconds and with its age. 503 unless MySQL, PostgreSQL, Redis, the broker and
     the schema are well and a worker listens to each of `ingest`, `recall` and `answer`; `queue:rerank`, `queue:upkeep`,
-    `worker_versions`, `worker_brokers` and `last_sweep` are named in `failing` and decide nothing."""
+    `worker_versions`, `worker_brokers`, `last_sweep` and `query_lane` (this gateway's processes for queries, once it has
+    any) are named in `failing` and decide nothing."""
     found = await readiness(gateway_of(request))
     return json_response(found, status=200 if found["status"] == "ready" else 503)
 
@@ -66,6 +67,9 @@ async def metrics(request: Request) -> Response:
     gateway = gateway_of(request)
     WAITERS.set(gateway.wakes.count)
     STREAMS.set(gateway.following.count)
+    lane = gateway.lane.facts
+    LANE_PROCESSES.set(0 if lane is None else lane.ready)
+    LANE_QUERIES.set(0 if lane is None else lane.queries)
     page = await gateway.run(_page, gateway)
     return Response(page, headers={"Content-Type": CONTENT_TYPE_LATEST})
 

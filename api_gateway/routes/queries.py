@@ -150,7 +150,8 @@ async def _answer(request: Request, query: Query, preference: Preference, *, sec
     gateway = gateway_of(request)
     answer = None
     with gateway.wakes.watch_for(wake_name("query", query.tenant_id, query.query_id), seconds=seconds) as waiter:
-        at_once = await send(query, gateway, cache_control=request.headers.get("cache-control", ""))
+        cache_control = request.headers.get("cache-control", "")
+        at_once = await send(query, gateway, cache_control=cache_control, waits=waiter is not None)
         if at_once is not None and waiter is not None:
             return _ready(at_once, preference.applied(waited=True, ready=True))
         if waiter is not None:

@@ -9,7 +9,7 @@ from pydantic import Field
 from api_gateway.wire.fields import DescribedBy, Wire
 from api_gateway.wire.results import Answer
 from api_gateway.wire.shapes import Shape
-from pipeline.core.plan import Plan
+from pipeline.core.plan import Lane, Plan
 
 
 class WhyNotRequest(Wire):
@@ -31,13 +31,15 @@ class Trace(Shape):
 
     `channels`: what each recalled. `stages`: the order after each, with every contribution; those of a second retrieval
     are of round 2. `rerank_weight`: what the reranker's reading counted beside the order there was. `drops`: what was
-    left out by which rule, the number it had, and the one it needed.
+    left out by which rule, the number it had, and the one it needed. `lane`: who composed the answer; `plan.lane` is the
+    one that was wanted.
     """
 
     query_id: str
     request_id: str
     profile: str
     config_version: int
+    lane: Lane = "chord"
     experiment_id: str | None
     experiment_bucket: str | None
     query: dict[str, Any]

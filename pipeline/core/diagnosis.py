@@ -313,6 +313,15 @@ def last_sweep(age_s: float | None, *, interval_s: float, watched_s: float) -> F
     return Finding(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
 
 
+def query_lane(*, wanted: int, ready: int) -> Finding:
+    """Check that the gateway's own processes for queries run. While none does, the workers answer its queries."""
+    check, detail = "query_lane", f"{ready} of {wanted} processes are ready"
+    if ready == wanted:
+        return _ok(check, detail)
+    advice = "see the gateway's log events lane_process_ended and lane_process_not_started; is there memory for them?"
+    return Finding(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
+
+
 def flower(found: FlowerFacts | None) -> Finding:
     """Whether anybody may look at the tasks, or end them."""
     check = "flower"

@@ -37,6 +37,7 @@ def _installed(name: str) -> str:
 
 ChannelKey = Annotated[str, AfterValidator(_installed)]
 Method = Literal["hybrid", "full_text", "semantic"]
+Lane = Literal["chord", "in_process"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,7 +255,8 @@ class PrivacyPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Every setting of one retrieval. The fields are those of a profile."""
+    """Every setting of one retrieval. The fields are those of a profile. ``lane``: who answers a caller that waits: the
+    workers, through the broker, or the gateway's own processes. The answer is the same."""
 
     __pydantic_config__ = _STRICT
 
@@ -266,6 +268,7 @@ class Plan:
     fallback: FallbackPlan = field(default_factory=FallbackPlan)
     context: ContextOptions = field(default_factory=ContextOptions)
     privacy: PrivacyPlan = field(default_factory=PrivacyPlan)
+    lane: Lane = "chord"
 
     @functools.cached_property
     def channels(self) -> Mapping[ChannelName, ChannelPlan]:

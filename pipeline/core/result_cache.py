@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from pydantic import TypeAdapter
 
@@ -29,6 +29,8 @@ NOT_ASKED: Final = frozenset(
     }
 )
 
+_EXCLUDED: Final[Mapping[str, Any]] = {**dict.fromkeys(NOT_ASKED, True), "plan": {"lane"}}  # all lanes answer alike
+
 # A query that begins sooner after a change may still be shown what was there before it; see `flows.answer`.
 SETTLES_AFTER_S: Final = 5.0
 
@@ -49,7 +51,7 @@ def cache_key(query: Query, *, revisions: Mapping[Namespace, str], installation:
     """
     parts = {
         "format": _FORMAT,
-        "query": json.loads(_QUERY.dump_json(query, exclude=set(NOT_ASKED))),
+        "query": json.loads(_QUERY.dump_json(query, exclude=_EXCLUDED)),
         "revisions": {name: revisions[name] for name in query.namespaces_depended_on},
         "installation": installation,
         "hour": int(query.created_at // 3600),

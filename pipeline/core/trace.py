@@ -13,7 +13,7 @@ from typing import Any
 from pipeline.core.answer import Answer, AnswerChunk, Degradation
 from pipeline.core.fusion import Contribution
 from pipeline.core.hits import Drop, Hit
-from pipeline.core.plan import plan_as_json
+from pipeline.core.plan import Lane, plan_as_json
 from pipeline.core.query import Envelope, Query, filters_as_sent
 from pipeline.records import ChannelName
 
@@ -26,11 +26,13 @@ def trace_of(
     orders: Sequence[tuple[str, Sequence[Hit]]],
     drops: Sequence[Drop],
     rerank_weight: float | None = None,
+    lane: Lane = "chord",
 ) -> dict[str, Any]:
     """Everything that led to ``answer``, as JSON. ``explained`` says the same of each returned chunk in words.
 
     ``orders``: the hits after each stage; those of a second retrieval follow those of the first. ``rerank_weight``: what
-    the reranker's reading counted, beside the order there was; None if nothing was read.
+    the reranker's reading counted, beside the order there was; None if nothing was read. ``lane``: the one that composed
+    the answer.
     """
     last = {hit.chunk_id: hit for _, hits in orders for hit in hits}
     return {
@@ -38,6 +40,7 @@ def trace_of(
         "request_id": query.request_id,
         "profile": query.profile,
         "config_version": query.config_version,
+        "lane": lane,
         "experiment_id": query.experiment_id,
         "experiment_bucket": query.experiment_bucket,
         "query": {

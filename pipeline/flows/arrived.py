@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pipeline.core.answer import Degradation
+from pipeline.core.plan import Lane
 from pipeline.core.query import Envelope, Query
 from pipeline.records import ChannelName
 
@@ -14,13 +15,15 @@ from pipeline.records import ChannelName
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrived:
     """A query and what its channels said, those that did. ``losses``: what was lost while it was understood.
-    ``ran``: when each channel was asked (seconds since the epoch), and by which worker."""
+    ``ran``: when each channel was asked (seconds since the epoch), and by which worker.
+    ``lane``: the one that composes the answer."""
 
     query: Query
     envelopes: Mapping[ChannelName, Envelope]
     elapsed_ms: Mapping[str, float]
     losses: tuple[Degradation, ...] = ()
     ran: Mapping[str, tuple[float, str]] = field(default_factory=dict)
+    lane: Lane = "chord"
 
     @property
     def usable(self) -> dict[ChannelName, Envelope]:

@@ -34,6 +34,7 @@ log = structlog.get_logger(__name__)
 _ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
 _LEFT_ALONE_S = 5.0  # a MySQL that did not answer is not asked again before, or each query would wait for it
 _SHAPING = ("recall_", "rerank_", "rrf_", "retrieval_", "llm_", "embedding_", "pgvector_", "mask_", "query_")
+_SHAPING_NOTHING = ("query_lane",)  # all lanes answer alike
 
 
 class KeptAnswers:
@@ -131,6 +132,6 @@ def _fingerprint(settings: Settings) -> str:
     shaping = {
         name: value
         for name, value in settings.model_dump(mode="json").items()
-        if name.startswith(_SHAPING) and "key" not in name
+        if name.startswith(_SHAPING) and not name.startswith(_SHAPING_NOTHING) and "key" not in name
     }
     return hashlib.sha256(orjson.dumps(shaping, option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -76,6 +76,7 @@ def settings_layer(use: Settings, *, strategy: str | None = None, also: Iterable
     return {
         "top_k": use.retrieval_topk,
         "deadline_ms": use.query_deadline_ms,
+        "lane": use.query_lane,
         "retrieve": {
             "channels": channels,
             "fusion": {

@@ -8,11 +8,14 @@ the way is named in ``stats.degradations``.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from dataclasses import replace
 
 import structlog
 
 from pipeline.channels.port import Channel
 from pipeline.core.answer import Answer
+from pipeline.core.plan import Lane
 from pipeline.core.query import Envelope, Query
 from pipeline.errors import CircuitOpen
 from pipeline.flows.answer import compose, empty_answer, note_losses, render
@@ -28,6 +31,7 @@ from pipeline.flows.tracing import packed_trace
 from pipeline.flows.understanding import settled
 from pipeline.flows.wordings import asked_otherwise, unasked
 from pipeline.records import ChannelName, QueryId, TenantId
+from pipeline.stores.queries import QueryState
 
 log = structlog.get_logger(__name__)
 
@@ -41,15 +45,18 @@ def recall(
     Never raises for what a channel can do wrong: it gives an envelope that says so.
     """
     query = use.queries(tenant_id).load(query_id)
-    if query is None:
-        return None
+    return None if query is None else ask_and_report(query, channel, use, worker=worker)[0]
+
+
+def ask_and_report(query: Query, channel: Channel, use: Resources, *, worker: str = "") -> tuple[Envelope, float]:
+    """Ask one channel, store its result beside the query, and return it with the milliseconds that it took."""
     started = time.perf_counter()
     envelope = _asked(query, channel, use, started)
     elapsed_ms = (time.perf_counter() - started) * 1000
-    use.queries(tenant_id).report(query, envelope, elapsed_ms=elapsed_ms, worker=worker)
+    use.queries(query.tenant_id).report(query, envelope, elapsed_ms=elapsed_ms, worker=worker)
     log.info(
         "channel_answered",
-        query_id=query_id,
+        query_id=query.query_id,
         request_id=query.request_id,
         trace_id=query.request_id,
         tenant_id=query.tenant_id,
@@ -65,7 +72,7 @@ def recall(
         config_version=query.config_version,
     )
     measure_channel(envelope, elapsed_ms, use.meter)
-    return envelope
+    return envelope, elapsed_ms
 
 
 def _asked(query: Query, channel: Channel, use: Resources, started: float) -> Envelope:
@@ -100,13 +107,19 @@ def _unless_open(query: Query, channel: Channel, use: Resources) -> Envelope:
     return envelope
 
 
-def answer(tenant_id: TenantId, query_id: QueryId, use: Resources, channels: dict[ChannelName, Channel]) -> bool:
+def answer(tenant_id: TenantId, query_id: QueryId, use: Resources, channels: Mapping[ChannelName, Channel]) -> bool:
     """Assemble the answer from the channels' results so far, and store it. Returns False if there was one already."""
-    began_at = time.time()
     state = use.queries(tenant_id).state(query_id)
     if state is None or state.answer is not None:
         return False
-    arrived, journal = settled(state, use, channels), Journal(tracing=state.query.trace)
+    return settle(state, use, channels)
+
+
+def settle(state: QueryState, use: Resources, channels: Mapping[ChannelName, Channel], *, lane: Lane = "chord") -> bool:
+    """Assemble the answer from the results in ``state``, and store it. Returns False if there was one already."""
+    began_at = time.time()
+    arrived = replace(settled(state, use, channels), lane=lane)
+    journal = Journal(tracing=state.query.trace)
     return _store(arrived, _composed(arrived, use, channels, journal), journal, use, began_at=began_at)
 
 
@@ -163,7 +176,7 @@ def _store(arrived: Arrived, composed: Answer, journal: Journal, use: Resources,
     return first
 
 
-def _composed(arrived: Arrived, use: Resources, channels: dict[ChannelName, Channel], journal: Journal) -> Answer:
+def _composed(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal) -> Answer:
     """The answer; an empty one that says so where a bug of ours stands in the way, which would stand there at the
     deadline as well."""
     try:

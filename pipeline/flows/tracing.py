@@ -31,6 +31,7 @@ def trace_from(arrived: Arrived, answer: Answer, journal: Journal) -> dict[str, 
         orders=journal.orders,
         drops=journal.drops,
         rerank_weight=journal.rerank_weight,
+        lane=arrived.lane,
     )
 
 

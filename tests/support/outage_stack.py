@@ -50,6 +50,7 @@ class OutageStack:
             httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=30)
         )
         self._environment, self._logs, self._whole = environment, logs, whole
+        self.gateway_pid = 0
         self._worker: Any = None
         self._workers = 0
 
@@ -68,6 +69,11 @@ class OutageStack:
             )
         )
         wait_for_log(log, " ready.", seconds=90)
+
+    def lane_processes(self) -> frozenset[int]:
+        """Return the ids of the gateway's own processes for queries."""
+        children = Path(f"/proc/{self.gateway_pid}/task/{self.gateway_pid}/children").read_text().split()
+        return frozenset(int(pid) for pid in children if b"workers.lane" in Path(f"/proc/{pid}/cmdline").read_bytes())
 
     def break_(self, part: Part, fault: Fault) -> None:
         """Apply a fault to one part."""
@@ -123,8 +129,9 @@ class OutageStack:
 
 
 @contextmanager
-def outage_stack(settings: Settings, logs: Path) -> Iterator[OutageStack]:
-    """The stack, with three documents embedded by a model service. Its databases are its own."""
+def outage_stack(settings: Settings, logs: Path, **changed: str) -> Iterator[OutageStack]:
+    """The stack, with three documents embedded by a model service. Its databases are its own. ``changed``: variables of
+    its environment."""
     with ExitStack() as whole:
         model = whole.enter_context(OpenAIServer(dimension=_DIMENSION))
         patched = whole.enter_context(pytest.MonkeyPatch.context())
@@ -172,9 +179,12 @@ def outage_stack(settings: Settings, logs: Path) -> Iterator[OutageStack]:
             "CHORDWISE_EMBEDDING_DIM": str(_DIMENSION),
             "OPENAI_BASE_URL": f"http://127.0.0.1:{proxies['model'].port}/v1",
             "OPENAI_API_KEY": "not-a-real-key",
+            **changed,
         }
-        whole.enter_context(process("api_gateway", log=logs / "gateway.log", ending=signal.SIGKILL, **environment))
+        gateway = process("api_gateway", log=logs / "gateway.log", ending=signal.SIGKILL, **environment)
+        running = whole.enter_context(gateway)
         stack = OutageStack(key, f"http://127.0.0.1:{port}", environment, logs, whole)
+        stack.gateway_pid = running.pid
         stack.proxies.update(proxies)
         stack.start_worker()
         wait_for_http(f"{stack.url}/healthz", seconds=90)

@@ -1,0 +1,249 @@
+"""The in-process lane: processes of this gateway that answer queries with the code of the workers, without the broker.
+
+The event loop's interpreter computes nothing (decision 38); it sends ids over a socket to a process of its own, which
+stores the answer in Redis as a worker does (decision 50). Whatever is wrong with the lane, the chord is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+
+import pipeline
+from pipeline import tracing
+from pipeline.core.query import Query
+from pipeline.errors import Unavailable
+from pipeline.records import QueryId
+from pipeline.stores.meter import Meter
+from workers import dispatch
+from workers.lane_messages import LaneRequest, Step, read_reply
+
+log = structlog.get_logger(__name__)
+
+_PROGRAM: Final = ("-m", "workers.lane")
+_ROOT: Final = Path(pipeline.__file__).parent.parent
+_START_S: Final = 60.0  # for loading the model on a busy host
+_MOST_OPEN: Final = (
+    32  # queries that a process holds, most of them waiting for a thread; the chord takes what is beyond
+)
+_OVERDUE_S: Final = 5.0  # after a query's deadline: a process that still holds it is replaced
+_LOOK_S: Final = 1.0
+_AGAIN_S: Final = (0.2, 1.0, 5.0)  # before a process is started again, longer each time it dies young
+_YOUNG_S: Final = 20.0
+_STOP_S: Final = 6.0  # for the queries under way when the gateway ends
+_LEAST_S: Final = 0.05  # before its deadline a query is worth sending again
+_WITHHELD: Final = frozenset({"CHORDWISE_ADMIN_KEY"})
+
+Run = Callable[..., Coroutine[Any, Any, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneFacts:
+    """How the lane is: ``wanted`` processes, ``ready`` ones, the ``queries`` they hold."""
+
+    wanted: int
+    ready: int
+    queries: int
+
+
+@dataclass(slots=True, eq=False)
+class _Process:
+    """A process that is ready, and the queries that were sent to it: each with how often it was sent to any."""
+
+    pid: int
+    writer: asyncio.StreamWriter
+    queries: dict[QueryId, tuple[Query, int]] = field(default_factory=dict)
+
+    def send(self, step: Step, query: Query) -> None:
+        request = LaneRequest(
+            step=step,
+            tenant_id=query.tenant_id,
+            query_id=query.query_id,
+            request_id=query.request_id,
+            patient=dispatch.waits_for_model(query),
+            headers=tracing.outgoing(),
+        )
+        self.writer.write(request.line())
+
+
+class Lane:
+    """The processes of this gateway, all used on its event loop. ``run`` calls a blocking function in a thread."""
+
+    def __init__(self, processes: int, *, run: Run, meter: Callable[[], Meter]) -> None:
+        self._wanted = processes
+        self._run = run
+        self._meter = meter
+        self._ready: list[_Process] = []
+        self._keepers: list[asyncio.Task[None]] = []
+        self._sending: set[asyncio.Task[None]] = set()
+        self._closing = False
+
+    @property
+    def facts(self) -> LaneFacts | None:
+        """How it is; None if no query has wanted it so far."""
+        if not self._keepers:
+            return None
+        queries = sum(len(process.queries) for process in self._ready)
+        return LaneFacts(wanted=self._wanted, ready=len(self._ready), queries=queries)
+
+    def start(self) -> None:
+        """Start the processes, if that was not done already."""
+        if not self._keepers and not self._closing:
+            self._keepers = [asyncio.create_task(self._keep(number)) for number in range(1, self._wanted + 1)]
+
+    def is_for(self, query: Query) -> bool:
+        """Return whether a query whose caller waits can be answered here: its plan wants it, and a process has room. The
+        first such query starts the processes, and the chord answers until they are ready."""
+        if query.plan.lane != "in_process" or not self._wanted:
+            return False
+        self.start()
+        if not self._ready:
+            self._count("not_ready")
+            return False
+        if min(len(process.queries) for process in self._ready) >= _MOST_OPEN:
+            self._count("full")
+            return False
+        return True
+
+    def take(self, query: Query, *, sent: int = 1) -> bool:
+        """Send an open query to the process that holds the fewest. Returns False if there is none."""
+        if not self._ready:
+            return False
+        process = min(self._ready, key=lambda one: len(one.queries))
+        process.queries[query.query_id] = query, sent
+        process.send("answer", query)
+        return True
+
+    def finish(self, query: Query) -> bool:
+        """Have a query that the lane holds answered from the results so far, by another process. Returns False if it
+        holds no such query, or if no other process is ready."""
+        if not any(query.query_id in process.queries for process in self._ready):
+            return False
+        others = [process for process in self._ready if query.query_id not in process.queries]
+        if others:
+            min(others, key=lambda one: len(one.queries)).send("finish", query)
+        return bool(others)
+
+    async def close(self) -> None:
+        """End the processes, after the queries under way."""
+        self._closing = True
+        for process in tuple(self._ready):
+            process.writer.close()
+        if self._keepers:
+            await asyncio.wait(self._keepers, timeout=_STOP_S)
+        for task in (*self._keepers, *self._sending):
+            task.cancel()
+        await asyncio.gather(*self._keepers, *self._sending, return_exceptions=True)
+
+    async def _keep(self, number: int) -> None:
+        """Keep one process running."""
+        died_young = 0
+        while not self._closing:
+            began = time.monotonic()
+            try:
+                await self._serve(number)
+            except OSError as error:
+                log.error("lane_process_not_started", number=number, error=type(error).__name__)
+            if self._closing:
+                return
+            died_young = died_young + 1 if time.monotonic() - began < _YOUNG_S else 0
+            await asyncio.sleep(_AGAIN_S[min(died_young, len(_AGAIN_S) - 1)])
+
+    async def _serve(self, number: int) -> None:
+        """Start one process and serve with it until it ends. Raises OSError if it cannot be started."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            program = (*_PROGRAM, str(theirs.fileno()), str(number))
+            running = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-P",
+                *program,
+                stdin=asyncio.subprocess.DEVNULL,
+                cwd=_ROOT,
+                env=_environment(),
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,  # a Ctrl-C ends the gateway, which ends this
+            )
+        reader, writer = await asyncio.open_connection(sock=ours)
+        try:
+            await self._talk(_Process(pid=running.pid, writer=writer), reader, number)
+        finally:
+            writer.close()
+            if self._closing:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(running.wait(), _STOP_S)
+            with suppress(ProcessLookupError):
+                running.kill()
+            await running.wait()
+            if not self._closing:
+                log.error("lane_process_ended", number=number, process=running.pid, exit_code=running.returncode)
+
+    async def _talk(self, process: _Process, reader: asyncio.StreamReader, number: int) -> None:
+        """Read the replies of a process until it ends or has to be replaced; then send its queries elsewhere."""
+        try:
+            if not await asyncio.wait_for(reader.readline(), _START_S):
+                return
+            self._ready.append(process)
+            log.info("lane_process_ready", number=number, process=process.pid)
+            while not self._is_stuck(process):
+                try:
+                    async with asyncio.timeout(_LOOK_S):
+                        line = await reader.readline()
+                except TimeoutError:
+                    continue
+                if not line:
+                    return
+                reply = read_reply(line)
+                if reply.step == "answer":  # else another process has it still
+                    process.queries.pop(QueryId(reply.query_id), None)
+            log.error("lane_process_stuck", number=number, process=process.pid, queries=len(process.queries))
+        except (TimeoutError, ConnectionError) as error:
+            log.warning("lane_process_lost", number=number, process=process.pid, error=type(error).__name__)
+        finally:
+            if process in self._ready:
+                self._ready.remove(process)
+            if not self._closing:
+                for query, sent in process.queries.values():
+                    self._send_again(query, sent)
+
+    def _is_stuck(self, process: _Process) -> bool:
+        latest = time.time() - _OVERDUE_S
+        return any(query.deadline_at < latest for query, _ in process.queries.values())
+
+    def _send_again(self, query: Query, sent: int) -> None:
+        """Send a query whose process died to another one, once; then to the workers, as it may be what ended both."""
+        if query.deadline_at - time.time() < _LEAST_S:
+            return
+        self._count("process_ended")
+        if sent == 1 and self.take(query, sent=2):
+            return
+        task = asyncio.create_task(self._by_chord(query))
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+    async def _by_chord(self, query: Query) -> None:
+        try:
+            await self._run(dispatch.ask, query)
+        except Unavailable as error:  # the deadline answers
+            log.warning("lane_query_not_sent", query_id=query.query_id, tenant_id=query.tenant_id, code=error.code)
+
+    def _count(self, reason: str) -> None:
+        self._meter().count("chordwise_lane_misses", reason=reason)
+
+
+def _environment() -> dict[str, str]:
+    """The gateway's own, with the folders from which it imports, without the operator's key, which only the gateway
+    compares; several threads of numpy would only get into each other's way."""
+    folders = [str(_ROOT), *(folder for folder in sys.path if os.path.isabs(folder))]
+    own = {name: value for name, value in os.environ.items() if name not in _WITHHELD}
+    return {"OPENBLAS_NUM_THREADS": "1", **own, "PYTHONPATH": os.pathsep.join(folders)}

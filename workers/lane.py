@@ -1,0 +1,136 @@
+"""A gateway's own process for queries: `python -m workers.lane FD NUMBER`, started by `api_gateway.lane` alone.
+
+It reads ids from the socket FD, answers each query with the code of the workers, and stores the answer in Redis, where
+the gateway and everybody else looks for it. It ends with the socket.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import Final
+
+import structlog
+
+from pipeline import tracing
+from pipeline.errors import Misconfigured, Unavailable
+from pipeline.flows import recall
+from pipeline.flows.ask import answer_in_process
+from pipeline.garbage import keep_for_good
+from pipeline.settings import settings
+from pipeline.telemetry import configure_logging
+from workers import resources
+from workers.lane_messages import PATIENT_THREADS, THREADS, LaneReply, LaneRequest, read_request
+from workers.names import LANE_TASK
+from workers.query_events import events
+
+log = structlog.get_logger(__name__)
+
+_FINISHING_THREADS: Final = 2  # a query at its deadline must not queue behind others
+_LAST_S: Final = 5.0  # for the queries under way when the gateway ends
+
+
+class LaneProcess:
+    """Answers the queries whose ids come through a socket, and reports the end of each. ``name``: this process's name in
+    Flower and beside the results of channels."""
+
+    def __init__(self, gateway: socket.socket, *, name: str) -> None:
+        self._gateway = gateway
+        self._name = name
+        self._sending = threading.Lock()
+        self._usual = ThreadPoolExecutor(THREADS, thread_name_prefix="lane")
+        self._patient = ThreadPoolExecutor(PATIENT_THREADS, thread_name_prefix="lane-patient")
+        self._finishing = ThreadPoolExecutor(_FINISHING_THREADS, thread_name_prefix="lane-finish")
+        self._open = 0
+        self._ended = threading.Condition()
+
+    def serve(self) -> None:
+        """Serve until the gateway closes its end; then let the queries under way end, for a few seconds."""
+        self._send(LaneReply())
+        with self._gateway.makefile("rb") as lines:
+            for line in lines:
+                request = read_request(line)
+                with self._ended:
+                    self._open += 1
+                self._pool(request).submit(self._answer, request)
+        with self._ended:
+            self._ended.wait_for(lambda: not self._open, timeout=_LAST_S)
+
+    def _pool(self, request: LaneRequest) -> ThreadPoolExecutor:
+        if request.step == "finish":
+            return self._finishing
+        return self._patient if request.patient else self._usual
+
+    def _answer(self, request: LaneRequest) -> None:
+        use, channels = resources.for_queries(), resources.channels()
+        try:
+            with _bound(request):
+                if request.step == "finish":
+                    recall.answer(request.tenant_id, request.query_id, use, channels)
+                else:
+                    answer_in_process(request.tenant_id, request.query_id, use, channels, worker=self._name)
+        finally:
+            self._send(LaneReply(query_id=request.query_id, step=request.step))
+            with self._ended:
+                self._open -= 1
+                self._ended.notify_all()
+
+    def _send(self, reply: LaneReply) -> None:
+        with self._sending, suppress(OSError):  # the gateway is gone, and so will this process be
+            self._gateway.sendall(reply.line())
+
+
+@contextmanager
+def _bound(request: LaneRequest) -> Iterator[None]:
+    """Bind the ids of a query to its log lines and its trace, and count and time it as a task. Log every error."""
+    ids = {"tenant_id": request.tenant_id, "query_id": request.query_id}
+    structlog.contextvars.clear_contextvars()
+    structlog.contextvars.bind_contextvars(task=LANE_TASK, lane="in_process", request_id=request.request_id, **ids)
+    began, state = time.perf_counter(), "success"
+    named = {f"chordwise.{name}": value for name, value in ids.items()}
+    with tracing.entered(LANE_TASK, dict(request.headers), kind="consumer", **named) as span:
+        try:
+            yield
+        except Unavailable as error:
+            state = "postponed"
+            log.warning("task_postponed", code=error.code, detail=str(error))
+        except Exception as error:
+            state = "failure"
+            span.failed(type(error).__name__)
+            log.exception("task_failed", error=type(error).__name__)
+    resources.meter().count("chordwise_tasks", task=LANE_TASK, state=state)
+    resources.meter().observe("chordwise_task_seconds", time.perf_counter() - began, task=LANE_TASK)
+
+
+def main(arguments: list[str]) -> int:
+    """Get ready as a worker does, then serve. Exit code 1 with one sentence when it cannot start."""
+    descriptor, number = arguments
+    try:
+        configure_logging(settings().log_level, service="lane")
+        tracing.check(settings())
+    except Misconfigured as error:
+        print(f"lane: {error}", file=sys.stderr)  # noqa: T201 - beside what the gateway itself says of it
+        return 1
+    events.worker = f"lane{number}@{socket.gethostname()}"
+    use = resources.for_queries()
+    use.bulkhead.resize(THREADS)
+    resources.warm_up(use)
+    resources.channels()
+    tracing.warm_up()
+    keep_for_good()
+    LaneProcess(socket.socket(fileno=int(descriptor)), name=events.worker).serve()
+    resources.hand_over()
+    tracing.close()
+    return 0
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    sys.stderr.flush()
+    os._exit(code)  # a call that hangs in a thread would hold up an orderly end for as long as it likes

@@ -1,0 +1,55 @@
+"""What the gateway and its own processes for queries say to each other: one JSON object a line, ids only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Literal
+
+import orjson
+
+from pipeline.records import QueryId, TenantId
+
+THREADS = 4  # queries that such a process answers at a time, as many as a worker
+PATIENT_THREADS = 8  # and beside them, queries that wait for a model or a service
+
+Step = Literal["answer", "finish"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneRequest:
+    """One query that is open in Redis. ``finish``: answer it from the results so far. ``patient``: it waits for a model.
+    ``headers``: the trace that it belongs to."""
+
+    step: Step
+    tenant_id: TenantId
+    query_id: QueryId
+    request_id: str
+    patient: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def line(self) -> bytes:
+        """Return the line to send."""
+        return orjson.dumps(asdict(self), option=orjson.OPT_APPEND_NEWLINE)
+
+
+def read_request(line: bytes) -> LaneRequest:
+    """Parse a line of the gateway."""
+    return LaneRequest(**orjson.loads(line))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneReply:
+    """A step of a query that has ended, however; without a query: the process is ready."""
+
+    query_id: str = ""
+    step: Step = "answer"
+
+    def line(self) -> bytes:
+        """Return the line to send."""
+        return orjson.dumps(asdict(self), option=orjson.OPT_APPEND_NEWLINE)
+
+
+def read_reply(line: bytes) -> LaneReply:
+    """Parse a line of a process."""
+    return LaneReply(**orjson.loads(line))
