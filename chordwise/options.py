@@ -25,9 +25,11 @@ class IngestKeywords(TypedDict, total=False):
 
 
 class FileKeywords(IngestKeywords, total=False):
-    """What ``ingest_files`` takes beside the files."""
+    """What ``ingest_files`` takes beside the files. ``charset`` names the encoding of text, which is found out without
+    it."""
 
     parser_hint: str | None
+    charset: str | None
 
 
 class SettingKeywords(TypedDict, total=False):

@@ -458,8 +458,18 @@ class DescribeWhatIsTold:
         before, picture = tmp_path / "before.json", tmp_path / "reliability.svg"
         before.write_text(shown.stdout, encoding="utf-8")
         shown = called(
-            *("reliability", str(tmp_path), "-n", name, "--unanswerable", str(others), "--language", language),
-            *("--diagram", str(picture), "--beside", str(before)),
+            "reliability",
+            str(tmp_path),
+            "-n",
+            name,
+            "--unanswerable",
+            str(others),
+            "--language",
+            language,
+            "--diagram",
+            str(picture),
+            "--beside",
+            str(before),
             CHORDWISE_API_KEY=key,
         )
         drawn = picture.read_text(encoding="utf-8")
