@@ -33,6 +33,7 @@ from api_gateway.wire.generations import RollbackRequest
 from api_gateway.wire.preview import PreviewForm, PreviewRequest
 from api_gateway.wire.profiles import ActivateRequest, ExperimentRequest, ProfileRequest
 from api_gateway.wire.queries import QueryRequest
+from api_gateway.wire.recall import RecallRequest
 from api_gateway.wire.shapes import ProblemBody
 from api_gateway.wire.tenancy import KeyRequest, KeyRotateRequest, QuotasIn, TenantRequest
 from api_gateway.wire.webhooks import RotateRequest, WebhookRequest
@@ -62,6 +63,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
                 ExamplesForm,
                 ExamplesRequest,
                 QueryRequest,
+                RecallRequest,
                 FeedbackRequest,
                 VerifyRequest,
                 ReplayRequest,

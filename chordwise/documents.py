@@ -65,7 +65,7 @@ def plain(value: Any) -> Any:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestOptions:
     """What holds for everything sent in one go. ``type``, ``tags`` and ``metadata`` add to what a document says itself;
-    ``parser_hint`` is for files only. None leaves the choice to the server."""
+    ``parser_hint`` and ``charset`` are for files only. None leaves the choice to the server."""
 
     namespace: str
     on_conflict: str | None = None
@@ -74,6 +74,7 @@ class IngestOptions:
     tags: Sequence[str] = ()
     metadata: Mapping[str, Any] | None = None
     parser_hint: str | None = None
+    charset: str | None = None
     priority: str | None = None
 
     def body(self) -> dict[str, Any]:
@@ -88,7 +89,13 @@ class IngestOptions:
 
     def form(self) -> dict[str, str]:
         """The fields beside the files of an upload: text as it is, everything else as JSON."""
-        labels = {"type": self.type, "tags": self.tags, "metadata": self.metadata, "parser_hint": self.parser_hint}
+        labels = {
+            "type": self.type,
+            "tags": self.tags,
+            "metadata": self.metadata,
+            "parser_hint": self.parser_hint,
+            "charset": self.charset,
+        }
         options = {**self.body(), **{name: value for name, value in labels.items() if value}}
         return {
             name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -108,18 +108,19 @@ def file_batches(files: Iterable[FoundFile]) -> Iterator[list[FoundFile]]:
     return grouped(files, lambda found: found.size, at_most=MAX_FILES, max_bytes=MAX_BYTES)
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a text file, also a gzipped one, that are not blank, with their numbers. Raises InvalidInput."""
+def read_lines(path: Path, *, charset: str | None = None) -> Iterator[tuple[int, str]]:
+    """The lines of a text file, also a gzipped one, that are not blank, with their numbers. ``charset``: its encoding, by
+    default UTF-8. Raises InvalidInput."""
     opened = gzip.open if path.suffix == ".gz" else open
     try:
-        with opened(path, "rt", encoding="utf-8-sig") as lines:
+        with opened(path, "rt", encoding=charset or "utf-8-sig") as lines:
             for number, line in enumerate(lines, start=1):
                 if line.strip():
                     yield number, line.rstrip("\r\n")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        reason = (
-            "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else getattr(error, "strerror", None) or error
-        )
+    except (OSError, EOFError, LookupError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        if isinstance(error, UnicodeDecodeError):
+            reason = f"it is not {charset}" if charset else "it is not UTF-8; name its encoding with --charset"
         raise InvalidInput(f"{path} cannot be read: {reason}") from error
 
 
@@ -127,13 +128,15 @@ def _refuse(sentence: str) -> None:
     raise InvalidInput(sentence)
 
 
-def read_documents(path: Path, *, on_bad_line: Callable[[str], None] = _refuse) -> Iterator[dict[str, Any]]:
-    """One document per line of a JSON Lines file.
+def read_documents(
+    path: Path, *, on_bad_line: Callable[[str], None] = _refuse, charset: str | None = None
+) -> Iterator[dict[str, Any]]:
+    """One document per line of a JSON Lines file in ``charset``, by default UTF-8.
 
     ``doc_id``, ``id`` and ``_id`` are taken for ``document_id``; keys that no document has move into its metadata.
     A line that is not a JSON object is handed to ``on_bad_line`` as a sentence, which by default raises InvalidInput.
     """
-    for number, line in read_lines(path):
+    for number, line in read_lines(path, charset=charset):
         try:
             value = json.loads(line)
         except (ValueError, RecursionError):

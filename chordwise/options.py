@@ -27,16 +27,19 @@ class IngestKeywords(TypedDict, total=False):
 
 
 class FileKeywords(IngestKeywords, total=False):
-    """What ``ingest_files`` takes beside the files."""
+    """What ``ingest_files`` takes beside the files. ``charset`` names the encoding of text, which is found out without
+    it."""
 
     parser_hint: str | None
+    charset: str | None
 
 
 class SettingKeywords(TypedDict, total=False):
     """How ``query`` is to answer. What is left out, or None, is the server's choice.
 
     ``method`` is hybrid, full_text or semantic (short for that key of ``retrieve``). Times in ``filters`` may be datetime
-    objects; those without a time zone are taken as UTC. ``extra`` has further fields of the request as they are.
+    objects; those without a time zone are taken as UTC. ``conversation``: the messages before the query, oldest first;
+    ``user_profile``: what is known of the user. ``extra`` has further fields of the request as they are.
     """
 
     top_k: int | None
@@ -47,6 +50,8 @@ class SettingKeywords(TypedDict, total=False):
     expand: bool | None
     profile: str | None
     context: Mapping[str, Any] | None
+    conversation: Sequence[str] | None
+    user_profile: Mapping[str, Any] | None
     trace: bool | None
     extra: Mapping[str, Any] | None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from chordwise.documents import plain
@@ -24,6 +24,8 @@ def query_body(
     expand: bool | None = None,
     profile: str | None = None,
     context: Mapping[str, Any] | None = None,
+    conversation: Sequence[str] | None = None,
+    user_profile: Mapping[str, Any] | None = None,
     trace: bool | None = None,
     extra: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
@@ -45,6 +47,8 @@ def query_body(
         "enable_expand": expand,
         "profile": profile,
         "context": context,
+        "conversation": None if conversation is None else list(conversation),
+        "user_profile": user_profile,
         "trace": trace,
         **(extra or {}),
     }

@@ -21,14 +21,17 @@ from chordwise.options import AskKeywords, BoundKeywords
 from chordwise.passages import passage_metadata
 from chordwise.results import Hit, QueryResult
 
+_MOST_MESSAGES: Final = 20  # the server reads the last eight
+_LONGEST_MESSAGE: Final = 8_000  # characters
 _TOP_K: Final = 5  # hits, where neither the request nor the agent says how many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallRequest:
     """What a main agent wants to know. ``trace_id`` (visible ASCII) is the request id in the server's logs and tasks;
-    ``session_id`` decides the arm of ``experiment_id``. ``user_profile`` and ``context`` are for the agent's ``prepare``;
-    the server is not told of them. ``top_k``: how many hits; without it as many as the agent's ``options`` say, else 5."""
+    ``session_id`` decides the arm of ``experiment_id``. ``context``, the messages before the query, oldest first, and
+    ``user_profile`` have a part in how the server understands it. ``top_k``: how many hits;
+    without it as many as the agent's ``options`` say, else 5."""
 
     query: str
     session_id: str = ""
@@ -71,8 +74,8 @@ class RecallAgent:
     """Recall over the namespaces it is bound to. Call it, ``invoke`` or ``ainvoke`` it; each is one query.
 
     A request may be a `RecallRequest` or a mapping with the same names. ``options`` are those of ``Chordwise.query``
-    and hold for every request. ``prepare`` is given each request first and gives the one that is asked: the place to put
-    the question in the light of ``context`` and ``user_profile``, and to choose an experiment. Raises ChordwiseError as
+    and hold for every request. ``prepare`` is given each request first and gives the one that is asked: the place to
+    choose an experiment, or to leave out what the server need not know. Raises ChordwiseError as
     any client; InvalidInput for a request without a question.
     """
 
@@ -126,8 +129,19 @@ class RecallAgent:
             "top_k": next(each for each in (request.top_k, self._options.get("top_k"), _TOP_K) if each is not None),
             "request_id": request.trace_id or None,
             "extra": extra,
+            **_background(request),
         }
         return cast(AskKeywords, {**self._options, **of_request})
+
+
+def _background(request: RecallRequest) -> AskKeywords:
+    """Return the newest messages, each as much as the server takes, and the profile, as far as there are any."""
+    found: AskKeywords = {}
+    if request.context:
+        found["conversation"] = [message[:_LONGEST_MESSAGE] for message in request.context[-_MOST_MESSAGES:]]
+    if request.user_profile:
+        found["user_profile"] = request.user_profile
+    return found
 
 
 def recall_request(request: RecallRequest | Mapping[str, Any]) -> RecallRequest:

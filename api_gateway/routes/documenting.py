@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from types import UnionType
+from typing import Annotated, Any, get_args
 
 from fastapi import Query as Parameter
 from pydantic import BaseModel
@@ -46,7 +47,7 @@ def meaning_of(status: int) -> str:
 
 def answers(
     status: int,
-    shape: type[BaseModel] | None,
+    shape: type[BaseModel] | UnionType | None,
     meaning: str,
     *problems: int,
     headers: dict[str, str] | None = None,
@@ -65,7 +66,8 @@ def answers(
     return found
 
 
-def json_body(shape: type[BaseModel], example: dict[str, Any]) -> dict[str, Any]:
+def json_body(shape: type[BaseModel] | UnionType, example: dict[str, Any]) -> dict[str, Any]:
     """The ``openapi_extra`` of a route that reads a JSON body itself."""
-    schema = {"$ref": f"#/components/schemas/{shape.__name__}"}
+    references = [{"$ref": f"#/components/schemas/{each.__name__}"} for each in get_args(shape) or (shape,)]
+    schema = references[0] if len(references) == 1 else {"oneOf": references}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema, "example": example}}}}

@@ -12,17 +12,19 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 from starlette.types import Receive
 
-from api_gateway.asking import answer_of, current_state
+from api_gateway.asking import answer_of, current_state, retrieved
 from api_gateway.auth import Requires
 from api_gateway.computing import compute
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.problems import Problem, invalid
 from api_gateway.routes.documenting import answers, json_body
-from api_gateway.routes.queries import EXAMPLE, known_id, query_of
+from api_gateway.routes.queries import EXAMPLE, body_of, known_id, query_from, query_of
 from api_gateway.routes.reading import read_shape
 from api_gateway.wire import explaining as shapes
 from api_gateway.wire.answers import json_response
 from api_gateway.wire.queries import QueryRequest, flaws
+from api_gateway.wire.recall import EXAMPLE as RECALL_EXAMPLE
+from api_gateway.wire.recall import RecallRequest, RecallResult, as_query, is_recall, recall_of, result_of
 from pipeline.core.comparable import comparable
 from pipeline.core.computation import Kind
 from pipeline.core.differing import difference, plan_difference
@@ -46,10 +48,34 @@ _DEBUGGED = answers(200, shapes.Debugged, "The answer and its trace.", 400, 401,
 
 @router.post(
     "/internal/recall/test",
-    responses=_DEBUGGED,
-    openapi_extra=json_body(QueryRequest, EXAMPLE),
-    summary="The same under a name that integration tests know",
+    responses=answers(
+        200,
+        RecallResult | shapes.Debugged,
+        "The hits; to a QueryRequest, its answer and trace.",
+        400,
+        401,
+        403,
+        404,
+        413,
+        415,
+        422,
+        503,
+    ),
+    openapi_extra=json_body(RecallRequest | QueryRequest, RECALL_EXAMPLE),
+    summary="Recall as a main agent does",
 )
+async def recall(request: Request, principal: Reader) -> Response:
+    """A RecallRequest is answered with a RecallResult; the body of a query as `/v1/rag/debug` answers it."""
+    decoded = await body_of(request, principal)
+    if not is_recall(decoded):
+        return await _debugged(await query_from(decoded, request, principal), request)
+    gateway, asked = gateway_of(request), recall_of(decoded)
+    query = await query_from(as_query(asked), request, principal, request_id=asked.trace_id)
+    said = await answer_of(query, gateway, receive=request.receive)
+    found = result_of(retrieved(said), trace_id=query.request_id, experiment_id=asked.experiment_id)
+    return json_response(found.model_dump())
+
+
 @router.post(
     "/v1/rag/debug",
     responses=_DEBUGGED,
@@ -58,11 +84,14 @@ _DEBUGGED = answers(200, shapes.Debugged, "The answer and its trace.", 400, 401,
 )
 async def debug(request: Request, principal: Reader) -> Response:
     """The same body and the same pipeline as a query, with `trace: true`; the trace comes with the answer."""
+    return await _debugged(await query_of(request, principal), request)
+
+
+async def _debugged(query: Query, request: Request) -> Response:
     gateway = gateway_of(request)
-    query = replace(await query_of(request, principal), trace=True)
-    said = await answer_of(query, gateway, receive=request.receive, cache_control="no-cache")
+    said = await answer_of(replace(query, trace=True), gateway, receive=request.receive, cache_control="no-cache")
     answer: dict[str, Any] = orjson.loads(said)
-    found = await gateway.run(trace_of_query, principal.tenant_id, query.query_id, gateway.resources)
+    found = await gateway.run(trace_of_query, query.tenant_id, query.query_id, gateway.resources)
     return json_response({**answer, "trace": found})
 
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from api_gateway.asking import asked_query, await_answer, current_state, not_found, send
 from api_gateway.auth import Requires, require_same_tenant
-from api_gateway.bodies import decode_json, read_json_body
+from api_gateway.bodies import Decoded, decode_json, read_json_body
 from api_gateway.gateway import gateway_of
 from api_gateway.prefer import LONGEST_WAIT_S, Preference, parse_prefer
 from api_gateway.routes.documenting import answers, json_body
@@ -137,12 +137,29 @@ async def cancel(request: Request, principal: Reader, query_id: str) -> Response
 
 async def query_of(request: Request, principal: Principal) -> Query:
     """The query that a request asks. Raises Problem."""
-    gateway = gateway_of(request)
-    limit = min(_MAX_BODY_BYTES, gateway.settings.max_body_bytes)
+    return await query_from(await body_of(request, principal), request, principal)
+
+
+async def body_of(request: Request, principal: Principal) -> Decoded:
+    """Read the body of a query. Raises Problem."""
+    limit = min(_MAX_BODY_BYTES, gateway_of(request).settings.max_body_bytes)
     decoded = decode_json(await read_json_body(request, limit))
     require_same_tenant(principal, decoded.value.get("tenant_id"))
+    return decoded
+
+
+async def query_from(
+    decoded: Decoded, request: Request, principal: Principal, *, request_id: str | None = None
+) -> Query:
+    """Return the query that a body asks, under ``request_id`` or the request's own. Raises Problem."""
     told = request.state
-    return await asked_query(decoded, principal, gateway, request_id=told.request_id, received_at=told.received_at)
+    return await asked_query(
+        decoded,
+        principal,
+        gateway_of(request),
+        request_id=request_id or told.request_id,
+        received_at=told.received_at,
+    )
 
 
 async def _answer(request: Request, query: Query, preference: Preference, *, seconds: float) -> Response:

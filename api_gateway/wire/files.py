@@ -16,7 +16,7 @@ from api_gateway.wire.documents import DocumentIn, Intake
 from api_gateway.wire.fields import MOST_TAGS, Metadata, NamespaceName, Tags, TypeName, Wire
 from api_gateway.wire.sources import Charset, ParserHint, document_id_of, media_type_as, storable
 from pipeline.core.document_ids import with_hash
-from pipeline.core.parsing import JSONL, split_jsonl
+from pipeline.core.parsing import JSONL, charset_of, split_jsonl
 from pipeline.errors import MalformedDocument, Rejected, UnsupportedMediaType
 from pipeline.flows.intake import OnConflict, Refusal
 from pipeline.records import DocumentFields, Upload
@@ -91,7 +91,7 @@ def entries_of(files: Sequence[SentFile], form: FilesForm, intake: Intake) -> It
             continue
         if media_type.partition(";")[0] == JSONL:
             try:
-                yield from _lines(file, form, intake, where)
+                yield from _lines(file, charset_of(media_type.partition(";")[2]), form, intake, where)
             except Rejected as error:
                 yield _refused(file, error, where, intake)
             continue
@@ -106,8 +106,10 @@ def entries_of(files: Sequence[SentFile], form: FilesForm, intake: Intake) -> It
         )
 
 
-def _lines(file: SentFile, form: FilesForm, intake: Intake, where: str) -> Iterator[Upload | Refusal]:
-    for line in split_jsonl(file.body):
+def _lines(
+    file: SentFile, charset: str | None, form: FilesForm, intake: Intake, where: str
+) -> Iterator[Upload | Refusal]:
+    for line in split_jsonl(file.body, charset=charset):
         here = f"{where}/{line.number}"
         if isinstance(line.value, MalformedDocument):
             yield _refused(file, line.value, here, intake)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
-from pydantic import Field, ValidationError
+import orjson
+from pydantic import AfterValidator, Field, ValidationError
 
 from api_gateway.bodies import Decoded, refuse_flaws
 from api_gateway.problems import Problem, invalid, places
 from api_gateway.wire.fields import DescribedBy, Integer64, Label, NamespaceName, Wire
 from api_gateway.wire.filters import FiltersIn, to_filters
+from pipeline.core.background import background_of
 from pipeline.core.comparable import comparable
 from pipeline.core.configuration import (
     Assign,
@@ -46,8 +48,25 @@ FallbackIn = Annotated[dict[str, Any], DescribedBy(FallbackPlan)]
 ContextIn = Annotated[dict[str, Any], DescribedBy(ContextOptions)]
 
 
+_LONGEST_PROFILE: Final = 8 * 1024  # bytes of JSON
+
+
+def _short(profile: dict[str, Any]) -> dict[str, Any]:
+    if len(orjson.dumps(profile)) > _LONGEST_PROFILE:
+        raise ValueError(f"is longer than {_LONGEST_PROFILE} bytes")
+    return profile
+
+
+Message = Annotated[str, Field(max_length=8000)]
+Conversation = Annotated[list[Message], Field(max_length=100)]
+UserProfile = Annotated[dict[str, Any], Field(max_length=64), AfterValidator(_short)]
+
+
 class QueryRequest(Wire):
-    """One retrieval. Every field but `query_text` and `namespaces` is optional; what is left out, the profile says."""
+    """One retrieval. Every field but `query_text` and `namespaces` is optional; what is left out, the profile says.
+
+    `conversation`: the messages before the query, oldest first. `user_profile`: what is known of the user.
+    """
 
     tenant_id: str | None = None
     query_text: Annotated[str, Field(min_length=1, max_length=8000)]
@@ -64,6 +83,8 @@ class QueryRequest(Wire):
     context: ContextIn | None = None
     deadline_ms: Annotated[int, Field(ge=200, le=60_000)] | None = None
     story_time: Integer64 | None = None
+    conversation: Conversation | None = None
+    user_profile: UserProfile | None = None
     session_id: Label | None = None
     experiment_id: Label | None = None
     trace: bool | None = None
@@ -105,6 +126,7 @@ def to_query(
         query_text=sent.query_text,
         namespaces=namespaces,
         filters=_filters(sent),
+        background=background_of(sent.conversation, sent.user_profile),
         plan=plan,
         created_at=created_at,
         deadline_at=created_at + plan.deadline_ms / 1000,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import time
 from collections import Counter
@@ -46,6 +47,9 @@ def ingest(
             "--chunking", help='How to cut them: a strategy, or JSON such as {"strategy": "window", "window": 2}.'
         ),
     ] = None,
+    charset: Annotated[
+        str | None, typer.Option("--charset", help="The encoding of the files, such as big5; found out without it.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the jobs as one JSON document.")] = False,
 ) -> None:
     """Ingest files, folders, JSON Lines and web pages.
@@ -55,10 +59,15 @@ def ingest(
     server: txt, md, html, pdf, docx, xlsx, csv, json. In folders, hidden files and files of other kinds are left out.
     What is at an address is fetched by the server.
 
+    Text is read in the encoding it most likely has. With --wait, a line warns of each file of which that is not sure:
+    send it again with --charset. JSON Lines are UTF-8 unless --charset says otherwise.
+
     Exits with 1 if a line could not be read or, with --wait, if a document could not be ingested.
     """
     if on_conflict not in (None, *ON_CONFLICT):
         raise typer.BadParameter("must be replace, skip, error or new", param_hint="--on-conflict")
+    if charset is not None and not _is_known(charset):
+        raise typer.BadParameter(f"'{charset}' is not the name of an encoding", param_hint="--charset")
     if priority not in (None, "interactive", "bulk"):
         raise typer.BadParameter("must be interactive or bulk", param_hint="--priority")
     urls = [path for path in paths if is_url(path)]
@@ -71,6 +80,7 @@ def ingest(
     options: FileKeywords = {"namespace": namespace, "on_conflict": on_conflict, "type": type, "tags": tags or []}
     options["priority"] = priority
     options["chunking"] = _chunking(chunking)
+    options["charset"] = charset
     began = time.monotonic()
     bad_lines: list[str] = []
     with screen.connect() as client:
@@ -94,6 +104,8 @@ def ingest(
             _summarise(done, waited=wait, found=found, elapsed_s=time.monotonic() - began)
             for line in (*_others(sent, copies), *unknown):
                 screen.say(line)
+            if wait:
+                _warn(client, done, found)
     if bad_lines:
         more = f" (and {len(bad_lines) - 1} more like it)" if len(bad_lines) > 1 else ""
         raise ChordwiseError(f"{bad_lines[0]}{more}; everything else was sent")
@@ -122,7 +134,9 @@ def _send(
 
     try:
         lines = [file.path for file in found.files if file.is_json_lines]
-        done = client.ingest(_documents(lines, bad_lines), url=urls, on_progress=told, **_for_documents(options))
+        done = client.ingest(
+            _documents(lines, bad_lines, options.get("charset")), url=urls, on_progress=told, **_for_documents(options)
+        )
         others = [file for file in found.files if not file.is_json_lines]
         return together(done, client.ingest_files(others, on_progress=told, **options))
     except ChordwiseError as error:
@@ -133,13 +147,31 @@ def _send(
         raise ChordwiseError(f"{error}; accepted before that, and going on: {accepted}") from error
 
 
-def _documents(paths: Iterable[Path], bad_lines: list[str]) -> Iterator[dict[str, Any]]:
+def _documents(paths: Iterable[Path], bad_lines: list[str], charset: str | None) -> Iterator[dict[str, Any]]:
     for path in paths:
-        yield from read_documents(path, on_bad_line=bad_lines.append)
+        yield from read_documents(path, on_bad_line=bad_lines.append, charset=charset)
 
 
 def _for_documents(options: FileKeywords) -> Any:
-    return {name: value for name, value in options.items() if name != "parser_hint"}
+    return {name: value for name, value in options.items() if name not in ("parser_hint", "charset")}
+
+
+def _is_known(charset: str) -> bool:
+    try:
+        return codecs.lookup(charset) is not None
+    except LookupError:
+        return False
+
+
+def _warn(client: Chordwise, done: Ingestion, found: Found) -> None:
+    """Name every document whose encoding is not sure, on standard error."""
+    if all(file.is_json_lines for file in found.files):
+        return
+    items = [item for job in done.jobs for item in client.job_items(job, limit=None) if item.encoding_warning]
+    for item in items[:_MOST_NAMES]:
+        screen.warn(f"{item.document_id}: {item.encoding_warning}")
+    if len(items) > _MOST_NAMES:
+        screen.warn(f"{screen.plural(len(items) - _MOST_NAMES, 'more file')} of an encoding that is not sure")
 
 
 def _chunking(value: str | None) -> dict[str, Any] | None:

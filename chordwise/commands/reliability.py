@@ -27,6 +27,7 @@ from chordwise.reliability import (
     expected_calibration_error,
     threshold_that_keeps,
 )
+from chordwise.reliability_diagram import diagram
 
 
 def reliability(
@@ -55,16 +56,27 @@ def reliability(
     max_error: Annotated[
         float | None, typer.Option("--max-error", min=0, max=1, help="Exit with 1 above this calibration error.")
     ] = None,
+    picture: Annotated[
+        Path | None, typer.Option("--diagram", dir_okay=False, help="Write the reliability diagram here, as SVG.")
+    ] = None,
+    beside: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--beside", exists=True, dir_okay=False, help="Draw what --json printed of another collection too."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Measure how reliable the confidence of answers is, on a judged collection.
 
     DIR is a folder as for eval. Every query is asked once for ten chunks, without reranking. Printed are the expected
     calibration error of the first hits and of all, and the reliability diagram: for hits of about the same confidence,
-    how many of them are relevant. With --unanswerable also how many questions a threshold keeps and refuses.
+    how many of them are relevant; --diagram draws it. With --unanswerable also how many
+    questions a threshold keeps and refuses.
     """
     collection = read_collection(folder)
     queries = collection.queries[:limit]
+    drawn_before = [_result(path) for path in beside or ()]
     others = [] if unanswerable is None else _questions(unanswerable, language)
     known = screen.connection()
     with Chordwise(known.url, known.api_key) as client, screen.Ticker(quiet=as_json) as ticker:
@@ -92,8 +104,11 @@ def reliability(
 
     answers = asyncio.run(ask())
     found = _measured(answers[: len(queries)], answers[len(queries) :], keep=keep, threshold=threshold)
+    whole = {"collection": collection.name, "namespace": namespace, **found}
+    if picture is not None:
+        picture.write_text(diagram([*drawn_before, whole]), encoding="utf-8")
     if as_json:
-        screen.print_json({"collection": collection.name, "namespace": namespace, **found})
+        screen.print_json(whole)
     else:
         _show(found, collection.name)
     if max_error is not None and found["ece_first"] > max_error:
@@ -132,6 +147,16 @@ def _as_json(each: Any) -> dict[str, Any]:
         "confidence": round(each.confidence, 4),
         "relevant": round(each.relevant, 4),
     }
+
+
+def _result(path: Path) -> dict[str, Any]:
+    """Read what --json printed. Raises InvalidInput."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        diagram([found])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise InvalidInput(f"{path} is not what chordwise reliability --json prints") from None
+    return found
 
 
 def _questions(path: Path, language: str | None) -> list[JudgedQuery]:

@@ -60,6 +60,11 @@ def say(line: str) -> None:
     stdout().print(Text(line), soft_wrap=True)
 
 
+def warn(line: str) -> None:
+    """One plain line of warning on standard error, never broken."""
+    stderr().print(Text(f"chordwise: {line}"), soft_wrap=True)
+
+
 def print_json(value: object) -> None:
     """The one JSON document of ``--json``."""
     sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")

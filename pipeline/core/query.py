@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from pipeline.core.background import Background
 from pipeline.core.conditions import condition_as_json
 from pipeline.core.decay import Present
 from pipeline.core.hit_conditions import HitConditions
@@ -26,6 +27,7 @@ class Understanding:
 
     ``route``: how it is searched, None for nowhere. ``rewritten`` is searched instead of the text, ``keywords`` beside it
     by words; ``hypothetical`` is a passage as an answer might be, searched by meaning; ``sub_queries`` are searched as well.
+    ``conversation_words`` and ``profile_words`` are searched together with the text, until a model rewrote it with them.
     """
 
     route: Literal["hybrid", "full_text", "semantic"] | None = "hybrid"
@@ -34,6 +36,8 @@ class Understanding:
     entities: tuple[str, ...] = ()
     sub_queries: tuple[str, ...] = ()
     hypothetical: str | None = None
+    conversation_words: tuple[str, ...] = ()
+    profile_words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +62,7 @@ class Query:
     namespaces: tuple[Namespace, ...]
     filters: Filters = field(default_factory=Filters)
     conditions: HitConditions | None = None  # judged on the hits themselves
+    background: Background | None = None
     plan: Plan = field(default_factory=Plan)
     created_at: float
     deadline_at: float

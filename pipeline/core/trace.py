@@ -127,6 +127,8 @@ def _understood(query: Query) -> dict[str, Any] | None:
         "entities": list(known.entities),
         "sub_queries": list(known.sub_queries),
         "hypothetical": known.hypothetical,
+        "conversation_words": list(known.conversation_words),
+        "profile_words": list(known.profile_words),
     }
 
 

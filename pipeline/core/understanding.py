@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pipeline.core.answer import Degradation
+from pipeline.core.background import conversation_words, profile_words
 from pipeline.core.model_replies import Rewritten, Routed
 from pipeline.core.plan import Method, Plan, RetrievePlan
 from pipeline.core.query import Envelope, Query, Step, Understanding
@@ -18,6 +19,8 @@ from pipeline.records import ChannelName
 
 # A sub-query asks something near the question, not the question: what only it finds counts for less.
 _SUB_QUERY_WEIGHT: Final = 0.8
+# What somebody likes is further from the question than what was said just before it.
+_PROFILE_WEIGHT: Final = 0.5
 # Understanding may use this part of a query's time, so that what it brings can still be searched for.
 _LONGEST_PART: Final = 0.5
 
@@ -64,6 +67,9 @@ def understood_by_rules(query: Query, *, model: bool) -> Query:
     )
     query = replace(query, understanding=found)
     ruled = route(query.query_text) if plan.router != "off" else None
+    if query.background is not None and not _is_literal(ruled):
+        spoken, known = conversation_words(query.background), profile_words(query.background)
+        query = replace(query, understanding=replace(found, conversation_words=spoken, profile_words=known))
     if ruled is not None and ruled.is_sure:
         query = _routed(query, ruled.method, rerank=ruled.rerank, reason=ruled.reason)
     return replace(query, model_steps=_steps(query, ruled) if model else ())
@@ -72,14 +78,23 @@ def understood_by_rules(query: Query, *, model: bool) -> Query:
 def _steps(query: Query, ruled: Route | None) -> tuple[Step, ...]:
     """An identifier or a quoted phrase has no other words, and what is not searched by meaning needs no passage."""
     plan, channels = query.plan.understand, query.plan.channels
-    literal = ruled is not None and ruled.is_sure and ruled.method == "full_text"
+    literal = _is_literal(ruled)
     wanted: dict[Step, bool] = {
         "expand": plan.expand > 0 and not literal,
-        "rewrite": (plan.rewrite or plan.keywords or plan.entities) and not literal,
+        "rewrite": (_rewrites(query) or plan.keywords or plan.entities) and not literal,
         "route": plan.router == "llm" and ruled is not None and not ruled.is_sure,
         "hyde": plan.hyde and ChannelName.SEMANTIC in channels,
     }
     return tuple(step for step, asked in wanted.items() if asked) if channels else ()
+
+
+def _is_literal(ruled: Route | None) -> bool:
+    return ruled is not None and ruled.is_sure and ruled.method == "full_text"
+
+
+def _rewrites(query: Query) -> bool:
+    """Return whether a model's rewrite of the query is searched: its plan says so, or it comes with a background."""
+    return query.plan.understand.rewrite or query.background is not None
 
 
 def understood_by_model(query: Query, made: Made) -> Query:
@@ -95,10 +110,12 @@ def understood_by_model(query: Query, made: Made) -> Query:
     if (better := made.rewritten) is not None:
         known = replace(
             known,
-            rewritten=better.expanded_query if plan.rewrite else None,
+            rewritten=better.expanded_query if _rewrites(query) else None,
             keywords=better.keywords or known.keywords if plan.keywords or plan.rewrite else (),
             entities=better.entity_mentions or known.entities if plan.entities else (),
         )
+        if known.rewritten:
+            known = replace(known, conversation_words=(), profile_words=())
     return replace(query, understanding=known)
 
 
@@ -118,6 +135,9 @@ def wordings_of(query: Query, channel: ChannelName) -> tuple[Wording, ...]:
     found = [Wording(text=known.rewritten, step="rewrite")] if known.rewritten else []
     if by_words and plan.keywords and known.keywords:
         found.append(Wording(text=f"{query.query_text} {' '.join(known.keywords)}", step="rewrite"))
+    for words, weight in ((known.conversation_words, _SUB_QUERY_WEIGHT), (known.profile_words, _PROFILE_WEIGHT)):
+        if words:
+            found.append(Wording(text=f"{query.query_text} {' '.join(words)}", step="rewrite", weight=weight))
     found.extend(Wording(text=text, step="expand", weight=_SUB_QUERY_WEIGHT) for text in known.sub_queries)
     if not by_words and known.hypothetical:
         found.append(Wording(text=known.hypothetical, step="hyde", is_passage=True))

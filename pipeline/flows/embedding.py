@@ -10,7 +10,7 @@ from functools import partial
 from pipeline.core.means import Means
 from pipeline.errors import EmbedderRefused
 from pipeline.flows.closing import end
-from pipeline.flows.preparing import Prepared, advance
+from pipeline.flows.preparing import Breather, Prepared, advance
 from pipeline.flows.resources import Resources
 from pipeline.flows.reusing import embed_or_reuse
 from pipeline.flows.spaces import fill_standby
@@ -22,12 +22,15 @@ from pipeline.stores.jobs import Claim
 from pipeline.stores.rows import slices
 from pipeline.stores.usage import Counts, Purpose
 
-_CHUNKS_PER_LEASE = 1024  # embedded and stored before the lease is renewed
+_CHUNKS_PER_LEASE = 128  # embedded and stored before the lease is renewed and other tenants are served
 
 
-def embed(tenant_id: TenantId, prepared: Sequence[Prepared], use: Resources) -> list[Prepared]:
+def embed(
+    tenant_id: TenantId, prepared: Sequence[Prepared], use: Resources, *, breather: Breather | None = None
+) -> list[Prepared]:
     """Give every chunk its vector, renewing the lease as it goes; texts that a document had before keep theirs.
-    Documents with a text that the model will never take are parked, and the others go on."""
+    Documents with a text that the model will never take are parked, and the others go on. ``breather`` takes a
+    breath between slices that are stored."""
     fields = {item.claim.generation: item.fields for item in prepared}
     claims = [item.claim for item in prepared]
     chunks = [chunk for item in prepared for chunk in item.to_embed]
@@ -49,12 +52,15 @@ def embed(tenant_id: TenantId, prepared: Sequence[Prepared], use: Resources) -> 
         except EmbedderRefused as error:
             guilty = {some[index].generation for index in error.indexes} or set(fields)
             end(tenant_id, [], [(c, error) for c in claims if c.generation in guilty], use)
-            return embed(tenant_id, [item for item in prepared if item.claim.generation not in guilty], use)
+            rest = [item for item in prepared if item.claim.generation not in guilty]
+            return embed(tenant_id, rest, use, breather=breather)
         use.vectors(tenant_id).upsert(some, vectors, fields=fields, model=embedder.model)
         means.add(some, vectors)
         kept.update(chunk.generation for chunk in reused)
         if some[-1] is not chunks[-1]:
             advance(tenant_id, claims, Stage.CHUNKED, use)
+            if breather is not None:
+                breather.take()
     document_vectors = use.document_vectors(tenant_id)
     document_vectors.write([each for each in means.vectors() if each.generation in whole], model=embedder.model)
     document_vectors.refresh([generation for generation in fields if generation not in whole])

@@ -16,7 +16,7 @@ from pipeline.flows.claiming import somebody_waits, take, take_next
 from pipeline.flows.embedding import embed
 from pipeline.flows.fetching import Ring, hand_over
 from pipeline.flows.postponing import give_up_or_retry
-from pipeline.flows.preparing import Aside, prepare, write_aside
+from pipeline.flows.preparing import Aside, Breather, prepare, write_aside
 from pipeline.flows.resources import Resources
 from pipeline.flows.showing import show
 from pipeline.flows.unpacking import keep_vectors
@@ -151,10 +151,12 @@ def _carry_out(tenant_id: TenantId, claims: Sequence[Claim], use: Resources, asi
     if not prepared:
         return
     chunks = [chunk for item in prepared for chunk in item.chunks]
-    write_aside(tenant_id, prepared, chunks, use)
+    breather = Breather(aside)
+    write_aside(tenant_id, prepared, chunks, use, breather)
+    breather.take()
     use.bells.progressed(tenant_id, claims[0].job_id)
     keep_vectors(tenant_id, prepared, use)
-    embedded = embed(tenant_id, prepared, use)
+    embedded = embed(tenant_id, prepared, use, breather=breather)
     if embedded:
         use.bells.progressed(tenant_id, claims[0].job_id)
         show(tenant_id, embedded, use)

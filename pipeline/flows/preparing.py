@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,7 +15,7 @@ from pipeline.core.cutting import CutRequest
 from pipeline.core.packed_chunks import UNMARKED, Mark
 from pipeline.core.packing import is_packed
 from pipeline.core.terms import tokenizer_of
-from pipeline.errors import Rejected
+from pipeline.errors import IngestCrowded, Rejected
 from pipeline.flows.closing import end
 from pipeline.flows.resources import Resources
 from pipeline.flows.unchanged import compare
@@ -25,12 +26,30 @@ from pipeline.stores.documents import Documents, Source
 from pipeline.stores.imports import mark_chunks
 from pipeline.stores.jobs import Claim, Ledger
 from pipeline.stores.parents import Parents
+from pipeline.stores.rows import slices
 from pipeline.stores.work import unit_of_work
 
 Aside = Callable[[float], None]
 """Called while a document takes long, with the seconds that the document has taken so far."""
 
 _PAUSE_S = 0.5  # seconds between pauses
+_CHUNKS_PER_WRITE = 1000  # in one transaction
+
+
+class Breather:
+    """Lets other tenants be served between the steps of a document's work, at most twice a second."""
+
+    def __init__(self, aside: Aside) -> None:
+        self._aside = aside
+        self._taken = time.monotonic()
+
+    def take(self) -> None:
+        """Serve another tenant, if the last breath is a while ago; go on if that is impossible now. No transaction may
+        be open."""
+        if time.monotonic() - self._taken > _PAUSE_S:
+            with suppress(IngestCrowded):
+                self._aside(0.0)
+            self._taken = time.monotonic()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,13 +193,28 @@ def _cut(claim: Claim, source: Source, replaces: bool, use: Resources, meanwhile
     )
 
 
-def write_aside(tenant_id: TenantId, prepared: Sequence[Prepared], chunks: Sequence[Chunk], use: Resources) -> None:
+def write_aside(
+    tenant_id: TenantId,
+    prepared: Sequence[Prepared],
+    chunks: Sequence[Chunk],
+    use: Resources,
+    breather: Breather | None = None,
+) -> None:
+    """Write chunks and parents where no search sees them, many chunks in several transactions. Raises LeaseLost."""
     claims = [item.claim for item in prepared]
     again = [claim.generation for claim in claims if claim.may_have_rows]
+    *parts, last = slices(chunks, _CHUNKS_PER_WRITE) if chunks else [chunks]
+    for part in parts:
+        with unit_of_work(use.mysql) as work:
+            Ledger(work.connection, tenant_id).hold(claims)
+            Chunks(work.connection, tenant_id).write(part, again=again)
+        again = []
+        if breather is not None:
+            breather.take()
     with unit_of_work(use.mysql) as work:
         ledger = Ledger(work.connection, tenant_id)
         ledger.hold(claims)
-        Chunks(work.connection, tenant_id).write(chunks, again=again)
+        Chunks(work.connection, tenant_id).write(last, again=again)
         mark_chunks(work.connection, tenant_id, {item.claim.generation: item.marks for item in prepared if item.marks})
         Parents(work.connection, tenant_id).write([parent for item in prepared for parent in item.parents])
         ledger.advance(claims, Stage.CHUNKED, lease_s=use.settings.ingest_lease_s)

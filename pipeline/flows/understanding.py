@@ -8,6 +8,7 @@ do not come. So a model that fails or hangs costs its budget, and its worker's d
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -157,7 +158,7 @@ def _expand(query: Query, use: Resources, timeout_s: float) -> Made:
 
 
 def _rewrite(query: Query, use: Resources, timeout_s: float) -> Made:
-    return Made(rewritten=use.rewriter.rewrite(query.query_text, timeout_s=timeout_s))
+    return Made(rewritten=use.rewriter.rewrite(query.query_text, background=query.background, timeout_s=timeout_s))
 
 
 def _route(query: Query, use: Resources, timeout_s: float) -> Made:
@@ -195,8 +196,10 @@ def _kept(use: Resources, tenant_id: TenantId) -> Understandings:
 
 
 def _digests(query: Query, use: Resources) -> dict[Step, str]:
-    """Everything a step's result depends on: model, prompt, text, and how many sub-queries are wanted."""
-    options: dict[Step, Any] = {"expand": query.plan.understand.expand}
+    """Everything a step's result depends on: model, prompt, text, background, and how many sub-queries are
+    wanted."""
+    background = query.background and (query.background.conversation, json.dumps(query.background.profile))
+    options: dict[Step, Any] = {"expand": query.plan.understand.expand, "rewrite": background or ""}
     return {
         step: digest_of(
             step,

@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.core.background import Background
 from pipeline.core.model_replies import Rewritten, Routed
 from pipeline.core.pacing import Limits
 from pipeline.records import Candidate
@@ -137,8 +138,8 @@ class Rewriter(Protocol):
         """Up to ``most`` sub-queries that ask the same in other terms; may be empty."""
         ...
 
-    def rewrite(self, query_text: str, *, timeout_s: float) -> Rewritten | None:
-        """The query put better, its keywords, and what it names."""
+    def rewrite(self, query_text: str, *, background: Background | None = None, timeout_s: float) -> Rewritten | None:
+        """The query put better, so that it can be read without its ``background``; its keywords, and what it names."""
         ...
 
     def route(self, query_text: str, *, timeout_s: float) -> Routed | None:

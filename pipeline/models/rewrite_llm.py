@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, Final, TypeVar
 
 import openai
 
+from pipeline.core.background import Background
 from pipeline.core.model_replies import Rewritten, Routed, read_passage, read_rewrite, read_route, read_sub_queries
 from pipeline.core.redaction import redact
 from pipeline.errors import Misconfigured, Rejected, RewriterUnavailable, Unavailable
@@ -43,9 +45,15 @@ class LlmRewriter:
 
         return self._ask("rag_expand", query_text, read, timeout_s=timeout_s, count=str(most))
 
-    def rewrite(self, query_text: str, *, timeout_s: float) -> Rewritten | None:
+    def rewrite(self, query_text: str, *, background: Background | None = None, timeout_s: float) -> Rewritten | None:
         """The query put better; see the port."""
-        return self._ask("rag_rewrite", query_text, read_rewrite, timeout_s=timeout_s)
+        known = background or Background()
+        profile = json.dumps(known.profile, ensure_ascii=False) if known.profile else ""
+        blanks = {
+            "conversation": as_json([redact(message) for message in known.conversation]),
+            "profile": as_json(redact(profile)[:_LONGEST_QUERY]),
+        }
+        return self._ask("rag_rewrite", query_text, read_rewrite, timeout_s=timeout_s, **blanks)
 
     def route(self, query_text: str, *, timeout_s: float) -> Routed | None:
         """Where to search; see the port."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pipeline.core.background import Background
 from pipeline.core.model_replies import Rewritten, Routed
 
 
@@ -12,7 +13,13 @@ class NoRewriter:
         """None."""
         return None
 
-    def rewrite(self, query_text: str, *, timeout_s: float) -> Rewritten | None:  # noqa: ARG002 - the port's
+    def rewrite(
+        self,
+        query_text: str,  # noqa: ARG002 - the port's
+        *,
+        background: Background | None = None,  # noqa: ARG002 - the port's
+        timeout_s: float,  # noqa: ARG002 - the port's
+    ) -> Rewritten | None:
         """None."""
         return None
 

@@ -31,6 +31,22 @@ def client(library: Shelf) -> Iterator[Chordwise]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def machines(library: Shelf) -> str:
+    """A namespace of Chinese notes that all answer the same vague questions."""
+    notes = {
+        "pump": "水泵应当每月检查一次轴承，注意密封圈的磨损。",
+        "router": "路由器应当放在通风的地方，注意散热，长按按钮恢复出厂设置。",
+        "oven": "烤箱应当先预热十分钟，注意不要用湿抹布擦玻璃门。",
+    }
+    with Chordwise(*library) as client:
+        sent = client.ingest(
+            ({"document_id": name, "text": text} for name, text in notes.items()), namespace="machines"
+        )
+        assert client.wait(sent, timeout=60).status == "succeeded"
+    return "machines"
+
+
 class DescribeTheTool:
     def it_answers_a_model_in_markdown(self, client):
         tool = KnowledgeTool(Knowledge(ENERGY, retrieve={"top_k": 2, "method": "hybrid"}), client=client)
@@ -87,6 +103,24 @@ class DescribeTheRecallAgent:
         assert agent(told).hits[0].metadata["document_id"] == "tea"
         called, awaited = agent.invoke(told), asyncio.run(agent.ainvoke(told))
         assert [each.content for each in called.hits] == [each.content for each in awaited.hits]
+
+    @pytest.mark.parametrize(
+        ("query", "context", "profile", "found"),
+        [
+            ("And what does that produce?", ["user: tell me about photovoltaic panels", "assistant: Gladly."], None, "solar"),
+            ("那应当注意什么呢？", ["用户：我家的路由器", "助手：好的。"], None, "router"),
+            ("那应当注意什么呢？", ["用户：我家的烤箱", "助手：好的。"], None, "oven"),
+            ("Anything new?", None, {"interests": ["floating bodies"]}, "waves"),
+            ("有什么新的吗？", None, {"name": "李雷", "preferences": ["烤箱"]}, "oven"),
+            ("有什么新的吗？", None, {"name": "李雷", "role": "水泵"}, "pump"),
+        ],
+    )  # fmt: skip
+    def it_reads_the_conversation_and_the_profile_without_code_of_the_callers(
+        self, client, machines, query, context, profile, found
+    ):
+        agent = RecallAgent([ENERGY, machines], client=client)
+        told = agent({"query": query, "top_k": 1, "context": context, "user_profile": profile})
+        assert [hit.metadata["document_id"] for hit in told.hits] == [found]
 
     def it_says_which_request_it_was(self, client):
         with pytest.raises(ProblemError) as refused:

@@ -455,6 +455,8 @@ class DescribeWhatIsTold:
         assert (found["queries"], found["unanswerable"]) == (1, 1)
         assert found["thresholds"][1] == {"threshold": 0.4, "kept": 1.0, "refused": 1.0}
         assert found["ece_first"] == pytest.approx(1 - found["bins_first"][0]["confidence"], abs=1e-4)
+        before, picture = tmp_path / "before.json", tmp_path / "reliability.svg"
+        before.write_text(shown.stdout, encoding="utf-8")
         shown = called(
             "reliability",
             str(tmp_path),
@@ -464,8 +466,14 @@ class DescribeWhatIsTold:
             str(others),
             "--language",
             language,
+            "--diagram",
+            str(picture),
+            "--beside",
+            str(before),
             CHORDWISE_API_KEY=key,
         )
+        drawn = picture.read_text(encoding="utf-8")
+        assert drawn.count("1 queries, expected calibration error") == 2, "this collection and the one beside it"
         assert "threshold 0.40 keeps 100% of answerable questions" in shown.stdout
 
 

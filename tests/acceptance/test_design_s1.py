@@ -251,6 +251,50 @@ class DescribeTheTestDoor:
         assert answer["chunks"]
         assert {"keyword", "semantic"} <= set(answer["trace"]["channels"])
 
+    @pytest.mark.parametrize("query", [QUESTION, "控制器怎么重置"])
+    def it_takes_and_gives_the_designs_own_names(self, corpus, query):
+        request = {"query": query, "session_id": "s", "trace_id": "trace-7", "top_k": 2, "namespaces": [KB]}
+        answered = corpus.post(
+            "/internal/recall/test",
+            json={**request, "context": ["user: hello", "用户：你好"], "user_profile": {"role": "operator"}},
+        )
+        result = answered.json()
+        assert answered.status_code == 200, result
+        assert set(result) == {"hits", "latency_ms", "degraded", "trace_id", "experiment_id"}
+        assert (result["trace_id"], result["experiment_id"], result["degraded"]) == ("trace-7", None, False)
+        assert 0 < len(result["hits"]) <= 2
+        for hit in result["hits"]:
+            assert set(hit) == {"source", "score", "confidence", "reason", "content", "metadata"}
+            assert hit["content"]
+            assert hit["metadata"]["document_id"]
+
+    @pytest.mark.parametrize(
+        ("changed", "pointer"),
+        [
+            ({"query": " "}, "/query"),
+            ({"context": "hello"}, "/context"),
+            ({"user_profile": ["x"]}, "/user_profile"),
+            ({"user_profile": {"x": "长" * 3000}}, "/user_profile"),
+            ({"trace_id": "a b"}, "/trace_id"),
+            ({"surprise": 1}, "/surprise"),
+        ],
+    )
+    def it_names_what_is_wrong_in_the_designs_names(self, corpus, changed, pointer):
+        refused = corpus.post("/internal/recall/test", json={"query": QUESTION, "namespaces": [KB], **changed})
+        assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, pointer)
+
+    def it_is_described_by_the_designs_names(self, corpus):
+        schemas = corpus.get("/openapi.json").json()["components"]["schemas"]
+        assert set(schemas["RecallHit"]["properties"]) == {
+            "source", "score", "confidence", "reason", "content", "metadata"
+        }  # fmt: skip
+        assert set(schemas["RecallResult"]["properties"]) == {
+            "hits", "latency_ms", "degraded", "trace_id", "experiment_id"
+        }  # fmt: skip
+        assert {
+            "query", "session_id", "trace_id", "user_profile", "context", "experiment_id", "top_k"
+        } <= set(schemas["RecallRequest"]["properties"])  # fmt: skip
+
     def it_is_open_to_no_stranger(self, corpus, use):
         with gateway(make_tenant(use)[1]) as stranger:
             refused = stranger.post("/internal/recall/test", json={"query_text": QUESTION, "namespaces": [KB]})

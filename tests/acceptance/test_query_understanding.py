@@ -12,7 +12,7 @@ import pytest
 from pipeline.flows.resources import Resources
 from pipeline.settings import Settings
 from tests.support.documents import found_documents, search
-from tests.support.model_stack import DEADLINE_S, EXPAND, ROUTE, Served, model_stack
+from tests.support.model_stack import DEADLINE_S, EXPAND, REWRITE, ROUTE, Served, model_stack
 from tests.support.openai_answers import hangs, refused, says
 
 SUB_QUERIES = ["factory defaults of a gateway device", "恢复网关的出厂设置"]
@@ -74,6 +74,30 @@ class DescribeExpansion:
         answer = ask(client, "how hot for green leaves")
         assert "tea" in found_documents(answer)
         assert not answer["stats"]["degraded"]
+
+
+class DescribeAFollowUp:
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [("And how do I do that?", "user: my router does not start"), ("那具体怎么做？", "用户：我的路由器不能启动")],
+    )
+    def it_is_rewritten_with_what_was_said_before(self, client, served, text, said):
+        rewritten = {"expanded_query": "reset the router", "keywords": [], "entity_mentions": []}
+        served.model.by_prompt[REWRITE] = says(json.dumps(rewritten))
+        fields = {"understand": {"expand": 0}, "conversation": [said], "user_profile": {"language": "en"}}
+        answer = ask(client, text, **fields)
+        assert answer["query"]["rewritten"] == "reset the router"
+        assert found_documents(answer)[0] == "button"
+        (request,) = served.model.seen("chat")
+        assert said in request["messages"][1]["content"]
+        ask(client, text, **{**fields, "conversation": ["Something else."]})
+        assert len(served.model.seen("chat")) == 2, "another conversation is another question"
+
+    def it_is_asked_with_the_words_of_the_conversation_if_the_model_fails(self, client, served):
+        served.model.by_prompt[REWRITE] = refused(500)
+        answer = ask(client, "How can I do it?", understand={"expand": 0}, conversation=["user: reset the router"])
+        assert found_documents(answer)[0] == "button"
+        assert [lost["part"] for lost in answer["stats"]["degradations"]] == ["rewrite"]
 
 
 class DescribeRouting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 from typing import Any
 
 import httpx
@@ -110,3 +111,32 @@ class DescribeTheCommandLine:
         assert "1 succeeded, 1 unchanged, 0 failed" in capsys.readouterr().out
         assert run(["ingest", str(folder), "--namespace", "kb", "--wait", "--on-conflict", "skip"]) == 0
         assert "0 succeeded, 2 skipped (there already), 0 failed" in capsys.readouterr().out
+
+    @pytest.mark.parametrize(("text", "charset"), [("舵機狀態正常", "big5"), ("舵机状态正常", "gb18030")])
+    def it_reads_files_and_json_lines_in_the_encoding_that_is_named(self, folder, capsys, text, charset):
+        sent_folder = folder / "sent"
+        sent_folder.mkdir()
+        (sent_folder / "state.txt").write_bytes(text.encode(charset))
+        (sent_folder / "lines.jsonl").write_bytes(f'{{"id": "line", "text": "{text}"}}\n'.encode(charset))
+        assert run(["ingest", str(sent_folder), "--namespace", charset]) == 1
+        assert (
+            "lines.jsonl cannot be read: it is not UTF-8; name its encoding with --charset" in capsys.readouterr().err
+        )
+        assert run(["ingest", str(sent_folder), "--namespace", charset, "--wait", "--charset", charset]) == 0
+        said = capsys.readouterr()
+        assert "2 succeeded, 0 failed" in said.out
+        with gateway(os.environ["CHORDWISE_API_KEY"]) as client:
+            assert {text_of(client, charset, name) for name in ("state.txt", "line")} == {text}
+        assert run(["ingest", str(sent_folder), "--namespace", charset, "--charset", "klingon"]) == 2
+
+    def it_warns_of_a_file_whose_encoding_is_not_sure(self, folder, capsys):
+        sent_folder = folder / "sent"
+        sent_folder.mkdir()
+        (sent_folder / "short.txt").write_bytes("舵機".encode("big5"))
+        (sent_folder / "sure.txt").write_text("舵機", encoding="utf-8")
+        assert run(["ingest", str(sent_folder), "--namespace", "kb", "--wait"]) == 0
+        warned = capsys.readouterr().err.splitlines()
+        assert [line for line in warned if line.startswith("chordwise: ")] == [
+            line for line in warned if line.startswith("chordwise: short.txt: the encoding is not sure")
+        ]
+        assert any("short.txt" in line for line in warned)

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import io
+import os
 import threading
 import time
 import uuid
+from collections.abc import Callable, Sequence
 from itertools import islice, product
+from typing import Any
 
 import pytest
+from openpyxl import Workbook
 from sqlalchemy import text
 
 from pipeline.errors import QueueFull, QuotaExceeded
 from pipeline.flows.claiming import take
 from pipeline.flows.ingest import ingest_next
-from pipeline.flows.intake import Batch, accept
+from pipeline.flows.intake import Batch, Ticket, accept
 from pipeline.flows.resources import Resources
-from pipeline.records import DocumentFields, DocumentId, Namespace, TenantId, Upload
+from pipeline.models.port import Embedder, Matrix
+from pipeline.records import Chunking, DocumentFields, DocumentId, Namespace, TenantId, Upload
 from pipeline.stores.job_views import JobViews
 from pipeline.stores.jobs import Ledger
 from pipeline.stores.work import unit_of_work
@@ -173,6 +179,64 @@ def _seconds_until_shown(use, tenant: TenantId, *, by_itself: bool = False) -> f
     return time.monotonic() - began
 
 
+def _work_until(done: threading.Event, use: Resources) -> None:
+    """Be the only worker there is."""
+    while not done.is_set():
+        if not ingest_next(use, ring=lambda *_: None):
+            time.sleep(0.05)
+
+
+def _is_over(use: Resources, tenant: TenantId, ticket: Ticket) -> bool:
+    with unit_of_work(use.mysql) as work:
+        return JobViews(work.connection, tenant).one(ticket.job_id).status not in ("queued", "running")
+
+
+class _SlowEmbedder:
+    """Takes 6 ms for each text, as a large model does."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._embedder, name)
+
+    def embed(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
+        time.sleep(0.006 * len(texts))
+        return self._embedder.embed(texts, timeout_s=timeout_s)
+
+
+def _workbook() -> bytes:
+    book = Workbook(write_only=True)
+    sheet = book.create_sheet("cells")
+    for row in range(1_000):
+        sheet.append([f"行 {row} column {column}" for column in range(12)])
+    held = io.BytesIO()
+    book.save(held)
+    return held.getvalue()
+
+
+_NESTED = "".join(f"{'  ' * depth}- item **bold *em `code`*** [link](http://x/{depth})\n" for depth in range(40))
+
+_PAGES = "\n\n".join(
+    f"Paragraph {number} tells how pump {number * 7} is oiled, 第 {number} 段说明水泵的润滑。" * 6
+    for number in range(1_200)
+)
+
+SLOW: dict[str, Callable[[], dict[str, Any]]] = {
+    "sentences": lambda: {
+        "body": ("句。" * 600_000).encode(),
+        "media_type": "text/plain",
+        "chunking": Chunking(strategy="window"),
+    },
+    "nested lists": lambda: {"body": (_NESTED * 160).encode(), "media_type": "text/markdown"},
+    "pages": lambda: {"body": _PAGES.encode(), "media_type": "text/plain"},
+    "workbook": lambda: {
+        "body": _workbook(),
+        "media_type": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    },
+}
+
+
 class DescribeASlowDocument:
     """A text of words that are all different, which takes the longest to analyse for its size."""
 
@@ -197,3 +261,30 @@ class DescribeASlowDocument:
             job, items = views.one(slow.job_id), views.items(slow.job_id, status=None, after=-1, limit=9)
         assert (job.status, [item.code for item in items]) == ("failed", ["cutting_too_slow"])
         assert "CHORDWISE_CUTTING_TIMEOUT_S" in (items[0].detail or "")
+
+    @pytest.mark.calm
+    @pytest.mark.parametrize("kind", SLOW)
+    def it_delays_a_line_of_another_tenant_by_less_than_two_seconds(self, use, tenants, kind):
+        """One worker alone has both tenants' work, whatever is slow about the document: its sentences, its structure,
+        its cells, or the vectors of its many chunks."""
+        alone_s = _seconds_until_shown(use, tenants[2])
+        slow = Upload(document_id=DocumentId("slow"), fields=DocumentFields(), **SLOW[kind]())
+        few = limited(use, parser_timeout_s=3.0, cutting_timeout_s=3.0)
+        few.__dict__["embedder"] = _SlowEmbedder(use.embedder)
+        batch = Batch(tenant_id=tenants[0], namespace=Namespace("kb"), request_id="r", entries=[slow])
+        ticket = accept(batch, few, ring=lambda ticket: None)
+        done = threading.Event()
+        worker = threading.Thread(target=_work_until, args=(done, few))
+        worker.start()
+        shown_s: list[float] = []
+        try:
+            time.sleep(0.2)  # until it has begun
+            while not _is_over(use, tenants[0], ticket):
+                shown_s.append(_seconds_until_shown(use, tenants[1], by_itself=True))
+        finally:
+            done.set()
+            worker.join()
+            few.parser.close()
+        crowd = min(1.5, max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
+        assert shown_s
+        assert max(shown_s) < alone_s + 2.0 * crowd

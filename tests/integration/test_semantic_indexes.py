@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, event, text
 from sqlalchemy.exc import DBAPIError
 
 from benchmarks.clusters import Clusters
@@ -184,6 +184,23 @@ class DescribeTheWayItGoes:
             assert len(ids) == min(8, len(truth))
             assert set(ids) <= truth
             assert [score for _, score in found.hits] == sorted((score for _, score in found.hits), reverse=True)
+
+    def it_searches_the_namespaces_of_one_query_at_once(self, library):
+        """Neither statement is sent before the other one is about to be, so one after the other would wait for ever."""
+        both, begun = threading.Barrier(2, timeout=10), set()
+
+        def meet(_connection, _cursor, statement, *_others) -> None:
+            if "AS distance" in statement and threading.get_ident() not in begun:
+                begun.add(threading.get_ident())
+                both.wait()
+
+        event.listen(Engine, "before_cursor_execute", meet)
+        try:
+            found = library.search(library.large, library.questions[2], per_namespace=5, limit=10)
+        finally:
+            event.remove(Engine, "before_cursor_execute", meet)
+        assert (len(begun), both.broken) == (2, False)
+        assert len(found.hits) == 10
 
     def it_leaves_out_what_is_less_similar_than_the_threshold_and_tells_how_it_searched(self, library):
         class Fixed:

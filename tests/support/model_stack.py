@@ -20,7 +20,7 @@ from tests.support.openai_server import OpenAIServer
 from tests.support.processes import free_port, process, wait_for_http, wait_for_log, worker
 
 DEADLINE_S = 4.0
-EXPAND, ROUTE = "查询扩展员", "调度员"  # words of the prompts
+EXPAND, ROUTE, REWRITE = "查询扩展员", "调度员", "查询分析员"  # words of the prompts
 
 
 class Served(NamedTuple):

@@ -217,6 +217,18 @@ class DescribeSplitJsonl:
         assert "line 2" in str(second.value)
         assert reason in str(second.value)
 
+    @pytest.mark.parametrize(
+        ("text", "charset"), [("設備狀態", "big5"), ("设备状态", "gb18030"), ("café", "latin-1"), ("维", "utf-8")]
+    )
+    def it_reads_the_encoding_that_is_named_and_utf_8_whatever_is_named(self, text, charset):
+        line = f'{{"a": "{text}"}}\n'
+        assert [each.value for each in split_jsonl(line.encode(charset), charset=charset)] == [{"a": text}]
+        assert [each.value for each in split_jsonl(line.encode(), charset=charset)] == [{"a": text}]
+
+    def it_refuses_a_body_that_is_not_in_the_encoding_that_is_named(self):
+        with pytest.raises(UndecodableText, match="big5"):
+            list(split_jsonl(b'{"a": "\xff\xff"}', charset="big5"))
+
     @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
     def it_reads_utf_16(self, encoding):
         assert [line.value for line in split_jsonl('{"a": "维"}\n'.encode(encoding))] == [{"a": "维"}]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.strategies import dictionaries, integers, text
 
+from pipeline.core.background import Background
 from pipeline.core.hit_conditions import HitCondition, HitConditions
 from pipeline.core.plan import ChannelPlan, FallbackPlan, Plan, RetrievePlan
 from pipeline.core.query import Asked, Query, Understanding
@@ -45,6 +46,7 @@ OTHERS: dict[str, Any] = {
     "tenant_id": TenantId("b"),
     "request_id": "r2",
     "query_text": "Green tea",
+    "background": Background(conversation=("We spoke of coffee.",)),
     "namespaces": (OTHER,),
     "top_k": 11,
     "plan": Plan(top_k=11),

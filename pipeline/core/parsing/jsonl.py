@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.core import json_bounds, lenient_json
+from pipeline.core.parsing.detection import codec_of
 from pipeline.core.parsing.encodings import decode
 from pipeline.core.parsing.utf16 import unmarked_utf16
-from pipeline.errors import MalformedDocument
+from pipeline.errors import MalformedDocument, UndecodableText
 
 _NOT_BLANK = re.compile(rb"\S")  # a file of line feeds alone is passed over without a step of the interpreter for each
 
@@ -25,13 +26,20 @@ class JsonLine:
     value: dict[str, Any] | MalformedDocument
 
 
-def split_jsonl(body: bytes) -> Iterator[JsonLine]:
+def split_jsonl(body: bytes, *, charset: str | None = None) -> Iterator[JsonLine]:
     """The lines of ``body`` one by one, blank ones left out; a bad line is reported and does not stop the others.
 
-    Lines end at a line feed and nowhere else. UTF-8 or UTF-16.
-    Raises UndecodableText if a byte order mark promises what the bytes do not keep.
+    Lines end at a line feed and nowhere else. UTF-8 or UTF-16, or in ``charset`` if the body is no UTF-8: lines are too
+    short to find out another encoding by. Raises UndecodableText if a byte order mark promises what the bytes do not
+    keep, or if the body is not in ``charset``.
     """
-    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or unmarked_utf16(body) is not None:
+    codec = codec_of(charset) if charset else None
+    if codec is not None and not _is_utf8(body):
+        try:
+            body = body.decode(codec).encode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            raise UndecodableText(f"the text is not in the charset {charset!a}") from None
+    elif body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or unmarked_utf16(body) is not None:
         body = decode(body).encode("utf-8", "surrogatepass")
     body = body.removeprefix(codecs.BOM_UTF8)
     number, start = 1, 0
@@ -43,6 +51,14 @@ def split_jsonl(body: bytes) -> Iterator[JsonLine]:
         yield JsonLine(number=number, value=_parsed(line, number))
 
 
+def _is_utf8(body: bytes) -> bool:
+    try:
+        body.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _parsed(line: bytes, number: int) -> dict[str, Any] | MalformedDocument:
     try:
         intricate = json_bounds.require_few_values(line)
@@ -52,7 +68,7 @@ def _parsed(line: bytes, number: int) -> dict[str, Any] | MalformedDocument:
     except json_bounds.TooComplex as error:
         return MalformedDocument(f"line {number} {error}")
     except UnicodeDecodeError:
-        return MalformedDocument(f"line {number} is not UTF-8")
+        return MalformedDocument(f"line {number} is not UTF-8; name its encoding in `charset`")
     except json.JSONDecodeError as error:
         return MalformedDocument(f"line {number} is not JSON: {error.msg} at column {error.colno}")
     except (ValueError, RecursionError) as error:
