@@ -101,6 +101,7 @@ async def list_documents(
     status: Annotated[
         DocumentStatus | None, Parameter(description="Only those whose latest upload is in this state.")
     ] = None,
+    source_id: Annotated[str | None, Parameter(max_length=64, description="Only those of this source.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
@@ -114,7 +115,7 @@ async def list_documents(
         with unit_of_work(gateway.resources.mysql) as work:
             documents = DocumentViews(work.connection, principal.tenant_id)
             place = (after[0], after[1]) if after else None
-            return documents.views(namespace=within, status=status, after=place, limit=limit + 1)
+            return documents.views(namespace=within, status=status, source_id=source_id, after=place, limit=limit + 1)
 
     found, following = cursors.page(
         await gateway.run(read), limit, lambda last: cursors.encode("documents", last.namespace, last.document_id)
