@@ -234,7 +234,8 @@ class QueryResult(Result):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentInfo(Result):
     """A document as the server lists it; what else it says is in ``raw``. ``status`` is that of its latest upload: queued,
-    running, succeeded, failed or cancelled. ``generation``: the upload that searches see."""
+    running, succeeded, failed or cancelled. ``generation``: the upload that searches see. ``source``: where it came from,
+    with ``source_id``, ``kind``, ``uri``, ``media_type``, ``encoding``, ``page_start`` and ``page_end`` among others."""
 
     document_id: str
     namespace: str = ""
@@ -247,6 +248,7 @@ class DocumentInfo(Result):
     tags: tuple[str, ...] = ()
     published_at: datetime | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    source: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
