@@ -74,7 +74,8 @@ def limited(receive: Receive, headers: Headers, limit: int, *, setting: str | No
 
 
 async def read_json_body(request: Request, limit: int, *, setting: str | None = None) -> bytes:
-    """The bytes of a JSON body. ``setting``: the one that the limit follows from. Raises Problem 413, or 415 for anything that does not say it is JSON in UTF-8."""
+    """The bytes of a JSON body. ``setting``: the one that the limit follows from. Raises Problem 413, or 415 for anything
+    that does not say it is JSON in UTF-8."""
     require_identity(request.headers)
     media_type, _, parameters = request.headers.get("content-type", "").partition(";")
     if media_type.strip().lower() != "application/json":

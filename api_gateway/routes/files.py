@@ -78,8 +78,8 @@ async def submit(request: Request, principal: Writer) -> Response:
 
 
 async def read_form(request: Request, gateway: Gateway, limit: int, *, setting: str | None = None) -> FormData:
-    """A multipart body of up to ``limit`` bytes, which follow from ``setting``. Raises Problem 400, 413 or 415; close the form when done
-    with its files."""
+    """A multipart body of up to ``limit`` bytes, which follow from ``setting``. Raises Problem 400, 413 or 415; close the
+    form when done with its files."""
     require_identity(request.headers)
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "multipart/form-data":

@@ -59,7 +59,8 @@ _BODY["requestBody"]["content"]["multipart/form-data"] = {
     summary="Preview chunks",
 )
 async def preview_chunks(request: Request, principal: Writer) -> Response:
-    """One document of up to 1 MiB (CHORDWISE_MAX_PREVIEW_BYTES), as JSON or as a `file`. Nothing is stored and no model is asked."""
+    """One document of up to 1 MiB (CHORDWISE_MAX_PREVIEW_BYTES), as JSON or as a `file`. Nothing is stored and no model
+    is asked."""
     gateway = gateway_of(request)
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() == "multipart/form-data":
         form = await read_form(request, gateway, _most_bytes(gateway) + _AROUND, setting=_limit_of(gateway))
