@@ -201,7 +201,7 @@ class Operations(
                     yield from self._next_round(began, deadline, f"job {jobs[place].job_id}", jobs[place].status)
         return Ingestion(jobs=tuple(jobs)) if several else jobs[0]
 
-    def jobs(self, *, status: str | Sequence[str] | None, limit: int | None) -> Steps[list[Job]]:
+    def jobs(self, *, status: str | Sequence[str] | None = None, limit: int | None) -> Steps[list[Job]]:
         """The latest jobs, newest first as the server lists them."""
         statuses = [status] if isinstance(status, str) else status or ()
         return self._listed(Job, "/v1/jobs", tuple(("status", each) for each in statuses), limit)
