@@ -40,7 +40,7 @@ class Sources:
             media_type = ref.media_type or original_type(upload.media_type)
             rows[namespace, source_id] = (ref.kind, uri, media_type)
         moment = now()
-        insert_many(
+        written = insert_many(
             self._connection,
             "INSERT IGNORE INTO sources (tenant_id, namespace, source_id, kind, uri, media_type, created_at)"
             " VALUES (%s, %s, %s, %s, %s, %s, %s)",
@@ -49,7 +49,8 @@ class Sources:
                 for (namespace, source_id), (kind, uri, media_type) in sorted(rows.items(), key=lambda row: row[0])
             ],
         )
-        self._correct(rows)
+        if written < len(rows):
+            self._correct(rows)
         return ids
 
     def _correct(self, rows: dict[tuple[Namespace, str], tuple[SourceKind | None, str | None, str]]) -> None:
