@@ -260,11 +260,11 @@ class Documents:
                 f" WHERE tenant_id = %s AND namespace = %s AND document_id IN ({many}) AND generation = %s",
                 (*counts, model, *recipes, *titles, *encodings, self._tenant_id, namespace, *ids, number),
             )
+            key = {"tenant": self._tenant_id, "namespace": namespace, "generation": number}
             for document_id, shown in group:
                 if shown.pages is not None:
-                    first, last = shown.pages
-                    values = {"tenant": self._tenant_id, "namespace": namespace, "document": document_id}
-                    self._connection.execute(_PAGES, {**values, "generation": number, "first": first, "last": last})
+                    pages = {"first": shown.pages[0], "last": shown.pages[1]}
+                    self._connection.execute(_PAGES, {**key, "document": document_id, **pages})
             self._connection.exec_driver_sql(
                 "UPDATE documents SET published_generation = %s, updated_at = %s"
                 f" WHERE tenant_id = %s AND namespace = %s AND document_id IN ({many})",
@@ -373,15 +373,6 @@ def _by_namespace(generations: Sequence[Generation]) -> Iterable[tuple[Namespace
     for generation in generations:
         grouped.setdefault(generation.scope.namespace, []).append(generation)
     return sorted(grouped.items())
-
-
-def _key(generation: Generation) -> dict[str, Any]:
-    return {
-        "tenant": generation.scope.tenant_id,
-        "namespace": generation.scope.namespace,
-        "document": generation.document_id,
-        "generation": generation.number,
-    }
 
 
 def _chunking_to_json(chunking: Chunking) -> str:
