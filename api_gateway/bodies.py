@@ -38,17 +38,22 @@ class Decoded:
     suspicious: bool = False
 
 
-def too_large(limit: int) -> Problem:
-    """413, naming the limit."""
-    return Problem(413, "body_too_large", f"The body is larger than the {limit} bytes that are taken at once.")
+MAX_BODY_BYTES = "CHORDWISE_MAX_BODY_BYTES"
 
 
-def limited(receive: Receive, headers: Headers, limit: int) -> Receive:
+def too_large(limit: int, setting: str | None = None) -> Problem:
+    """413, naming the limit and the setting that it follows from."""
+    named = f" ({setting})" if setting else ""
+    detail = f"The body is larger than the {limit} bytes that are taken at once{named}."
+    return Problem(413, "body_too_large", detail)
+
+
+def limited(receive: Receive, headers: Headers, limit: int, *, setting: str | None = None) -> Receive:
     """``receive``, but raising Problem 413 as soon as the body is known to be larger than ``limit`` bytes, and 408 when
     nothing of it comes for long."""
     declared = headers.get("content-length", "")
     if declared.isascii() and declared.isdigit() and int(declared[:19]) > limit:
-        raise too_large(limit)
+        raise too_large(limit, setting)
     seen = 0
 
     async def receive_within_limit() -> Message:
@@ -62,14 +67,15 @@ def limited(receive: Receive, headers: Headers, limit: int) -> Receive:
         if message["type"] == "http.request":
             seen += len(message.get("body", b""))
             if seen > limit:
-                raise too_large(limit)
+                raise too_large(limit, setting)
         return message
 
     return receive_within_limit
 
 
-async def read_json_body(request: Request, limit: int) -> bytes:
-    """The bytes of a JSON body. Raises Problem 413, or 415 for anything that does not say it is JSON in UTF-8."""
+async def read_json_body(request: Request, limit: int, *, setting: str | None = None) -> bytes:
+    """The bytes of a JSON body. ``setting``: the one that the limit follows from. Raises Problem 413, or 415 for anything
+    that does not say it is JSON in UTF-8."""
     require_identity(request.headers)
     media_type, _, parameters = request.headers.get("content-type", "").partition(";")
     if media_type.strip().lower() != "application/json":
@@ -78,7 +84,7 @@ async def read_json_body(request: Request, limit: int) -> bytes:
         name, _, value = parameter.partition("=")
         if name.strip().lower() == "charset" and value.strip().strip('"').lower() not in ("utf-8", "utf8"):
             raise _media_type(f"the character set {value.strip()}", "application/json in UTF-8")
-    receive = limited(request.receive, request.headers, limit)
+    receive = limited(request.receive, request.headers, limit, setting=setting)
     return await Request(request.scope, receive).body()
 
 

@@ -75,6 +75,7 @@ _FOLLOWED: Final[Codes] = dict.fromkeys((429, 503), ("too_many_streams", "too_ma
 _NOT_FOUND: Final = {
     "job_id": "job_not_found",
     "document_id": "document_not_found",
+    "source_id": "source_not_found",
     "query_id": "query_not_found",
     "letter_id": "dead_letter_not_found",
     "webhook_id": "webhook_not_found",

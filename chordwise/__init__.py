@@ -58,6 +58,7 @@ from chordwise.results import (
     Rerank,
     Stats,
 )
+from chordwise.sources import SourceDeletion, SourceInfo
 from chordwise.tenancy import ApiKey, AuditEntry, CurrentKey, Tenant, TenantErasure, TenantQuotas
 from chordwise.transport import CLIENT_VERSION
 
@@ -130,6 +131,8 @@ __all__ = [
     "Quotas",
     "Replay",
     "Rerank",
+    "SourceDeletion",
+    "SourceInfo",
     "Stage",
     "Stats",
     "Tenant",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack, cast, overload
@@ -35,6 +35,7 @@ from chordwise.quotas import Quotas
 from chordwise.results import Alignment, DocumentInfo, Health, Ingestion, Job, NamespaceInfo, QueryResult
 from chordwise.retries import PATIENT, RetryPolicy
 from chordwise.signal_methods import AsyncSignalMethods
+from chordwise.sources import AsyncSourceMethods
 from chordwise.tenancy_methods import AsyncTenancyMethods
 from chordwise.transport import Call, Outcome, Pause, Steps, answer, client_arguments, no_answer, request_arguments
 from chordwise.usage import UsageReport
@@ -51,6 +52,7 @@ class AsyncChordwise(
     AsyncProfileMethods,
     AsyncQueryMethods,
     AsyncSignalMethods,
+    AsyncSourceMethods,
     AsyncTenancyMethods,
 ):
     """``Chordwise`` for asyncio: the same methods, arguments, results and errors, to be awaited.
@@ -117,9 +119,9 @@ class AsyncChordwise(
         """See ``Chordwise.job``."""
         return await self._run(self._operations.job(job_id))
 
-    async def jobs(self, *, limit: int | None = 100) -> list[Job]:
+    async def jobs(self, *, status: str | Sequence[str] | None = None, limit: int | None = 100) -> list[Job]:
         """See ``Chordwise.jobs``."""
-        return await self._run(self._operations.jobs(limit=limit))
+        return await self._run(self._operations.jobs(status=status, limit=limit))
 
     async def cancel_job(self, job_id: str) -> Job:
         """See ``Chordwise.cancel_job``."""
@@ -214,10 +216,17 @@ class AsyncChordwise(
         return await self._run(self._operations.query(body, timeout_s=timeout, request_id=request_id, fresh=fresh))
 
     async def documents(
-        self, *, namespace: str | None = None, status: str | None = None, limit: int | None = 100
+        self,
+        *,
+        namespace: str | None = None,
+        status: str | None = None,
+        source_id: str | None = None,
+        limit: int | None = 100,
     ) -> list[DocumentInfo]:
         """See ``Chordwise.documents``."""
-        return await self._run(self._operations.documents(namespace=namespace, status=status, limit=limit))
+        return await self._run(
+            self._operations.documents(namespace=namespace, status=status, source_id=source_id, limit=limit)
+        )
 
     async def delete_document(self, document_id: str, *, namespace: str) -> None:
         """See ``Chordwise.delete_document``."""

@@ -47,6 +47,7 @@ class Chunk(Passage):
     enabled: bool = True
     etag: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    source_id: str = ""
     source_uri: str | None = None
     edited: bool = False
     updated_at: datetime | None = None

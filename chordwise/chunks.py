@@ -25,6 +25,7 @@ class ChunkFilters(TypedDict, total=False):
     updated_at or -updated_at. ``offset``: how many to leave out, at most 10,000."""
 
     document_id: str | None
+    source_id: str | None
     enabled: bool | None
     chunk_type: str | None
     parent_id: str | None

@@ -31,6 +31,7 @@ from chordwise.commands.models import models
 from chordwise.commands.portability import export_namespace, import_archive
 from chordwise.commands.query import query
 from chordwise.commands.reliability import reliability
+from chordwise.commands.sources import app as sources
 from chordwise.commands.tenants import tenants
 from chordwise.commands.tune import tune_profile
 from chordwise.commands.usage import usage
@@ -49,6 +50,7 @@ app.command("why-not")(why_not)
 app.command()(jobs)
 app.command("dead-letters")(dead_letters)
 app.add_typer(documents, name="documents")
+app.add_typer(sources, name="sources")
 app.command("import-examples")(import_examples)
 app.add_typer(examples)
 app.add_typer(webhooks, name="webhooks")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack, cast, overload
@@ -35,6 +35,7 @@ from chordwise.quotas import Quotas
 from chordwise.results import Alignment, DocumentInfo, Health, Ingestion, Job, NamespaceInfo, QueryResult
 from chordwise.retries import PATIENT, RetryPolicy
 from chordwise.signal_methods import SignalMethods
+from chordwise.sources import SourceMethods
 from chordwise.tenancy_methods import TenancyMethods
 from chordwise.transport import Call, Outcome, Pause, Steps, answer, client_arguments, no_answer, request_arguments
 from chordwise.usage import UsageReport
@@ -51,6 +52,7 @@ class Chordwise(
     ProfileMethods,
     QueryMethods,
     SignalMethods,
+    SourceMethods,
     TenancyMethods,
 ):
     """A connection to one Chordwise server with one API key. Safe to share between threads; close it, or use ``with``.
@@ -132,9 +134,10 @@ class Chordwise(
         """A job as it stands."""
         return self._run(self._operations.job(job_id))
 
-    def jobs(self, *, limit: int | None = 100) -> list[Job]:
-        """The latest jobs, as many as ``limit``; None for all that the server remembers."""
-        return self._run(self._operations.jobs(limit=limit))
+    def jobs(self, *, status: str | Sequence[str] | None = None, limit: int | None = 100) -> list[Job]:
+        """The latest jobs, as many as ``limit``; None for all that the server remembers. With ``status``, one or several of
+        queued, running, succeeded, partly_failed, failed and cancelled, those in such a state."""
+        return self._run(self._operations.jobs(status=status, limit=limit))
 
     def cancel_job(self, job_id: str) -> Job:
         """Call back every document of a job that is not done. ProblemError with status 409 if it ended by itself."""
@@ -244,13 +247,21 @@ class Chordwise(
         return self._run(self._operations.query(body, timeout_s=timeout, request_id=request_id, fresh=fresh))
 
     def documents(
-        self, *, namespace: str | None = None, status: str | None = None, limit: int | None = 100
+        self,
+        *,
+        namespace: str | None = None,
+        status: str | None = None,
+        source_id: str | None = None,
+        limit: int | None = 100,
     ) -> list[DocumentInfo]:
         """Documents of a namespace, or of all, that are searchable or on their way; ``limit`` None for every one.
 
-        With ``status`` (queued, running, succeeded, failed or cancelled), those whose latest upload is in that state.
+        With ``status`` (queued, running, succeeded, failed or cancelled), those whose latest upload is in that state;
+        with ``source_id`` those of one source.
         """
-        return self._run(self._operations.documents(namespace=namespace, status=status, limit=limit))
+        return self._run(
+            self._operations.documents(namespace=namespace, status=status, source_id=source_id, limit=limit)
+        )
 
     def delete_document(self, document_id: str, *, namespace: str) -> None:
         """Remove a document and its chunks; one that is not there raises ProblemError with status 404."""

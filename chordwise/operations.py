@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar, overload
@@ -43,6 +43,7 @@ from chordwise.results import (
     together,
 )
 from chordwise.retries import PATIENT, RetryPolicy, exchange
+from chordwise.sources import SourceOperations
 from chordwise.tenancy import TenancyOperations
 from chordwise.transport import Answer, Call, Steps
 from chordwise.usage import UsageOperations
@@ -79,6 +80,7 @@ class Operations(
     PortabilityOperations,
     ProfileOperations,
     QueryOperations,
+    SourceOperations,
     TenancyOperations,
     UsageOperations,
     WebhookOperations,
@@ -199,13 +201,16 @@ class Operations(
                     yield from self._next_round(began, deadline, f"job {jobs[place].job_id}", jobs[place].status)
         return Ingestion(jobs=tuple(jobs)) if several else jobs[0]
 
-    def jobs(self, *, limit: int | None) -> Steps[list[Job]]:
+    def jobs(self, *, status: str | Sequence[str] | None = None, limit: int | None) -> Steps[list[Job]]:
         """The latest jobs, newest first as the server lists them."""
-        return self._listed(Job, "/v1/jobs", (), limit)
+        statuses = [status] if isinstance(status, str) else status or ()
+        return self._listed(Job, "/v1/jobs", tuple(("status", each) for each in statuses), limit)
 
-    def documents(self, *, namespace: str | None, status: str | None, limit: int | None) -> Steps[list[DocumentInfo]]:
+    def documents(
+        self, *, namespace: str | None, status: str | None, source_id: str | None, limit: int | None
+    ) -> Steps[list[DocumentInfo]]:
         """Documents, of one namespace or of all."""
-        asked = {"namespace": namespace, "status": status}
+        asked = {"namespace": namespace, "status": status, "source_id": source_id}
         params = tuple((name, value) for name, value in asked.items() if value)
         return self._listed(DocumentInfo, "/v1/documents", params, limit)
 

@@ -248,7 +248,9 @@ class QueryResult(Result):
 class DocumentInfo(Result):
     """A document as the server lists it; what else it says is in ``raw``. ``status`` is that of its latest upload: queued,
     running, succeeded, failed or cancelled. ``generation``: the upload that searches see. ``chunking``: the strategy and
-    options it is cut by. ``duplicate_of``: the oldest document of the namespace with the same bytes."""
+    options it is cut by. ``duplicate_of``: the oldest document of the namespace with the same bytes. ``source``: where it
+    came from, with ``source_id``, ``kind``, ``uri``, ``media_type``, ``encoding``, ``page_start`` and ``page_end`` among
+    others."""
 
     document_id: str
     namespace: str = ""
@@ -263,6 +265,7 @@ class DocumentInfo(Result):
     metadata: Mapping[str, Any] = field(default_factory=dict)
     chunking: Mapping[str, Any] = field(default_factory=dict)
     duplicate_of: str | None = None
+    source: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

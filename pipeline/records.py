@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal, NewType
 
+from pipeline.document_sources import SourceRef
+
 TenantId = NewType("TenantId", str)
 Namespace = NewType("Namespace", str)
 DocumentId = NewType("DocumentId", str)
@@ -185,6 +187,7 @@ class Upload:
     source_uri: str | None = None
     chunking: Chunking = Chunking()
     to_fetch: bool = False
+    source: SourceRef = field(default_factory=SourceRef)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

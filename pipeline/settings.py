@@ -50,6 +50,7 @@ class Settings(BaseSettings):
     admin_key: SecretStr | None = None
     max_body_bytes: Annotated[int, Field(ge=1024)] = 128 * 1024 * 1024
     max_document_bytes: Annotated[int, Field(ge=1)] = 32 * 1024 * 1024
+    max_preview_bytes: Annotated[int, Field(ge=1)] = 1024 * 1024
     max_packed_document_bytes: Annotated[int, Field(ge=1)] = 32 * 1024 * 1024
     max_documents_per_batch: Annotated[int, Field(ge=1, le=100_000)] = 10_000
     max_examples_per_book: Annotated[int, Field(ge=1, le=100_000)] = 50_000

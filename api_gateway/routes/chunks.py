@@ -59,6 +59,9 @@ async def list_chunks(
     principal: Reader,
     namespace: Annotated[str, Parameter(description="The namespace the chunks are in.")],
     document_id: Annotated[str | None, Parameter(max_length=64, description="Only those of this document.")] = None,
+    source_id: Annotated[
+        str | None, Parameter(max_length=64, description="Only those of documents of this source.")
+    ] = None,
     enabled: Annotated[bool | None, Parameter(description="Only those that searches see, or do not see.")] = None,
     chunk_type: Annotated[
         str | None,
@@ -103,6 +106,7 @@ async def list_chunks(
         within,
         gateway.resources,
         document_id=document_id,
+        source_id=source_id,
         enabled=enabled,
         chunk_type=chunk_type,
         parent_id=parent_id,

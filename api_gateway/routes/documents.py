@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from api_gateway import cursors, polling
 from api_gateway.auth import Requires
-from api_gateway.bodies import read_json_body
+from api_gateway.bodies import MAX_BODY_BYTES, read_json_body
 from api_gateway.context import SLASH
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.idempotency import work_id
@@ -74,7 +74,7 @@ _EXAMPLE = {
 async def submit(request: Request, principal: Writer) -> Response:
     """Takes what is valid of the batch. If nothing is, the answer is an error and nothing was stored."""
     gateway = gateway_of(request)
-    body = await read_json_body(request, gateway.settings.max_body_bytes)
+    body = await read_json_body(request, gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES)
     job_id = work_id(request)
     ticket = await gateway.run_heavy(accept_body, body, principal, request.state.request_id, gateway, job_id)
     return wire.accepted_response(ticket)
@@ -101,6 +101,7 @@ async def list_documents(
     status: Annotated[
         DocumentStatus | None, Parameter(description="Only those whose latest upload is in this state.")
     ] = None,
+    source_id: Annotated[str | None, Parameter(max_length=64, description="Only those of this source.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
@@ -114,7 +115,7 @@ async def list_documents(
         with unit_of_work(gateway.resources.mysql) as work:
             documents = DocumentViews(work.connection, principal.tenant_id)
             place = (after[0], after[1]) if after else None
-            return documents.views(namespace=within, status=status, after=place, limit=limit + 1)
+            return documents.views(namespace=within, status=status, source_id=source_id, after=place, limit=limit + 1)
 
     found, following = cursors.page(
         await gateway.run(read), limit, lambda last: cursors.encode("documents", last.namespace, last.document_id)

@@ -13,7 +13,7 @@ from starlette.datastructures import UploadFile
 from starlette.responses import Response
 
 from api_gateway.auth import Requires, require_same_tenant
-from api_gateway.bodies import decode_json, read_json_body
+from api_gateway.bodies import MAX_BODY_BYTES, decode_json, read_json_body
 from api_gateway.computing import compute
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.idempotency import work_id
@@ -94,7 +94,7 @@ async def submit(
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() == "multipart/form-data":
         form, asked, body = await _sent_file(request, principal, gateway)
     else:
-        body = await read_json_body(request, gateway.settings.max_body_bytes)
+        body = await read_json_body(request, gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES)
         form = await gateway.run_heavy(_sent_json, body, principal)
         asked = {"form": BookForm.JSON_BODY, "name": None}
     asked |= {
@@ -131,7 +131,7 @@ async def _sent_file(
     request: Request, principal: Principal, gateway: Gateway
 ) -> tuple[wire.ExamplesForm, dict[str, Any], bytes]:
     """Return the form, the book's format and file name, and its bytes."""
-    sent = await read_form(request, gateway, gateway.settings.max_body_bytes)
+    sent = await read_form(request, gateway, gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES)
     try:
         form = wire.to_form([(name, value) for name, value in sent.multi_items() if isinstance(value, str)])
         require_same_tenant(principal, form.tenant_id)

@@ -11,7 +11,7 @@ from starlette.formparsers import MultiPartException
 from starlette.responses import Response
 
 from api_gateway.auth import Requires, require_same_tenant
-from api_gateway.bodies import limited, require_identity
+from api_gateway.bodies import MAX_BODY_BYTES, limited, require_identity
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.idempotency import work_id
 from api_gateway.multipart import WholeFormParser
@@ -69,7 +69,7 @@ _FORM: dict[str, Any] = {
 async def submit(request: Request, principal: Writer) -> Response:
     """Any number of `file` parts: txt, md, html, pdf, docx, xlsx, csv, json, jsonl. A file's name becomes its document's id."""
     gateway = gateway_of(request)
-    sent = await read_form(request, gateway, gateway.settings.max_body_bytes)
+    sent = await read_form(request, gateway, gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES)
     try:
         ticket = await gateway.run_heavy(_accept, sent, principal, request, gateway)
     finally:
@@ -77,15 +77,15 @@ async def submit(request: Request, principal: Writer) -> Response:
     return wire.accepted_response(ticket)
 
 
-async def read_form(request: Request, gateway: Gateway, limit: int) -> FormData:
-    """A multipart body of up to ``limit`` bytes. Raises Problem 400, 413 or 415; close the form when done
-    with its files."""
+async def read_form(request: Request, gateway: Gateway, limit: int, *, setting: str | None = None) -> FormData:
+    """A multipart body of up to ``limit`` bytes, which follow from ``setting``. Raises Problem 400, 413 or 415; close the
+    form when done with its files."""
     require_identity(request.headers)
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "multipart/form-data":
         detail = f"This route does not take a body of type {media_type or 'unknown'}; it takes multipart/form-data."
         raise Problem(415, "unsupported_media_type", detail)
-    receive = limited(request.receive, request.headers, limit)
+    receive = limited(request.receive, request.headers, limit, setting=setting)
     # One file more than allowed is let through, to be counted and refused by the same rule as documents.
     most_files = gateway.settings.max_documents_per_batch + 1
     stream = Request(request.scope, receive).stream()

@@ -20,6 +20,7 @@ from api_gateway.routes.documenting import Cursor, Limit, answers
 from api_gateway.wire import answers as wire
 from api_gateway.wire.shapes import ItemPage, Job, JobPage
 from pipeline.records import JobId, TenantId
+from pipeline.stores.job_statuses import JobStatus
 from pipeline.stores.job_views import ItemView, JobView, JobViews
 from pipeline.stores.queries import wake_name
 from pipeline.stores.tenants import Principal
@@ -42,14 +43,23 @@ Status = Annotated[
     responses=answers(200, JobPage, "One page of jobs, newest first, without their errors.", 401, 403, 422, 503),
     summary="List jobs",
 )
-async def list_jobs(request: Request, principal: Reader, limit: Limit = 50, cursor: Cursor = None) -> Response:
-    """Every submission of the tenant."""
+async def list_jobs(
+    request: Request,
+    principal: Reader,
+    status: Annotated[
+        list[JobStatus] | None, Parameter(description="Only jobs in this state; may be repeated, for one of several.")
+    ] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """Every submission of the tenant, or those with a status."""
     gateway = gateway_of(request)
     before = _before(cursor)
 
     def read() -> list[JobView]:
         with unit_of_work(gateway.resources.mysql) as work:
-            return JobViews(work.connection, principal.tenant_id).newest(before=before, limit=limit + 1)
+            views = JobViews(work.connection, principal.tenant_id)
+            return views.newest(statuses=status or (), before=before, limit=limit + 1)
 
     found, following = cursors.page(
         await gateway.run(read), limit, lambda last: cursors.encode("jobs", last.created_at.isoformat(), last.job_id)

@@ -30,7 +30,6 @@ router = APIRouter(tags=["chunks"])
 Writer = Annotated[Principal, Depends(Requires("write"))]
 Body = TypeVar("Body", bound=BaseModel)
 
-MOST_BYTES = 1024 * 1024  # of a document: a preview is looked at by someone who waits for it
 _AROUND = 256 * 1024  # bytes that JSON or a form may take beside the document
 _EXAMPLE = {
     "document": {"title": "Manual", "text": "# Resetting\n\nHold the button for five seconds."},
@@ -60,17 +59,19 @@ _BODY["requestBody"]["content"]["multipart/form-data"] = {
     summary="Preview chunks",
 )
 async def preview_chunks(request: Request, principal: Writer) -> Response:
-    """One document of up to 1 MiB, as JSON or as a `file`. Nothing is stored and no model is asked."""
+    """One document of up to 1 MiB (CHORDWISE_MAX_PREVIEW_BYTES), as JSON or as a `file`. Nothing is stored and no model
+    is asked."""
     gateway = gateway_of(request)
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() == "multipart/form-data":
-        form = await read_form(request, gateway, _most_bytes(gateway) + _AROUND)
+        form = await read_form(request, gateway, _most_bytes(gateway) + _AROUND, setting=_limit_of(gateway))
         try:
             document = await gateway.run_heavy(_of_form, form, principal, gateway)
         finally:
             await form.close()
     else:
         # What JSON escapes takes up to six times as many bytes.
-        sent = await read_json_body(request, min(6 * _most_bytes(gateway), gateway.settings.max_body_bytes) + _AROUND)
+        most = min(6 * _most_bytes(gateway), gateway.settings.max_body_bytes) + _AROUND
+        sent = await read_json_body(request, most, setting=_limit_of(gateway))
         document = await gateway.run_heavy(_of_json, sent, principal, gateway)
     done = await compute(
         gateway,
@@ -143,8 +144,10 @@ def _document(
 ) -> _Document:
     if not body or body.isspace():
         raise EmptyDocument("There is no text.")
-    if len(body) > _most_bytes(gateway):
-        raise DocumentTooLarge(f"The document has {len(body)} bytes; a preview takes {_most_bytes(gateway)}.")
+    if len(body) > (most := _most_bytes(gateway)):
+        raise DocumentTooLarge(
+            f"The document has {len(body)} bytes; a preview takes at most {most} ({_limit_of(gateway)})."
+        )
     asked = {"media_type": media_type, "filename": filename, "title": title, "chunking": asdict(chunking)}
     return _Document(body, asked)
 
@@ -157,4 +160,12 @@ def _valid(shape: type[Body], value: dict[str, Any]) -> Body:
 
 
 def _most_bytes(gateway: Gateway) -> int:
-    return min(MOST_BYTES, gateway.settings.max_document_bytes)
+    return min(gateway.settings.max_preview_bytes, gateway.settings.max_document_bytes)
+
+
+def _limit_of(gateway: Gateway) -> str:
+    """Return the name of the setting that bounds a preview."""
+    settings = gateway.settings
+    return (
+        f"CHORDWISE_MAX_{'PREVIEW' if settings.max_preview_bytes <= settings.max_document_bytes else 'DOCUMENT'}_BYTES"
+    )

@@ -9,13 +9,14 @@ import orjson
 from starlette.responses import Response
 
 from api_gateway.wire.chunking import chunking_json
-from api_gateway.wire.shapes import Item, Namespace
+from api_gateway.wire.shapes import Item, Namespace, SourceInfo
 from pipeline.core.packing import original_type
 from pipeline.flows.intake import Ticket
 from pipeline.records import DocumentFields, Encoding
 from pipeline.stores.document_views import DocumentView
 from pipeline.stores.job_views import ItemView, JobView
 from pipeline.stores.namespaces import NamespaceView
+from pipeline.stores.source_views import SourceView
 from pipeline.stores.usage import UsageRow
 
 
@@ -102,9 +103,13 @@ def document(view: DocumentView) -> dict[str, Any]:
         "generation": view.generation,
         **_fields(view.fields),
         "source": {
+            "source_id": view.source_id,
+            "kind": view.source_kind,
             "uri": view.source_uri,
             "media_type": original_type(view.media_type),
             **encoding(view.encoding),
+            "page_start": view.page_start,
+            "page_end": view.page_end,
         },
         "chunking": chunking_json(view.chunking),
         "duplicate_of": view.duplicate_of,
@@ -112,6 +117,11 @@ def document(view: DocumentView) -> dict[str, Any]:
         "created_at": view.created_at,
         "updated_at": view.updated_at,
     }
+
+
+def source(view: SourceView) -> dict[str, Any]:
+    """A source as it is sent."""
+    return {name: getattr(view, name) for name in SourceInfo.model_fields}
 
 
 def encoding(found: Encoding | None) -> dict[str, Any]:

@@ -71,6 +71,7 @@ class ChunkEditIn(Wire):
     end: Immutable = None
     token_count: Immutable = None
     metadata: Immutable = None
+    source_id: Immutable = None
 
 
 class ChunksEditRequest(Wire):
@@ -89,10 +90,11 @@ class ChunksDeleteRequest(Wire):
 
 class OwnedChunkShape(Chunk):
     """A chunk as its owner sees it, shown or switched off. `searched` is false for a parent, which is only read with
-    its children. `metadata` and `source_uri` are its document's."""
+    its children. `metadata`, `source_id` and `source_uri` are its document's."""
 
     searched: bool
     metadata: dict[str, Any]
+    source_id: str
     source_uri: str | None
     enabled: bool
     etag: str
@@ -139,6 +141,7 @@ def owned(chunk: OwnedChunk, window: str | None) -> dict[str, Any]:
         **of_document(chunk, window),
         "searched": chunk.searched,
         "metadata": chunk.fields.metadata,
+        "source_id": chunk.source_id,
         "source_uri": chunk.source_uri,
         "enabled": chunk.enabled,
         "etag": chunk.etag,

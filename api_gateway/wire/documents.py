@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -23,8 +24,9 @@ from api_gateway.wire.fields import (
     Wire,
     tidy_document_id,
 )
-from api_gateway.wire.sources import BadSource, SourceIn, content_of, document_id_of
+from api_gateway.wire.sources import BadSource, Content, SourceIn, content_of, document_id_of
 from pipeline.core.strategies import complete
+from pipeline.document_sources import SourceRef
 from pipeline.flows.intake import OnConflict, Refusal
 from pipeline.records import Chunking, DocumentFields, DocumentId, Upload
 from pipeline.settings import Settings
@@ -85,8 +87,9 @@ class Intake:
         self._suspicious = suspicious
         self.places: list[dict[str, str]] = []
 
-    def document(self, value: Any, where: str) -> Upload | Refusal:
-        """One document as it stands in the body at the JSON Pointer ``where``."""
+    def document(self, value: Any, where: str, *, within: SourceRef | None = None) -> Upload | Refusal:
+        """One document as it stands in the body at the JSON Pointer ``where``. ``within``: the source that holds it, such
+        as a file of JSON lines, unless it names an address of its own."""
         if self._suspicious and isinstance(value, dict | list):
             flaw = next(flaws_in(value), None)
             if flaw is not None:
@@ -115,6 +118,7 @@ class Intake:
             blank=content.blank,
             to_fetch=content.to_fetch,
             chunking=None if sent.chunking is None else to_chunking(sent.chunking, self._use),
+            source=_source_of(content, sent.source, within),
         )
 
     def upload(
@@ -129,6 +133,7 @@ class Intake:
         blank: bool,
         to_fetch: bool = False,
         chunking: Chunking | None = None,
+        source: SourceRef = SourceRef(),
     ) -> Upload | Refusal:
         """An upload, unless it is empty or too large. ``chunking``: in place of the submission's."""
         if blank:
@@ -144,6 +149,7 @@ class Intake:
             source_uri=source_uri,
             chunking=chunking or self._chunking,
             to_fetch=to_fetch,
+            source=source,
         )
 
     def refuse(self, document_id: str | None, code: str, detail: str, where: str) -> Refusal:
@@ -166,6 +172,14 @@ class Intake:
 
     def _note(self, found: list[dict[str, str]]) -> None:
         self.places += found[: MOST_ERRORS - len(self.places)]
+
+
+def _source_of(content: Content, sent: SourceIn | None, within: SourceRef | None) -> SourceRef:
+    """Return the source of a document; the one that holds it if it has no address of its own."""
+    source_id = None if sent is None else sent.source_id
+    if within is not None and content.uri is None:
+        return replace(within, source_id=source_id)
+    return SourceRef(kind=content.kind, source_id=source_id)
 
 
 def to_fields(sent: DocumentIn) -> DocumentFields:

@@ -148,6 +148,11 @@ NamespaceName = Annotated[
 DocumentIdText = Annotated[
     str, AfterValidator(tidy_document_id), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 64})
 ]
+SourceIdText = Annotated[
+    str,
+    AfterValidator(tidy_document_id),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 64}),
+]
 Moment = Annotated[datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})]
 Metadata = Annotated[dict[str, Any], AfterValidator(_metadata)]
 Integer64 = Annotated[int, Field(ge=-INT64, le=INT64 - 1)]

@@ -17,6 +17,7 @@ from api_gateway.wire.fields import MOST_TAGS, Metadata, NamespaceName, Tags, Ty
 from api_gateway.wire.sources import Charset, ParserHint, document_id_of, media_type_as, storable
 from pipeline.core.document_ids import with_hash
 from pipeline.core.parsing import JSONL, charset_of, split_jsonl
+from pipeline.document_sources import SourceKind, SourceRef
 from pipeline.errors import MalformedDocument, Rejected, UnsupportedMediaType
 from pipeline.flows.intake import OnConflict, Refusal
 from pipeline.records import DocumentFields, Upload
@@ -103,18 +104,20 @@ def entries_of(files: Sequence[SentFile], form: FilesForm, intake: Intake) -> It
             source_uri=file.name[:2048] or None,
             text_where=where,
             blank=not file.body or file.body.isspace(),
+            source=SourceRef(kind=SourceKind.FILE),
         )
 
 
 def _lines(
     file: SentFile, charset: str | None, form: FilesForm, intake: Intake, where: str
 ) -> Iterator[Upload | Refusal]:
+    within = SourceRef(kind=SourceKind.FILE, uri=file.name[:2048] or None, media_type=JSONL)
     for line in split_jsonl(file.body, charset=charset):
         here = f"{where}/{line.number}"
         if isinstance(line.value, MalformedDocument):
             yield _refused(file, line.value, here, intake)
         else:
-            yield intake.document(document_of(line.value, line.number, file.name, form), here)
+            yield intake.document(document_of(line.value, line.number, file.name, form), here, within=within)
 
 
 def document_of(line: Mapping[str, Any], number: int, file_name: str, form: FilesForm) -> dict[str, Any]:

@@ -16,9 +16,20 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from api_gateway.bodies import flaws_in
 from api_gateway.problems import Problem, invalid, places, pointer
 from api_gateway.wire.documents import nameable
-from api_gateway.wire.fields import Author, DocumentIdText, Integer64, Metadata, Moment, Tags, Title, TypeName
+from api_gateway.wire.fields import (
+    Author,
+    DocumentIdText,
+    Integer64,
+    Metadata,
+    Moment,
+    SourceIdText,
+    Tags,
+    Title,
+    TypeName,
+)
 from api_gateway.wire.shapes import Shape
 from pipeline.core.packing import Enclosed, Part, packed_type, write_part
+from pipeline.document_sources import SourceKind, SourceRef
 from pipeline.flows.importing import Received
 from pipeline.flows.intake import Refusal
 from pipeline.records import Chunking, DocumentFields, DocumentId, Upload
@@ -35,11 +46,21 @@ class Carried(BaseModel):
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
 
 
+class CarriedWhole(Carried):
+    """The source that a document is a part of."""
+
+    uri: Annotated[str, Field(max_length=2048)] | None = None
+    media_type: Annotated[str, Field(max_length=127, pattern=r"^[!-~]+$")] = "text/plain"
+
+
 class CarriedSource(Carried):
     """Where a document came from before it was exported."""
 
     uri: Annotated[str, Field(max_length=2048)] | None = None
     media_type: Annotated[str, Field(max_length=255)] = "text/plain"
+    kind: Literal["text", "bytes", "file", "url", "sheet"] = "text"
+    source_id: SourceIdText | None = None
+    whole: CarriedWhole | None = None
 
 
 class CarriedDocument(Carried):
@@ -136,6 +157,12 @@ def _entry(part: Part, document: Enclosed, where: str, most_bytes: int) -> Uploa
         media_type=packed_type(found.source.media_type),
         source_uri=found.source.uri,
         chunking=_chunking(found.chunking),
+        source=SourceRef(
+            kind=SourceKind(found.source.kind),
+            source_id=found.source.source_id,
+            uri=found.source.whole.uri if found.source.whole else None,
+            media_type=found.source.whole.media_type if found.source.whole else None,
+        ),
     )
 
 

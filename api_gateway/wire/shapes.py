@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+SourceKind = Literal["text", "bytes", "file", "url", "sheet"]
 Outcome = Literal["created", "replaced", "unchanged", "skipped", "superseded", "refused"]
 
 
@@ -108,18 +109,59 @@ class Item(Shape):
 
 
 class Source(Shape):
-    """Where a document came from.
+    """Where a document came from. Documents with the same `source_id` in one namespace came from one source; `kind` is the
+    way in which it arrived last.
 
     `encoding`: the character encoding its bytes were read in, with the probability that its text is right (0 to 1), null
     until it is read, for formats that are no text and for documents of an imported archive. `encoding_warning`: the
-    reason to look at its text, null if there is none.
+    reason to look at its text, null if there is none. `page_start` and `page_end`: the first and the last page with text,
+    null until it is read and for formats without pages.
     """
 
+    source_id: str
+    kind: SourceKind
     uri: str | None
     media_type: str
     encoding: str | None
     encoding_probability: float | None
     encoding_warning: str | None
+    page_start: int | None
+    page_end: int | None
+
+
+class SourceInfo(Shape):
+    """A source with what came from it. `statuses`: how many of its `documents` have which status. `chunks`: those that
+    searches see. `encoding` is null unless all its documents were read in one; `page_start` and `page_end` are the first
+    and the last page of any of them."""
+
+    source_id: str
+    namespace: str
+    kind: SourceKind
+    uri: str | None
+    media_type: str
+    encoding: str | None
+    page_start: int | None
+    page_end: int | None
+    documents: int
+    statuses: dict[Literal["queued", "running", "succeeded", "failed", "cancelled"], int]
+    chunks: int
+    created_at: datetime
+    updated_at: datetime
+
+
+class SourcePage(Shape):
+    """Sources by id."""
+
+    data: list[SourceInfo]
+    next_cursor: str | None
+
+
+class SourceDeleted(Shape):
+    """How many documents went with a source."""
+
+    source_id: str
+    namespace: str
+    documents: int
 
 
 class Document(Shape):

@@ -13,11 +13,12 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 from pydantic.json_schema import WithJsonSchema
 
-from api_gateway.wire.fields import TEXT_MEDIA_TYPES, Metadata, Tags, Wire
+from api_gateway.wire.fields import TEXT_MEDIA_TYPES, Metadata, SourceIdText, Tags, Wire
 from pipeline.core.document_ids import LONGEST_ID, with_hash
 from pipeline.core.parsing import JSONL, charset_of, codec_of, media_type_of
 from pipeline.core.parsing.sniffing import media_type_of_fetched
 from pipeline.core.web import LONGEST_URI, web_address
+from pipeline.document_sources import SourceKind
 from pipeline.errors import FetchRefused, UnsupportedMediaType
 from pipeline.records import OCTETS
 
@@ -57,9 +58,11 @@ class SourceIn(Wire):
 
     Of `text` (of the document or in here) and `bytes`, one is needed; with neither, the document is fetched from `uri`,
     which is http or https then. `charset` is preferred over the encoding that the bytes look like, unless it hardly fits.
+    `source_id`: documents of a namespace with the same one are of one source; without it, those of one `uri` are.
     `mime_type` is another name for `media_type`. `tags` and `metadata` are added to those of the document.
     """
 
+    source_id: SourceIdText | None = None
     uri: Annotated[str, Field(max_length=LONGEST_URI)] | None = None
     text: str | None = None
     content: Annotated[str | None, Field(alias="bytes", description="The bytes of a file, in base64.")] = None
@@ -88,6 +91,7 @@ class Content:
     name: str | None = None  # what the document is called if it has no id of its own
     blank: bool = False
     to_fetch: bool = False
+    kind: SourceKind = SourceKind.TEXT
 
 
 class BadSource(Exception):
@@ -157,6 +161,7 @@ def _bytes(source: SourceIn, content: str) -> Content:
         uri=uri,
         name=source.filename,
         blank=not body or body.isspace(),
+        kind=SourceKind.BYTES,
     )
 
 
@@ -179,6 +184,7 @@ def _to_fetch(source: SourceIn, uri: str) -> Content:
         uri=uri,
         name=source.filename or address.uri.partition("://")[2].rstrip("/"),
         to_fetch=True,
+        kind=SourceKind.URL,
     )
 
 

@@ -40,12 +40,13 @@ def list_documents(
     status: Annotated[
         DocumentStatus | None, typer.Option("--status", help="Only those whose latest upload is in this state.")
     ] = None,
+    source_id: Annotated[str | None, typer.Option("--source-id", help="Only those of this source.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many.")] = 100,
     as_json: JsonOption = False,
 ) -> None:
     """List documents that are searchable or on their way, or those with a status."""
     with screen.connect() as client:
-        found = client.documents(namespace=namespace, status=status and status.value, limit=limit)
+        found = client.documents(namespace=namespace, status=status and status.value, source_id=source_id, limit=limit)
     if as_json:
         screen.print_json({"data": [dict(each.raw) for each in found]})
     elif not found:

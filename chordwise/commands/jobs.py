@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import time
 from contextlib import nullcontext
 from datetime import datetime
@@ -24,6 +25,17 @@ _COLUMNS = ((110, _ALL), (80, _ALL[:5]), (0, _ALL[:3]))  # from how many columns
 _COLOURS = {"succeeded": "green", "running": "cyan", "queued": "cyan", "partly_failed": "yellow", "failed": "red"}
 
 
+class JobStatus(enum.StrEnum):
+    """The states of a job."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    PARTLY_FAILED = "partly_failed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
 def jobs(
     job_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="One job; without it, the latest.")] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Follow until nothing is running any more.")] = False,
@@ -31,6 +43,9 @@ def jobs(
     retry: Annotated[bool, typer.Option("--retry", help="Try again what failed or was cancelled.")] = False,
     pause: Annotated[bool, typer.Option("--pause", help="Let it rest.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with it.")] = False,
+    status: Annotated[
+        list[JobStatus] | None, typer.Option("--status", help="List only those in this state; may be repeated.")
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many to list.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -42,9 +57,12 @@ def jobs(
     asked = [name for name, wanted in steps.items() if wanted]
     if len(asked) > 1 or (asked and job_id is None):
         raise typer.BadParameter(f"--{asked[0]} takes one job's ID, and one such option goes at a time")
+    if status and (job_id is not None or watch):
+        raise typer.BadParameter("--status chooses jobs to list; leave the ID and --watch out")
     with screen.connect() as client:
         if job_id is None:
-            listed = _watched_list(client, limit, quiet=as_json) if watch else client.jobs(limit=limit)
+            statuses = [each.value for each in status or ()]
+            listed = _watched_list(client, limit, quiet=as_json) if watch else client.jobs(status=statuses, limit=limit)
             if as_json:
                 screen.print_json({"data": [dict(job.raw) for job in listed]})
             else:

@@ -14,6 +14,7 @@ import structlog
 
 from pipeline.core.packed_chunks import chunk_line, parent_said
 from pipeline.core.packing import Enclosed, Origin, Part, original_type, write_part
+from pipeline.document_sources import derived_source_id
 from pipeline.flows.resources import Resources
 from pipeline.records import ChunkId, DocumentId, Namespace, Passage, TenantId
 from pipeline.stores.exports import Exports, ShownChunk, ShownDocument, StoredVector, snapshot, stored_vectors
@@ -179,11 +180,26 @@ def _whole(
     return _Whole(enclosed=enclosed, without_vector=without, settled=settled)
 
 
+def _source(document: ShownDocument) -> dict[str, object]:
+    """Return what an archive says of a document's source: its id only if a sender chose it, and the source that the
+    document is a part of where that is another address."""
+    whole, scope = document.source, document.generation.scope
+    uri = whole.uri if document.source_uri is None else document.source_uri
+    derived = derived_source_id(scope.tenant_id, scope.namespace, uri=uri, document_id=document.generation.document_id)
+    return {
+        "uri": document.source_uri,
+        "media_type": original_type(document.media_type),
+        "kind": whole.kind,
+        **({} if document.source_id in ("", derived) else {"source_id": document.source_id}),
+        **({} if whole.uri == document.source_uri else {"whole": {"uri": whole.uri, "media_type": whole.media_type}}),
+    }
+
+
 def _description(document: ShownDocument, parents: Sequence[tuple[int, Passage]]) -> dict[str, object]:
     return {
         "document_id": document.generation.document_id,
         **asdict(document.fields),
-        "source": {"uri": document.source_uri, "media_type": original_type(document.media_type)},
+        "source": _source(document),
         "chunking": document.chunking,
         **({"parents": [parent_said(*parent) for parent in parents]} if parents else {}),
     }

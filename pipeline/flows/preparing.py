@@ -71,6 +71,15 @@ class Prepared:
     encoding: Encoding | None = None
 
     @property
+    def pages(self) -> tuple[int, int] | None:
+        """The first and the last page with text; None for a format without pages."""
+        passages = [chunk.passage for chunk in self.chunks if chunk.passage.page is not None]
+        firsts = [passage.page for passage in passages if passage.page is not None]
+        if not firsts:
+            return None
+        return min(firsts), max(passage.page_end or passage.page or 0 for passage in passages)
+
+    @property
     def searchable(self) -> Sequence[Chunk]:
         """Its chunks but those that are switched off, which have no vector and count in no statistics."""
         if not self.marks:

@@ -77,6 +77,7 @@ def _flip(
             title=prepared[g].title,
             recipe=prepared[g].recipe,
             encoding=prepared[g].encoding,
+            pages=prepared[g].pages,
         )
         for g in moving
     }

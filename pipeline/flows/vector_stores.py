@@ -12,6 +12,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 
 from pipeline.core.conditions import kind_of
 from pipeline.core.parsing import JSONL, PLAIN, media_type_of
+from pipeline.document_sources import SourceKind, SourceRef
 from pipeline.errors import DocumentTooLarge, UnsupportedMediaType
 from pipeline.flows.edit import delete_within
 from pipeline.flows.intake import Batch, Refusal, Ticket, accept
@@ -149,6 +150,7 @@ def describe_file(
         body=source.body,
         media_type=source.media_type,
         source_uri=source.source_uri,
+        source=SourceRef(kind=None, source_id=source.source_id or None),
         chunking=source.chunking,
     )
     noted = NewAttachment(
@@ -214,6 +216,7 @@ def _entry(file: StoredFile, put: Put) -> Upload | Refusal:
         body=b"",
         media_type=media_type if len(media_type) <= _LONGEST_MEDIA_TYPE else media_type.partition(";")[0],
         source_uri=file.filename,
+        source=SourceRef(kind=SourceKind.FILE, source_id=file.file_id),
         chunking=put.chunking,
     )
 

@@ -47,6 +47,7 @@ class ChunkEdits:
         namespace: Namespace,
         *,
         document_id: DocumentId | None = None,
+        source_id: str | None = None,
         enabled: bool | None = None,
         chunk_type: str | None = None,
         parent_id: ChunkId | None = None,
@@ -56,7 +57,7 @@ class ChunkEdits:
         offset: int = 0,
         limit: int,
     ) -> list[OwnedChunk]:
-        """Published chunks and parents of a namespace, or of one of its documents, in the order asked for.
+        """Published chunks and parents of a namespace, of a source or a document in it, in the order asked for.
 
         ``filters`` hold for their documents, as in a query. ``offset`` rows are read and left out, so a large one is slow.
 
@@ -72,6 +73,7 @@ class ChunkEdits:
         }
         asked = {"document_id": document_id, "chunk_type": chunk_type, "parent_id": parent_id}
         values |= {name: value for name, value in asked.items() if value is not None}
+        values |= {} if source_id is None else {"source_id": source_id}
         values |= {} if enabled is None else {"enabled": int(enabled)}
         values |= {f"p{place}": value for place, value in enumerate(after or ())}
         rows = self._connection.execute(text(_statement(_OWNED, 1, order_by, condition, values)), values).mappings()
@@ -174,6 +176,8 @@ def _statement(start: str, tier: int, order_by: ChunkOrder, condition: str, valu
     order, beyond = _ORDERS[order_by]
     clauses = ["c.namespace = :namespace", condition]
     clauses += [f"c.{name} = :{name}" for name in ("document_id", "chunk_type", "parent_id") if name in values]
+    if "source_id" in values:
+        clauses.append("g.source_id = :source_id")
     if "enabled" in values:
         clauses.append(f"{'c.enabled' if tier else _ANY_CHILD} = :enabled")
     if "p0" in values:

@@ -31,6 +31,10 @@ class DocumentView:
     encoding: Encoding | None
     chunking: Chunking
     duplicate_of: DocumentId | None
+    source_id: str
+    source_kind: str
+    page_start: int | None
+    page_end: int | None
     created_at: datetime
     updated_at: datetime
 
@@ -53,16 +57,20 @@ class DocumentViews:
         *,
         namespace: Namespace | None,
         status: DocumentStatus | None = None,
+        source_id: str | None = None,
         after: tuple[str, str] | None,
         limit: int,
     ) -> list[DocumentView]:
         """Documents in order of namespace and id, those after the given pair: the ones with a ``status``, or else all that
-        are searchable or on their way."""
+        are searchable or on their way; with ``source_id`` those of one source."""
         clauses = [f"AND {ALIVE.format(d='d.')}" if status is None else f"AND {STATUS} = :status"]
         values: dict[str, Any] = {} if status is None else {"status": status}
         if namespace is not None:
             clauses.append("AND d.namespace = :namespace")
             values["namespace"] = namespace
+        if source_id is not None:
+            clauses.append("AND g.source_id = :source")
+            values["source"] = source_id
         if after is not None:
             clauses.append(
                 "AND (d.namespace > :after_namespace OR (d.namespace = :after_namespace AND d.document_id > :after_document))"
@@ -93,13 +101,17 @@ class DocumentViews:
                 generation=row["published_generation"],
                 fields=fields_of(row),
                 media_type=row["media_type"],
-                source_uri=row["source_uri"],
+                source_uri=row["uri"],
                 chunk_count=row["chunk_count"] or 0,
                 encoding=encoding_of(row["encoding"]),
                 chunking=Chunking(**json.loads(row["chunking"])),
                 duplicate_of=duplicate_of(
                     row["document_id"], originals[row["namespace"]].get(bytes(row["content_hash"]))
                 ),
+                source_id=row["source_id"],
+                source_kind=row["kind"],
+                page_start=row["page_start"],
+                page_end=row["page_end"],
                 created_at=as_utc(row["created_at"]) or now(),
                 updated_at=as_utc(row["updated_at"]) or now(),
             )
@@ -111,10 +123,12 @@ class DocumentViews:
 _VIEWS = (
     f"SELECT d.namespace, d.document_id, {STATUS} AS status, d.published_generation, d.created_at, d.updated_at,"
     " g.title, g.author, g.type,"
-    " g.tags, g.published_at, g.story_time, g.metadata, g.media_type, g.source_uri, g.chunk_count, g.encoding,"
+    " g.tags, g.published_at, g.story_time, g.metadata, g.media_type, COALESCE(g.source_uri, s.uri) AS uri, g.chunk_count,"
+    " g.encoding, g.source_id, COALESCE(s.kind, 'text') AS kind, g.page_start, g.page_end,"
     " g.chunking, g.content_hash"
     " FROM documents d JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace"
     " AND g.document_id = d.document_id AND g.generation = COALESCE(d.published_generation, d.latest_generation)"
+    " LEFT JOIN sources s ON s.tenant_id = g.tenant_id AND s.namespace = g.namespace AND s.source_id = g.source_id"
     f" {WORKED_ON} WHERE d.tenant_id = :tenant AND d.latest_generation > d.deleted_generation {{where}}"
     " ORDER BY d.namespace, d.document_id LIMIT :limit"
 )

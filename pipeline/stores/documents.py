@@ -23,10 +23,16 @@ from pipeline.records import (
     TenantId,
     Upload,
 )
+from pipeline.stores.document_sources import Sources
 from pipeline.stores.rows import as_utc, insert_many, metadata_of, now, placeholders, slices, to_json, to_naive
 
 _ROWS_PER_STATEMENT = 1000
-_NO_INGREDIENTS = {"generation", "fields", "body"}  # of a recipe; the bytes go in apart, and of the fields the title
+_NO_INGREDIENTS = {
+    "generation",
+    "fields",
+    "body",
+    "source_id",
+}  # of a recipe; the bytes go in apart, and of the fields the title
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +45,7 @@ class Source:
     media_type: str
     source_uri: str | None
     chunking: Chunking
+    source_id: str = ""
 
     @property
     def recipe(self) -> bytes:
@@ -49,12 +56,14 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What ingestion found out about a generation. ``title`` is the one found in the text, if any."""
+    """What ingestion found out about a generation. ``title`` is the one found in the text, if any.
+    ``pages``: the first and the last page with text, of a format that has pages."""
 
     chunk_count: int
     title: str | None
     recipe: bytes
     encoding: Encoding | None = None
+    pages: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,13 +130,14 @@ class Documents:
         return found
 
     def store(self, job_id: JobId, uploads: Sequence[tuple[Generation, Upload]]) -> None:
-        """Write the generations and their bytes, not yet published."""
+        """Write the generations with their sources and bytes, not yet published."""
         moment = now()
+        source_ids = Sources(self._connection, self._tenant_id).store(uploads)
         insert_many(
             self._connection,
             "INSERT INTO generations (tenant_id, namespace, document_id, generation, job_id, title, author, type, tags,"
-            " published_at, story_time, metadata, source_uri, media_type, chunking, content_hash, body_bytes, created_at)"
-            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            " published_at, story_time, metadata, source_uri, media_type, chunking, content_hash, body_bytes, created_at,"
+            " source_id) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
             [
                 (
                     self._tenant_id,
@@ -148,6 +158,7 @@ class Documents:
                     hashlib.sha256(upload.body).digest(),
                     len(upload.body),
                     moment,
+                    source_ids[generation],
                 )
                 for generation, upload in uploads
             ],
@@ -193,6 +204,7 @@ class Documents:
                     media_type=row["media_type"],
                     source_uri=row["source_uri"],
                     chunking=Chunking(**json.loads(row["chunking"])),
+                    source_id=row["source_id"],
                 )
         return found
 
@@ -248,6 +260,11 @@ class Documents:
                 f" WHERE tenant_id = %s AND namespace = %s AND document_id IN ({many}) AND generation = %s",
                 (*counts, model, *recipes, *titles, *encodings, self._tenant_id, namespace, *ids, number),
             )
+            key = {"tenant": self._tenant_id, "namespace": namespace, "generation": number}
+            for document_id, shown in group:
+                if shown.pages is not None:
+                    pages = {"first": shown.pages[0], "last": shown.pages[1]}
+                    self._connection.execute(_PAGES, {**key, "document": document_id, **pages})
             self._connection.exec_driver_sql(
                 "UPDATE documents SET published_generation = %s, updated_at = %s"
                 f" WHERE tenant_id = %s AND namespace = %s AND document_id IN ({many})",
@@ -302,11 +319,16 @@ _TAKE_BACK = text(
 
 _SOURCES = text(
     "SELECT g.document_id, g.generation, g.title, g.author, g.type, g.tags, g.published_at, g.story_time, g.metadata,"
-    " g.media_type, g.source_uri, g.chunking, p.body"
+    " g.media_type, g.source_uri, g.chunking, g.source_id, p.body"
     " FROM generations g JOIN payloads p ON p.tenant_id = g.tenant_id AND p.namespace = g.namespace"
     " AND p.document_id = g.document_id AND p.generation = g.generation"
     " WHERE g.tenant_id = :tenant AND g.namespace = :namespace AND g.document_id IN :ids AND g.generation IN :numbers"
 ).bindparams(bindparam("ids", expanding=True), bindparam("numbers", expanding=True))
+
+_PAGES = text(
+    "UPDATE generations SET page_start = :first, page_end = :last WHERE tenant_id = :tenant"
+    " AND namespace = :namespace AND document_id = :document AND generation = :generation"
+)
 
 _LOCK = text(
     "SELECT document_id, published_generation, GREATEST(deleted_generation, settled_generation) FROM documents"
@@ -351,15 +373,6 @@ def _by_namespace(generations: Sequence[Generation]) -> Iterable[tuple[Namespace
     for generation in generations:
         grouped.setdefault(generation.scope.namespace, []).append(generation)
     return sorted(grouped.items())
-
-
-def _key(generation: Generation) -> dict[str, Any]:
-    return {
-        "tenant": generation.scope.tenant_id,
-        "namespace": generation.scope.namespace,
-        "document": generation.document_id,
-        "generation": generation.number,
-    }
 
 
 def _chunking_to_json(chunking: Chunking) -> str:

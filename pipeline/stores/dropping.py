@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import BindParameter, Connection, bindparam, text
 
 from pipeline.records import Generation, Namespace, TenantId
+from pipeline.stores.document_sources import Sources
 
 Pair = tuple[str, int]  # document id and generation
 
@@ -37,8 +38,12 @@ class Dropping:
         self._delete("kept_generations", namespace, deleted)
         over = [pair for pair in going if pair in deleted or _is_over(rows[pair[0]], pair[1])]
         kept = self._kept(namespace, over)
+        going = [pair for pair in over if pair not in kept]
+        sources = Sources(self._connection, self._tenant_id)
+        named = [sources.named_by(namespace, number, ids) for number, ids in by_number(going)]
         for table in ("payloads", "generations"):
-            self._delete(table, namespace, [pair for pair in over if pair not in kept])
+            self._delete(table, namespace, going)
+        sources.drop_unused(namespace, set().union(*named))
 
     def _kept(self, namespace: Namespace, pairs: Sequence[Pair]) -> set[Pair]:
         kept: set[Pair] = set()

@@ -12,6 +12,7 @@ import numpy as np
 from sqlalchemy import Connection, Engine, bindparam, text
 
 from pipeline.core.packed_chunks import Mark
+from pipeline.document_sources import SourceKind, SourceRef
 from pipeline.records import (
     ChunkId,
     DocumentFields,
@@ -39,6 +40,8 @@ class ShownDocument:
     source_uri: str | None
     media_type: str
     chunking: Mapping[str, Any]
+    source_id: str
+    source: SourceRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +108,10 @@ class Exports:
                 source_uri=row.source_uri,
                 media_type=row.media_type,
                 chunking=json.loads(row.chunking),
+                source_id=row.source_id,
+                source=SourceRef(
+                    kind=SourceKind(row.kind), uri=row.whole_uri, media_type=row.whole_media_type or row.media_type
+                ),
             )
             for row in rows
         ]
@@ -182,6 +189,8 @@ _JOINED = (
     " WHERE d.tenant_id = :tenant AND d.namespace = :namespace"
 )
 
+_SOURCE = " LEFT JOIN sources s ON s.tenant_id = x.tenant_id AND s.namespace = x.namespace AND s.source_id = x.source_id WHERE"
+
 _LISTED = text(
     "SELECT d.document_id, x.chunk_count"
     + _JOINED.format(table="generations x")
@@ -190,8 +199,9 @@ _LISTED = text(
 
 _DOCUMENTS = text(
     "SELECT x.document_id, x.generation, x.title, x.author, x.type, x.tags, x.published_at, x.story_time, x.metadata,"
-    " x.source_uri, x.media_type, x.chunking"
-    + _JOINED.format(table="generations x")
+    " x.source_uri, x.media_type, x.chunking, x.source_id, COALESCE(s.kind, 'text') AS kind, s.uri AS whole_uri,"
+    " s.media_type AS whole_media_type"
+    + _JOINED.format(table="generations x").replace(" WHERE", _SOURCE)
     + " AND d.document_id IN :ids ORDER BY d.document_id"
 ).bindparams(bindparam("ids", expanding=True))
 

@@ -63,6 +63,7 @@ class FetchedPayloads:
         self._connection.execute(_STORE_BODY, {**values, "body": body})
         digest = hashlib.sha256(body).digest()
         self._connection.execute(_STORE_TYPE, {**values, "media_type": media_type, "hash": digest})
+        self._connection.execute(_SOURCE_TYPE, {**values, "media_type": media_type.partition(";")[0]})
 
     def queue(self, sizes: Mapping[Claim, int]) -> None:
         """Queue items whose bytes were stored; the value is how many bytes. Having been fetched was no attempt of theirs.
@@ -95,6 +96,12 @@ _WHERE = (
 _STORE_BODY = text(f"UPDATE payloads SET body = :body, to_fetch = 0{_WHERE}")
 
 _STORE_TYPE = text(f"UPDATE generations SET media_type = :media_type, content_hash = :hash{_WHERE}")
+
+_SOURCE_TYPE = text(
+    "UPDATE sources SET media_type = :media_type WHERE tenant_id = :tenant AND namespace = :namespace"
+    " AND source_id = (SELECT source_id FROM generations WHERE tenant_id = :tenant AND namespace = :namespace"
+    " AND document_id = :document AND generation = :generation)"
+)
 
 _ITEMS = f" WHERE tenant_id = :tenant AND job_id = :job AND ordinal IN :ordinals AND {may(Move.PUT_BACK)}"
 

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, text
 
 from pipeline.records import DocumentFields, DocumentId, Generation, JobId, Namespace, Scope, TenantId
+from pipeline.stores.document_sources import Sources
 from pipeline.stores.documents import Documents, fields_of
 from pipeline.stores.rows import as_utc, now
 
@@ -80,17 +81,24 @@ class Generations:
         return found
 
     def settle(self, uploads: Sequence[Generation]) -> None:
-        """What is shown stays shown in place of these and of every upload before them. Lock their documents first."""
+        """What is shown stays shown in place of these and of every upload before them, and comes from their sources now.
+        Lock their documents first."""
         for namespace, number, ids in _alike(uploads):
             values = {"tenant": self._tenant_id, "namespace": namespace, "generation": number, "ids": ids}
+            if left := set(self._connection.execute(_OTHER_SOURCES, values).scalars()):
+                self._connection.execute(_MOVE_SOURCE, values)
+                Sources(self._connection, self._tenant_id).drop_unused(namespace, left)
             self._connection.execute(_SETTLE, values)
 
     def discard(self, uploads: Sequence[Generation]) -> None:
         """Delete the bytes and fields of these, which nothing else was written of."""
         for namespace, number, ids in _alike(uploads):
             values = {"tenant": self._tenant_id, "namespace": namespace, "generation": number, "ids": ids}
+            sources = Sources(self._connection, self._tenant_id)
+            named = sources.named_by(namespace, number, ids)
             for statement in _DISCARD:
                 self._connection.execute(statement, values)
+            sources.drop_unused(namespace, named)
 
     def outdated(self, shown: Sequence[Generation]) -> list[Generation]:
         """Earlier generations of documents that show these now, unless they wait to be dropped or their job is open:
@@ -161,6 +169,22 @@ _SETTLE = text(
     " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
 ).bindparams(bindparam("ids", expanding=True))
 
+_SHOWN_AND_NEW = (
+    "generations g JOIN documents d ON d.tenant_id = g.tenant_id AND d.namespace = g.namespace"
+    " AND d.document_id = g.document_id AND d.published_generation = g.generation"
+    " JOIN generations n ON n.tenant_id = g.tenant_id AND n.namespace = g.namespace AND n.document_id = g.document_id"
+    " AND n.generation = :generation"
+)
+_OF_ANOTHER_SOURCE = (
+    "WHERE g.tenant_id = :tenant AND g.namespace = :namespace AND g.document_id IN :ids AND g.source_id <> n.source_id"
+)
+_OTHER_SOURCES = text(f"SELECT g.source_id FROM {_SHOWN_AND_NEW} {_OF_ANOTHER_SOURCE}").bindparams(
+    bindparam("ids", expanding=True)
+)
+_MOVE_SOURCE = text(f"UPDATE {_SHOWN_AND_NEW} SET g.source_id = n.source_id {_OF_ANOTHER_SOURCE}").bindparams(
+    bindparam("ids", expanding=True)
+)
+
 _DISCARD = [
     text(
         f"DELETE FROM {table} WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
@@ -204,7 +228,7 @@ _COPY_PAYLOAD = text(
 
 _UPLOADED = (
     "tenant_id, namespace, document_id, title, author, type, tags, published_at, story_time, metadata, source_uri,"
-    " media_type, chunking, content_hash, body_bytes"
+    " media_type, chunking, content_hash, body_bytes, source_id"
 )
 _COPY_FIELDS = text(
     f"INSERT INTO generations ({_UPLOADED}, generation, job_id, created_at)"

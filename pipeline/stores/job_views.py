@@ -15,6 +15,7 @@ from pipeline.core.waiting import Standing, WaitingReason, waiting_reason
 from pipeline.records import DocumentId, Encoding, ItemState, JobId, Namespace, Stage, TenantId
 from pipeline.stores.documents import encoding_of
 from pipeline.stores.duplicates import IS_DUPLICATE, Duplicates
+from pipeline.stores.job_statuses import JobStatus, in_status
 from pipeline.stores.rows import as_utc, now
 from pipeline.stores.turns import workers_seen
 from pipeline.stores.usage import Counts, Usage, UsageRow
@@ -91,14 +92,17 @@ class JobViews:
         ).one_or_none()
         return None if row is None else row.finished_at is not None
 
-    def newest(self, *, before: tuple[datetime, str] | None, limit: int) -> list[JobView]:
-        """Jobs from the newest to the oldest, those before the given time and id."""
-        if before is None:
-            rows = self._select("", {}, limit=limit)
-        else:
-            where = "AND (created_at < :before OR (created_at = :before AND job_id < :before_job))"
-            rows = self._select(where, {"before": before[0].replace(tzinfo=None), "before_job": before[1]}, limit=limit)
-        return self._viewed(rows, errors=False)
+    def newest(
+        self, *, statuses: Sequence[JobStatus] = (), before: tuple[datetime, str] | None, limit: int
+    ) -> list[JobView]:
+        """Jobs from the newest to the oldest, those before the given time and id, in one of ``statuses`` if there are any."""
+        where, values = "", {}
+        if statuses:
+            where = f"AND ({' OR '.join(in_status(status) for status in dict.fromkeys(statuses))}) "
+        if before is not None:
+            where += "AND (created_at < :before OR (created_at = :before AND job_id < :before_job))"
+            values = {"before": before[0].replace(tzinfo=None), "before_job": before[1]}
+        return self._viewed(self._select(where, values, limit=limit), errors=False)
 
     def items(
         self, job_id: JobId, *, status: str | None, after: int, limit: int, duplicates: bool = False

@@ -139,6 +139,7 @@ _OF_A_NAMESPACE = (
     "feedback",
     "attachments",
     "vector_stores",
+    "sources",
     "namespaces",
 )
 

@@ -39,6 +39,7 @@ class OwnedChunk:
     passage: Passage
     fields: DocumentFields
     source_uri: str | None
+    source_id: str
     chunking: Chunking
     terms: tuple[str, ...]
     field_terms: FieldTerms
@@ -71,7 +72,7 @@ COLUMNS = (
     " c.start_offset, c.end_offset, c.token_count, c.version, COALESCE(c.edited_at, c.created_at) AS changed_at,"
     # An upload that was found to be what is shown is not on its way any more.
     " IF(d.latest_generation > d.settled_generation, d.latest_generation, c.generation) AS latest_generation,"
-    " g.title, g.author, g.type, g.tags, g.published_at, g.story_time, g.metadata, g.source_uri,"
+    " g.title, g.author, g.type, g.tags, g.published_at, g.story_time, g.metadata, g.source_uri, g.source_id,"
     " g.chunking"
 )
 JOINED = (
@@ -133,6 +134,7 @@ def _owned(tenant_id: TenantId, row: Mapping[Any, Any], **others: Any) -> OwnedC
             metadata=metadata_of(row["metadata"]),
         ),
         source_uri=row["source_uri"],
+        source_id=row["source_id"],
         chunking=Chunking(**json.loads(row["chunking"])),
         enabled=bool(row["enabled"]),
         version=row["version"],

@@ -47,16 +47,16 @@ def metadata_of(column: str) -> dict[str, Any]:
     return found
 
 
-def insert_many(connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Run ``INSERT … VALUES (%s, …)`` for all rows; PyMySQL joins them into statements of about 1 MB.
+def insert_many(connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> int:
+    """Run ``INSERT … VALUES (%s, …)`` for all rows; return how many were written. PyMySQL joins them into statements of
+    about 1 MB.
 
     Raises ValueError for a statement that it would not join, one with a literal among the values for instance: it
     would be sent once for each row.
     """
     if not RE_INSERT_VALUES.match(statement):
         raise ValueError(f"rows cannot be joined for: {statement}")
-    if rows:
-        connection.exec_driver_sql(statement, list(rows))
+    return connection.exec_driver_sql(statement, list(rows)).rowcount if rows else 0
 
 
 def placeholders(values: Iterable[Any]) -> str:

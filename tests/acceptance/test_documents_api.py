@@ -93,7 +93,9 @@ class DescribeADocument:
         shown = client.get("/v1/documents/fox", params={"namespace": namespace}).json()
         expected = {name: value for name, value in FOX.items() if name != "text"}
         encoding = {"encoding": "utf-8", "encoding_probability": 1.0, "encoding_warning": None}
-        expected["source"] = {"uri": "file:foxes.md", "media_type": "text/markdown", **encoding}
+        arrived = {"kind": "text", "uri": "file:foxes.md", "media_type": "text/markdown"}
+        pages = {"page_start": None, "page_end": None}
+        expected["source"] = {"source_id": shown["source"]["source_id"], **arrived, **encoding, **pages}
         assert expected | {"published_at": "2026-01-02T01:04:05Z"} == {name: shown[name] for name in expected}
         assert shown["generation"] == 1
         assert shown["chunks"] >= 1

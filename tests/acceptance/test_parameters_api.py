@@ -43,7 +43,7 @@ class DescribeUnknownParameters:
     @pytest.mark.parametrize(
         ("method", "address", "name"),
         [
-            ("GET", "/v1/jobs?status=failed", "status"),
+            ("GET", "/v1/jobs?state=failed", "state"),
             ("GET", "/v1/documents?state=cancelled", "state"),
             ("GET", "/v1/documents?命名空间=kb", "命名空间"),
             ("GET", "/v1/chunks?namespace=kb&page=2", "page"),
@@ -60,9 +60,7 @@ class DescribeUnknownParameters:
         assert error["detail"].startswith("is not a parameter of this operation; it takes ")
 
     def it_tells_a_stranger_nothing(self, client):
-        problem(
-            client.get("/v1/jobs?status=failed", headers={"Authorization": "Bearer cw_x_y"}), 401, "invalid_api_key"
-        )
+        problem(client.get("/v1/jobs?state=failed", headers={"Authorization": "Bearer cw_x_y"}), 401, "invalid_api_key")
 
     @pytest.mark.parametrize(
         "address", ["/openai/v1/files?newer=1", "/openai/v1/vector_stores?newer=1", "/healthz?x=1"]

@@ -10,12 +10,14 @@ from sqlalchemy import Connection, text
 
 from pipeline.core.api_source import read_source
 from pipeline.core.plan import read_plan
+from pipeline.document_sources import derived_source_id
 from pipeline.records import Namespace, TenantId
 from pipeline.settings import Settings
 from pipeline.stores import migrate
 from pipeline.stores.document_views import DocumentViews
 from pipeline.stores.engines import mysql_engine
 from pipeline.stores.quotas import Limits, Quotas
+from pipeline.stores.source_views import SourceViews
 
 OUTCOMES = Path(migrate.__file__).parent / "migrations/mysql/versions/0025_document_outcomes.py"
 TENANT = TenantId("t")
@@ -79,5 +81,32 @@ def it_takes_outcomes_from_the_ledger_and_shortens_the_times_of_channels(fresh: 
             assert (
                 read_source(connection.execute(text("SELECT source FROM api_sources")).scalar_one()).timeout_ms == 2000
             )
+    finally:
+        mysql.dispose()
+
+
+def it_derives_the_sources_of_earlier_documents(fresh: Settings):
+    mysql = mysql_engine(fresh)
+    try:
+        with mysql.connect() as connection:
+            migrate._migrate("upgrade", "0024", "mysql", connection, fresh)
+            old_rows(connection)
+            uris = {"succeeded": "报告/甲.md", "queued": "https://example.com/ü?a=1", "cancelled": "报告/甲.md"}
+            for document_id, uri in uris.items():
+                change = text("UPDATE generations SET source_uri = :uri WHERE document_id = :document")
+                connection.execute(change, {"uri": uri, "document": document_id})
+            connection.commit()
+            migrate._migrate("upgrade", "head", "mysql", connection, fresh)
+            connection.commit()
+            found = SourceViews(connection, TENANT).page(Namespace("知识库"), limit=9)
+            kinds = {"报告/甲.md": "file", "https://example.com/ü?a=1": "url"}
+            assert {view.uri: (view.source_id, view.kind) for view in found} == {
+                uri: (derived_source_id("t", "知识库", uri=uri, document_id="-"), kind) for uri, kind in kinds.items()
+            }
+            own = derived_source_id("t", "知识库", uri=None, document_id="failed")
+            failed = SourceViews(connection, TENANT).one(Namespace("知识库"), own)
+            assert failed is not None
+            assert (failed.kind, failed.statuses["failed"], failed.media_type) == ("text", 1, "text/plain")
+            migrate._migrate("downgrade", "0025", "mysql", connection, fresh)
     finally:
         mysql.dispose()

@@ -18,11 +18,14 @@ from tests.support.planted import QUESTION, Planted, put_part
 Body = Callable[[Planted], dict[str, Any]]
 
 # The parameters of queries that name things; the others choose, order or cut what is the asker's own.
-ID_PARAMETERS = {"namespace": "namespaces", "job_id": "jobs", "document_id": "documents", "parent_id": "parents"}
+ID_PARAMETERS = {
+    **{"namespace": "namespaces", "job_id": "jobs", "document_id": "documents", "parent_id": "parents"},
+    "source_id": "sources",
+}
 OTHER_PARAMETERS = {
     *("limit", "cursor", "wait", "status", "dry_run", "sample", "code", "reason", "state", "since", "until", "rating"),
     *("min_votes", "enabled", "chunk_type", "order_by", "as_of", "name", "on_conflict", "from", "to", "by", "action"),
-    *("order", "after", "before", "purpose", "filter", "filters", "offset", "examples", "duplicates"),
+    *("order", "after", "before", "purpose", "filter", "filters", "offset", "examples", "duplicates", "kind"),
 }
 
 # What the operation makes or changes belongs to the asker, whatever others call theirs.

@@ -58,6 +58,7 @@ def plant(client: httpx.Client, tenant: TenantId, use: Resources) -> Planted:
     made["tenants"] = tenant
     made["namespaces"] = f"ns-{uuid.uuid4().hex[:12]}"
     made["documents"] = f"doc-{uuid.uuid4().hex[:12]}"
+    made["sources"] = f"source-{uuid.uuid4().hex[:12]}"
     for put in (_corpus, _words, _query, _routing, _dead_letter, _webhook, _archive, _key, _stored_file, _computation):
         for name, value in put(client, planted, use).items():
             made[name] = value
@@ -95,11 +96,16 @@ def _corpus(client: httpx.Client, planted: Planted, use: Resources) -> dict[str,
     marker, namespace = planted.marker, planted.namespace
     fields = {"title": f"Title {marker}", "author": f"Author {marker}", "tags": [marker], "type": f"t{marker}"}
     text = f"The pump needs oil, says {marker}.\n\nThe valve of {marker} is closed."
+    source = {"source_id": planted.ids["sources"]}
     document = {"document_id": planted.ids["documents"], "text": text, "metadata": {"m": marker}, **fields}
+    document["source"] = source
     upload(client, namespace, [{**document, "text": f"An older text of {marker}."}])
     chunking = {"strategy": "parent_child", "max_tokens": 40}
     job = upload(
-        client, namespace, [document, {"document_id": "other", "text": f"A filter of {marker}."}], chunking=chunking
+        client,
+        namespace,
+        [document, {"document_id": "other", "text": f"A filter of {marker}.", "source": source}],
+        chunking=chunking,
     )
     assert job["status"] == "succeeded", job
     examples = [

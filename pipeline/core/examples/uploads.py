@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from pipeline.core.examples.records import Example
+from pipeline.core.parsing import JSON, XLSX
 from pipeline.core.tokens import count_tokens
+from pipeline.document_sources import SourceKind, SourceRef
 from pipeline.records import Chunking, DocumentFields, Upload
 
 _ONE_CHUNK = 512  # tokens, up to which a row is never cut
@@ -30,8 +32,15 @@ def upload_of(example: Example, *, book: str | None) -> Upload:
         fields=DocumentFields(type=example.category.value, tags=example.tags, metadata=metadata),
         body=text.encode(),
         media_type="text/plain",
+        source=SourceRef(kind=SourceKind.SHEET, uri=book, media_type=_type_of(book)),
         chunking=_WHOLE if _fits(text) else _CUT,
     )
+
+
+def _type_of(book: str | None) -> str | None:
+    if book is None:
+        return None
+    return JSON if book.lower().endswith(".json") else XLSX
 
 
 def _fits(text: str) -> bool:

@@ -1,0 +1,44 @@
+"""Sources: what documents came from, each an entity of its namespace with an id that an upload repeated gives again."""
+
+from __future__ import annotations
+
+import enum
+import uuid
+from dataclasses import dataclass
+
+# The namespace of version-5 UUIDs under which source ids are derived. Migration 0026 derives the same ids in SQL.
+_SOURCE_IDS = uuid.UUID("2f1c7a55-0d0e-4c53-8f0b-6f6f1d3b9a26")
+
+
+class SourceKind(enum.StrEnum):
+    """The way in which the documents of a source arrived: inline text, bytes in a body, an uploaded or stored file, an
+    address that was fetched, a sheet of examples."""
+
+    TEXT = "text"
+    BYTES = "bytes"
+    FILE = "file"
+    URL = "url"
+    SHEET = "sheet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceRef:
+    """What an upload says of its source.
+
+    ``kind``: None leaves a source that is there as it is. ``source_id``: chosen by the sender; None has it derived. ``uri``
+    and ``media_type``: those of the source where the upload is only a part of it, such as a line of a file.
+    """
+
+    kind: SourceKind | None = SourceKind.TEXT
+    source_id: str | None = None
+    uri: str | None = None
+    media_type: str | None = None
+
+
+def derived_source_id(tenant_id: str, namespace: str, *, uri: str | None, document_id: str) -> str:
+    """Return the id of the source at ``uri`` in this namespace or, without one, of the document's own source.
+
+    Equal arguments always give equal ids: a UUID of version 5.
+    """
+    named = ("document", document_id) if uri is None else ("uri", uri)
+    return str(uuid.uuid5(_SOURCE_IDS, "\x1f".join((tenant_id, namespace, *named))))
