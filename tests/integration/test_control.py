@@ -96,7 +96,7 @@ class DescribeCancelling:
         ticket = corner.accept(*documents(3))
         original = ingest.embed
 
-        def one_called_back(tenant_id, prepared, resources):
+        def one_called_back(tenant_id, prepared, resources, **options):
             monkeypatch.setattr(ingest, "embed", original)
             with unit_of_work(use.mysql) as work:
                 work.connection.exec_driver_sql(
@@ -104,7 +104,7 @@ class DescribeCancelling:
                     " WHERE tenant_id = %s AND job_id = %s AND ordinal = 1",
                     (corner.tenant, ticket.job_id),
                 )
-            return original(tenant_id, prepared, resources)
+            return original(tenant_id, prepared, resources, **options)
 
         monkeypatch.setattr(ingest, "embed", one_called_back)
         corner.work(ticket)

@@ -133,8 +133,6 @@ class GatewayStub:
                 return self._page(request, list(self.jobs.values()))
             case ["GET", "v1", "usage"]:
                 return self._usage(request)
-            case ["GET", "v1", "jobs", _, "items"]:
-                return self._page(request, [])
             case ["GET", "v1", "jobs", job_id]:
                 return self._job(job_id)
             case ["GET", "v1", "jobs", job_id, "items"]:
