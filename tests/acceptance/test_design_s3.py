@@ -216,6 +216,10 @@ class DescribeTheContext:
         assert (chunk["parent_id"], chunk["source_uri"]) == (metadata["parent_id"], MARKDOWN["uri"])
         shown = kernel.get("/v1/documents/pumps", params={"namespace": "kb_pumps"}).json()
         assert shown["source"]["uri"] == MARKDOWN["uri"]
+        of_source = {"namespace": "kb_pumps", "source_id": shown["source"]["source_id"]}
+        source = kernel.get(f"/v1/sources/{of_source['source_id']}", params={"namespace": "kb_pumps"}).json()
+        assert (source["uri"], source["media_type"]) == (MARKDOWN["uri"], MARKDOWN["media_type"])
+        assert {each["document_id"] for each in listed(kernel, **of_source)} == {"pumps"}
         assert (shown["metadata"], shown["tags"]) == ({"site": "north"}, ["manual"])
 
 
@@ -275,7 +279,17 @@ class DescribeChunks:
 
     def it_lists_them_with_their_structure_in_its_order(self, edited):
         found = listed(edited, "kb")
-        needed = {"chunk_id", "document_id", "source_uri", "chunk_type", "parent_id", "chunk_index", "text", "metadata"}
+        needed = {
+            "chunk_id",
+            "document_id",
+            "source_id",
+            "source_uri",
+            "chunk_type",
+            "parent_id",
+            "chunk_index",
+            "text",
+            "metadata",
+        }
         assert all(needed | {"updated_at"} <= each.keys() for each in found)
         keys = [(each["document_id"], each["parent_id"] or "", each["chunk_index"]) for each in found]
         assert keys == sorted(keys)
@@ -333,6 +347,15 @@ class DescribeChunks:
         around = ask(edited, "fox hunts", ["kb"], top_k=1)["context"]["text"]
         assert "heron" in around, f"the window of {fox['text']} has the new sentence"
         assert aligned(edited)
+
+    @pytest.mark.parametrize("word", ["heron ", "苍鹭"])
+    def it_refuses_an_edit_beyond_the_limit_that_its_document_is_cut_by(self, edited, word):
+        assert edited.get("/v1/documents/pumps", params={"namespace": "kb"}).json()["chunking"]["max_tokens"] == 32
+        [chunk, *_] = listed(edited, "kb", document_id="pumps", chunk_type="child")
+        changed = {"chunk_id": chunk["chunk_id"], "text": word * 40}
+        found = problem(edited.put("/v1/chunks", json={"chunks": [changed]}), 422, "chunk_too_long")
+        assert "max_tokens" in found["errors"][0]["detail"]
+        assert listed(edited, "kb", document_id="pumps", chunk_type="child")[0]["text"] == chunk["text"]
 
     @pytest.mark.parametrize("name", ["document_id", "parent_id", "chunk_index", "chunk_type"])
     def it_does_not_let_the_structure_be_edited(self, edited, name):
