@@ -232,8 +232,10 @@ def _write_rows(tenant_id: TenantId, plans: Sequence[_Plan], work: UnitOfWork) -
     edits = ChunkEdits(work.connection, tenant_id)
     added: defaultdict[Namespace, list[Sequence[str]]] = defaultdict(list)
     removed: defaultdict[Namespace, list[Sequence[str]]] = defaultdict(list)
+    documents: defaultdict[Namespace, list[DocumentId]] = defaultdict(list)
     for plan in plans:
         namespace = plan.before.generation.scope.namespace
+        documents[namespace].append(plan.before.generation.document_id)
         if plan.chunk.content_hash != plan.before.content_hash or plan.chunk.passage.text != plan.before.passage.text:
             edits.rewrite(plan.chunk)
         terms = plan.chunk.terms if plan.chunk.passage.text != plan.before.passage.text else plan.before.terms
@@ -245,7 +247,9 @@ def _write_rows(tenant_id: TenantId, plans: Sequence[_Plan], work: UnitOfWork) -
         switched = [p.before.chunk_id for p in plans if p.enabled is enabled and p.before.enabled is not enabled]
         edits.switch(switched, enabled=enabled)
     for namespace in sorted(added.keys() | removed.keys()):
-        Statistics(work.connection, tenant_id).count(namespace, added[namespace], removed[namespace])
+        Statistics(work.connection, tenant_id).count(
+            namespace, added[namespace], removed[namespace], document_ids=documents[namespace]
+        )
 
 
 def _remove(tenant_id: TenantId, wanted: Sequence[OwnedChunk], use: Resources) -> dict[ChunkId, Edited]:
@@ -273,7 +277,7 @@ def _remove_from(tenant_id: TenantId, generation: Generation, chunks: Sequence[O
     follow_children(tenant_id, [(chunk, "") for chunk in chunks], work)
     Parents(work.connection, tenant_id).remove_childless(generation)
     terms = [chunk.terms for chunk in chunks if chunk.enabled]
-    Statistics(work.connection, tenant_id).count(namespace, [], terms)
+    Statistics(work.connection, tenant_id).count(namespace, [], terms, document_ids=[generation.document_id])
     if left:
         return
     if any(chunk.latest > generation.number for chunk in chunks):  # a newer upload was not named: it stays

@@ -31,7 +31,7 @@ def delete_within(
     deleted = Documents(work.connection, tenant_id).delete(namespace, document_ids)
     shown = [each.shown for each in deleted.values() if each.shown is not None]
     terms = Chunks(work.connection, tenant_id).terms_of(shown)
-    Statistics(work.connection, tenant_id).count(namespace, [], terms)
+    Statistics(work.connection, tenant_id).count(namespace, [], terms, document_ids=list(deleted))
     Retired(work.connection, tenant_id).add([generation for each in deleted.values() for generation in each.gone])
     if deleted:
         Audit(work.connection, tenant_id).wrote("delete", namespaces=[namespace], ids=list(deleted))

@@ -90,7 +90,7 @@ def mend(
         remade = [key for key, what in wrong.items() if what != UNNEEDED]
         use.document_vectors(tenant_id).refresh([_generation(tenant_id, namespace, *key) for key in remade])
         use.document_vectors(tenant_id).drop(namespace, unneeded)
-        Namespaces(work.connection, tenant_id).revise(namespace)
+        Namespaces(work.connection, tenant_id).revise(namespace, guilty)
     log.info("stores_mended", tenant_id=tenant_id, vectors=again_made, dropped=len(going), rows=sum(left.values()))
     kept = sum(what == UNNEEDED for what in found.document_vectors.values()) - len(unneeded)
     return mended + again_made + len(going) + sum(left.values()) + len(found.document_vectors) - max(0, kept)
@@ -174,7 +174,7 @@ def _restore(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId,
         mark_chunks(work.connection, tenant_id, {generation: back})
         parents = Parents(work.connection, tenant_id).restore(found.parents, generation)
         edits.remove(generation, [])  # notes how many there are now
-        Namespaces(work.connection, tenant_id).revise(namespace)
+        Namespaces(work.connection, tenant_id).revise(namespace, [document_id])
     log.warning("chunks_restored", tenant_id=tenant_id, chunks=len(lost), parents=parents)
     return len(lost) + parents or 1
 

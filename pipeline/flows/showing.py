@@ -86,7 +86,7 @@ def _flip(
         mine = {g: shown for g, shown in moving.items() if g.scope.namespace == namespace}
         added = [chunk.terms for g in mine for chunk in prepared[g].searchable]
         removed = chunk_store.terms_of([_numbered(g, shown) for g, shown in mine.items() if shown is not None])
-        statistics.count(namespace, added, removed)
+        statistics.count(namespace, added, removed, document_ids=[g.document_id for g in mine])
     return before
 
 

@@ -17,6 +17,7 @@ from pipeline.stores.engines import Conflict, redis_errors
 from pipeline.stores.idempotency import IdempotencyKeys, tenants_with_expired_keys
 from pipeline.stores.jobs import Ledger, tenants_with_open_jobs
 from pipeline.stores.kept import Kept, tenants_with_expired
+from pipeline.stores.publications import Publications, tenants_with_old_publications
 from pipeline.stores.retired import Retired, tenants_with_retired
 from pipeline.stores.statistics import Statistics, tenants_with_waiting_terms
 from pipeline.stores.work import unit_of_work
@@ -26,6 +27,7 @@ log = structlog.get_logger(__name__)
 _RING_AGAIN_AFTER_S = 10
 _DROPPED_AT_ONCE = 200
 _FORGOTTEN_AT_ONCE = 1000
+_PUBLICATIONS_AT_ONCE = 5000
 
 
 def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
@@ -45,7 +47,15 @@ def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
     _for_each(untidy, lambda tenant_id: drop_retired(tenant_id, use))
     _for_each(answered, lambda tenant_id: forget_answers(tenant_id, use))
     _for_each(uncounted, lambda tenant_id: _add_up(tenant_id, use))
+    with unit_of_work(use.mysql) as work:
+        logged = tenants_with_old_publications(work.connection)
+    _for_each(logged, lambda tenant_id: _prune(tenant_id, use))
     return rung
+
+
+def _prune(tenant_id: TenantId, use: Resources) -> int:
+    with unit_of_work(use.mysql) as work:
+        return Publications(work.connection, tenant_id).prune(limit=_PUBLICATIONS_AT_ONCE)
 
 
 def _for_each(tenants: Iterable[TenantId], step: Callable[[TenantId], int]) -> int:

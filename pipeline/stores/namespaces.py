@@ -9,8 +9,9 @@ from datetime import datetime
 from sqlalchemy import Connection, bindparam, text
 
 from pipeline.core.profiles import EXAMPLE_TABLES
-from pipeline.records import Namespace, TenantId
+from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.stores.driver import execute
+from pipeline.stores.publications import Publications
 from pipeline.stores.rows import as_utc, now
 
 
@@ -55,9 +56,14 @@ class Namespaces:
             Namespace(name): Revision(stamp=stamp, revised_at=as_utc(revised_at)) for name, stamp, revised_at in rows
         }
 
-    def revise(self, namespace: Namespace) -> None:
-        """Note, in the transaction that does it, that what the namespace shows changes."""
-        self._connection.execute(_REVISE, {"tenant": self._tenant_id, "namespace": namespace, "now": now()})
+    def revise(
+        self, namespace: Namespace, document_ids: Sequence[DocumentId] = (), *, chunks: int = 0, terms: int = 0
+    ) -> None:
+        """Note, in the transaction that does it, that what the namespace shows changes: the documents whose chunks do, and
+        by how much its numbers of chunks and terms grow."""
+        values = {"tenant": self._tenant_id, "namespace": namespace}
+        self._connection.execute(_REVISE, {**values, "chunks": chunks, "terms": terms, "now": now()})
+        Publications(self._connection, self._tenant_id).note(namespace, document_ids)
 
     def living_documents(self, namespace: Namespace, *, limit: int) -> list[str]:
         """Some documents of a namespace that are shown or on their way."""
@@ -139,6 +145,7 @@ _OF_A_NAMESPACE = (
     "feedback",
     "attachments",
     "vector_stores",
+    "publications",
     "sources",
     "namespaces",
 )
@@ -150,6 +157,6 @@ _REVISIONS = (
 )
 
 _REVISE = text(
-    "UPDATE namespaces SET revision = revision + 1, revised_at = :now"
-    " WHERE tenant_id = :tenant AND namespace = :namespace"
+    "UPDATE namespaces SET chunk_count = chunk_count + :chunks, term_count = term_count + :terms,"
+    " revision = revision + 1, revised_at = :now WHERE tenant_id = :tenant AND namespace = :namespace"
 )

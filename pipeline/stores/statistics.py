@@ -18,7 +18,7 @@ import numpy as np
 import orjson
 from sqlalchemy import Connection, bindparam, text
 
-from pipeline.records import Namespace, TenantId
+from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.stores.namespaces import STAMP, Namespaces
 from pipeline.stores.rows import now, slices
 
@@ -75,9 +75,16 @@ class Statistics:
         )
         return {token: count for token, count in rows if count > 0}
 
-    def count(self, namespace: Namespace, added: Iterable[Sequence[str]], removed: Iterable[Sequence[str]]) -> None:
-        """Take chunks that become shown into the statistics, and those that cease to be shown out of them. The
-        namespace's revision moves, so that no answer from before is given again.
+    def count(
+        self,
+        namespace: Namespace,
+        added: Iterable[Sequence[str]],
+        removed: Iterable[Sequence[str]],
+        *,
+        document_ids: Sequence[DocumentId],
+    ) -> None:
+        """Take chunks that become shown into the statistics, and those that cease to be shown out of them, all of
+        ``document_ids``. The namespace's revision moves, so that no answer from before is given again.
 
         Must run in the transaction that moves the pointer, so that no count is ever lost or made twice.
         """
@@ -88,10 +95,7 @@ class Statistics:
             chunks += sign * len(listed)
             terms += sign * sum(map(len, listed))
             (changes.update if sign > 0 else changes.subtract)(chain.from_iterable(map(set, listed)))
-        self._connection.execute(
-            _RESIZE,
-            {"tenant": self._tenant_id, "namespace": namespace, "chunks": chunks, "terms": terms, "now": now()},
-        )
+        Namespaces(self._connection, self._tenant_id).revise(namespace, document_ids, chunks=chunks, terms=terms)
         if len(changes) <= _SMALL:
             self._add(namespace, changes)
         else:
@@ -175,11 +179,6 @@ _ADD = (
     " SELECT %s, %s, changed.term, changed.chunks FROM JSON_TABLE(%s, '$[*]' COLUMNS ("
     "term CHAR(13) CHARACTER SET ascii COLLATE ascii_bin PATH '$[0]', chunks INT PATH '$[1]')) AS changed"
     " ON DUPLICATE KEY UPDATE chunk_count = term_statistics.chunk_count + changed.chunks"
-)
-
-_RESIZE = text(
-    "UPDATE namespaces SET chunk_count = chunk_count + :chunks, term_count = term_count + :terms,"
-    " revision = revision + 1, revised_at = :now WHERE tenant_id = :tenant AND namespace = :namespace"
 )
 
 _SIZES = text(

@@ -1,0 +1,86 @@
+"""The publication log: which documents of a namespace changed with which of its revisions.
+
+A row is written in the transaction that changes what searches see. It locks the namespace's row, so revisions of one
+namespace are committed in their order and without gaps. Indexes outside of MySQL follow this log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, text
+
+from pipeline.records import DocumentId, Namespace, TenantId
+from pipeline.stores.rows import now, to_json
+
+KEPT_FOR = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """The documents that changed after a revision. ``complete``: the log has every revision since then."""
+
+    document_ids: tuple[DocumentId, ...]
+    complete: bool
+
+
+class Publications:
+    """One tenant's part of the log."""
+
+    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
+        self._connection = connection
+        self._tenant_id = tenant_id
+
+    def note(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> None:
+        """Write that these documents changed with the revision that the namespace has now. A revision that changed the
+        chunks of none is written too, so that no gap is seen."""
+        ids = to_json(list(dict.fromkeys(document_ids)) or [""])
+        self._connection.execute(_NOTE, {"tenant": self._tenant_id, "namespace": namespace, "ids": ids})
+
+    def since(self, namespace: Namespace, revision: int, revised_at: datetime | None) -> Changes:
+        """Return what changed after ``revision``, which was made at ``revised_at``, None for a namespace that nothing had
+        changed yet. A log that does not know that revision, or knows another one under its number, is not complete: it
+        was pruned, or MySQL was restored."""
+        rows = self._connection.execute(
+            _SINCE, {"tenant": self._tenant_id, "namespace": namespace, "revision": revision}
+        ).all()
+        later = {row.revision for row in rows if row.revision > revision}
+        is_known = revised_at in {row.revised_at for row in rows if row.revision == revision} or revised_at is None
+        ids = (DocumentId(row.document_id) for row in rows if row.document_id and row.revision > revision)
+        return Changes(
+            document_ids=tuple(dict.fromkeys(ids)),
+            complete=is_known and bool(later) and len(later) == max(later) - revision,
+        )
+
+    def prune(self, *, limit: int) -> int:
+        """Delete up to ``limit`` rows that are older than `KEPT_FOR`, except those of a namespace's present revision. Gives
+        how many."""
+        values = {"tenant": self._tenant_id, "before": now() - KEPT_FOR, "limit": limit}
+        return self._connection.execute(_PRUNE, values).rowcount
+
+
+def tenants_with_old_publications(connection: Connection) -> list[TenantId]:
+    """Return the tenants of which rows are older than `KEPT_FOR`."""
+    rows = connection.execute(_WITH_OLD, {"before": now() - KEPT_FOR}).scalars()
+    return [TenantId(tenant_id) for tenant_id in rows]
+
+
+_NOTE = text(
+    "INSERT INTO publications (tenant_id, namespace, revision, document_id, revised_at)"
+    " SELECT n.tenant_id, n.namespace, n.revision, changed.document_id, n.revised_at FROM namespaces n"
+    " JOIN JSON_TABLE(:ids, '$[*]' COLUMNS ("
+    "document_id VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin PATH '$')) AS changed"
+    " WHERE n.tenant_id = :tenant AND n.namespace = :namespace"
+)
+_SINCE = text(
+    "SELECT revision, document_id, revised_at FROM publications"
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND revision >= :revision"
+)
+_PRUNE = text(
+    "DELETE FROM publications WHERE tenant_id = :tenant AND revised_at < :before AND NOT EXISTS (SELECT 1 FROM namespaces n"
+    " WHERE n.tenant_id = publications.tenant_id AND n.namespace = publications.namespace"
+    " AND n.revision = publications.revision) LIMIT :limit"
+)
+_WITH_OLD = text("SELECT tenant_id FROM publications GROUP BY tenant_id HAVING MIN(revised_at) < :before")
