@@ -73,6 +73,13 @@ METRICS: Final[dict[str, MetricSpec]] = {
             "chordwise_keyword_indexes", "Indexes to be read into memory: loaded, changed, too_large, failed.", "result"
         ),
         _counter(
+            "chordwise_keyword_index_updates", "Updates of this host's keyword indexes: updated, failed.", "result"
+        ),
+        _histogram(
+            "chordwise_keyword_index_seconds", "From seeing a change to its place in a host's keyword index.", _SECONDS
+        ),
+        _counter("chordwise_keyword_index_builds", "Namespaces whose keyword index was built from the start."),
+        _counter(
             "chordwise_resident_vectors",
             "Namespaces' vectors to be read into memory: loaded, changed, too_large, incomplete, failed.",
             "result",

@@ -98,4 +98,5 @@ class Endpoints:
             "CHORDWISE_FLOWER_USER": self.flower_user,
             "CHORDWISE_FLOWER_PASSWORD": self.flower_password,
             "CHORDWISE_STACK_DIR": self.folder,
+            "CHORDWISE_KEYWORD_INDEX_DIR": f"{self.folder}/keyword-index",
         }

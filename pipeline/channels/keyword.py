@@ -1,4 +1,5 @@
-"""Recall by words: BM25 over all chunks where this process holds the index, otherwise over those that FULLTEXT proposes."""
+"""Recall by words: BM25 over what this host's keyword index proposes, over all chunks where this process holds them, or
+over those that FULLTEXT proposes."""
 
 from __future__ import annotations
 
@@ -9,13 +10,15 @@ from dataclasses import dataclass, field
 from sqlalchemy import Connection, Engine
 
 from pipeline.channels.lexicons import Lexicons
+from pipeline.channels.local_indexes import LocalIndexes, Standing
 from pipeline.channels.port import Recalled
 from pipeline.channels.recent import Recent
 from pipeline.channels.resident import ResidentIndexes
 from pipeline.core.bm25 import Collection
 from pipeline.core.channel_options import keyword_options
 from pipeline.core.dictionary import Asked, Lexicon, Rule, read
-from pipeline.core.feedback import Terms
+from pipeline.core.feedback import Terms, terms_of
+from pipeline.core.index_terms import Clause, clause_of
 from pipeline.core.keyword_scoring import Weighed, coverage, score, weigh
 from pipeline.core.matching import FieldWeights, IndexRows, Occurrences
 from pipeline.core.postings import Postings, highest
@@ -23,6 +26,7 @@ from pipeline.core.query import Query
 from pipeline.core.terms import token
 from pipeline.records import ChannelName, ChunkId, DocumentId, Namespace, Scope, TenantId
 from pipeline.stores.keyword import NARROW, KeywordIndex, Search, TermsRow
+from pipeline.stores.local_index import Wanted
 from pipeline.stores.namespaces import Namespaces
 from pipeline.stores.statistics import NamespaceStatistics, Statistics
 from pipeline.stores.work import reading_if_asked
@@ -35,6 +39,8 @@ _ENOUGH = 400  # rows that are expected to hold all of the terms they have to
 _LEAST_CANDIDATES = 200
 _CANDIDATES_PER_PLACE = 2
 _CHUNKS_PER_RULE = 5
+_LEAST_PROPOSED = 100  # by this host's index, whose order differs from BM25's by rounded lengths
+_MOST_CHANGED = 1_000  # chunks of documents that changed after the index was brought up to date
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,20 @@ class _Words:
     chunk_count: int
     lags: bool
     stamps: Mapping[Namespace, str]
+    standing: Standing | None = None
+
+    def wanted(self, clause: Clause) -> Wanted:
+        """Return what this host's index is to look for. Phrases and ways of several terms count by their terms there."""
+        groups: list[dict[str, float]] = []
+        for tokens in self.tokens.values():
+            for ways in self.weighed.units:
+                worth = [{tokens[term]: worth for term, worth in way.weights.items()} for way in ways]
+                if all(len(each) == 1 for each in worth):
+                    groups.append({token: value for each in worth for token, value in each.items()})
+                else:
+                    groups += ({token: value} for each in worth for token, value in each.items())
+        without = self.standing.changed if self.standing else ()
+        return Wanted(groups=[group for group in groups if any(group.values())], clause=clause, without=without)
 
     def search(self) -> Search:
         """What FULLTEXT is to look for. A term that no chunk holds is in it only while some chunks wait to be counted.
@@ -138,6 +158,7 @@ class KeywordChannel:
 
     mysql: Engine
     resident: ResidentIndexes | None = None
+    local: LocalIndexes | None = None
     name: ChannelName = ChannelName.KEYWORD
     _known: Recent[_Words] = field(default_factory=lambda: Recent(256))
     _lexicons: Lexicons = field(default_factory=Lexicons)
@@ -148,8 +169,13 @@ class KeywordChannel:
         with reading_if_asked(self.mysql) as connection:
             words = self._words(connection, query)
             rules = [rule for rule in words.asked.rules if rule.namespace in query.namespaces]
-            copies = None if query.filters else self._copies(query, words.stamps)
-            if copies is not None:
+            clause = clause_of(query.filters) if words.standing else None
+            copies = None if query.filters or words.standing else self._copies(query, words.stamps)
+            if words.standing is not None and clause is not None:
+                rows = _proposed(connection, query, words.standing, words.wanted(clause), pool)
+                scores = words.score(words.of_rows(rows), fields)
+                guard = {"method": "index", "rows": len(rows), "may_be_short": False}
+            elif copies is not None:
                 scores = words.best(copies, fields, pool + _CHUNKS_PER_RULE * len(rules))
                 rows_in_all = sum(len(copy.lengths) for copy in copies.values())
                 guard = {"method": "resident", "rows": rows_in_all, "may_be_short": False}
@@ -194,6 +220,13 @@ class KeywordChannel:
 
     def indexed(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, Terms] | None:
         """The tokens of these chunks, where this process holds the index as it was when the query was sent."""
+        if self.local is not None and query.stamps:
+            with reading_if_asked(self.mysql) as connection:
+                standing = self.local.at(query.tenant_id, query.stamps, connection)
+            entries = standing.view.chunks(chunk_ids) if standing is not None and not standing.changed else []
+            found = {entry.row.chunk_id: terms_of(entry.row.terms) for entry in entries}
+            if len(found) == len(set(chunk_ids)):
+                return found
         if self.resident is None or not query.stamps:
             return None
         return self.resident.terms(query.tenant_id, query.namespaces, query.stamps, chunk_ids)
@@ -214,6 +247,9 @@ class KeywordChannel:
         self, connection: Callable[[], Connection], query: Query, words: _Words, chunk_ids: Sequence[ChunkId]
     ) -> list[_Block]:
         """Given chunks out of this process's copies, and of the index what has become visible after their moment."""
+        if words.standing is not None:
+            rows = _rows_of(connection, query, words.standing, chunk_ids)
+            return words.of_rows(rows)
         copies = self._copies(query, words.stamps) or {}
         blocks = [
             _Block(namespace, postings.ids(some.numbers), some)
@@ -229,6 +265,11 @@ class KeywordChannel:
 
         def make() -> _Words:
             lexicon = self._lexicons.get(connection, query.tenant_id, query.namespaces)
+            if self.local is not None:
+                stamps = query.stamps or _stamps(connection(), query)
+                stamps = {namespace: stamps[namespace] for namespace in query.namespaces if namespace in stamps}
+                if (standing := self.local.at(query.tenant_id, stamps, connection)) is not None:
+                    return _words_of_index(standing, query, lexicon)
             if self.resident is not None and self.resident.holds(query.tenant_id, query.namespaces):
                 stamps = query.stamps or _stamps(connection(), query)
                 if (copies := self._copies(query, stamps)) is not None:
@@ -296,6 +337,54 @@ def _words_of_copies(
         lags=False,
         stamps=stamps,
     )
+
+
+def _words_of_index(standing: Standing, query: Query, lexicon: Lexicon) -> _Words:
+    """The same from this host's index; what changed after its revision is not counted."""
+    asked = read(query.query_text, lexicon)
+    tokens = _tokens(asked, query.tenant_id, list(standing.states))
+    frequency = {term: sum(standing.view.frequency(of_one[term]) for of_one in tokens.values()) for term in asked.terms}
+    collection = Collection(
+        chunk_count=sum(state.chunk_count for state in standing.states.values()),
+        term_count=sum(state.term_count for state in standing.states.values()),
+        chunk_frequency=frequency,
+    )
+    return _Words(
+        asked=asked,
+        tokens=tokens,
+        frequency=frequency,
+        weighed=weigh(asked, collection),
+        chunk_count=collection.chunk_count,
+        lags=False,
+        stamps=standing.stamps,
+        standing=standing,
+    )
+
+
+def _proposed(
+    connection: Callable[[], Connection], query: Query, standing: Standing, wanted: Wanted, pool: int
+) -> list[TermsRow]:
+    """The best chunks of this host's index, and those of documents that changed since, from MySQL."""
+    limit = max(_LEAST_PROPOSED, _CANDIDATES_PER_PLACE * pool)
+    rows = [entry.row for entry in standing.view.search(wanted, limit=limit)]
+    tokens = [token.encode() for group in wanted.groups for token in group]
+    for namespace in {namespace for namespace, _ in standing.changed}:
+        ids = [document_id for of, document_id in standing.changed if of == namespace]
+        index = KeywordIndex(connection(), query.tenant_id)
+        changed = index.shown_of(namespace, ids, filters=query.filters, limit=_MOST_CHANGED)
+        rows += (row for row in changed if any(token in row.terms for token in tokens))
+    return rows
+
+
+def _rows_of(
+    connection: Callable[[], Connection], query: Query, standing: Standing, chunk_ids: Sequence[ChunkId]
+) -> list[TermsRow]:
+    """Given chunks out of this host's index; of MySQL those that it does not have, and all while it is behind, since an
+    edited chunk keeps its id."""
+    rows = [] if standing.changed else [entry.row for entry in standing.view.chunks(chunk_ids)]
+    found = {row.chunk_id for row in rows}
+    others = [chunk_id for chunk_id in chunk_ids if chunk_id not in found]
+    return rows + (KeywordIndex(connection(), query.tenant_id).rows(others) if others else [])
 
 
 def _tokens(asked: Asked, tenant_id: TenantId, namespaces: Iterable[Namespace]) -> dict[Namespace, dict[str, str]]:

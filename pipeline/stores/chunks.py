@@ -159,7 +159,7 @@ class Chunks:
                     "since": to_naive(since) or now(),
                 },
             )
-            found.update((chunk.chunk_id, chunk) for chunk in (_stored(*row) for row in rows))
+            found.update((chunk.chunk_id, chunk) for chunk in (stored_chunk(*row) for row in rows))
         return found
 
 
@@ -203,10 +203,9 @@ _FIELDS = {
 }
 
 # Two columns: two dozen are more work to PyMySQL than reading the texts, so all but these come as one document.
+STORED = "c.text, JSON_OBJECT(" + ", ".join(f"'{name}', {column}" for name, column in _FIELDS.items()) + ")"
 _HYDRATE = (
-    "SELECT c.text, JSON_OBJECT("
-    + ", ".join(f"'{name}', {column}" for name, column in _FIELDS.items())
-    + ") FROM chunks c"
+    f"SELECT {STORED} FROM chunks c"
     " JOIN documents d ON d.tenant_id = c.tenant_id AND d.namespace = c.namespace AND d.document_id = c.document_id"
     " JOIN generations g ON g.tenant_id = c.tenant_id AND g.namespace = c.namespace AND g.document_id = c.document_id"
     " AND g.generation = c.generation"
@@ -218,7 +217,8 @@ _HYDRATE = (
 )
 
 
-def _stored(text_: str, others: str) -> StoredChunk:
+def stored_chunk(text_: str, others: str | bytes) -> StoredChunk:
+    """Return the chunk that the two columns of `STORED` describe."""
     said = orjson.loads(others)
     changed = {
         "text": text_,

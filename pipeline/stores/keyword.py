@@ -98,6 +98,15 @@ class KeywordIndex:
             found += self._read(statement, {**filtered, **key})
         return found
 
+    def shown_of(
+        self, namespace: Namespace, document_ids: Sequence[DocumentId], *, filters: Filters, limit: int
+    ) -> list[TermsRow]:
+        """Up to ``limit`` shown chunks of these documents."""
+        condition, filtered = mysql_condition(filters, alias="g", chunk="m")
+        statement = text(_SHOWN_OF.format(condition=condition)).bindparams(bindparam("documents", expanding=True))
+        key = {"tenant": self._tenant_id, "namespace": namespace, "documents": list(document_ids), "limit": limit}
+        return self._read(statement, {**filtered, **key})
+
     def shown(self, namespace: Namespace, *, at_once: int) -> Iterator[list[TermsRow]]:
         """All shown chunks of a namespace as they are at one moment, some at a time and in no order. A reader that stops
         before the end costs its connection, which would have to take in the rest."""
@@ -106,23 +115,24 @@ class KeywordIndex:
         try:
             streamed = _ALL.execution_options(stream_results=True, yield_per=at_once)
             for lines in self._connection.execute(streamed, values).scalars().partitions():
-                yield list(map(_terms_row, lines))
+                yield list(map(terms_row, lines))
             is_read = True
         finally:
             if not is_read:
                 self._connection.invalidate()
 
     def _read(self, statement: Any, values: dict[str, Any]) -> list[TermsRow]:
-        return [_terms_row(line) for line in self._connection.execute(statement, values).scalars()]
+        return [terms_row(line) for line in self._connection.execute(statement, values).scalars()]
 
 
 # One column and bytes: the server converts nothing, and PyMySQL, to which five columns of two hundred rows are more work
 # than BM25, reads one. (GROUP_CONCAT would make it one row, but goes through a temporary table on disk.) Names of
 # namespaces hold no spaces.
-_PACKED = (
-    "SELECT CONCAT_WS(' ', CAST({c}.chunk_id AS BINARY), CAST({c}.namespace AS BINARY), {c}.title_terms,"
+PACKED = (
+    "CONCAT_WS(' ', CAST({c}.chunk_id AS BINARY), CAST({c}.namespace AS BINARY), {c}.title_terms,"
     " {c}.summary_terms, {c}.entity_terms, CAST({c}.terms AS BINARY))"
 )
+_PACKED = f"SELECT {PACKED}"
 _SHOWN = (
     " JOIN documents d ON d.tenant_id = {m}.tenant_id AND d.namespace = {m}.namespace"
     " AND d.document_id = {m}.document_id AND d.published_generation = {m}.generation"
@@ -135,6 +145,12 @@ _ALL = text(
     f"{_PACKED.format(c='m')} FROM documents d STRAIGHT_JOIN chunks m ON m.tenant_id = d.tenant_id"
     " AND m.namespace = d.namespace AND m.document_id = d.document_id AND m.generation = d.published_generation"
     " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND m.enabled = 1"
+)
+_SHOWN_OF = (
+    f"{_PACKED.format(c='m')} FROM documents d STRAIGHT_JOIN chunks m ON m.tenant_id = d.tenant_id"
+    " AND m.namespace = d.namespace AND m.document_id = d.document_id AND m.generation = d.published_generation"
+    f"{_OF_GENERATION} WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :documents"
+    " AND m.enabled = 1 AND {condition} LIMIT :limit"
 )
 _MATCHES = "MATCH(m.terms) AGAINST(:query IN BOOLEAN MODE)"
 
@@ -186,7 +202,8 @@ JOIN chunks c ON c.tenant_id = best.tenant_id AND c.chunk_id = best.chunk_id
 """
 
 
-def _terms_row(line: bytes) -> TermsRow:
+def terms_row(line: bytes) -> TermsRow:
+    """Return the index row that the column `PACKED` describes."""
     chunk_id, namespace, title, summary, names, terms = line.split(b" ", 5)
     return TermsRow(ChunkId(chunk_id.decode()), Namespace(namespace.decode()), terms, _fields(title, summary, names))
 

@@ -75,6 +75,7 @@ IN_LINES = {
     "py-spy ": "measures by hand; not a dependency",
     "pytest tests/integration/test_rate_limits.py": "is a test",
     "python -m benchmarks.likeness FOLDER": "needs a judged collection that is fetched; the module is imported below",
+    "python -m workers.indexer": "every stack of the tests runs it; tests/integration/test_process_environments.py",
     "python -m pipeline.sandbox.parse": "speaks with the process that starts it: tests/unit/test_parsing_formats_sandbox.py",
     "python -m pipeline.stores.bootstrap ": "tests/acceptance/test_tenancy_docs.py",
     "python -m pipeline.stores.migrate adopt": "tests/integration/test_installation.py",

@@ -1,0 +1,243 @@
+"""Keep this host's keyword indexes at the revision that each namespace has in MySQL.
+
+One process per host does it. It reads the revisions of all namespaces, one row each, and follows the publication log of
+those that moved. What it cannot follow it builds again from MySQL: an index that is missing, damaged or of another
+format, a namespace that was made anew, a log that was pruned, or a MySQL that was restored from a backup.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+from sqlalchemy import Connection, Engine
+
+from pipeline.errors import PipelineError
+from pipeline.records import Namespace, TenantId
+from pipeline.stores.indexed_chunks import IndexedChunks, NamespaceState, revisions_of_all, snapshot
+from pipeline.stores.local_index import (
+    IndexedState,
+    IndexUnusable,
+    LocalIndexWriter,
+    remove,
+    remove_others,
+)
+from pipeline.stores.meter import Meter
+from pipeline.stores.publications import Publications
+from pipeline.stores.work import reading
+
+log = structlog.get_logger(__name__)
+
+_OPEN_WRITERS = 4
+_LARGE = 20_000  # chunks; building a namespace of more takes long enough to be done beside the others
+_COMPACTED_FROM = 0.3  # of what lies on disk was deleted
+_LEAST_COMPACTED = 1_000  # chunks
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
+_FAILURES_BEFORE_REBUILD = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lag:
+    """How far the indexes are behind: tenants that are being changed, tenants whose last attempt failed, and for how many
+    seconds the oldest change has waited, as far as this process has seen it."""
+
+    tenants: int
+    failing: int
+    seconds: float
+
+
+@dataclass(slots=True)
+class _Tenant:
+    """What is known of a tenant's index. ``stamps``: of its namespaces; None before the index was looked into."""
+
+    stamps: Mapping[Namespace, str] | None = None
+    task: Future[None] | None = None
+    failures: int = 0
+    retry_at: float = 0.0
+    behind_since: float | None = None
+
+
+@dataclass
+class KeywordIndexer:
+    """Writes the indexes below ``root``. No two may have the same root; the caller holds a lock on it."""
+
+    mysql: Engine
+    root: Path
+    meter: Meter
+    _tenants: dict[TenantId, _Tenant] = field(default_factory=dict)
+    _writers: OrderedDict[TenantId, LocalIndexWriter] = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _changes: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "index-changes"))
+    _builds: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "index-builds"))
+
+    def step(self) -> Lag:
+        """Begin to catch up with what MySQL shows now, tenant by tenant, and return without waiting for it. Raises
+        StoreUnavailable if MySQL cannot be read."""
+        with reading(self.mysql) as connection:
+            wanted = revisions_of_all(connection)
+        moment = time.monotonic()
+        for tenant_id in [each for each in self._tenants if each not in wanted and self._is_idle(each)]:
+            self._forget(tenant_id)
+        for tenant_id, stamps in wanted.items():
+            tenant = self._tenants.setdefault(tenant_id, _Tenant())
+            if tenant.stamps == stamps:
+                tenant.behind_since = None
+            else:
+                tenant.behind_since = tenant.behind_since or moment
+                self._begin(tenant_id, tenant, stamps, moment)
+        behind = [tenant.behind_since for tenant in self._tenants.values() if tenant.behind_since is not None]
+        failing = sum(tenant.failures > 0 for tenant in self._tenants.values())
+        return Lag(tenants=len(behind), failing=failing, seconds=moment - min(behind, default=moment))
+
+    def tidy(self) -> None:
+        """Delete the indexes of tenants that MySQL does not know, and those of other formats."""
+        with reading(self.mysql) as connection:
+            known = revisions_of_all(connection)
+        if gone := remove_others(self.root, known):
+            log.info("keyword_indexes_removed", folders=gone)
+
+    def close(self) -> None:
+        """Wait for what is under way and let go of all indexes."""
+        self._changes.shutdown()
+        self._builds.shutdown()
+        for writer in self._writers.values():
+            writer.close()
+        self._writers.clear()
+
+    def _begin(self, tenant_id: TenantId, tenant: _Tenant, stamps: Mapping[Namespace, str], moment: float) -> None:
+        if not self._is_idle(tenant_id) or moment < tenant.retry_at:
+            return
+        pool = self._builds if tenant.stamps is None or self._is_large(tenant_id, tenant, stamps) else self._changes
+        tenant.task = pool.submit(self._catch_up, tenant_id, tenant, stamps)
+
+    def _is_large(self, tenant_id: TenantId, tenant: _Tenant, stamps: Mapping[Namespace, str]) -> bool:
+        """Whether a namespace with many chunks has to be read that the index does not have."""
+        new = [namespace for namespace in stamps if namespace not in (tenant.stamps or {})]
+        if not new:
+            return False
+        with reading(self.mysql) as connection:
+            states = [IndexedChunks(connection, tenant_id).state(namespace) for namespace in new]
+        return any(state is not None and state.chunk_count > _LARGE for state in states)
+
+    def _is_idle(self, tenant_id: TenantId) -> bool:
+        task = self._tenants[tenant_id].task
+        return task is None or task.done()
+
+    def _forget(self, tenant_id: TenantId) -> None:
+        """A tenant without namespaces leaves nothing on this host."""
+        self._tenants.pop(tenant_id)
+        self._discard_writer(tenant_id)
+        remove(self.root, tenant_id)
+        log.info("keyword_index_removed", tenant_id=tenant_id)
+
+    def _catch_up(self, tenant_id: TenantId, tenant: _Tenant, stamps: Mapping[Namespace, str]) -> None:
+        """Bring a tenant's index up to date, or note that it failed. Runs in a thread of a pool and raises nothing."""
+        started = time.perf_counter()
+        try:
+            added = self._brought_up(tenant_id, tenant, stamps)
+            tenant.failures, tenant.retry_at = 0, 0.0
+            self.meter.count("chordwise_keyword_index_updates", result="updated")
+            if tenant.behind_since is not None:
+                self.meter.observe("chordwise_keyword_index_seconds", time.monotonic() - tenant.behind_since)
+                tenant.behind_since = None
+            if added:
+                elapsed_ms = round((time.perf_counter() - started) * 1000, 1)
+                log.info("keyword_index_updated", tenant_id=tenant_id, chunks=added, elapsed_ms=elapsed_ms)
+        except PipelineError as error:
+            self._failed(tenant_id, tenant, code=error.code, is_the_index=isinstance(error, IndexUnusable))
+        except Exception as error:  # a bug: queries are answered by MySQL meanwhile
+            log.exception("keyword_index_bug", tenant_id=tenant_id, error=type(error).__name__)
+            self._failed(tenant_id, tenant, code="bug", is_the_index=True)
+
+    def _failed(self, tenant_id: TenantId, tenant: _Tenant, *, code: str, is_the_index: bool) -> None:
+        tenant.failures += 1
+        pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** (tenant.failures - 1))
+        tenant.retry_at = time.monotonic() + pause
+        self.meter.count("chordwise_keyword_index_updates", result="failed")
+        log.warning("keyword_index_not_updated", tenant_id=tenant_id, code=code, failures=tenant.failures)
+        self._discard_writer(tenant_id)
+        if is_the_index and tenant.failures >= _FAILURES_BEFORE_REBUILD:
+            remove(self.root, tenant_id)
+            tenant.stamps = None
+
+    def _brought_up(self, tenant_id: TenantId, tenant: _Tenant, wanted: Mapping[Namespace, str]) -> int:
+        writer = self._writer(tenant_id)
+        view = writer.view
+        known = tenant.stamps
+        if known is None:
+            known = {namespace: state.stamp for namespace, state in view.states().items()}
+        added = 0
+        stamps = {namespace: stamp for namespace, stamp in wanted.items() if known.get(namespace) == stamp}
+        for namespace in known.keys() - wanted.keys():
+            writer.forget(namespace)
+        for namespace in sorted(wanted.keys() - stamps.keys()):
+            with snapshot(self.mysql) as connection:
+                state, chunks = self._applied(writer, connection, tenant_id, namespace, view.state(namespace))
+            added += chunks
+            if state is not None:
+                stamps[namespace] = state.stamp
+        writer.commit()
+        tenant.stamps = stamps
+        self._compact(tenant_id, writer, list(stamps))
+        return added
+
+    def _applied(
+        self,
+        writer: LocalIndexWriter,
+        connection: Connection,
+        tenant_id: TenantId,
+        namespace: Namespace,
+        have: IndexedState | None,
+    ) -> tuple[NamespaceState | None, int]:
+        chunks = IndexedChunks(connection, tenant_id)
+        state = chunks.state(namespace)
+        if state is None:
+            writer.forget(namespace)
+            return None, 0
+        if have is not None and have.created_at == state.created_at:
+            changes = Publications(connection, tenant_id).since(namespace, have.revision, have.revised_at)
+            if changes.complete:
+                ids = changes.document_ids
+                return state, writer.replace(state, ids, chunks.of_documents(namespace, ids))
+        self.meter.count("chordwise_keyword_index_builds")
+        log.info("keyword_index_built_again", tenant_id=tenant_id, chunks=state.chunk_count)
+        return state, writer.replace(state, None, chunks.all(namespace))
+
+    def _compact(self, tenant_id: TenantId, writer: LocalIndexWriter, namespaces: Sequence[Namespace]) -> None:
+        """Write the index anew where much of it was deleted: tantivy merges by size and would keep that for long."""
+        every, deleted = writer.sizes()
+        if every < _LEAST_COMPACTED or deleted < _COMPACTED_FROM * every:
+            return
+        with snapshot(self.mysql) as connection:
+            chunks = IndexedChunks(connection, tenant_id)
+            writer.clear()
+            for namespace in namespaces:
+                state = chunks.state(namespace)
+                if state is not None:
+                    writer.replace(state, None, chunks.all(namespace))
+            writer.commit()
+        log.info("keyword_index_compacted", tenant_id=tenant_id)
+
+    def _writer(self, tenant_id: TenantId) -> LocalIndexWriter:
+        with self._lock:
+            writer = self._writers.pop(tenant_id, None)
+            idle = [each for each in self._writers if each not in self._tenants or self._is_idle(each)]
+            closing = [self._writers.pop(each) for each in idle[: max(0, len(self._writers) + 1 - _OPEN_WRITERS)]]
+        for each in closing:
+            each.close()
+        writer = writer or LocalIndexWriter(self.root, tenant_id)
+        with self._lock:
+            self._writers[tenant_id] = writer
+        return writer
+
+    def _discard_writer(self, tenant_id: TenantId) -> None:
+        with self._lock:
+            writer = self._writers.pop(tenant_id, None)
+        if writer is not None:
+            writer.close()

@@ -1,0 +1,270 @@
+"""The keyword index of a host: the answers of FULLTEXT with BM25, and every change of MySQL at once or soon."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from pipeline.channels.keyword import KeywordChannel
+from pipeline.core.dictionary import Dictionary, Rule
+from pipeline.core.matching import FieldWeights
+from pipeline.flows.chunk_edit import Edit, delete_chunks, edit_chunks
+from pipeline.flows.edit import delete_document
+from pipeline.flows.erase import delete_namespace
+from pipeline.flows.resources import Resources
+from pipeline.records import Chunking, Comparison, Compound, DocumentId, Filters, Namespace, TenantId
+from pipeline.stores.dictionaries import EVERY_NAMESPACE, Dictionaries
+from pipeline.stores.local_index import folder_of
+from pipeline.stores.work import unit_of_work
+from tests.conftest import make_tenant
+from tests.integration.test_ingest_flow import Corner, _upload
+from tests.integration.test_keyword_channel import query
+from tests.integration.test_resident_index import QUESTIONS, chunk_of, same
+from tests.support.keyword_index import Host
+from tests.support.resident import animals
+
+_SHORT = Chunking(max_tokens=64)
+FILTERS = (
+    Filters(tags=("animal",)),
+    Filters(tags=("animal", "night")),
+    Filters(type="tale"),
+    Filters(author="Æsop"),
+    Filters(start=datetime(2026, 1, 1, tzinfo=UTC)),
+    Filters(start=datetime(2025, 1, 1, tzinfo=UTC), end=datetime(2026, 1, 2, tzinfo=UTC)),
+    Filters(story_time=10),
+    Filters(metadata={"topic": "a"}),
+    Filters(metadata={"deep": {"list": 2}}),
+    Filters(where=Comparison(key="unit", operator="eq", value="x y")),
+    Filters(where=Comparison(key="unit", operator="ne", value="x y")),
+    Filters(where=Comparison(key="number", operator="gte", value=2)),
+    Filters(
+        where=Compound(
+            operator="or",
+            parts=(
+                Comparison(key="number", operator="in", value=(1, 7)),
+                Comparison(key="unit", operator="nin", value=("x y",)),
+            ),
+        )
+    ),
+)
+
+
+@pytest.fixture
+def use(use_alone: Resources) -> Resources:
+    """Stores that the stack's own workers, sweeper and indexer do not know."""
+    return use_alone
+
+
+@pytest.fixture
+def corner(use: Resources, tenant: TenantId, namespace: Namespace) -> Corner:
+    return animals(use, tenant, namespace)
+
+
+@pytest.fixture
+def host(corner: Corner, tmp_path: Path) -> Iterator[Host]:
+    found = Host(corner, tmp_path)
+    found.catch_up()
+    assert found.method() == "index"
+    yield found
+    found.indexer.close()
+
+
+def asked_of(corner: Corner, question: str, **options: Any) -> Any:
+    return KeywordChannel(corner.use.mysql).recall(query(corner, question, **options))
+
+
+class DescribeAnswers:
+    @pytest.mark.parametrize("fields", [FieldWeights(), FieldWeights(title=3, body=0.5), FieldWeights(body=0)])
+    def it_gives_those_that_fulltext_gives(self, host, corner, fields):
+        for question in QUESTIONS:
+            assert same(host.ask(question, fields=fields), asked_of(corner, question, fields=fields)), question
+
+    def it_reads_the_dictionary_as_fulltext_does(self, host, corner):
+        said = Dictionary(
+            synonyms=(("wolf", "red fox"), ("高血压", "hunt")),
+            phrases=("red foxes", "at night"),
+            rules=(Rule(when="hunt", namespace=corner.namespace, document_id="order", boost=2.5),),
+        )
+        with unit_of_work(corner.use.mysql) as work:
+            Dictionaries(work.connection, corner.tenant).replace(EVERY_NAMESPACE, said)
+        fresh = Host(corner, host.root)
+        for question in QUESTIONS:
+            assert same(fresh.ask(question), asked_of(corner, question)), question
+
+    @pytest.mark.parametrize("filters", FILTERS, ids=str)
+    def it_applies_filters_as_mysql_does(self, host, corner, filters):
+        corner.ingest(
+            _upload("one", "Foxes hunt.", tags=("animal", "night"), type="tale", metadata={"topic": ["a", "b"]}),
+            _upload("two", "狐狸 foxes", tags=("animal",), author="Æsop", metadata={"unit": "x y", "number": 1.0}),
+            _upload("three", "Foxes.", published_at=datetime(2026, 1, 2, tzinfo=UTC), metadata={"number": 3}),
+            _upload("four", "A fox.", story_time=11, metadata={"deep": {"list": [1, 2]}, "number": "2"}),
+            _upload("five", "Fox and fox.", story_time=10, published_at=datetime(2025, 6, 1, tzinfo=UTC)),
+        )
+        host.catch_up()
+        found, expected = host.ask("foxes", filters=filters), asked_of(corner, "foxes", filters=filters)
+        assert found.chunk_ids == expected.chunk_ids
+        assert 0 < len(found.chunk_ids) < 8
+
+    def it_scores_what_another_channel_found(self, host, corner):
+        asked = query(corner, "red foxes at night")
+        every = [chunk_of(corner, name) for name in ("foxes", "order", "salt")]
+        assert host.channel.score(asked, every) == pytest.approx(KeywordChannel(corner.use.mysql).score(asked, every))
+
+    def it_answers_several_namespaces(self, host, corner, use):
+        beside = Corner(use, corner.tenant, Namespace("beside"))
+        beside.ingest(_upload("more", "Foxes and wolves hunt at night, red as they are."))
+        both = (corner.namespace, beside.namespace)
+        host.catch_up()
+        for question in QUESTIONS:
+            found, expected = host.ask(question, namespaces=both), asked_of(corner, question, namespaces=both)
+            assert same(found, expected), question
+
+    def it_never_mixes_tenants_that_call_their_namespaces_alike(self, host, corner, use):
+        other = Corner(use, make_tenant(use)[0], corner.namespace)
+        other.ingest(_upload("theirs", "Foxes of another tenant."))
+        host.catch_up()
+        assert "theirs" not in host.documents("foxes")
+        assert host.documents("foxes", other) == ["theirs"]
+
+
+class DescribeChanges:
+    """Each is looked for before the indexer has seen it, when MySQL is asked for what changed, and afterwards."""
+
+    def seen(self, host: Host, question: str, expected: list[str]) -> None:
+        assert host.method() == "index"
+        assert host.documents(question) == expected, "before the indexer"
+        host.catch_up()
+        assert host.documents(question) == expected, "after the indexer"
+
+    def it_finds_what_was_ingested(self, host, corner):
+        corner.ingest(_upload("late", "An owl came late. 猫头鹰"))
+        self.seen(host, "owls", ["late"])
+        assert host.documents("猫头鹰") == ["late"]
+
+    def it_finds_no_chunk_that_holds_none_of_the_words(self, host, corner):
+        corner.ingest(replace(_upload("late", "An owl came late. " * 60 + "A stork came. " * 60), chunking=_SHORT))
+        assert host.documents("owls")[:1] == ["late"]
+        before = host.ask("owls")
+        host.catch_up()
+        assert before.chunk_ids == host.ask("owls").chunk_ids == asked_of(corner, "owls").chunk_ids
+        assert len(before.chunk_ids) < len(host.ask("late storks").chunk_ids)
+
+    def it_finds_a_replacement_and_not_what_it_replaced(self, host, corner):
+        corner.ingest(_upload("hares", "Storks stand on one leg."))
+        self.seen(host, "storks", ["hares"])
+        assert host.documents("hares") == ["foxes"]
+
+    def it_finds_an_edit_and_not_what_it_replaced(self, host, corner):
+        chunk_id = chunk_of(corner, "hares")
+        edit_chunks(corner.tenant, [Edit(chunk_id=chunk_id, text="Storks run.")], corner.use)
+        self.seen(host, "storks", ["hares"])
+        assert host.documents("hares") == ["foxes"]
+
+    def it_loses_what_was_switched_off(self, host, corner):
+        edit_chunks(corner.tenant, [Edit(chunk_id=chunk_of(corner, "hares"), enabled=False)], corner.use)
+        self.seen(host, "hares", ["foxes"])
+
+    def it_loses_what_was_deleted(self, host, corner):
+        delete_chunks(corner.tenant, [chunk_of(corner, "hares")], corner.use)
+        self.seen(host, "hares", ["foxes"])
+        delete_document(corner.tenant, corner.namespace, DocumentId("foxes"), corner.use)
+        self.seen(host, "hares", [])
+
+    def it_answers_by_mysql_what_has_changed_too_much(self, host, corner):
+        corner.ingest(*(_upload(f"many-{number}", f"Foxes {number}.") for number in range(210)))
+        assert host.method() == "fulltext"
+        host.catch_up()
+        assert host.method() == "index"
+
+    def it_waits_for_the_indexer_if_it_is_soon_there(self, host, corner):
+        patient = Host(corner, host.root, wait_s=5.0)
+        corner.ingest(_upload("late", "An owl came late."))
+        host.indexer.step()
+        asked = query(corner, "owls")
+        found = patient.channel.recall(asked)
+        assert (found.guard, len(found.chunk_ids)) == ({"method": "index", "rows": 1, "may_be_short": False}, 1)
+
+
+class DescribeRecovery:
+    def rebuilt(self, host: Host) -> None:
+        host.catch_up()
+        assert host.method() == "index"
+        assert host.documents("hares run") == ["hares", "foxes"]
+
+    def it_builds_anew_what_was_deleted_under_it(self, host, corner):
+        shutil.rmtree(folder_of(host.root, corner.tenant))
+        assert host.method() == "fulltext"
+        host.indexer.close()
+        again = Host(corner, host.root)
+        self.rebuilt(again)
+        again.indexer.close()
+
+    @pytest.mark.parametrize("suffix", ["store", "term", "idx", "json"])
+    def it_builds_anew_what_was_cut_off(self, host, corner, suffix):
+        host.indexer.close()
+        for file in folder_of(host.root, corner.tenant).glob(f"*.{suffix}"):
+            file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+        again = Host(corner, host.root)
+        assert set(again.documents("hares run")) == {"hares", "foxes"}, "MySQL answers meanwhile"
+        corner.ingest(_upload("late", "An owl came late."))
+        self.rebuilt(again)
+        assert again.documents("owl") == ["late"]
+        again.indexer.close()
+
+    def it_builds_anew_what_the_log_cannot_bring_up_to_date(self, host, corner):
+        corner.ingest(_upload("late", "An owl came late."))
+        with unit_of_work(corner.use.mysql) as work:
+            values = {"tenant": corner.tenant}
+            work.connection.execute(text("DELETE FROM publications WHERE tenant_id = :tenant"), values)
+        assert host.method() == "fulltext"
+        host.catch_up()
+        assert host.documents("owl") == ["late"]
+
+    def it_builds_anew_after_mysql_was_restored_from_a_backup(self, host, corner):
+        self.restore(corner)
+        host.catch_up()
+        assert host.documents("hares run") == ["hares", "foxes"]
+        assert host.method() == "index"
+
+    def restore(self, corner: Corner) -> None:
+        """The revision of a backup comes again, made at another moment, with other changes."""
+        corner.ingest(_upload("late", "An owl came late."))
+        with unit_of_work(corner.use.mysql) as work:
+            for table in ("namespaces", "publications"):
+                work.connection.execute(
+                    text(f"UPDATE {table} SET revised_at = '2026-01-01 00:00:00.5' WHERE tenant_id = :tenant"),
+                    {"tenant": corner.tenant},
+                )
+
+
+class DescribeErasure:
+    def it_leaves_nothing_of_a_tenant_on_the_disk(self, host, corner, use):
+        other = Corner(use, make_tenant(use)[0], Namespace("other"))
+        other.ingest(_upload("secret", "Zanzibar is the password. 桑给巴尔"))
+        host.catch_up()
+        assert self.holding(host, "Zanzibar")
+        other.ingest(_upload("more", "Zanzibar once more."))
+        host.indexer.step()
+        delete_namespace(other.tenant, other.namespace, other.use)
+        host.catch_up()
+        assert not self.holding(host, "Zanzibar")
+        assert not self.holding(host, "桑给巴尔")
+
+    def holding(self, host: Host, words: str) -> list[Path]:
+        return [path for path in host.root.rglob("*") if path.is_file() and words.encode() in path.read_bytes()]
+
+
+class DescribeMerging:
+    def it_gives_the_same_after_many_commits(self, host, corner):
+        for number in range(30):
+            corner.ingest(_upload("hares", f"Hares run from foxes {number} times."))
+            host.catch_up()
+        assert same(host.ask("hares run"), asked_of(corner, "hares run"))
+        assert host.documents("29 times") == ["hares"]
