@@ -19,7 +19,7 @@ from pipeline.records import ChannelName
 
 # A sub-query asks something near the question, not the question: what only it finds counts for less.
 _SUB_QUERY_WEIGHT: Final = 0.8
-# What somebody likes is further from the question than what was said just before it.
+# Preferences of a user are further from the question than the messages just before it.
 _PROFILE_WEIGHT: Final = 0.5
 # Understanding may use this part of a query's time, so that what it brings can still be searched for.
 _LONGEST_PART: Final = 0.5

@@ -54,7 +54,7 @@ class Lag:
 
 @dataclass(slots=True)
 class _Tenant:
-    """What is known of a tenant's index. ``stamps``: of its namespaces; None before the index was looked into."""
+    """The state of a tenant's index. ``stamps``: those of its namespaces; None before the index was read."""
 
     stamps: Mapping[Namespace, str] | None = None
     task: Future[None] | None = None

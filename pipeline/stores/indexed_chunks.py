@@ -1,4 +1,4 @@
-"""What an index outside of MySQL is made of: the shown chunks of a namespace, each with its terms, text and fields."""
+"""Read the shown chunks of a namespace, each with its terms, text and fields, for an index outside of MySQL."""
 
 from __future__ import annotations
 
