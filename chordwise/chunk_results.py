@@ -55,7 +55,7 @@ class Chunk(Passage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkResult(Result):
-    """What became of one chunk: updated, unchanged, deleted, or failed with a code and a sentence. ``repeated_in``: chunks
+    """The outcome of one chunk: updated, unchanged, deleted, or failed with a code and a sentence. ``repeated_in``: chunks
     that overlap it and still have words that the edit took out."""
 
     chunk_id: str

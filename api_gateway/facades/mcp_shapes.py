@@ -151,7 +151,7 @@ class IngestIn(Wire):
     documents: Annotated[list[DocumentIn], Field(min_length=1, max_length=MOST_DOCUMENTS)]
     on_conflict: Annotated[
         OnConflict,
-        Field(description="What to do about a document that is there already; `new` keeps both, under two ids."),
+        Field(description="How to treat a document that is there already; `new` keeps both, under two ids."),
     ] = "replace"
 
 

@@ -24,7 +24,7 @@ EXAMPLE = {
 
 
 class RecallRequest(Wire):
-    """What a main agent wants to know. `context`: the messages before the query, oldest first. `trace_id` takes the place
+    """A question of a main agent. `context`: the messages before the query, oldest first. `trace_id` takes the place
     of `X-Request-ID` in logs and tasks."""
 
     query: Annotated[str, Field(min_length=1, max_length=8000)]

@@ -56,7 +56,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What ingestion found out about a generation. ``title`` is the one found in the text, if any.
+    """The findings of ingestion about a generation. ``title`` is the one found in the text, if any.
     ``pages``: the first and the last page with text, of a format that has pages."""
 
     chunk_count: int

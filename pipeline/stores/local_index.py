@@ -93,7 +93,7 @@ class IndexedState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What to look for: groups of tokens with what each is worth, in the same unit as BM25's ``(k1 + 1) * idf``; of a
+    """A search: groups of tokens with the worth of each, in the same unit as BM25's ``(k1 + 1) * idf``; of a
     group the best token counts. ``clause``: what fields have to be like. ``without``: documents that are left out."""
 
     groups: Sequence[Mapping[str, float]]
@@ -350,23 +350,11 @@ def remove_others(root: Path, tenant_ids: Iterable[TenantId]) -> int:
     return gone
 
 
-def byte_count(root: Path) -> int:
-    """Return what all indexes take on the disk."""
-    return sum(_size(path) for path in root.rglob("*"))
-
-
 def _sizes(folder: Path) -> tuple[int, int]:
     """How many documents of tantivy lie on disk, and how many of them were deleted, at the last commit."""
     segments = orjson.loads((folder / "meta.json").read_bytes())["segments"]
     deleted = sum((segment["deletes"] or {}).get("num_deleted_docs", 0) for segment in segments)
     return sum(segment["max_doc"] for segment in segments), deleted
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size if path.is_file() else 0
-    except OSError:  # a merge deleted it meanwhile
-        return 0
 
 
 def _schema() -> tantivy.Schema:

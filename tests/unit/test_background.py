@@ -1,4 +1,4 @@
-"""What the conversation and the user's profile add to a query where no model reads them."""
+"""Add terms of the conversation and of the user's profile to a query where no model reads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows from a chunk's text once it was changed by hand, without any store."""
+"""Rules for chunks whose text was changed by hand, without any store."""
 
 from __future__ import annotations
 
