@@ -31,7 +31,7 @@ def run(*, quick: bool) -> dict[str, Any]:
     """Measure on a stack that does nothing else; every step waits for its end."""
     many = _QUICK_MANY if quick else _MANY
     namespace = f"many-{uuid.uuid4().hex[:8]}"
-    tenant_id, other = _another_tenant()
+    tenant_id, other = another_tenant()
     with gateway() as client, other:
         alone = [_one_document(other) for _ in range(_SMALL_JOBS)]
         before_mb = peak_mb().get("gateway", 0.0)
@@ -140,7 +140,7 @@ def _one_document(client: httpx.Client) -> float:
     return _timed(lambda: _ended(client, _send(client, "small", [_document(int(time.time() * 1000) % 10**9)])))[0]
 
 
-def _another_tenant() -> tuple[str, httpx.Client]:
+def another_tenant() -> tuple[str, httpx.Client]:
     """A tenant of its own and a client with its key, made by the command an operator uses."""
     tenant_id = f"bench-{uuid.uuid4().hex[:8]}"
     made = subprocess.run(
