@@ -37,7 +37,8 @@ class Asker:
 
     def first_ten(self, question: str) -> dict[str, list[str]]:
         """Return the ids of the first ten chunks of each channel."""
-        channels = self._answer(question, trace=True).json()["trace"]["channels"]
+        query_id = self._answer(question, trace=True).json()["query_id"]
+        channels = self.client.get(f"/v1/queries/{query_id}/trace").raise_for_status().json()["channels"]
         return {name: [hit["chunk_id"] for hit in said["hits"][: exact.TOP]] for name, said in channels.items()}
 
     def _answer(self, question: str, **more: Any) -> httpx.Response:
