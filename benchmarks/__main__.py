@@ -12,14 +12,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import corpus, ingest, keyword, lanes, migration, operation, query, semantic
+from benchmarks import corpus, curves, growth, ingest, keyword, lanes, migration, operation, query, semantic
 
 _RESULTS = Path(__file__).parent / "results"
 _SECTIONS = ("ingest", "query", "semantic")
-_ON_REQUEST = ("keyword", "lanes", "migration", "operation")
-_WITHOUT_CORPUS = {"keyword", "operation", "semantic"}
+_ON_REQUEST = ("growth", "keyword", "lanes", "migration", "operation", "writes")
+_WITHOUT_CORPUS = {"growth", "keyword", "operation", "semantic", "writes"}
 _CHUNKS, _QUICK_CHUNKS = 25_000, 3_000
 _QUERIES, _QUICK_QUERIES = 400, 100
+_GROWTH_QUERIES = 200  # of each cell, one at a time and eight at a time
 _LANE_QUERIES = 200  # in each of four rounds
 
 
@@ -79,6 +80,23 @@ def main(arguments: list[str]) -> int:
         found = semantic.run(seed=chosen.seed, quick=chosen.quick)
         _keep("semantic", about | found)
         print(semantic.show(found), flush=True)
+    if "growth" in sections:
+        sizes = growth.QUICK if chosen.quick else (*growth.SIZES, *((growth.LARGE,) if chosen.large else ()))
+        found = growth.run(
+            sizes=(chosen.chunks,) if chosen.chunks else sizes,
+            seed=chosen.seed,
+            count=_QUICK_QUERIES if chosen.quick else _GROWTH_QUERIES,
+            compared=not chosen.no_peers,
+        )
+        _keep("growth", about | found)
+        (_RESULTS / "growth.svg").write_text(curves.picture(found))
+        print(growth.show(found), flush=True)
+    if "writes" in sections:
+        found = growth.writes(
+            chunks=chunks, seed=chosen.seed, count=_QUICK_QUERIES if chosen.quick else _GROWTH_QUERIES
+        )
+        _keep("writes", about | found)
+        print(growth.show_writes(found), flush=True)
     if "migration" in sections:
         found = migration.run(texts, namespace=namespace, seed=chosen.seed)
         _keep("migration", about | found)
@@ -96,10 +114,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "sections",
         nargs="*",
-        help="ingest, query, semantic, keyword, lanes, migration, operation; default: the first three",
+        help="ingest, query, semantic, growth, keyword, lanes, migration, operation, writes; default: the first three",
     )
     parser.add_argument("--quick", action="store_true", help=f"{_QUICK_CHUNKS:,} chunks instead of {_CHUNKS:,}")
     parser.add_argument("--chunks", type=int, help="another number of chunks")
+    parser.add_argument("--large", action="store_true", help=f"growth: also {growth.LARGE:,} chunks")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--no-peers", action="store_true", help="do not install and measure other products")
     return parser

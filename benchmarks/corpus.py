@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 MAX_TOKENS = 256  # asked for with every upload, so that one paragraph of about 150 words is one chunk
+TENTH = "tenth"
 _VOCABULARY = 20_000
 _CHINESE_EVERY = 8  # documents
 _SENTENCE = 12  # words
@@ -25,33 +26,47 @@ class Text:
     title: str
     text: str
     paragraphs: int
+    tags: tuple[str, ...] = ("bench",)
 
     def as_json(self) -> dict[str, object]:
         """As `POST /v1/documents` takes it."""
-        return {"document_id": self.document_id, "title": self.title, "text": self.text, "tags": ["bench"]}
+        return {"document_id": self.document_id, "title": self.title, "text": self.text, "tags": list(self.tags)}
 
 
 def documents(*, chunks: int, seed: int) -> list[Text]:
     """Documents of two to six paragraphs, ``chunks`` paragraphs in all; one in eight is Chinese."""
-    random = np.random.default_rng(seed)
-    english = _Writer(random, _english(random), join=" ", stop=". ", words=150)
-    chinese = _Writer(random, _chinese(random), join="", stop="。", words=110)
-    found: list[Text] = []
-    left = chunks
-    while left:
-        count = min(left, int(random.integers(*_PARAGRAPHS)))
-        writer = chinese if len(found) % _CHINESE_EVERY == _CHINESE_EVERY - 1 else english
+    return Corpus(seed=seed).take(chunks)
+
+
+class Corpus:
+    """Documents without end, of which each call takes the next ones. Every tenth has the tag ``TENTH`` as well."""
+
+    def __init__(self, *, seed: int) -> None:
+        self._random = random = np.random.default_rng(seed)
+        self._english = _Writer(random, _english(random), join=" ", stop=". ", words=150)
+        self._chinese = _Writer(random, _chinese(random), join="", stop="。", words=110)
+        self._taken = 0
+
+    def take(self, chunks: int) -> list[Text]:
+        """Return documents of ``chunks`` paragraphs in all."""
+        found: list[Text] = []
+        while chunks:
+            found.append(self._next(chunks))
+            chunks -= found[-1].paragraphs
+        return found
+
+    def _next(self, most: int) -> Text:
+        number, self._taken = self._taken, self._taken + 1
+        count = min(most, int(self._random.integers(*_PARAGRAPHS)))
+        writer = self._chinese if number % _CHINESE_EVERY == _CHINESE_EVERY - 1 else self._english
         paragraphs = [writer.paragraph() for _ in range(count)]
-        found.append(
-            Text(
-                document_id=f"bench-{len(found):06d}",
-                title=writer.sentence(5),
-                text="\n\n".join(paragraphs),
-                paragraphs=count,
-            )
+        return Text(
+            document_id=f"bench-{number:06d}",
+            title=writer.sentence(5),
+            text="\n\n".join(paragraphs),
+            paragraphs=count,
+            tags=("bench", TENTH) if number % 10 == 0 else ("bench",),
         )
-        left -= count
-    return found
 
 
 def questions(texts: list[Text], *, count: int, seed: int) -> list[str]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -31,7 +29,7 @@ def run(*, quick: bool) -> dict[str, Any]:
     """Measure on a stack that does nothing else; every step waits for its end."""
     many = _QUICK_MANY if quick else _MANY
     namespace = f"many-{uuid.uuid4().hex[:8]}"
-    tenant_id, other = _another_tenant()
+    tenant_id, other = another_tenant()
     with gateway() as client, other:
         alone = [_one_document(other) for _ in range(_SMALL_JOBS)]
         before_mb = peak_mb().get("gateway", 0.0)
@@ -140,20 +138,25 @@ def _one_document(client: httpx.Client) -> float:
     return _timed(lambda: _ended(client, _send(client, "small", [_document(int(time.time() * 1000) % 10**9)])))[0]
 
 
-def _another_tenant() -> tuple[str, httpx.Client]:
-    """A tenant of its own and a client with its key, made by the command an operator uses."""
+def another_tenant() -> tuple[str, httpx.Client]:
+    """Make a tenant as an operator does. Return its id and a client with a key of its own."""
     tenant_id = f"bench-{uuid.uuid4().hex[:8]}"
-    made = subprocess.run(
-        [sys.executable, "-m", "pipeline.stores.bootstrap", tenant_id], capture_output=True, text=True, check=True
-    )
-    headers = {"Authorization": f"Bearer {made.stdout.strip()}"}
+    with _operator() as operator:
+        operator.post("/v1/tenants", json={"tenant_id": tenant_id, "name": "Benchmark"}).raise_for_status()
+        asked = {"name": "benchmark", "scopes": ["read", "write", "admin"]}
+        key = operator.post(f"/v1/tenants/{tenant_id}/keys", json=asked).raise_for_status().json()["api_key"]
+    headers = {"Authorization": f"Bearer {key}"}
     return tenant_id, httpx.Client(base_url=os.environ["CHORDWISE_URL"], headers=headers, timeout=120)
 
 
 def _erase(tenant_id: str) -> None:
+    with _operator() as operator:
+        operator.delete(f"/v1/tenants/{tenant_id}").raise_for_status()
+
+
+def _operator() -> httpx.Client:
     headers = {"Authorization": f"Bearer {os.environ['CHORDWISE_ADMIN_KEY']}"}
-    path = f"{os.environ['CHORDWISE_URL']}/v1/tenants/{tenant_id}"
-    httpx.delete(path, headers=headers, timeout=600).raise_for_status()
+    return httpx.Client(base_url=os.environ["CHORDWISE_URL"], headers=headers, timeout=600)
 
 
 def _timed(call: Callable[[], Any]) -> tuple[float, Any]:

@@ -44,7 +44,7 @@ _TEXTS = "SELECT chunk_id, text FROM chunks WHERE tenant_id = %s AND chunk_id IN
 def run(texts: Sequence[Text], *, namespace: str, seed: int, count: int, compared: bool = True) -> dict[str, Any]:
     """Ask the same questions of the bare stores and of the product, at each concurrency, and then of the peers."""
     asked = questions(list(texts), count=count, seed=seed)
-    bare, ours = _Bare(asked, namespace), Product(namespace)
+    bare, ours = Bare(asked, namespace), Product(namespace)
     found: dict[str, Any] = {"queries": count, "top_k": _TOP, "concurrency": {}}
     for many in _CONCURRENCY:
         print(f"query: {count} questions, {many} at a time", flush=True)
@@ -59,7 +59,7 @@ def run(texts: Sequence[Text], *, namespace: str, seed: int, count: int, compare
     return found
 
 
-class _Bare:
+class Bare:
     """Both statements side by side, reciprocal rank fusion, the texts of the best: prepared terms and vectors."""
 
     def __init__(self, asked: Sequence[str], namespace: str) -> None:

@@ -1,0 +1,160 @@
+"""Lists to compare answers with: BM25 over every shown chunk and the cosine of every vector, without an index.
+
+Rows are read from both stores by plain statements, so no search of the product has a part in them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pymysql
+from numpy.typing import NDArray
+
+from benchmarks import floor
+from benchmarks.corpus import TENTH
+from pipeline.core.bm25 import K1, B, Collection
+from pipeline.core.matching import IndexRows, by_holder
+from pipeline.core.terms import Tokenizer, query_terms
+from pipeline.models.factory import make_embedder
+from pipeline.records import Namespace, Scope, TenantId
+from pipeline.settings import settings
+
+Passage = tuple[str, str, int]  # namespace, document, ordinal: a replacement keeps it and changes the chunk's id
+TOP = 10
+_ROWS_AT_ONCE = 20_000
+_TOLERANCE = 1e-4  # of the tenth score: answers sum in another order, and halves are rounded
+
+_SHOWN = (
+    "SELECT c.namespace, c.document_id, c.ordinal, c.chunk_id, CAST(c.terms AS BINARY), JSON_CONTAINS(g.tags, %s)"
+    " FROM documents d JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace"
+    " AND g.document_id = d.document_id AND g.generation = d.published_generation"
+    " JOIN chunks c ON c.tenant_id = d.tenant_id AND c.namespace = d.namespace AND c.document_id = d.document_id"
+    " AND c.generation = d.published_generation WHERE d.tenant_id = %s AND d.namespace IN %s"
+)
+_VECTORS = (
+    "SELECT chunk_id::text, halfvec_send(embedding) FROM chunk_embeddings WHERE tenant_id = %s AND namespace = ANY(%s)"
+)
+_PASSAGES = "SELECT chunk_id, namespace, document_id, ordinal FROM chunks WHERE tenant_id = %s AND chunk_id IN %s"
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """For each question the passages that may stand among the first ten, those that share the tenth score included."""
+
+    keyword: list[set[Passage]]
+    semantic: list[set[Passage]]
+
+
+@dataclass(slots=True)
+class _Shown:
+    """Every shown chunk by its number, and where the questions' tokens occur."""
+
+    passages: list[Passage] = field(default_factory=list)
+    numbers: dict[str, int] = field(default_factory=dict)
+    tagged: list[bool] = field(default_factory=list)
+    lengths: list[NDArray[np.int64]] = field(default_factory=list)
+    places: defaultdict[str, list[tuple[Any, NDArray[np.float64]]]] = field(default_factory=lambda: defaultdict(list))
+
+
+def lists(tenant_id: str, namespaces: Sequence[str], questions: Sequence[str], *, tagged: bool = False) -> Lists:
+    """Return the best of every question; ``tagged``: among the chunks of documents with the tag `TENTH`."""
+    terms = [query_terms(question) for question in questions]
+    tokens = {
+        (namespace, term): Tokenizer(Scope(tenant_id=TenantId(tenant_id), namespace=Namespace(namespace))).tokens(
+            [term]
+        )[0]
+        for namespace in namespaces
+        for term in {term for of_one in terms for term in of_one}
+    }
+    shown = _read(tenant_id, namespaces, tokens)
+    allowed = np.array(shown.tagged) if tagged else np.ones(len(shown.passages), bool)
+    return Lists(
+        keyword=_by_words(shown, namespaces, terms, tokens, allowed),
+        semantic=_by_meaning(shown, tenant_id, namespaces, questions, allowed),
+    )
+
+
+def passages(tenant_id: str, chunk_ids: Sequence[str]) -> dict[str, Passage]:
+    """Return which passages these chunks are."""
+    with floor.mysql() as connection, connection.cursor() as cursor:
+        cursor.execute(_PASSAGES, (tenant_id, list(chunk_ids) or [""]))
+        return {chunk_id: (namespace, document, ordinal) for chunk_id, namespace, document, ordinal in cursor}
+
+
+def _read(tenant_id: str, namespaces: Sequence[str], tokens: dict[tuple[str, str], str]) -> _Shown:
+    shown = _Shown()
+    for rows in _rows(tenant_id, namespaces):
+        first = len(shown.passages)
+        for number, (namespace, document, ordinal, chunk_id, _, is_tagged) in enumerate(rows, start=first):
+            shown.passages.append((namespace, document, ordinal))
+            shown.numbers[chunk_id] = number
+            shown.tagged.append(bool(is_tagged))
+        block = IndexRows([row[4] for row in rows], ())
+        shown.lengths.append(block.lengths)
+        ends = np.cumsum(block.lengths)
+        for token in tokens.values():
+            holders, counts = by_holder(np.searchsorted(ends, block.occurrences(token), side="right"))
+            if len(holders):
+                shown.places[token].append((holders + first, counts))
+    return shown
+
+
+def _rows(tenant_id: str, namespaces: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], ...]]:
+    with floor.mysql() as connection, connection.cursor(pymysql.cursors.SSCursor) as cursor:
+        cursor.execute(_SHOWN, (f'"{TENTH}"', tenant_id, list(namespaces)))
+        while rows := cursor.fetchmany(_ROWS_AT_ONCE):
+            yield tuple(rows)
+
+
+def _by_words(
+    shown: _Shown,
+    namespaces: Sequence[str],
+    terms: Sequence[Sequence[str]],
+    tokens: dict[tuple[str, str], str],
+    allowed: NDArray[np.bool_],
+) -> list[set[Passage]]:
+    lengths = np.concatenate(shown.lengths)
+    found = []
+    for of_one in terms:
+        places = {term: [each for name in namespaces for each in shown.places[tokens[name, term]]] for term in of_one}
+        collection = Collection(
+            chunk_count=len(lengths),
+            term_count=int(lengths.sum()),
+            chunk_frequency={term: sum(len(holders) for holders, _ in each) for term, each in places.items()},
+        )
+        scores = np.zeros(len(lengths))
+        for term, each in places.items():
+            for holders, counts in each:
+                damping = K1 * (1 - B + B * lengths[holders] / collection.average_length)
+                scores[holders] += collection.idf(term) * (K1 + 1) * counts / (counts + damping)
+        found.append(_best(shown, np.where(allowed, scores, 0.0), least=0.0))
+    return found
+
+
+def _by_meaning(
+    shown: _Shown, tenant_id: str, namespaces: Sequence[str], questions: Sequence[str], allowed: NDArray[np.bool_]
+) -> list[set[Passage]]:
+    asked = make_embedder(settings()).embed(list(questions)).astype(np.float16).astype(np.float32)
+    asked /= np.linalg.norm(asked, axis=1, keepdims=True)
+    scores = np.full((len(questions), len(shown.passages)), -2.0, np.float32)
+    with floor.postgres() as connection, connection.cursor("exact") as cursor:
+        cursor.execute(_VECTORS, (tenant_id, list(namespaces)))
+        while rows := cursor.fetchmany(_ROWS_AT_ONCE):
+            known = [(shown.numbers[chunk_id], bytes(sent)) for chunk_id, sent in rows if chunk_id in shown.numbers]
+            if known:
+                numbers, sent = zip(*known, strict=True)
+                vectors = np.frombuffer(b"".join(each[4:] for each in sent), ">f2").reshape(len(known), -1)
+                floats = vectors.astype(np.float32)
+                scores[:, list(numbers)] = asked @ (floats / np.linalg.norm(floats, axis=1, keepdims=True)).T
+    return [_best(shown, np.where(allowed, of_one, -2.0), least=-1.5) for of_one in scores]
+
+
+def _best(shown: _Shown, scores: NDArray[Any], *, least: float) -> set[Passage]:
+    """Return the passages at or above the tenth score, as far as they score above ``least``."""
+    tenth = float(np.partition(scores, -TOP)[-TOP]) if len(scores) >= TOP else least
+    enough = (scores >= tenth - _TOLERANCE * abs(tenth)) & (scores > least)
+    return {shown.passages[number] for number in np.flatnonzero(enough)}

@@ -1,0 +1,274 @@
+"""Sections `growth` and `writes`: how queries and ingestion fare as a namespace grows, beside writes, filters and tenants."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from benchmarks import exact, langchain, peers
+from benchmarks.asking import AT_ONCE, Asker, Writer, agreement, cell
+from benchmarks.corpus import MAX_TOKENS, Corpus, Text, questions
+from benchmarks.ingest import finished, gateway
+from benchmarks.operation import another_tenant
+from benchmarks.processes import cpu_seconds, disk_mb, peak_mb, used
+from benchmarks.query import Bare, cpu, measured
+from benchmarks.table import row, table
+
+SIZES, LARGE, QUICK = (26_000, 200_000), 1_000_000, (3_000,)
+_TENANT = "demo"
+_OTHERS, _NAMESPACES, _MOST_ASKED = 50, 200, 32  # a query names at most so many
+_SENT_AT_ONCE = 5_000  # documents
+_LAST = 6_000  # chunks, over which the rate at a size is measured
+_KEPT = 4_000  # documents that questions are made of and that are replaced
+_BARE = 40  # questions to the bare statements, which take long where there is much
+_CHECKED = 60  # questions whose lists are compared with exact ones
+_FIRST_S = 20.0  # after a load
+_SEALED_WITHIN_S = 900.0
+
+
+@dataclass(slots=True)
+class _Namespace:
+    """A namespace that grows, and some of its documents."""
+
+    client: httpx.Client
+    tenant_id: str
+    name: str
+    corpus: Corpus
+    chunks: int = 0
+    texts: list[Text] = field(default_factory=list)
+
+    def grow(self, chunks: int) -> float:
+        """Ingest as many more chunks as it takes to have ``chunks``. Return the chunks ingested in a second."""
+        began, before = time.perf_counter(), self.chunks
+        while self.chunks < chunks:
+            some = self.corpus.take(min(chunks - self.chunks, _SENT_AT_ONCE * 3))
+            body = {
+                "namespace": self.name,
+                "chunking": {"max_tokens": MAX_TOKENS},
+                "documents": [text.as_json() for text in some],
+            }
+            accepted = self.client.post("/v1/documents", json=body).raise_for_status()
+            job = finished(self.client, accepted.json()["job_id"])
+            if job["status"] != "succeeded":
+                raise SystemExit(f"growth: ingestion ended {job['status']}")
+            self.chunks += sum(text.paragraphs for text in some)
+            self.texts = (some[:: max(1, len(some) // 500)] + self.texts)[:_KEPT]
+        return round((self.chunks - before) / (time.perf_counter() - began), 1)
+
+    def asker(self, **more: Any) -> Asker:
+        """Return who asks this namespace."""
+        return Asker(self.client, self.tenant_id, [self.name], **more)
+
+
+def run(*, sizes: Sequence[int], seed: int, count: int, compared: bool) -> dict[str, Any]:
+    """Measure a namespace at each size; at the first one also other tenants beside it, many namespaces, and the peers."""
+    big = _Namespace(gateway(), _TENANT, f"growth-{uuid.uuid4().hex[:8]}", Corpus(seed=seed))
+    found: dict[str, Any] = {"queries": count, "checked": _CHECKED, "sizes": {}}
+    for size in sizes:
+        print(f"growth: {size:,} chunks", flush=True)
+        found["sizes"][str(size)] = each = _at_size(big, size, seed=seed, count=count)
+        if size == sizes[0]:
+            each["cells"] |= _beside_others(big, size, seed=seed, count=count)
+            if compared:
+                each |= _peers(size, questions(big.texts, count=count, seed=seed), seed=seed)
+    return found
+
+
+def _peers(size: int, asked: Sequence[str], *, seed: int) -> dict[str, Any]:
+    """Measure the other products with the same paragraphs."""
+    paragraphs = [paragraph for text in Corpus(seed=seed).take(size) for paragraph in text.text.split("\n\n")]
+    print("growth: the peers", flush=True)
+    return {
+        "peers": peers.measure(paragraphs, asked, pool=100, top=exact.TOP, concurrency=(1, AT_ONCE)),
+        "langchain": langchain.measure(paragraphs),
+    }
+
+
+def writes(*, chunks: int, seed: int, count: int, rounds: int = 3) -> dict[str, Any]:
+    """Measure by turns with nothing changing and with one document replaced every second."""
+    space = _Namespace(gateway(), _TENANT, f"writes-{uuid.uuid4().hex[:8]}", Corpus(seed=seed))
+    space.grow(chunks)
+    _settle()
+    asked, asker = questions(space.texts, count=count, seed=seed), space.asker()
+    writer = Writer(space.client, space.name, space.texts)
+    turns: list[dict[str, Any]] = []
+    for turn in range(rounds):
+        print(f"writes: round {turn + 1} of {rounds}", flush=True)
+        still = cell(asker, asked, checked=0)
+        with writer.writing():
+            changing = cell(asker, asked, checked=_CHECKED)
+        changing |= agreement(changing.pop("first_tens"), exact.lists(_TENANT, [space.name], asked[:_CHECKED]))
+        still.pop("first_tens")
+        turns.append({"still": still, "one replacement a second": changing})
+    return {"chunks": chunks, "queries": count, "rounds": turns, "searchable_s": _middle(writer.searchable_s)}
+
+
+def _at_size(space: _Namespace, size: int, *, seed: int, count: int) -> dict[str, Any]:
+    space.grow(max(space.chunks, size - _LAST))
+    rate = space.grow(size)
+    asked, asker = questions(space.texts, count=count, seed=seed), space.asker()
+    found: dict[str, Any] = {"chunks_per_s": rate, "first": _first(asker, asked), "sealed_after_s": _settle()}
+    cells = {"still": cell(asker, asked, checked=_CHECKED)}
+    cells["tag of 10 %"] = cell(space.asker(tagged=True), asked, checked=_CHECKED)
+    writer = Writer(space.client, space.name, space.texts)
+    with writer.writing():
+        cells["one replacement a second"] = cell(asker, asked, checked=_CHECKED)
+    found["bare"] = _bare(space, asked[:_BARE])
+    for name, each in cells.items():
+        lists = exact.lists(space.tenant_id, [space.name], asked[:_CHECKED], tagged=name == "tag of 10 %")
+        each |= agreement(each.pop("first_tens"), lists)
+    return found | {
+        "cells": cells,
+        "searchable_s": _middle(writer.searchable_s),
+        "disk_mb": {name: round(size_mb) for name, size_mb in disk_mb().items()},
+        "peak_mb": {name: round(most) for name, most in peak_mb().items()},
+    }
+
+
+def _bare(space: _Namespace, asked: Sequence[str]) -> dict[str, Any]:
+    """Measure both statements without a product around them."""
+    bare = Bare(asked, space.name)
+    return {str(many): measured(bare.ask, range(len(asked)), many) for many in (1, AT_ONCE)}
+
+
+def _beside_others(big: _Namespace, size: int, *, seed: int, count: int) -> dict[str, Any]:
+    """Add fifty tenants that together have as much as the big one, and a tenant of two hundred namespaces."""
+    print(f"growth: {_OTHERS} tenants beside it", flush=True)
+    others = [_another(Corpus(seed=seed + 1 + number)) for number in range(_OTHERS)]
+    for other in others:
+        other.grow(size // _OTHERS)
+    _settle()
+    cells = {"tenant of 50 %": _whole(big.asker(), questions(big.texts, count=count, seed=seed))}
+    small = others[0]
+    cells["tenant of 1 %"] = _whole(small.asker(), questions(small.texts, count=count, seed=seed))
+    print(f"growth: {_NAMESPACES} namespaces of one tenant", flush=True)
+    many = _another(Corpus(seed=seed + 1000))
+    names, texts = [], []
+    for number in range(_NAMESPACES):
+        many.name, many.chunks = f"n{number:03d}", 0
+        many.grow(max(5, size // _NAMESPACES))
+        names.append(many.name)
+        texts.append(many.texts[0])
+    _settle()
+    asked = questions(texts[:_MOST_ASKED], count=count, seed=seed)
+    cells[f"1 of {_NAMESPACES} namespaces"] = _whole(Asker(many.client, many.tenant_id, names[:1]), asked)
+    cells[f"{_MOST_ASKED} of {_NAMESPACES} namespaces"] = _whole(
+        Asker(many.client, many.tenant_id, names[:_MOST_ASKED]), asked
+    )
+    return cells
+
+
+def _another(corpus: Corpus) -> _Namespace:
+    tenant_id, client = another_tenant()
+    return _Namespace(client, tenant_id, "kb", corpus)
+
+
+def _whole(asker: Asker, asked: Sequence[str]) -> dict[str, Any]:
+    found = cell(asker, asked, checked=_CHECKED)
+    return found | agreement(found.pop("first_tens"), exact.lists(asker.tenant_id, asker.namespaces, asked[:_CHECKED]))
+
+
+def _first(asker: Asker, asked: Sequence[str]) -> dict[str, Any]:
+    """Ask one at a time right after a load."""
+    taken: list[float] = []
+    before, ends = asker.degraded, time.perf_counter() + _FIRST_S
+    while time.perf_counter() < ends:
+        began = time.perf_counter()
+        asker.ask(asked[len(taken) % len(asked)])
+        taken.append((time.perf_counter() - began) * 1000)
+    return {"p50_ms": _middle(taken), "queries": len(taken), "degraded": asker.degraded - before}
+
+
+def _settle() -> float:
+    """Wait until the stack has nothing left to do but wait. Return how long that took."""
+    began, calm = time.perf_counter(), 0
+    while calm < 3 and time.perf_counter() - began < _SEALED_WITHIN_S:
+        before = cpu_seconds()
+        time.sleep(5)
+        busy = sum(used(before, cpu_seconds()).values()) / 5
+        calm = calm + 1 if busy < 0.3 else 0
+    return round(time.perf_counter() - began, 1)
+
+
+def _middle(values: Sequence[float]) -> float:
+    return round(sorted(values)[len(values) // 2], 3) if values else 0.0
+
+
+def show(found: dict[str, Any]) -> str:
+    """The section `growth` as two tables."""
+    rows = [
+        row(
+            f"{int(size):,}, {name}",
+            each["p50_ms"],
+            each["p95_ms"],
+            each["queries_per_s"],
+            cpu(each),
+            each["keyword_top_10"],
+            each["vector_recall_10"],
+            each["degraded"],
+        )
+        for size, at in found["sizes"].items()
+        for name, each in at["cells"].items()
+    ]
+    rows += [
+        row(f"{int(size):,}, {name}", one["p50_ms"], one["p95_ms"], many["queries_per_s"], cpu(many), "", "", "")
+        for size, at in found["sizes"].items()
+        for name, by_number in _beside(at)
+        if (one := by_number["1"]) and (many := by_number.get(str(AT_ONCE), by_number["1"]))
+    ]
+    heads = ("chunks", "p50 ms", "p95 ms", "queries/s at 8", "CPU ms", "BM25's ten", "recall@10", "degraded")
+    sizes = [
+        row(
+            f"{int(size):,}",
+            at["chunks_per_s"],
+            at["first"]["p50_ms"],
+            at["first"]["degraded"],
+            at["sealed_after_s"],
+            at["searchable_s"],
+            float(sum(at["disk_mb"].values())),
+            float(sum(at["peak_mb"].values())),
+        )
+        for size, at in found["sizes"].items()
+    ]
+    peer = next(iter(found["sizes"].values())).get("langchain", {})
+    if "chunks_per_s" in peer:
+        sizes.append(row("LangChain PGVectorStore, HNSW", peer["chunks_per_s"], *[""] * 6))
+    said = ("chunks", "chunks/s", "first p50 ms", "degraded", "quiet after s", "replaced in s", "disk MB", "memory MB")
+    return f"{table(heads, rows)}\n\n{table(said, sizes)}"
+
+
+def _beside(at: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield who was measured beside us, and its figures by how many questions were under way."""
+    yield "bare statements", at["bare"]
+    for peer, shapes in at.get("peers", {}).items():
+        if "skipped" not in shapes:
+            for where, by_number in shapes.items():
+                yield f"{peer}, words in {where}", by_number
+
+
+def show_writes(found: dict[str, Any]) -> str:
+    """The section `writes` as a table, and the ratio of each round."""
+    rows = [
+        row(
+            f"round {number}, {name}",
+            each["p50_ms"],
+            each["p95_ms"],
+            each["queries_per_s"],
+            cpu(each),
+            each["degraded"],
+        )
+        for number, turn in enumerate(found["rounds"], start=1)
+        for name, each in turn.items()
+    ]
+    ratios = ", ".join(
+        f"{turn['one replacement a second']['queries_per_s'] / turn['still']['queries_per_s']:.2f}"
+        for turn in found["rounds"]
+    )
+    heads = ("", "p50 ms", "p95 ms", "queries/s at 8", "CPU ms", "degraded")
+    last = f"queries/s with writes, of those without: {ratios}; a replacement is searchable after {found['searchable_s']} s"
+    return f"{table(heads, rows)}\n{last}"
