@@ -13,10 +13,12 @@ from sqlalchemy import Connection
 
 from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.stores.index_folder import IndexFolder
-from pipeline.stores.local_index import IndexedState, LocalIndexReader, View
+from pipeline.stores.indexed_chunks import NamespaceState
+from pipeline.stores.local_index import LocalIndexReader, View
 from pipeline.stores.publications import Publications
 
 _MOST_OPEN = 128  # tenants whose index a process keeps open
+_IDLE_S = 120.0  # without a query, until it is closed: what was merged away or erased takes its disk while it is open
 _LOOKED_AGAIN_S = 0.005
 _MOST_AWAITED = 4  # revisions; an index that is further behind is catching up with a load
 _MOST_CHANGED = 200  # documents; reading more from MySQL costs more than a search there
@@ -28,13 +30,8 @@ class Standing:
     them is old, and MySQL has it."""
 
     view: View
-    states: Mapping[Namespace, IndexedState]
+    states: Mapping[Namespace, NamespaceState]
     changed: tuple[tuple[Namespace, DocumentId], ...] = ()
-
-    @property
-    def stamps(self) -> dict[Namespace, str]:
-        """The revision of each namespace in the index."""
-        return {namespace: state.stamp for namespace, state in self.states.items()}
 
 
 @dataclass(slots=True)
@@ -42,6 +39,7 @@ class _Open:
     """A tenant's index. ``in_vain``: the stamps that a query has waited for without seeing them reached."""
 
     reader: LocalIndexReader
+    used_at: float = 0.0
     in_vain: Mapping[Namespace, str] = field(default_factory=dict)
 
 
@@ -88,7 +86,7 @@ class LocalIndexes:
         return None if changed is None else Standing(view=view, states=states, changed=changed)
 
     def _is_coming(
-        self, tenant: _Open, states: Mapping[Namespace, IndexedState], behind: Mapping[Namespace, str]
+        self, tenant: _Open, states: Mapping[Namespace, NamespaceState], behind: Mapping[Namespace, str]
     ) -> bool:
         """Whether an indexer is at work that will soon be there, as far as anybody knows."""
         if not self._wait_s or all(tenant.in_vain.get(namespace) == stamp for namespace, stamp in behind.items()):
@@ -100,17 +98,20 @@ class LocalIndexes:
         with self._lock:
             tenant = self._open.pop(tenant_id, None) or _Open(LocalIndexReader(self._root, tenant_id))
             self._open[tenant_id] = tenant
-            while len(self._open) > _MOST_OPEN:
-                self._open.popitem(last=False)
+            tenant.used_at = time.monotonic()
+            for oldest, each in list(self._open.items()):
+                if len(self._open) <= _MOST_OPEN and tenant.used_at - each.used_at <= _IDLE_S:
+                    break
+                del self._open[oldest]
             return tenant
 
 
-def _gap(state: IndexedState | None, stamp: str) -> int:
+def _gap(state: NamespaceState | None, stamp: str) -> int:
     return int(stamp.partition("@")[0]) - (0 if state is None else state.revision)
 
 
 def _changed(
-    connection: Connection, tenant_id: TenantId, states: Sequence[IndexedState]
+    connection: Connection, tenant_id: TenantId, states: Sequence[NamespaceState]
 ) -> tuple[tuple[Namespace, DocumentId], ...] | None:
     found: list[tuple[Namespace, DocumentId]] = []
     for state in states:

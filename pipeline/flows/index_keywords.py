@@ -22,8 +22,8 @@ from pipeline.errors import PipelineError
 from pipeline.records import Namespace, TenantId
 from pipeline.stores.indexed_chunks import IndexedChunks, NamespaceState, revisions_of_all, snapshot
 from pipeline.stores.local_index import (
-    IndexedState,
     IndexUnusable,
+    LocalIndexReader,
     LocalIndexWriter,
     remove,
     remove_others,
@@ -167,11 +167,15 @@ class KeywordIndexer:
             tenant.stamps = None
 
     def _brought_up(self, tenant_id: TenantId, tenant: _Tenant, wanted: Mapping[Namespace, str]) -> int:
-        writer = self._writer(tenant_id)
-        view = writer.view
         known = tenant.stamps
         if known is None:
-            known = {namespace: state.stamp for namespace, state in view.states().items()}
+            found = LocalIndexReader(self.root, tenant_id).view()
+            known = {} if found is None else {name: state.stamp for name, state in found.states().items()}
+            if known == wanted:
+                tenant.stamps = known
+                return 0
+        writer = self._writer(tenant_id)
+        view = writer.view
         added = 0
         stamps = {namespace: stamp for namespace, stamp in wanted.items() if known.get(namespace) == stamp}
         for namespace in known.keys() - wanted.keys():
@@ -193,7 +197,7 @@ class KeywordIndexer:
         connection: Connection,
         tenant_id: TenantId,
         namespace: Namespace,
-        have: IndexedState | None,
+        have: NamespaceState | None,
     ) -> tuple[NamespaceState | None, int]:
         chunks = IndexedChunks(connection, tenant_id)
         state = chunks.state(namespace)

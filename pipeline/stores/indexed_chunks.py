@@ -20,7 +20,7 @@ _ROWS_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceState:
-    """A namespace at one of its revisions; ``stamp`` as in `stores.namespaces.Revision`."""
+    """A namespace at one of its revisions, in MySQL or in an index; ``stamp`` as in `stores.namespaces.Revision`."""
 
     namespace: Namespace
     stamp: str
@@ -29,6 +29,15 @@ class NamespaceState:
     created_at: datetime
     chunk_count: int
     term_count: int
+
+    def has(self, stamp: str) -> bool:
+        """Whether what the namespace showed at this stamp is in here, or what has followed it since. A MySQL restored from
+        a backup may have a smaller number again, which the indexer finds out; until then its changes are not missed, as
+        what is found is read from MySQL."""
+        wanted, _, moments = stamp.partition("@")
+        mine, _, made = self.stamp.partition("@")
+        same_namespace = made.partition("@")[0] == moments.partition("@")[0]
+        return self.stamp == stamp or (same_namespace and int(mine) > int(wanted))
 
 
 class IndexedChunk(NamedTuple):
