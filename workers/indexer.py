@@ -6,8 +6,10 @@ Without it queries are answered by MySQL's FULLTEXT index, and say so.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -19,6 +21,7 @@ from pipeline.flows.index_keywords import KeywordIndexer
 from pipeline.flows.resources import Resources
 from pipeline.settings import Settings, settings
 from pipeline.stores.index_folder import IndexFolder
+from pipeline.stores.indexer_reports import EVERY_S, IndexerReports
 from pipeline.stores.installation import id_in
 from pipeline.stores.work import reading
 from pipeline.telemetry import configure_logging
@@ -47,7 +50,8 @@ def run(config: Settings, stop: threading.Event) -> None:
             if is_alone:
                 folder.belong_to(installation_id, is_alone=True)
                 log.info("indexer_ready", folder=str(folder.root))
-                _follow(KeywordIndexer(use.mysql, folder.root, use.meter), folder, config, stop)
+                indexer = KeywordIndexer(use.mysql, folder.root, use.meter)
+                _follow(indexer, folder, IndexerReports(use.quick_redis), config, stop)
     use.close()
 
 
@@ -66,8 +70,11 @@ def _installation(use: Resources, stop: threading.Event) -> str:
     return ""
 
 
-def _follow(indexer: KeywordIndexer, folder: IndexFolder, config: Settings, stop: threading.Event) -> None:
-    tidied_at = float("-inf")
+def _follow(
+    indexer: KeywordIndexer, folder: IndexFolder, reports: IndexerReports, config: Settings, stop: threading.Event
+) -> None:
+    host = socket.gethostname()
+    tidied_at = reported_at = float("-inf")
     while not stop.is_set():
         started = time.monotonic()
         pause_s = config.keyword_index_interval_ms / 1000
@@ -78,11 +85,16 @@ def _follow(indexer: KeywordIndexer, folder: IndexFolder, config: Settings, stop
             indexer.step()
             pause_s = max(pause_s, _SHARE * (time.monotonic() - started))
             folder.promise(pause_s + _PROMISED_S)
+            if started - reported_at >= EVERY_S:
+                reported_at = started
+                reports.write(indexer.facts(host))
         except PipelineError as error:
             log.warning("indexer_waits", code=error.code, detail=str(error))
             pause_s = max(pause_s, 1.0)
         stop.wait(pause_s)
     indexer.close()
+    with contextlib.suppress(PipelineError):
+        reports.withdraw(host)
 
 
 def main() -> int:

@@ -13,7 +13,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pipeline.errors import WrongInstallation
@@ -81,6 +81,16 @@ class IndexFolder:
             for folder in self.root.glob("format-*") if theirs != installation_id else ():
                 shutil.rmtree(folder)
             note.write_text(installation_id)
+
+
+def disk_bytes(root: Path) -> int:
+    """Return what all indexes below ``root`` take; of a file that goes meanwhile, nothing."""
+    sizes = 0
+    for folder, _, names in os.walk(root):
+        for name in names:
+            with suppress(OSError):
+                sizes += os.stat(f"{folder}/{name}").st_size
+    return sizes
 
 
 def _locked(lock: int) -> bool:

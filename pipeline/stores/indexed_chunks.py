@@ -100,12 +100,18 @@ def revisions_of_all(connection: Connection) -> dict[TenantId, dict[Namespace, s
     return found
 
 
+def chunk_counts(connection: Connection) -> dict[tuple[TenantId, Namespace], int]:
+    """Return how many chunks each namespace of each tenant shows."""
+    return {(TenantId(tenant), Namespace(name)): count for tenant, name, count in connection.execute(_CHUNK_COUNTS)}
+
+
 _STAMP = "CONCAT_WS('@', n.revision, n.created_at, n.revised_at)"
 _STATE = text(
     f"SELECT {_STAMP} AS stamp, n.revision, n.revised_at, n.created_at, n.chunk_count, n.term_count FROM namespaces n"
     " WHERE n.tenant_id = :tenant AND n.namespace = :namespace"
 )
 _REVISIONS = text(f"SELECT n.tenant_id, n.namespace, {_STAMP} FROM namespaces n")
+_CHUNK_COUNTS = text("SELECT tenant_id, namespace, chunk_count FROM namespaces WHERE chunk_count > 0")
 _SHOWN = (
     f"SELECT {PACKED.format(c='c')}, {STORED} FROM documents d STRAIGHT_JOIN chunks c ON c.tenant_id = d.tenant_id"
     " AND c.namespace = d.namespace AND c.document_id = d.document_id AND c.generation = d.published_generation"
