@@ -25,6 +25,7 @@ from pipeline.errors import PipelineError, WrongInstallation
 from pipeline.flows.resources import Resources
 from pipeline.settings import Settings
 from pipeline.stores import diagnosing, reconciling
+from pipeline.stores.indexer_reports import IndexerReports
 from pipeline.stores.last_sweep import LastSweep
 from pipeline.stores.work import unit_of_work
 from pipeline.stores.worker_heartbeats import WorkerHeartbeat, WorkerHeartbeats, broker_address
@@ -102,6 +103,8 @@ def _checks(
     yield "last_sweep", ask_sweeper
     if lane is not None:
         yield "query_lane", lambda: [diagnosis.query_lane(wanted=lane.wanted, ready=lane.ready)]
+    if settings.keyword_engine == "tantivy":
+        yield "keyword_index", lambda: [diagnosis.keyword_index(IndexerReports(use.quick_redis).all())]
     if broker is not None:
         yield "broker_visibility_timeout", ask_broker
         yield "broker_eviction", lambda: [diagnosis.eviction("broker_eviction", diagnosing.redis_facts(broker))]

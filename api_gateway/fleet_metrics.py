@@ -6,15 +6,18 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 import redis
 from prometheus_client import REGISTRY, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
+from pipeline.core.diagnosis import IndexerFacts
 from pipeline.flows.resources import Resources
 from pipeline.metrics import METRICS, MetricSpec
 from pipeline.stores.audit_queue import AuditQueue
 from pipeline.stores.broker import Depth, queue_depths
+from pipeline.stores.indexer_reports import IndexerReports
 from pipeline.stores.last_sweep import LastSweep
 from pipeline.stores.meter import Field, read_totals, read_window
 from pipeline.stores.worker_heartbeats import WorkerHeartbeat, WorkerHeartbeats
@@ -34,17 +37,19 @@ class FleetMetrics:
         self._audit: tuple[int, int] | None = None
         self._workers: list[WorkerHeartbeat] | None = None
         self._swept_at: float | None = None
+        self._indexers: list[IndexerFacts] = []
 
     def read(self, use: Resources, broker: redis.Redis | None, *, count_messages: CountMessages = lambda _: {}) -> None:
         """Read the figures from Redis. ``broker`` is the broker if it is a Redis; else ``count_messages`` returns the
         number of waiting messages by queue. Raises Unavailable."""
         self._totals, self._window, self._depths, self._audit = {}, {}, None, None
-        self._workers, self._swept_at = None, None
+        self._workers, self._swept_at, self._indexers = None, None, []
         queue = AuditQueue(use.quick_redis)
         self._totals = read_totals(use.quick_redis)
         self._window = read_window(use.quick_redis, now=time.time())
         self._audit = (queue.waiting(), queue.lost())
         self._workers = WorkerHeartbeats(use.quick_redis).all()
+        self._indexers = IndexerReports(use.quick_redis).all()
         age_s = LastSweep(use.quick_redis).age_s()
         self._swept_at = None if age_s is None else time.time() - age_s
         queues = [queue.value for queue in Queue]
@@ -97,6 +102,20 @@ class FleetMetrics:
         if self._swept_at is not None:
             swept.add_metric([], self._swept_at)
         yield from (workers, swept)
+        for name, (help_, figure) in _INDEXES.items():
+            family = GaugeMetricFamily(f"chordwise_keyword_index_{name}", help_, labels=["host"])
+            for indexer in self._indexers:
+                family.add_metric([indexer.host], figure(indexer))
+            yield family
+
+
+_INDEXES: Final[dict[str, tuple[str, Callable[[IndexerFacts], float]]]] = {
+    "lag_seconds": ("How long the oldest change waits for a host's keyword index.", lambda found: found.lag_s),
+    "lag_revisions": ("Changes that a host's keyword index does not have.", lambda found: found.lag_revisions),
+    "built_ratio": ("Share of all chunks in namespaces that a host's index has.", lambda found: found.built),
+    "failing_tenants": ("Tenants whose keyword index on a host was not updated.", lambda found: found.failing),
+    "disk_bytes": ("What a host's keyword indexes take of its disk.", lambda found: found.disk_bytes),
+}
 
 
 def _family(spec: MetricSpec, series: Mapping[tuple[str, ...], Mapping[str, float]]) -> Metric:

@@ -20,12 +20,13 @@ from sqlalchemy import text
 
 from api_gateway.lane import LaneFacts
 from pipeline.core import diagnosis
-from pipeline.core.diagnosis import Finding, Severity, Versions, WorkerFacts
+from pipeline.core.diagnosis import Finding, IndexerFacts, Severity, Versions, WorkerFacts
 from pipeline.errors import Misconfigured, PipelineError, Unavailable, WrongInstallation
 from pipeline.flows.resources import Resources
 from pipeline.settings import Settings
 from pipeline.stores import migrate
 from pipeline.stores.engines import mysql_errors, postgres_errors, redis_errors
+from pipeline.stores.indexer_reports import IndexerReports
 from pipeline.stores.last_sweep import LastSweep
 from pipeline.stores.worker_heartbeats import WorkerHeartbeat, WorkerHeartbeats, broker_address
 from workers.names import Queue
@@ -65,8 +66,8 @@ def own_versions() -> Versions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """One check of /readyz. ``checked_at``: time of the result in seconds since the epoch. ``required``: the gateway is
-    not ready unless this check is ok. ``workers``: number of workers consuming a queue, or of own
-    processes; ``sweep_age_s``: age of the last sweep."""
+    not ready unless this check is ok. ``workers``: number of workers consuming a queue, of own
+    processes, or of indexers; ``sweep_age_s``: age of the last sweep."""
 
     status: str
     required: bool
@@ -95,7 +96,7 @@ async def readiness(gateway: Gateway) -> dict[str, Any]:
     """Return the body of /readyz. Run all checks concurrently, each within 1.5 seconds. Every result is newer than the
     request, except that of the schema, whose entry gives its age."""
     probes = gateway.probes
-    found = await asyncio.gather(_required(probes), _workers(probes), _sweeper(probes))
+    found = await asyncio.gather(_required(probes), _workers(probes), _sweeper(probes), _indexers(probes))
     checks = {name: check for checks in (*found, _lane(gateway.lane.facts)) for name, check in checks.items()}
     if probes.schema.age_s is not None:
         checks["schema"] = replace(checks["schema"], checked_at=time.time() - probes.schema.age_s)
@@ -137,6 +138,10 @@ class Probes:
     def sweep_age_s(self) -> float | None:
         """Return the seconds since the last sweep ended. Raises StoreUnavailable."""
         return LastSweep(self._quick.quick_redis).age_s()
+
+    def indexers(self) -> list[IndexerFacts]:
+        """Return what the hosts' indexers say of themselves. Raises StoreUnavailable."""
+        return IndexerReports(self._quick.quick_redis).all()
 
     def watched_s(self) -> float:
         """Return for how many seconds this process could have seen a sweep."""
@@ -236,6 +241,21 @@ async def _sweeper(probes: Probes) -> dict[str, Check]:
     [age_s] = ages_s
     finding = diagnosis.last_sweep(age_s, interval_s=probes.settings.sweep_interval_s, watched_s=probes.watched_s())
     return {"last_sweep": replace(_line(finding, reading), sweep_age_s=None if age_s is None else round(age_s, 1))}
+
+
+async def _indexers(probes: Probes) -> dict[str, Check]:
+    """Return the check of the keyword indexes, nothing for an engine without them."""
+    if probes.settings.keyword_engine != "tantivy":
+        return {}
+    indexers: list[IndexerFacts] = []
+
+    def read() -> None:
+        indexers.extend(probes.indexers())
+
+    reading = await _probed(read)
+    if reading.status != "ok":
+        return {"keyword_index": _unknown("keyword_index", "reports of indexers", reading)}
+    return {"keyword_index": replace(_line(diagnosis.keyword_index(indexers), reading), workers=len(indexers))}
 
 
 def _lane(facts: LaneFacts | None) -> dict[str, Check]:

@@ -20,7 +20,7 @@ from sqlalchemy import Engine, make_url
 
 from benchmarks import floor, keyword_rows
 from benchmarks.keyword_designs import Design, FullText, Packed, Postings, exact, make_tables
-from benchmarks.keyword_resident import Resident
+from benchmarks.keyword_local import Local
 from benchmarks.keyword_rows import Tenant, chunk_id, frequencies
 from benchmarks.table import row, table
 from pipeline.settings import settings
@@ -63,7 +63,7 @@ def _measured(cursor: Cursor, engine: Engine, size: int, queries: int) -> dict[s
     make_tables(cursor, list(asking.values()))
     cursor.connection.commit()
     found: dict[str, Any] = {}
-    resident = Resident(engine)
+    local = Local(engine)
     designs: list[Design] = [FullText(engine), Postings(), Packed()]
     for design in designs:
         for tenant in asking.values():
@@ -71,12 +71,13 @@ def _measured(cursor: Cursor, engine: Engine, size: int, queries: int) -> dict[s
             cursor.connection.commit()
         cursor.execute("ANALYZE TABLE chunks, documents, generations, term_statistics, bench_postings, bench_packed")
         cursor.fetchall()
-    loading = {name: _loading(cursor, resident, tenant) for name, tenant in asking.items()}
-    for design in (*designs, resident):
+    before = _server_cpu_ms(cursor)
+    loading = local.load() | {"load_server_ms": round(_server_cpu_ms(cursor) - before, 1)}
+    for design in (*designs, local):
         found[design.name] = {
             name: _searches(cursor, engine, design, tenant, queries) for name, tenant in asking.items()
         }
-    found[Resident.name]["loading"] = loading
+    found[Local.name]["loading"] = loading
     indexed = sum(tenant.chunks for tenant in asking.values())
     files = {FullText.name: "FTS_*.ibd", Postings.name: "bench_postings.ibd", Packed.name: "bench_packed.ibd"}
     rows_alone = _rows_alone(cursor, every[0])
@@ -114,13 +115,6 @@ def _searches(cursor: Cursor, engine: Engine, design: Design, tenant: Tenant, co
     }
 
 
-def _loading(cursor: Cursor, resident: Resident, tenant: Tenant) -> dict[str, float]:
-    """What reading the index into memory costs, once."""
-    before = _server_cpu_ms(cursor)
-    resident.load(cursor, tenant)
-    return {"load_server_ms": round(_server_cpu_ms(cursor) - before, 1), **resident.loading[tenant.tenant_id]}
-
-
 def _insertion(cursor: Cursor, design: Design, size: int) -> dict[str, float]:
     """What more chunks cost, beside their rows."""
     first = size // 2
@@ -148,7 +142,7 @@ def _costs_of(cursor: Cursor, work: Callable[[], None]) -> dict[str, float]:
 
 
 def show(found: dict[str, Any]) -> str:
-    """The section as three tables: searching, keeping the index, and reading it into memory."""
+    """The section as three tables: searching, keeping the index, and building that of a host."""
     searching = [
         row(f"{int(size):,} chunks, tenant of {name}: {design}", *_costs(figures[name]))
         for size, designs in found.items()
@@ -164,16 +158,14 @@ def show(found: dict[str, Any]) -> str:
         )
         for size, designs in found.items()
         for design, figures in designs.items()
-        if design != Resident.name
+        if design != Local.name
     ]
     loading = [
-        row(f"{int(size):,} chunks, tenant of {name}", *figures.values())
-        for size, designs in found.items()
-        for name, figures in designs[Resident.name]["loading"].items()
+        row(f"{int(size):,} chunks", *designs[Local.name]["loading"].values()) for size, designs in found.items()
     ]
     heads = ("CPU ms a query (mean; p50 of both)", "MariaDB", "process", "p50", "top 10")
     kept = table(("CPU ms a chunk", "MariaDB", "process", "disk KB"), keeping)
-    read = table(("CPU ms to read an index", "MariaDB", "process", "MB"), loading)
+    read = table(("CPU ms to build the indexes of a host", "process", "MB", "MariaDB"), loading)
     return f"{table(heads, searching)}\n\n{kept}\n\n{read}"
 
 

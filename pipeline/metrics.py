@@ -70,9 +70,6 @@ METRICS: Final[dict[str, MetricSpec]] = {
         _counter("chordwise_degradations", "Losses named in answers.", "part", "code"),
         _counter("chordwise_channel_methods", "In which way channels that have several searched.", "channel", "method"),
         _counter(
-            "chordwise_keyword_indexes", "Indexes to be read into memory: loaded, changed, too_large, failed.", "result"
-        ),
-        _counter(
             "chordwise_keyword_index_updates", "Updates of this host's keyword indexes: updated, failed.", "result"
         ),
         _histogram(

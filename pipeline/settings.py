@@ -115,11 +115,10 @@ class Settings(BaseSettings):
     rrf_k: Annotated[int, Field(ge=0)] = 60
     recall_sources: Annotated[tuple[RecallSource, ...], NoDecode] = ("keyword", "semantic")
     recall_source_weights: Annotated[dict[str, float], NoDecode] = {"keyword": 0.7, "semantic": 0.3, "faq": 0.1}
-    keyword_engine: Literal["mysql", "tantivy"] = "mysql"
+    keyword_engine: Literal["mysql", "tantivy"] = "tantivy"
     keyword_index_dir: Path = Path("~/.cache/chordwise/keyword-index")
     keyword_index_interval_ms: Annotated[int, Field(ge=10, le=60_000)] = 100
     keyword_index_wait_ms: Annotated[int, Field(ge=0, le=2_000)] = 150
-    keyword_resident_mb: Annotated[int, Field(ge=0, le=65_536)] = 64
     semantic_resident_mb: Annotated[int, Field(ge=0, le=65_536)] = 128
     semantic_exact_chunks: Annotated[int, Field(ge=100, le=10_000_000)] = 10_000
     semantic_hnsw_m: Annotated[int, Field(ge=4, le=100)] = 16

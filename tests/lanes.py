@@ -87,8 +87,6 @@ _LONG = {
     "integration/test_model_migration_faults.py": 41,
     "integration/test_portability.py": 10,
     "integration/test_rate_limits.py": 53,
-    "integration/test_resident_bounds.py": 9,
-    "integration/test_resident_index.py": 7,
     "integration/test_reuploads.py": 10,
     "integration/test_semantic_indexes.py": 19,
     "integration/test_store_refusals.py": 14,
@@ -106,7 +104,6 @@ _LONG = {
     "unit/test_parsing_formats_sandbox.py": 20,
     "unit/test_parsing_markup.py": 7,
     "unit/test_pattern_growth.py": 8,
-    "unit/test_postings.py": 9,
     "unit/test_traceparent.py": 13,
     "unit/test_tuning.py": 6,
 }

@@ -48,8 +48,8 @@ async def healthz(request: Request) -> Response:
 async def readyz(request: Request) -> Response:
     """Every check by name, each within 1.5 seconds and with its age. 503 unless MySQL, PostgreSQL, Redis, the broker and
     the schema are well and a worker listens to each of `ingest`, `recall` and `answer`; `queue:rerank`, `queue:upkeep`,
-    `worker_versions`, `worker_brokers`, `last_sweep` and `query_lane` (this gateway's processes for queries, once it has
-    any) are named in `failing` and decide nothing."""
+    `worker_versions`, `worker_brokers`, `last_sweep`, `keyword_index` (the indexers; not with the engine `mysql`) and
+    `query_lane` (this gateway's processes for queries, once it has any) are named in `failing` and decide nothing."""
     found = await readiness(gateway_of(request))
     return json_response(found, status=200 if found["status"] == "ready" else 503)
 

@@ -1,10 +1,9 @@
-"""Recall by words: BM25 over what this host's keyword index proposes, over all chunks where this process holds them, or
-over those that FULLTEXT proposes."""
+"""Recall by words: BM25 over the chunks that this host's keyword index proposes, or FULLTEXT where there is none."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, Engine
@@ -13,22 +12,20 @@ from pipeline.channels.lexicons import Lexicons
 from pipeline.channels.local_indexes import LocalIndexes, Standing
 from pipeline.channels.port import Recalled
 from pipeline.channels.recent import Recent
-from pipeline.channels.resident import ResidentIndexes
 from pipeline.core.bm25 import Collection
 from pipeline.core.channel_options import keyword_options
 from pipeline.core.dictionary import Asked, Lexicon, Rule, read
 from pipeline.core.feedback import Terms, terms_of
 from pipeline.core.index_terms import Clause, clause_of
 from pipeline.core.keyword_scoring import Weighed, coverage, score, weigh
-from pipeline.core.matching import FieldWeights, IndexRows, Occurrences
-from pipeline.core.postings import Postings, highest
+from pipeline.core.matching import FieldWeights, IndexRows
 from pipeline.core.query import Query
 from pipeline.core.terms import token
 from pipeline.records import ChannelName, ChunkId, DocumentId, Namespace, Scope, TenantId
 from pipeline.stores.keyword import NARROW, KeywordIndex, Search, TermsRow
 from pipeline.stores.local_index import Wanted
 from pipeline.stores.namespaces import Namespaces
-from pipeline.stores.statistics import NamespaceStatistics, Statistics
+from pipeline.stores.statistics import Statistics
 from pipeline.stores.work import reading_if_asked
 
 # A FULLTEXT search cannot be interrupted, and every row it matches costs 4 µs, so its work is bounded before it starts:
@@ -39,6 +36,7 @@ _ENOUGH = 400  # rows that are expected to hold all of the terms they have to
 _LEAST_CANDIDATES = 200
 _CANDIDATES_PER_PLACE = 2
 _CHUNKS_PER_RULE = 5
+_MOST_KNOWN = 64  # queries; each may hold files of the index open that were merged away since
 _LEAST_PROPOSED = 100  # by this host's index, whose order differs from BM25's by rounded lengths
 _MOST_CHANGED = 1_000  # chunks of documents that changed after the index was brought up to date
 
@@ -49,13 +47,13 @@ class _Block:
 
     namespace: Namespace
     chunk_ids: Sequence[ChunkId]
-    rows: Occurrences
+    rows: IndexRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Words:
-    """A query's terms as the index of each namespace writes them, and what the collection knows of them, at one moment;
-    ``stamps`` says of each namespace at which."""
+    """A query's terms as the index of each namespace writes them, and what the collection knows of them, at one moment.
+    ``standing``: the index that says it; None for MySQL."""
 
     asked: Asked
     tokens: dict[Namespace, dict[str, str]]
@@ -63,7 +61,6 @@ class _Words:
     weighed: Weighed
     chunk_count: int
     lags: bool
-    stamps: Mapping[Namespace, str]
     standing: Standing | None = None
 
     def wanted(self, clause: Clause) -> Wanted:
@@ -139,28 +136,15 @@ class _Words:
             for namespace, mine in by_namespace.items()
         ]
 
-    def best(self, copies: Mapping[Namespace, Postings], fields: FieldWeights, count: int) -> dict[ChunkId, float]:
-        """BM25 of the ``count`` best chunks of each namespace, among all that hold any of the terms."""
-        scores: dict[ChunkId, float] = {}
-        for namespace, postings in copies.items():
-            tokens = self.tokens[namespace]
-            every = score(self.weighed, postings, tokens, fields)
-            # Where a field counts nothing, what stands there alone scores 0 and is a match all the same.
-            among = None if fields.all_count else score(self.weighed, postings, tokens, FieldWeights()) > 0
-            chosen = highest(every, count, among=among)
-            scores.update(zip(postings.ids(chosen), every[chosen].tolist(), strict=True))
-        return scores
-
 
 @dataclass(frozen=True, slots=True)
 class KeywordChannel:
-    """The keyword index in MySQL, and what this process holds of it in ``resident``."""
+    """The keyword index in MySQL, and the one of this host in ``local``; None for the engine ``mysql``."""
 
     mysql: Engine
-    resident: ResidentIndexes | None = None
     local: LocalIndexes | None = None
     name: ChannelName = ChannelName.KEYWORD
-    _known: Recent[_Words] = field(default_factory=lambda: Recent(256))
+    _known: Recent[_Words] = field(default_factory=lambda: Recent(_MOST_KNOWN))
     _lexicons: Lexicons = field(default_factory=Lexicons)
 
     def recall(self, query: Query) -> Recalled:
@@ -170,15 +154,10 @@ class KeywordChannel:
             words = self._words(connection, query)
             rules = [rule for rule in words.asked.rules if rule.namespace in query.namespaces]
             clause = clause_of(query.filters) if words.standing else None
-            copies = None if query.filters or words.standing else self._copies(query, words.stamps)
             if words.standing is not None and clause is not None:
                 rows = _proposed(connection, query, words.standing, words.wanted(clause), pool)
                 scores = words.score(words.of_rows(rows), fields)
                 guard = {"method": "index", "rows": len(rows), "may_be_short": False}
-            elif copies is not None:
-                scores = words.best(copies, fields, pool + _CHUNKS_PER_RULE * len(rules))
-                rows_in_all = sum(len(copy.lengths) for copy in copies.values())
-                guard = {"method": "resident", "rows": rows_in_all, "may_be_short": False}
             else:
                 limit, search = max(_LEAST_CANDIDATES, _CANDIDATES_PER_PLACE * pool), words.search()
                 index = KeywordIndex(connection(), query.tenant_id)
@@ -227,9 +206,7 @@ class KeywordChannel:
             found = {entry.row.chunk_id: terms_of(entry.row.terms) for entry in entries}
             if len(found) == len(set(chunk_ids)):
                 return found
-        if self.resident is None or not query.stamps:
-            return None
-        return self.resident.terms(query.tenant_id, query.namespaces, query.stamps, chunk_ids)
+        return None
 
     def terms(self, query: Query) -> tuple[str, ...]:
         """The query's words and their synonyms, stop words left out."""
@@ -239,26 +216,13 @@ class KeywordChannel:
     def _fields(self, query: Query) -> FieldWeights:
         return keyword_options(query.plan.channels.get(self.name)).fields
 
-    def _copies(self, query: Query, stamps: Mapping[Namespace, str]) -> dict[Namespace, Postings] | None:
-        """The index of every namespace at the moment of its stamp, if this process holds them all."""
-        return None if self.resident is None else self.resident.of(query.tenant_id, query.namespaces, stamps)
-
     def _blocks(
         self, connection: Callable[[], Connection], query: Query, words: _Words, chunk_ids: Sequence[ChunkId]
     ) -> list[_Block]:
-        """Given chunks out of this process's copies, and of the index what has become visible after their moment."""
+        """Given chunks out of this host's index, or MySQL's."""
         if words.standing is not None:
-            rows = _rows_of(connection, query, words.standing, chunk_ids)
-            return words.of_rows(rows)
-        copies = self._copies(query, words.stamps) or {}
-        blocks = [
-            _Block(namespace, postings.ids(some.numbers), some)
-            for namespace, postings in copies.items()
-            if (some := postings.of(chunk_ids)) is not None
-        ]
-        found = {chunk_id for block in blocks for chunk_id in block.chunk_ids}
-        others = [chunk_id for chunk_id in chunk_ids if chunk_id not in found]
-        return blocks + (words.of_rows(KeywordIndex(connection(), query.tenant_id).rows(others)) if others else [])
+            return words.of_rows(_rows_of(connection, query, words.standing, chunk_ids))
+        return words.of_rows(KeywordIndex(connection(), query.tenant_id).rows(chunk_ids))
 
     def _words(self, connection: Callable[[], Connection], query: Query) -> _Words:
         """What the collection knows of the query's words; asked once, though the channel is asked twice."""
@@ -270,14 +234,7 @@ class KeywordChannel:
                 stamps = {namespace: stamps[namespace] for namespace in query.namespaces if namespace in stamps}
                 if (standing := self.local.at(query.tenant_id, stamps, connection)) is not None:
                     return _words_of_index(standing, query, lexicon)
-            if self.resident is not None and self.resident.holds(query.tenant_id, query.namespaces):
-                stamps = query.stamps or _stamps(connection(), query)
-                if (copies := self._copies(query, stamps)) is not None:
-                    return _words_of_copies(copies, stamps, query, lexicon)
-            words, sizes = _words(Statistics(connection(), query.tenant_id), query, lexicon)
-            if self.resident is not None:
-                self.resident.note(query.tenant_id, sizes)
-            return words
+            return _words(Statistics(connection(), query.tenant_id), query, lexicon)
 
         return self._known.get((query.tenant_id, query.query_id, query.query_text), make)
 
@@ -287,9 +244,7 @@ def _stamps(connection: Connection, query: Query) -> dict[Namespace, str]:
     return {namespace: each.stamp for namespace, each in revisions.items()}
 
 
-def _words(
-    statistics: Statistics, query: Query, lexicon: Lexicon
-) -> tuple[_Words, dict[Namespace, NamespaceStatistics]]:
+def _words(statistics: Statistics, query: Query, lexicon: Lexicon) -> _Words:
     asked = read(query.query_text, lexicon)
     tokens = _tokens(asked, query.tenant_id, query.namespaces)
     sizes, found = statistics.of_query(
@@ -301,46 +256,18 @@ def _words(
         term_count=sum(size.term_count for size in sizes.values()),
         chunk_frequency=frequency,
     )
-    words = _Words(
-        asked=asked,
-        tokens=tokens,
-        frequency=frequency,
-        weighed=weigh(asked, collection),
-        chunk_count=collection.chunk_count,
-        lags=any(size.lags for size in sizes.values()),
-        stamps={namespace: size.stamp for namespace, size in sizes.items()},
-    )
-    return words, sizes
-
-
-def _words_of_copies(
-    copies: Mapping[Namespace, Postings], stamps: Mapping[Namespace, str], query: Query, lexicon: Lexicon
-) -> _Words:
-    """The same from the copies, which never lag."""
-    asked = read(query.query_text, lexicon)
-    tokens = _tokens(asked, query.tenant_id, query.namespaces)
-    frequency = {
-        term: sum(copy.chunk_frequency(tokens[namespace][term]) for namespace, copy in copies.items())
-        for term in asked.terms
-    }
-    collection = Collection(
-        chunk_count=sum(len(copy.lengths) for copy in copies.values()),
-        term_count=sum(copy.term_count for copy in copies.values()),
-        chunk_frequency=frequency,
-    )
     return _Words(
         asked=asked,
         tokens=tokens,
         frequency=frequency,
         weighed=weigh(asked, collection),
         chunk_count=collection.chunk_count,
-        lags=False,
-        stamps=stamps,
+        lags=any(size.lags for size in sizes.values()),
     )
 
 
 def _words_of_index(standing: Standing, query: Query, lexicon: Lexicon) -> _Words:
-    """The same from this host's index; what changed after its revision is not counted."""
+    """The same from this host's index, which never lags; what changed after its revision is not counted."""
     asked = read(query.query_text, lexicon)
     tokens = _tokens(asked, query.tenant_id, list(standing.states))
     frequency = {term: sum(standing.view.frequency(of_one[term]) for of_one in tokens.values()) for term in asked.terms}
@@ -356,7 +283,6 @@ def _words_of_index(standing: Standing, query: Query, lexicon: Lexicon) -> _Word
         weighed=weigh(asked, collection),
         chunk_count=collection.chunk_count,
         lags=False,
-        stamps=standing.stamps,
         standing=standing,
     )
 

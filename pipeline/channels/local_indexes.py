@@ -6,16 +6,19 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sqlalchemy import Connection
 
 from pipeline.records import DocumentId, Namespace, TenantId
-from pipeline.stores.local_index import IndexedState, LocalIndexReader, View
+from pipeline.stores.index_folder import IndexFolder
+from pipeline.stores.indexed_chunks import NamespaceState
+from pipeline.stores.local_index import LocalIndexReader, View
 from pipeline.stores.publications import Publications
 
 _MOST_OPEN = 128  # tenants whose index a process keeps open
+_IDLE_S = 120.0  # without a query, until it is closed: what was merged away or erased takes its disk while it is open
 _LOOKED_AGAIN_S = 0.005
 _MOST_AWAITED = 4  # revisions; an index that is further behind is catching up with a load
 _MOST_CHANGED = 200  # documents; reading more from MySQL costs more than a search there
@@ -27,25 +30,30 @@ class Standing:
     them is old, and MySQL has it."""
 
     view: View
-    states: Mapping[Namespace, IndexedState]
+    states: Mapping[Namespace, NamespaceState]
     changed: tuple[tuple[Namespace, DocumentId], ...] = ()
 
-    @property
-    def stamps(self) -> dict[Namespace, str]:
-        """The revision of each namespace in the index."""
-        return {namespace: state.stamp for namespace, state in self.states.items()}
+
+@dataclass(slots=True)
+class _Open:
+    """A tenant's index. ``in_vain``: the stamps that a query has waited for without seeing them reached."""
+
+    reader: LocalIndexReader
+    used_at: float = 0.0
+    in_vain: Mapping[Namespace, str] = field(default_factory=dict)
 
 
 class LocalIndexes:
     """The indexes below ``root``, kept open while they are asked for. ``wait_s``: how long a query waits for the indexer
-    to reach the revision it must see. Safe between threads."""
+    to reach the revision it must see, if there is one. Safe between threads."""
 
     def __init__(self, root: Path, *, wait_s: float, sleep: Callable[[float], None] = time.sleep) -> None:
         self._root = root
+        self._folder = IndexFolder(root)
         self._wait_s = wait_s
         self._sleep = sleep
         self._lock = threading.Lock()
-        self._readers: OrderedDict[TenantId, LocalIndexReader] = OrderedDict()
+        self._open: OrderedDict[TenantId, _Open] = OrderedDict()
 
     def at(
         self, tenant_id: TenantId, stamps: Mapping[Namespace, str], connection: Callable[[], Connection]
@@ -53,38 +61,57 @@ class LocalIndexes:
         """Return the index at these stamps, or at an older one with the documents that changed since then; None where the
         index is missing, lacks a namespace, or is too far behind. ``connection`` gives one to MySQL where it is needed.
         Raises StoreUnavailable."""
-        reader = self._reader(tenant_id)
-        until = time.monotonic() + self._wait_s
+        tenant = self._tenant(tenant_id)
+        until: float | None = None
         while True:
-            view = reader.view()
-            states = {} if view is None else {namespace: view.state(namespace) for namespace in stamps}
-            known = {namespace: state for namespace, state in states.items() if state is not None}
-            if view is None or len(known) < len(stamps):
-                return None
-            behind = [namespace for namespace, state in known.items() if not state.has(stamps[namespace])]
-            if not behind:
-                return Standing(view=view, states=known)
-            if time.monotonic() >= until or any(_gap(known[each], stamps[each]) > _MOST_AWAITED for each in behind):
+            view = tenant.reader.view()
+            found = {namespace: None if view is None else view.state(namespace) for namespace in stamps}
+            states = {namespace: state for namespace, state in found.items() if state is not None}
+            behind = {
+                namespace: stamp
+                for namespace, stamp in stamps.items()
+                if namespace not in states or not states[namespace].has(stamp)
+            }
+            if view is not None and not behind:
+                return Standing(view=view, states=states)
+            if until is None:
+                until = time.monotonic() + (self._wait_s if self._is_coming(tenant, states, behind) else 0.0)
+            if time.monotonic() >= until:
                 break
             self._sleep(_LOOKED_AGAIN_S)
-        changed = _changed(connection(), tenant_id, [known[namespace] for namespace in behind])
-        return None if changed is None else Standing(view=view, states=known, changed=changed)
+        tenant.in_vain = behind
+        if view is None or len(states) < len(stamps):
+            return None
+        changed = _changed(connection(), tenant_id, [states[namespace] for namespace in behind])
+        return None if changed is None else Standing(view=view, states=states, changed=changed)
 
-    def _reader(self, tenant_id: TenantId) -> LocalIndexReader:
+    def _is_coming(
+        self, tenant: _Open, states: Mapping[Namespace, NamespaceState], behind: Mapping[Namespace, str]
+    ) -> bool:
+        """Whether an indexer is at work that will soon be there, as far as anybody knows."""
+        if not self._wait_s or all(tenant.in_vain.get(namespace) == stamp for namespace, stamp in behind.items()):
+            return False
+        is_near = all(_gap(states.get(namespace), stamp) <= _MOST_AWAITED for namespace, stamp in behind.items())
+        return is_near and self._folder.is_served()
+
+    def _tenant(self, tenant_id: TenantId) -> _Open:
         with self._lock:
-            reader = self._readers.pop(tenant_id, None) or LocalIndexReader(self._root, tenant_id)
-            self._readers[tenant_id] = reader
-            while len(self._readers) > _MOST_OPEN:
-                self._readers.popitem(last=False)
-            return reader
+            tenant = self._open.pop(tenant_id, None) or _Open(LocalIndexReader(self._root, tenant_id))
+            self._open[tenant_id] = tenant
+            tenant.used_at = time.monotonic()
+            for oldest, each in list(self._open.items()):
+                if len(self._open) <= _MOST_OPEN and tenant.used_at - each.used_at <= _IDLE_S:
+                    break
+                del self._open[oldest]
+            return tenant
 
 
-def _gap(state: IndexedState, stamp: str) -> int:
-    return int(stamp.partition("@")[0]) - state.revision
+def _gap(state: NamespaceState | None, stamp: str) -> int:
+    return int(stamp.partition("@")[0]) - (0 if state is None else state.revision)
 
 
 def _changed(
-    connection: Connection, tenant_id: TenantId, states: Sequence[IndexedState]
+    connection: Connection, tenant_id: TenantId, states: Sequence[NamespaceState]
 ) -> tuple[tuple[Namespace, DocumentId], ...] | None:
     found: list[tuple[Namespace, DocumentId]] = []
     for state in states:

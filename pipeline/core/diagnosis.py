@@ -12,6 +12,7 @@ from dataclasses import dataclass
 SKEW_WARNING_S = 0.5  # a query lives for seconds by the clock of whoever accepted it
 SKEW_FAILURE_S = 2.0  # leases of seconds are given and taken by different clocks
 LONGEST_RESULT_EXPIRY_S = 86_400.0
+LONGEST_INDEX_LAG_S = 30.0
 TERM_CHARACTERS = 13  # every keyword term is hashed to so many (pipeline.stores.keyword)
 
 
@@ -100,6 +101,20 @@ class FlowerFacts:
     status: int | None
     public: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexerFacts:
+    """How far a host's keyword index is. ``lag_s``: for how long the oldest change has waited; ``lag_revisions``: changes
+    that wait; ``built``: the share of all chunks that lie in namespaces the index has; ``failing``: tenants whose last
+    attempt failed."""
+
+    host: str
+    lag_s: float
+    lag_revisions: int
+    built: float
+    failing: int
+    disk_bytes: int
 
 
 def _ok(check: str, detail: str) -> Finding:
@@ -320,6 +335,32 @@ def query_lane(*, wanted: int, ready: int) -> Finding:
         return _ok(check, detail)
     advice = "see the gateway's log events lane_process_ended and lane_process_not_started; is there memory for them?"
     return Finding(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
+
+
+def keyword_index(indexers: Sequence[IndexerFacts]) -> Finding:
+    """Check that the hosts' keyword indexes follow MySQL. What they do not have is answered by FULLTEXT."""
+    check = "keyword_index"
+    if not indexers:
+        advice = (
+            "start python -m workers.indexer on every host with query workers, or set CHORDWISE_KEYWORD_ENGINE=mysql"
+        )
+        detail = "no indexer reports: FULLTEXT answers"
+        return Finding(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
+    wrong = [line for each in indexers for line in _behind(each)]
+    if wrong:
+        advice = "see the indexer's log event keyword_index_not_updated: is the disk full, or the folder read-only?"
+        return Finding(check=check, severity=Severity.WARNING, detail="; ".join(wrong), advice=advice)
+    return _ok(check, ", ".join(f"{each.host}: {each.disk_bytes / 1e6:.1f} MB" for each in indexers))
+
+
+def _behind(found: IndexerFacts) -> Iterator[str]:
+    if found.failing:
+        yield f"{found.host}: the indexes of {found.failing} tenants cannot be written"
+    if found.lag_s > LONGEST_INDEX_LAG_S:
+        yield (
+            f"{found.host}: {found.lag_revisions} changes wait, the oldest for {found.lag_s:.0f} s;"
+            f" {found.built:.0%} of the chunks are indexed"
+        )
 
 
 def flower(found: FlowerFacts | None) -> Finding:

@@ -36,11 +36,6 @@ class FieldWeights:
         if not (self.title or self.body or self.summary or self.entity_names):
             raise ValueError("leave no field with a weight above 0")
 
-    @property
-    def all_count(self) -> bool:
-        """Whether no field has the weight 0."""
-        return min(self.title, self.body, self.summary, self.entity_names) > 0
-
 
 class Occurrences(Protocol):
     """Chunks, of which is known where tokens stand in them. What a place is, only who gave it knows."""

@@ -18,12 +18,14 @@ from pathlib import Path
 import structlog
 from sqlalchemy import Connection, Engine
 
+from pipeline.core.diagnosis import IndexerFacts
 from pipeline.errors import PipelineError
 from pipeline.records import Namespace, TenantId
-from pipeline.stores.indexed_chunks import IndexedChunks, NamespaceState, revisions_of_all, snapshot
+from pipeline.stores.index_folder import disk_bytes
+from pipeline.stores.indexed_chunks import IndexedChunks, NamespaceState, chunk_counts, revisions_of_all, snapshot
 from pipeline.stores.local_index import (
-    IndexedState,
     IndexUnusable,
+    LocalIndexReader,
     LocalIndexWriter,
     remove,
     remove_others,
@@ -40,6 +42,7 @@ _COMPACTED_FROM = 0.3  # of what lies on disk was deleted
 _LEAST_COMPACTED = 1_000  # chunks
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
 _FAILURES_BEFORE_REBUILD = 3
+_MEASURED_EVERY_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +75,10 @@ class KeywordIndexer:
     meter: Meter
     _tenants: dict[TenantId, _Tenant] = field(default_factory=dict)
     _writers: OrderedDict[TenantId, LocalIndexWriter] = field(default_factory=OrderedDict)
+    lag: Lag = Lag(tenants=0, failing=0, seconds=0.0)
+    _wanted: Mapping[TenantId, Mapping[Namespace, str]] = field(default_factory=dict)
+    _disk: int = 0
+    _measured_at: float = float("-inf")
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _changes: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "index-changes"))
     _builds: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "index-builds"))
@@ -93,7 +100,45 @@ class KeywordIndexer:
                 self._begin(tenant_id, tenant, stamps, moment)
         behind = [tenant.behind_since for tenant in self._tenants.values() if tenant.behind_since is not None]
         failing = sum(tenant.failures > 0 for tenant in self._tenants.values())
-        return Lag(tenants=len(behind), failing=failing, seconds=moment - min(behind, default=moment))
+        self._wanted = wanted
+        self.lag = Lag(tenants=len(behind), failing=failing, seconds=moment - min(behind, default=moment))
+        return self.lag
+
+    def facts(self, host: str) -> IndexerFacts:
+        """How far this host's indexes are, as of the last step. Raises StoreUnavailable."""
+        behind = {
+            (tenant_id, namespace): _revision(stamp) - _revision((self._tenants[tenant_id].stamps or {}).get(namespace))
+            for tenant_id, stamps in self._wanted.items()
+            for namespace, stamp in stamps.items()
+            if (self._tenants[tenant_id].stamps or {}).get(namespace) != stamp
+        }
+        return IndexerFacts(
+            host=host,
+            lag_s=round(self.lag.seconds, 1),
+            lag_revisions=sum(max(1, revisions) for revisions in behind.values()),
+            built=self._built() if behind else 1.0,
+            failing=self.lag.failing,
+            disk_bytes=self._disk_bytes(),
+        )
+
+    def _built(self) -> float:
+        with reading(self.mysql) as connection:
+            chunks = chunk_counts(connection)
+        every = sum(chunks.values())
+        have = sum(
+            count for (tenant, name), count in chunks.items() if tenant in self._tenants and self._has(tenant, name)
+        )
+        return have / every if every else 1.0
+
+    def _has(self, tenant_id: TenantId, namespace: Namespace) -> bool:
+        return namespace in (self._tenants[tenant_id].stamps or {})
+
+    def _disk_bytes(self) -> int:
+        """Thousands of files may have to be looked at, so not at every time."""
+        moment = time.monotonic()
+        if moment - self._measured_at >= _MEASURED_EVERY_S:
+            self._disk, self._measured_at = disk_bytes(self.root), moment
+        return self._disk
 
     def tidy(self) -> None:
         """Delete the indexes of tenants that MySQL does not know, and those of other formats."""
@@ -167,11 +212,15 @@ class KeywordIndexer:
             tenant.stamps = None
 
     def _brought_up(self, tenant_id: TenantId, tenant: _Tenant, wanted: Mapping[Namespace, str]) -> int:
-        writer = self._writer(tenant_id)
-        view = writer.view
         known = tenant.stamps
         if known is None:
-            known = {namespace: state.stamp for namespace, state in view.states().items()}
+            found = LocalIndexReader(self.root, tenant_id).view()
+            known = {} if found is None else {name: state.stamp for name, state in found.states().items()}
+            if known == wanted:
+                tenant.stamps = known
+                return 0
+        writer = self._writer(tenant_id)
+        view = writer.view
         added = 0
         stamps = {namespace: stamp for namespace, stamp in wanted.items() if known.get(namespace) == stamp}
         for namespace in known.keys() - wanted.keys():
@@ -193,7 +242,7 @@ class KeywordIndexer:
         connection: Connection,
         tenant_id: TenantId,
         namespace: Namespace,
-        have: IndexedState | None,
+        have: NamespaceState | None,
     ) -> tuple[NamespaceState | None, int]:
         chunks = IndexedChunks(connection, tenant_id)
         state = chunks.state(namespace)
@@ -241,3 +290,7 @@ class KeywordIndexer:
             writer = self._writers.pop(tenant_id, None)
         if writer is not None:
             writer.close()
+
+
+def _revision(stamp: str | None) -> int:
+    return 0 if stamp is None else int(stamp.partition("@")[0])

@@ -20,7 +20,7 @@ _ROWS_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceState:
-    """A namespace at one of its revisions; ``stamp`` as in `stores.namespaces.Revision`."""
+    """A namespace at one of its revisions, in MySQL or in an index; ``stamp`` as in `stores.namespaces.Revision`."""
 
     namespace: Namespace
     stamp: str
@@ -29,6 +29,15 @@ class NamespaceState:
     created_at: datetime
     chunk_count: int
     term_count: int
+
+    def has(self, stamp: str) -> bool:
+        """Whether what the namespace showed at this stamp is in here, or what has followed it since. A MySQL restored from
+        a backup may have a smaller number again, which the indexer finds out; until then its changes are not missed, as
+        what is found is read from MySQL."""
+        wanted, _, moments = stamp.partition("@")
+        mine, _, made = self.stamp.partition("@")
+        same_namespace = made.partition("@")[0] == moments.partition("@")[0]
+        return self.stamp == stamp or (same_namespace and int(mine) > int(wanted))
 
 
 class IndexedChunk(NamedTuple):
@@ -91,12 +100,18 @@ def revisions_of_all(connection: Connection) -> dict[TenantId, dict[Namespace, s
     return found
 
 
+def chunk_counts(connection: Connection) -> dict[tuple[TenantId, Namespace], int]:
+    """Return how many chunks each namespace of each tenant shows."""
+    return {(TenantId(tenant), Namespace(name)): count for tenant, name, count in connection.execute(_CHUNK_COUNTS)}
+
+
 _STAMP = "CONCAT_WS('@', n.revision, n.created_at, n.revised_at)"
 _STATE = text(
     f"SELECT {_STAMP} AS stamp, n.revision, n.revised_at, n.created_at, n.chunk_count, n.term_count FROM namespaces n"
     " WHERE n.tenant_id = :tenant AND n.namespace = :namespace"
 )
 _REVISIONS = text(f"SELECT n.tenant_id, n.namespace, {_STAMP} FROM namespaces n")
+_CHUNK_COUNTS = text("SELECT tenant_id, namespace, chunk_count FROM namespaces WHERE chunk_count > 0")
 _SHOWN = (
     f"SELECT {PACKED.format(c='c')}, {STORED} FROM documents d STRAIGHT_JOIN chunks c ON c.tenant_id = d.tenant_id"
     " AND c.namespace = d.namespace AND c.document_id = d.document_id AND c.generation = d.published_generation"

@@ -8,7 +8,7 @@ search touches nobody else's rows.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -107,20 +107,6 @@ class KeywordIndex:
         key = {"tenant": self._tenant_id, "namespace": namespace, "documents": list(document_ids), "limit": limit}
         return self._read(statement, {**filtered, **key})
 
-    def shown(self, namespace: Namespace, *, at_once: int) -> Iterator[list[TermsRow]]:
-        """All shown chunks of a namespace as they are at one moment, some at a time and in no order. A reader that stops
-        before the end costs its connection, which would have to take in the rest."""
-        values = {"tenant": self._tenant_id, "namespace": namespace}
-        is_read = False
-        try:
-            streamed = _ALL.execution_options(stream_results=True, yield_per=at_once)
-            for lines in self._connection.execute(streamed, values).scalars().partitions():
-                yield list(map(terms_row, lines))
-            is_read = True
-        finally:
-            if not is_read:
-                self._connection.invalidate()
-
     def _read(self, statement: Any, values: dict[str, Any]) -> list[TermsRow]:
         return [terms_row(line) for line in self._connection.execute(statement, values).scalars()]
 
@@ -140,11 +126,6 @@ _SHOWN = (
 _OF_GENERATION = (
     " JOIN generations g ON g.tenant_id = m.tenant_id AND g.namespace = m.namespace AND g.document_id = m.document_id"
     " AND g.generation = m.generation"
-)
-_ALL = text(
-    f"{_PACKED.format(c='m')} FROM documents d STRAIGHT_JOIN chunks m ON m.tenant_id = d.tenant_id"
-    " AND m.namespace = d.namespace AND m.document_id = d.document_id AND m.generation = d.published_generation"
-    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND m.enabled = 1"
 )
 _SHOWN_OF = (
     f"{_PACKED.format(c='m')} FROM documents d STRAIGHT_JOIN chunks m ON m.tenant_id = d.tenant_id"

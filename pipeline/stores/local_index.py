@@ -65,33 +65,6 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexedState:
-    """A namespace in an index: the revision at which its chunks were read, and how many there were."""
-
-    namespace: Namespace
-    stamp: str
-    revision: int
-    revised_at: datetime | None
-    created_at: datetime
-    chunk_count: int
-    term_count: int
-
-    def has(self, stamp: str) -> bool:
-        """Whether what the namespace showed at this stamp is in here, or what has followed it since. A MySQL restored from
-        a backup may have a smaller number again, which the indexer finds out; until then its changes are not missed, as
-        what is found is read from MySQL."""
-        wanted, _, moments = stamp.partition("@")
-        mine, _, made = self.stamp.partition("@")
-        same_namespace = made.partition("@")[0] == moments.partition("@")[0]
-        return self.stamp == stamp or (same_namespace and int(mine) > int(wanted))
-
-    @classmethod
-    def of(cls, state: NamespaceState) -> IndexedState:
-        """Return the state to be stored."""
-        return cls(**{name: getattr(state, name) for name in cls.__dataclass_fields__})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """A search: groups of tokens with the worth of each, in the same unit as BM25's ``(k1 + 1) * idf``; of a
     group the best token counts. ``clause``: what fields have to be like. ``without``: documents that are left out."""
@@ -114,16 +87,16 @@ class View:
         self._schema = index.schema
         self._written, _ = _sizes(folder)
         self._frequencies: dict[str, int] = {}
-        self._states: dict[Namespace, IndexedState | None] = {}
+        self._states: dict[Namespace, NamespaceState | None] = {}
 
-    def state(self, namespace: Namespace) -> IndexedState | None:
+    def state(self, namespace: Namespace) -> NamespaceState | None:
         """Return the state of a namespace, None if the index does not have it."""
         if namespace not in self._states:
             found = self._searcher.search(self._having(_key(_STATE_KEY, namespace)), limit=1, count=False).hits
             self._states[namespace] = self._state_at(found[0][1]) if found else None
         return self._states[namespace]
 
-    def states(self) -> dict[Namespace, IndexedState]:
+    def states(self) -> dict[Namespace, NamespaceState]:
         """Return the state of every namespace of the index."""
         hits = self._searcher.search(self._having(_STATE_KEY), limit=max(1, self._searcher.num_docs), count=False).hits
         return {state.namespace: state for state in (self._state_at(address) for _, address in hits)}
@@ -220,11 +193,11 @@ class View:
         document: Any = self._searcher.doc(address)
         return [document.get_first(name) for name in names]
 
-    def _state_at(self, address: tantivy.DocAddress) -> IndexedState:
+    def _state_at(self, address: tantivy.DocAddress) -> NamespaceState:
         [fields] = self._stored(address, _FIELDS)
         said = orjson.loads(fields)
         moments = {name: said[name] and datetime.fromisoformat(said[name]) for name in ("revised_at", "created_at")}
-        return IndexedState(**said | moments)
+        return NamespaceState(**said | moments)
 
 
 class LocalIndexReader:
@@ -306,7 +279,7 @@ class LocalIndexWriter:
             for chunk in chunks:
                 self._writer.add_document(_document(chunk))
                 added += 1
-            self._writer.add_document(_state_document(IndexedState.of(state)))
+            self._writer.add_document(_state_document(state))
         except (ValueError, OSError) as error:
             raise IndexUnusable(f"the keyword index in {self._folder} cannot be written: {error}") from error
         return added
@@ -391,7 +364,7 @@ def _document(chunk: IndexedChunk) -> tantivy.Document:
     return document
 
 
-def _state_document(state: IndexedState) -> tantivy.Document:
+def _state_document(state: NamespaceState) -> tantivy.Document:
     document = tantivy.Document()
     document.add_text(
         _KEYS, " ".join([_STATE_KEY, _key(_STATE_KEY, state.namespace), _key(_NAMESPACE_KEY, state.namespace)])

@@ -8,20 +8,16 @@ in order at once. Reading costs two commands, whatever the number of workers, an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import orjson
 import redis
 
-from pipeline.stores.engines import redis_errors
+from pipeline.stores.expiring_records import ExpiringRecords
 
 EVERY_S: Final = 0.5
 EXPIRES_S: Final = 3.0
-
-_REGISTRY: Final = "chordwise:workers"  # a set: the ids of all workers not yet found to be gone
-_KEY: Final = "chordwise:worker:{}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,33 +49,21 @@ class WorkerHeartbeats:
     """The heartbeats of an installation. Thread-safe. Every method raises StoreUnavailable without Redis."""
 
     def __init__(self, client: redis.Redis) -> None:
-        self._redis = client
+        self._records = ExpiringRecords(
+            client, registry="chordwise:workers", key="chordwise:worker:{}", expires_s=EXPIRES_S
+        )
 
     def beat(self, heartbeat: WorkerHeartbeat) -> None:
         """Report a worker as listening for the next `EXPIRES_S` seconds."""
-        with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
-            pipe.sadd(_REGISTRY, heartbeat.worker_id)
-            pipe.set(_KEY.format(heartbeat.worker_id), orjson.dumps(asdict(heartbeat)), px=int(EXPIRES_S * 1000))
-            pipe.execute()
+        self._records.write(heartbeat.worker_id, heartbeat)
 
     def withdraw(self, worker_id: str) -> None:
         """Report a worker as gone, at once."""
-        with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
-            pipe.srem(_REGISTRY, worker_id)
-            pipe.delete(_KEY.format(worker_id))
-            pipe.execute()
+        self._records.withdraw(worker_id)
 
     def all(self) -> list[WorkerHeartbeat]:
         """Return every worker with a heartbeat in the last `EXPIRES_S` seconds, by name."""
-        with redis_errors():
-            worker_ids = sorted(member.decode() for member in self._redis.smembers(_REGISTRY))  # type: ignore[union-attr]
-            if not worker_ids:
-                return []
-            beats: Sequence[bytes | None] = self._redis.mget(map(_KEY.format, worker_ids))  # type: ignore[assignment]
-            gone = [worker_id for worker_id, beat in zip(worker_ids, beats, strict=True) if beat is None]
-            if gone:
-                self._redis.srem(_REGISTRY, *gone)  # a slow worker adds itself again with its next heartbeat
-        return [_read(beat) for beat in beats if beat is not None]
+        return [_read(beat) for beat in self._records.all()]
 
     def listening(self, queue: str) -> list[WorkerHeartbeat]:
         """Return the workers that consume ``queue``; if there are none, a message sent there waits until one is
@@ -90,8 +74,7 @@ class WorkerHeartbeats:
 _FIELDS: Final = frozenset(field.name for field in fields(WorkerHeartbeat))
 
 
-def _read(beat: bytes) -> WorkerHeartbeat:
-    stored: dict[str, Any] = orjson.loads(beat)
+def _read(stored: dict[str, Any]) -> WorkerHeartbeat:
     known = {name: value for name, value in stored.items() if name in _FIELDS}  # a newer worker may write more
     return WorkerHeartbeat(**{**known, "queues": tuple(known["queues"])})
 

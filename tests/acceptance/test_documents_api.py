@@ -248,7 +248,7 @@ class DescribeTheOperatorsRoutes:
         assert ready["failing"] == []
         stores = {"mysql", "postgres", "redis", "broker", "schema", "installation"}
         workers = {"queue:ingest", "queue:recall", "queue:answer", "queue:rerank", "queue:upkeep", "queue:compute"}
-        others = {"worker_versions", "worker_brokers", "last_sweep"}
+        others = {"worker_versions", "worker_brokers", "last_sweep", "keyword_index"}
         assert stores | workers | others == set(ready["dependencies"])
         required = {name for name, check in ready["dependencies"].items() if check["required"]}
         assert required == stores | {"queue:ingest", "queue:recall", "queue:answer"}

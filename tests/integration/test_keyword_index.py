@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from pipeline.channels.keyword import KeywordChannel
 from pipeline.core.dictionary import Dictionary, Rule
@@ -19,16 +20,17 @@ from pipeline.flows.chunk_edit import Edit, delete_chunks, edit_chunks
 from pipeline.flows.edit import delete_document
 from pipeline.flows.erase import delete_namespace
 from pipeline.flows.resources import Resources
+from pipeline.flows.rollback import roll_back
 from pipeline.records import Chunking, Comparison, Compound, DocumentId, Filters, Namespace, TenantId
 from pipeline.stores.dictionaries import EVERY_NAMESPACE, Dictionaries
 from pipeline.stores.local_index import folder_of
-from pipeline.stores.work import unit_of_work
+from pipeline.stores.namespaces import Namespaces
+from pipeline.stores.work import reading, unit_of_work
 from tests.conftest import make_tenant
 from tests.integration.test_ingest_flow import Corner, _upload
 from tests.integration.test_keyword_channel import query
-from tests.integration.test_resident_index import QUESTIONS, chunk_of, same
+from tests.support.animals import ANIMALS, QUESTIONS, animals, chunk_of, same
 from tests.support.keyword_index import Host
-from tests.support.resident import animals
 
 _SHORT = Chunking(max_tokens=64)
 FILTERS = (
@@ -67,13 +69,34 @@ def corner(use: Resources, tenant: TenantId, namespace: Namespace) -> Corner:
     return animals(use, tenant, namespace)
 
 
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all tests, as each of them has a tenant of its own."""
+    return tmp_path_factory.mktemp("keyword-index")
+
+
 @pytest.fixture
-def host(corner: Corner, tmp_path: Path) -> Iterator[Host]:
-    found = Host(corner, tmp_path)
+def host(corner: Corner, root: Path) -> Iterator[Host]:
+    found = Host(corner, root)
     found.catch_up()
     assert found.method() == "index"
     yield found
     found.indexer.close()
+
+
+@contextmanager
+def statements(use: Resources) -> Iterator[list[str]]:
+    """Those that are sent to MySQL meanwhile."""
+    sent: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        sent.append(statement)
+
+    event.listen(use.mysql, "before_cursor_execute", note)
+    try:
+        yield sent
+    finally:
+        event.remove(use.mysql, "before_cursor_execute", note)
 
 
 def asked_of(corner: Corner, question: str, **options: Any) -> Any:
@@ -116,6 +139,24 @@ class DescribeAnswers:
         asked = query(corner, "red foxes at night")
         every = [chunk_of(corner, name) for name in ("foxes", "order", "salt")]
         assert host.channel.score(asked, every) == pytest.approx(KeywordChannel(corner.use.mysql).score(asked, every))
+        corner.ingest(_upload("late", "A red fox came late."))
+        late = chunk_of(corner, "late")
+        assert host.channel.score(asked, [late])[late] > 0
+
+    def it_asks_mysql_nothing_for_a_query_that_says_what_its_namespaces_show(self, host, corner):
+        host.ask("warm up")  # the dictionary
+        with reading(corner.use.mysql) as connection:
+            shown = Namespaces(connection, corner.tenant).revisions([corner.namespace])[corner.namespace].stamp
+        asked = replace(query(corner, "red foxes hunt"), stamps={corner.namespace: shown})
+        expected = asked_of(corner, "red foxes hunt")
+        every = list(expected.chunk_ids)
+        with statements(corner.use) as sent:
+            assert same(host.channel.recall(asked), expected)
+            scored = host.channel.score(asked, every)
+            told = host.channel.indexed(asked, every)
+        assert sent == []
+        assert scored == pytest.approx(dict(zip(every, expected.scores, strict=True)))
+        assert set(told) == set(every)
 
     def it_answers_several_namespaces(self, host, corner, use):
         beside = Corner(use, corner.tenant, Namespace("beside"))
@@ -177,19 +218,28 @@ class DescribeChanges:
         delete_document(corner.tenant, corner.namespace, DocumentId("foxes"), corner.use)
         self.seen(host, "hares", [])
 
+    def it_finds_again_what_was_rolled_back(self, host, corner):
+        corner.ingest(_upload("hares", "Storks stand on one leg."))
+        host.catch_up()
+        ticket = roll_back(
+            corner.tenant, corner.namespace, DocumentId("hares"), corner.use, request_id="r", ring=lambda _: None
+        )
+        assert ticket is not None
+        corner.work(ticket)
+        self.seen(host, "hares run", ["hares", "foxes"])
+
+    def it_forgets_a_namespace_that_was_made_anew(self, host, corner):
+        delete_namespace(corner.tenant, corner.namespace, corner.use)
+        corner.ingest(_upload("hares", ANIMALS["hares"]))
+        assert host.documents("foxes") == ["hares"], "before the indexer"
+        host.catch_up()
+        assert (host.method(), host.documents("foxes")) == ("index", ["hares"])
+
     def it_answers_by_mysql_what_has_changed_too_much(self, host, corner):
         corner.ingest(*(_upload(f"many-{number}", f"Foxes {number}.") for number in range(210)))
         assert host.method() == "fulltext"
         host.catch_up()
         assert host.method() == "index"
-
-    def it_waits_for_the_indexer_if_it_is_soon_there(self, host, corner):
-        patient = Host(corner, host.root, wait_s=5.0)
-        corner.ingest(_upload("late", "An owl came late."))
-        host.indexer.step()
-        asked = query(corner, "owls")
-        found = patient.channel.recall(asked)
-        assert (found.guard, len(found.chunk_ids)) == ({"method": "index", "rows": 1, "may_be_short": False}, 1)
 
 
 class DescribeRecovery:

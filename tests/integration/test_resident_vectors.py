@@ -28,8 +28,7 @@ from pipeline.stores.work import reading
 from tests.conftest import make_tenant
 from tests.integration.test_ingest_flow import Corner, _upload
 from tests.integration.test_keyword_channel import query
-from tests.integration.test_resident_index import chunk_of
-from tests.support.resident import ANIMALS, animals
+from tests.support.animals import ANIMALS, animals, chunk_of
 
 QUESTIONS = ("red fox", "a wolf", "hunting at night", "高血压", "PPR-9087")
 

@@ -17,10 +17,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from api_gateway.fleet_metrics import FleetMetrics
 from api_gateway.metrics import AlignmentMetrics, BacklogMetrics
 from compose.localstack.promtool import promtool
+from pipeline.core.diagnosis import IndexerFacts
 from pipeline.flows.resources import Resources
 from pipeline.metrics import METRICS
 from pipeline.settings import load
 from pipeline.stores.backlog import STATES, Backlog
+from pipeline.stores.indexer_reports import IndexerReports
 from pipeline.stores.reconciling import KINDS, Totals
 from tests.support.project import ROOT
 
@@ -46,6 +48,8 @@ def page() -> Iterator[dict[str, set[str]]]:
         else:
             use.meter.count(spec.name, **labels)
     use.meter.flush()
+    indexer = IndexerFacts(host="x", lag_s=1.0, lag_revisions=1, built=1.0, failing=0, disk_bytes=1)
+    IndexerReports(client).write(indexer)
     fleet, alignment, backlog = FleetMetrics(), AlignmentMetrics(), BacklogMetrics()
     fleet.read(use, client)
     alignment.totals = Totals(counted=dict.fromkeys([*KINDS, "repaired", "chunks"], 1), last_run=1.0)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pipeline.core import diagnosis
-from pipeline.core.diagnosis import FlowerFacts, RedisFacts, Severity, VectorFacts, Versions, WorkerFacts
+from pipeline.core.diagnosis import FlowerFacts, IndexerFacts, RedisFacts, Severity, VectorFacts, Versions, WorkerFacts
 from pipeline.stores.diagnosing import distance, skew
 from workers.names import Queue
 
@@ -150,6 +150,28 @@ class DescribeTheLastSweep:
     )
     def it_is_overdue_after_three_intervals_and_half_a_minute(self, age_s, watched_s, severity, says):
         found = diagnosis.last_sweep(age_s, interval_s=5.0, watched_s=watched_s)
+        assert found.severity is severity
+        assert says in found.detail
+
+
+class DescribeKeywordIndexes:
+    GOOD = IndexerFacts(host="a", lag_s=0.2, lag_revisions=1, built=1.0, failing=0, disk_bytes=2_500_000)
+
+    @pytest.mark.parametrize(
+        ("facts", "severity", "says"),
+        [
+            ([GOOD], OK, "a: 2.5 MB"),
+            ([], WARNING, "no indexer reports: FULLTEXT answers"),
+            ([GOOD, replace(GOOD, host="b", failing=2)], WARNING, "b: the indexes of 2 tenants cannot be written"),
+            (
+                [replace(GOOD, lag_s=31.0, lag_revisions=7, built=0.4)],
+                WARNING,
+                "7 changes wait, the oldest for 31 s; 40%",
+            ),
+        ],
+    )
+    def it_names_the_host_that_is_behind(self, facts, severity, says):
+        found = diagnosis.keyword_index(facts)
         assert found.severity is severity
         assert says in found.detail
 

@@ -144,6 +144,7 @@ function Figures({ metrics }) {
     <div class="cards">
       <${Figure} name=${t("nav.dead-letters")} value=${dead} bad=${dead > 0} text=${t("health.dead_text")} to=${link("dead-letters")} />
       <${Figure} name=${t("health.drift")} value=${drift} bad=${drift > 0} text=${t("health.drift_text")} to=${link("alignment")} />
+      <${Figure} name=${t("health.index_lag")} value=${sumOf(metrics, "chordwise_keyword_index_lag_revisions")} text=${t("health.index_lag_text")} />
       <${Figure} name=${t("health.unacked")} value=${valueOf(metrics, "chordwise_queue_unacked")} text=${t("health.unacked_text")} />
       <${Figure} name=${t("health.waiters")} value=${(sumOf(metrics, "chordwise_gateway_waiters") ?? 0) + (sumOf(metrics, "chordwise_gateway_streams") ?? 0)}
         text=${t("health.waiters_text")} />
