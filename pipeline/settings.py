@@ -133,6 +133,7 @@ class Settings(BaseSettings):
     recall_timeout_ms: ChannelTime = 800
     recall_retry: Annotated[int, Field(ge=0, le=3)] = 1
     recall_merge_strategy: Literal["rrf", "weighted", "custom"] = "weighted"
+    recall_query_weights: bool = True
     fusion_plugin: Annotated[str, Field(max_length=64)] = ""
     recall_degrade_threshold: Annotated[float, Field(ge=0, le=1)] = 0.4
     recall_fallback_enabled: bool = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, Engine
@@ -16,6 +16,7 @@ from pipeline.core.bm25 import Collection
 from pipeline.core.channel_options import keyword_options
 from pipeline.core.dictionary import Asked, Lexicon, Rule, read
 from pipeline.core.feedback import Terms, terms_of
+from pipeline.core.identifiers import near_spellings
 from pipeline.core.index_terms import Clause, clause_of
 from pipeline.core.keyword_scoring import Weighed, coverage, score, weigh
 from pipeline.core.matching import FieldWeights, IndexRows
@@ -38,6 +39,7 @@ _CANDIDATES_PER_PLACE = 2
 _CHUNKS_PER_RULE = 5
 _MOST_KNOWN = 64  # queries; each may hold files of the index open that were merged away since
 _LEAST_PROPOSED = 100  # by this host's index, whose order differs from BM25's by rounded lengths
+_MOST_SPELLINGS = 4_000  # looked up for words that no chunk holds, those of each namespace counted
 _MOST_CHANGED = 1_000  # chunks of documents that changed after the index was brought up to date
 
 
@@ -209,9 +211,9 @@ class KeywordChannel:
         return None
 
     def terms(self, query: Query) -> tuple[str, ...]:
-        """The query's words and their synonyms, stop words left out."""
+        """The query's words, their synonyms and the spellings that stand in for them, stop words left out."""
         with reading_if_asked(self.mysql) as connection:
-            return read(query.query_text, self._lexicons.get(connection, query.tenant_id, query.namespaces)).terms
+            return self._words(connection, query).asked.terms
 
     def _fields(self, query: Query) -> FieldWeights:
         return keyword_options(query.plan.channels.get(self.name)).fields
@@ -250,7 +252,10 @@ def _words(statistics: Statistics, query: Query, lexicon: Lexicon) -> _Words:
     sizes, found = statistics.of_query(
         query.namespaces, [token for of_one in tokens.values() for token in of_one.values()]
     )
-    frequency = {term: sum(found.get(of_one[term], 0) for of_one in tokens.values()) for term in asked.terms}
+    frequency = _counted(tokens, found)
+    asked, tokens, frequency = _respelled(
+        asked, tokens, frequency, query, lambda some: statistics.frequencies(query.namespaces, some)
+    )
     collection = Collection(
         chunk_count=sum(size.chunk_count for size in sizes.values()),
         term_count=sum(size.term_count for size in sizes.values()),
@@ -270,7 +275,11 @@ def _words_of_index(standing: Standing, query: Query, lexicon: Lexicon) -> _Word
     """The same from this host's index, which never lags; what changed after its revision is not counted."""
     asked = read(query.query_text, lexicon)
     tokens = _tokens(asked, query.tenant_id, list(standing.states))
-    frequency = {term: sum(standing.view.frequency(of_one[term]) for of_one in tokens.values()) for term in asked.terms}
+    frequencies = standing.view.frequency
+    frequency = {term: sum(frequencies(of_one[term]) for of_one in tokens.values()) for term in asked.terms}
+    asked, tokens, frequency = _respelled(
+        asked, tokens, frequency, query, lambda some: {token: frequencies(token) for token in some}
+    )
     collection = Collection(
         chunk_count=sum(state.chunk_count for state in standing.states.values()),
         term_count=sum(state.term_count for state in standing.states.values()),
@@ -314,8 +323,43 @@ def _rows_of(
 
 
 def _tokens(asked: Asked, tenant_id: TenantId, namespaces: Iterable[Namespace]) -> dict[Namespace, dict[str, str]]:
+    return _written(asked.terms, tenant_id, namespaces)
+
+
+def _written(
+    terms: Sequence[str], tenant_id: TenantId, namespaces: Iterable[Namespace]
+) -> dict[Namespace, dict[str, str]]:
     scopes = {namespace: Scope(tenant_id=tenant_id, namespace=namespace) for namespace in namespaces}
-    return {namespace: {term: token(scope, term) for term in asked.terms} for namespace, scope in scopes.items()}
+    return {namespace: {term: token(scope, term) for term in terms} for namespace, scope in scopes.items()}
+
+
+def _respelled(
+    asked: Asked,
+    tokens: dict[Namespace, dict[str, str]],
+    frequency: dict[str, int],
+    query: Query,
+    count: Callable[[list[str]], Mapping[str, int]],
+) -> tuple[Asked, dict[Namespace, dict[str, str]], dict[str, int]]:
+    """Add to words that no chunk holds the spellings one typing error away that some do. ``count``: in how many
+    chunks each token occurs."""
+    bound = _MOST_SPELLINGS // max(1, len(tokens))
+    near = {term: some for term in asked.terms if not frequency.get(term) and (some := near_spellings(term))}
+    others = list(dict.fromkeys(other for some in near.values() for other in some))[:bound]
+    if not others:
+        return asked, tokens, frequency
+    written = _written(others, query.tenant_id, tokens)
+    held = _counted(written, count([token for of_one in written.values() for token in of_one.values()]))
+    asked = asked.respelled({term: [other for other in some if held.get(other)] for term, some in near.items()})
+    return asked, _tokens(asked, query.tenant_id, tokens), held | frequency
+
+
+def _counted(tokens: Mapping[Namespace, Mapping[str, str]], found: Mapping[str, int]) -> dict[str, int]:
+    """In how many chunks each term occurs that any does, by the counts of tokens."""
+    frequency: defaultdict[str, int] = defaultdict(int)
+    for of_one in tokens.values():
+        for term, written in of_one.items():
+            frequency[term] += found.get(written, 0)
+    return {term: count for term, count in frequency.items() if count}
 
 
 def _documents_rows(connection: Connection, rule: Rule, query: Query) -> list[TermsRow]:

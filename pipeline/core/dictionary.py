@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from pipeline.core.terms import fold, holds_unspaced, query_terms
+from pipeline.core.terms import counted_query_terms, fold, former_terms, holds_unspaced, query_terms
 
 Run = tuple[str, ...]
 
@@ -35,10 +35,12 @@ class Dictionary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """What counts once in a query: a term, or several ways of saying one thing, each a run of terms. The first is the
-    query's own."""
+    """What a query says, ``count`` times: a term, or several ways of saying one thing, each a run of terms. The first is
+    the query's own. ``near``: how many of the last ways are other spellings, of which nobody said that they mean the same."""
 
     ways: tuple[Run, ...]
+    count: int = 1
+    near: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,16 @@ class Asked:
     def terms(self) -> tuple[str, ...]:
         """Every term there is to look for, each once."""
         return tuple(dict.fromkeys(term for unit in self.units for way in unit.ways for term in way))
+
+    def respelled(self, spellings: Mapping[str, Sequence[str]]) -> Asked:
+        """Return the query with these other spellings of its terms, where a term is a unit of its own."""
+        units = tuple(
+            replace(unit, ways=(*unit.ways, *((other,) for other in others)), near=len(others))
+            if len(unit.ways[0]) == 1 and (others := spellings.get(unit.ways[0][0]))
+            else unit
+            for unit in self.units
+        )
+        return replace(self, units=units)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +111,13 @@ def read(text: str, lexicon: Lexicon) -> Asked:
     """The query in the light of the lexicon.
 
     Stop words go first, unless nothing is left. Then, from left to right and the longest first, runs of terms that have
-    synonyms become one unit each; every other term is a unit of its own.
+    synonyms become one unit each; every other term is a unit of its own. What rows written under older rules hold
+    (`core.terms.former_terms`) is a way of saying it.
     """
-    whole = query_terms(text)
+    counts = counted_query_terms(text)
+    whole = list(counts)
     terms = _without_stop_words(text, whole, lexicon)
+    former = former_terms(text)
     units: list[Unit] = []
     place, longest = 0, max(map(len, lexicon.synonyms), default=0)
     while place < len(terms):
@@ -115,11 +130,11 @@ def read(text: str, lexicon: Lexicon) -> Asked:
             None,
         )
         if run is None:
-            units.append(Unit(ways=((terms[place],),)))
-            place += 1
-        else:
-            units.append(Unit(ways=(run, *lexicon.synonyms[run])))
-            place += len(run)
+            run = (terms[place],)
+        count = min(counts.get(term, 1) for term in run)
+        older = ((term,) for term in former.get(run[0], ()) if len(run) == 1)
+        units.append(Unit(ways=(run, *lexicon.synonyms.get(run, ()), *older), count=count))
+        place += len(run)
     return Asked(
         units=tuple(units),
         phrases=tuple(phrase for phrase in sorted(lexicon.phrases) if _holds(terms, phrase)),

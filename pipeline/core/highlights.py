@@ -5,12 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from pipeline.core.answer import AnswerChunk, Span
-from pipeline.core.terms import ANY_WORD, UNSPACED_START, analyze, fold, is_spaced, pieces_with, terms_of_word
+from pipeline.core.identifiers import joined_parts
+from pipeline.core.normal_form import normal_form
+from pipeline.core.terms import (
+    ANY_WORD,
+    UNSPACED_START,
+    analyze,
+    fold,
+    is_spaced,
+    pieces_with,
+    terms_of_word,
+    terms_of_words,
+)
 
 _LONGEST_TEXT = 20_000  # characters; what comes after them is not looked at
 _MOST = 100  # spans of a text
+_ACCENT = re.compile("[\u0300-\u036f]")
 _PART = re.compile(r"[^-._@&']+")
 # One character for one, so that places stay places. The rest of folding happens to each word by itself.
 _SAME_LENGTH = str.maketrans(
@@ -60,16 +73,42 @@ class _Marked(dict[str, tuple[tuple[int, int], ...]]):
         self.terms = frozenset(terms)
 
     def __missing__(self, piece: str) -> tuple[tuple[int, int], ...]:
-        words = ANY_WORD.finditer(piece.translate(_SAME_LENGTH))
-        marked = self[piece] = tuple(
-            (word.start() + start, word.start() + end) for word in words for start, end in self._inside(word[0])
-        )
+        if _ACCENT.search(piece):  # written as signs of their own, as in names of files
+            edges = [place for place, sign in enumerate(piece) if not place or not _ACCENT.match(sign)] + [len(piece)]
+            composed = "".join(normal_form("NFC", piece[start:end])[:1] for start, end in pairwise(edges))
+            marked = self[piece] = tuple((edges[start], edges[end]) for start, end in self[composed])
+            return marked
+        plain = piece.translate(_SAME_LENGTH)
+        found = [
+            (word.start() + start, word.start() + end)
+            for word in ANY_WORD.finditer(plain)
+            for start, end in self._inside(word[0])
+        ]
+        lower = plain.lower()
+        if len(lower) == len(piece):
+            joined = joined_parts(lower, terms_of_words)
+            found += [(start, end) for term, start, end in joined if term in self.terms]
+        marked = self[piece] = tuple(_united(found))
         return marked
 
     def _inside(self, word: str) -> Iterable[tuple[int, int]]:
         if word.isascii() and word.isalpha():  # nearly all of them; what follows says the same in ten times the time
             return () if self.terms.isdisjoint(terms_of_word(word)) else ((0, len(word)),)
         return (_in_run if UNSPACED_START.match(word) else _in_word)(word, self.terms)
+
+
+def _united(spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the spans in order, those that overlap as one."""
+    open_start = open_end = -1
+    for start, end in sorted(spans):
+        if start < open_end:
+            open_end = max(open_end, end)
+            continue
+        if open_end >= 0:
+            yield open_start, open_end
+        open_start, open_end = start, end
+    if open_end >= 0:
+        yield open_start, open_end
 
 
 def _in_word(word: str, terms: Collection[str]) -> Iterator[tuple[int, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from pipeline.core.matching import FieldWeights, Occurrences, Places, damping
 _CODE = re.compile(r"(?=.*[a-z])(?=.*\d).{4,}", re.ASCII)
 _CODE_WORTH = 1.5
 _PRESENCE = 1e-9  # a k1 with which a term that occurs once counts all but as much as one that occurs often
+_NEAR = 0.5  # of what its word is worth: a spelling that may be meant
 _PHRASE = 0.5  # of a phrase's rarest term: what having it in one piece is worth beside its terms
 
 
@@ -40,10 +42,10 @@ class Weighed:
 def weigh(asked: Asked, collection: Collection, *, k1: float = K1) -> Weighed:
     """What each part of a query is worth.
 
-    A term is worth ``(k1 + 1) * idf``, one of letters and digits (``e1234``) half as much again. A unit of several
-    ways is worth what the query's own words are, their idf taken for the union of all ways, in at most as many
-    chunks as they occur in together; each way can earn all of it. A run of terms occurs in at most as many chunks
-    as its rarest term.
+    A term is worth ``(k1 + 1) * idf``, one of letters and digits (``e1234``) half as much again, and what the query says
+    ``n`` times the square root of ``n`` as much. A unit of several ways is worth what the query's own words are, their idf
+    taken for the union of all ways, in at most as many chunks as they occur in together; each way can earn all of it, a
+    spelling that may be meant half. A run of terms occurs in at most as many chunks as its rarest term.
     """
     units = tuple(_ways(unit, collection, k1) for unit in asked.units)
     phrases = tuple((run, _PHRASE * (k1 + 1) * max(map(collection.idf, run))) for run in asked.phrases)
@@ -119,13 +121,16 @@ def coverage(
 
 
 def _ways(unit: Unit, collection: Collection, k1: float) -> tuple[Way, ...]:
-    own = unit.ways[0]
+    own, most = unit.ways[0], (k1 + 1) * math.sqrt(unit.count)
     if len(unit.ways) == 1:
-        return (Way(weights={term: (k1 + 1) * _worth(term) * collection.idf(term) for term in own}),)
+        return (Way(weights={term: most * _worth(term) * collection.idf(term) for term in own}),)
     together = min(collection.chunk_count, sum(_frequency(way, collection) for way in unit.ways))
     rarest = collection.idf_of(_frequency(own, collection))
-    worth = (k1 + 1) * sum(map(collection.idf, own)) * (collection.idf_of(together) / rarest)
-    return tuple(_shared(way, worth, collection) for way in unit.ways)
+    worth = most * sum(map(collection.idf, own)) * (collection.idf_of(together) / rarest)
+    said = len(unit.ways) - unit.near
+    return tuple(
+        _shared(way, worth if place < said else _NEAR * worth, collection) for place, way in enumerate(unit.ways)
+    )
 
 
 def _worth(term: str) -> float:

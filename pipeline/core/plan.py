@@ -64,7 +64,8 @@ class FusionPlan:
     entry point of custom. ``gate``: a channel whose best hit reaches less than this share of what it could, or that
     scores all its hits alike, has no say.
     ``reading_gate``: a channel whose model cannot read the whole query counts by the part it reads, and how much of the
-    query's words a candidate holds counts the rest; without it weights are taken as they are. ``feedback``: whether the
+    query's words a candidate holds counts the rest; without it weights are taken as they are. ``query_weights``: the
+    semantic channel counts more where its first hit stands out, less where it does not (`core.gate`). ``feedback``: whether the
     candidates' scores follow those of their neighbours."""
 
     __pydantic_config__ = _STRICT
@@ -75,6 +76,7 @@ class FusionPlan:
     plugin: Name | None = None
     gate: Share | None = None
     reading_gate: bool = False
+    query_weights: bool = False
     feedback: bool = True
 
 

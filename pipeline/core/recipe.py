@@ -9,8 +9,8 @@ from typing import Any
 
 from pipeline.records import DocumentFields
 
-# Raise this whenever the same bytes would become other chunks than before: a parser, the chunker, or the analysis of
-# terms has changed. Documents are then made anew at their next upload instead of being taken for unchanged.
+# Raise this whenever the same bytes would become other chunks than before: a parser or the chunker has changed (of terms
+# `core.terms.VERSION` says so). Documents are then made anew at their next upload instead of being taken for unchanged.
 # tests/unit/test_recipe.py notices when it was forgotten.
 ANALYSIS = 3
 

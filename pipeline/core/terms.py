@@ -12,8 +12,14 @@ from operator import add, not_
 
 import snowballstemmer
 
+from pipeline.core.han import SIMPLIFIED
+from pipeline.core.identifiers import joined_parts
 from pipeline.core.normal_form import normal_form
 from pipeline.records import Scope
+
+# Raise this whenever the same text would get other terms than before, and note the digest in tests/unit/test_recipe.py.
+# Rows that were written under an older number get their terms anew in the background (`flows.reindexing`).
+VERSION = 2
 
 # Scripts written without spaces between words, and hangul, whose words change their endings: cut into bigrams.
 _HAN = "\u3005-\u3007\u3021-\u3029\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U000323af"
@@ -49,10 +55,11 @@ _ONE_SPELLING = str.maketrans(
 _TYPED_IN_SEVERAL_WAYS = re.compile(f"[{''.join(map(chr, _ONE_SPELLING))}]")
 _WIDE_PUNCTUATION = [(wide, normal_form("NFKC", wide)) for wide in "，：；？！（）"]
 _LETTERS_WITHOUT_ACCENT = str.maketrans(
-    {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i"}
+    {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ى": "ي", "ة": "ه"}
 )
-_ACCENTS = re.compile("[\u0300-\u036f\u064b-\u0652]")
+_ACCENTS = re.compile("[\u0300-\u036f\u0640\u064b-\u0655\u0670]")  # of Arabic the vowel marks, hamza and tatweel
 _MAY_HAVE_ACCENTS = re.compile("[\u00c0-\u06ff\u1e00-\u1fff]")
+_MAY_BE_TRADITIONAL = re.compile("[\u3400-\u9fff]")
 
 _LONGEST_STEMMED = 40  # characters; nothing longer is an English word, and the stemmer's time grows with length
 _LONGEST_TERM = 128  # characters; the rest of a longer one (an encoded blob) is not looked at
@@ -71,13 +78,12 @@ STOP_WORDS = _set_of(
 )
 
 # Their Chinese fellows: bigrams of question words, and those with a particle in them unless the two make a word.
-# Dropping them from queries gains 0.008 nDCG@10 on cmrc2018. The second lines are traditional spellings of the first.
+# Dropping them from queries gains 0.008 nDCG@10 on cmrc2018.
 _CHINESE_FILLERS = _set_of(
-    """什时 多少 如何 哪个 哪些 哪里 哪年 哪一 为何 为什 何时 几个 怎样 谁的 是谁 有哪 有什 在哪
-    什時 甚時 有甚 為甚 爲甚 哪個 哪裡 哪裏 為何 爲何 為什 爲什 何時 幾個 怎樣 誰的 是誰"""
+    """什时 多少 如何 哪个 哪些 哪里 哪年 哪一 为何 为什 何时 几个 怎样 谁的 是谁 有哪 有什 在哪 甚时 有甚 为甚"""
 )
-_CHINESE_PARTICLE = re.compile("[的是么麼麽]")
-_CHINESE_WORDS = _set_of("目的 的士 的确 标的 是非 国是 的確 標的 國是")
+_CHINESE_PARTICLE = re.compile("[的是么]")
+_CHINESE_WORDS = _set_of("目的 的士 的确 标的 是非 国是")
 
 # Particles and pronouns: the Han characters that no one looks for alone.
 _NEVER_ALONE = frozenset("的一是不了在有我他她它这个们来到为你着就那和要也得以会之与及而其于被把从对等所或但由并")
@@ -88,16 +94,17 @@ def analyze(text: str) -> list[str]:
 
     Text is normalised (NFKC), case and accents are folded. English words are stemmed. What holds digits or inner
     punctuation is kept whole and in parts: ``PPR-9087`` gives ``ppr9087``, ``ppr``, ``9087``, so that ``PPR9087`` and
-    ``PPR 9087`` find it too. Chinese, Japanese, Korean and the unspaced scripts of South-East Asia become bigrams of
-    characters; every Han character but particles is also given once for the whole text, at its end, so that a query of
-    a single one can match. Traditional and simplified characters stay different terms.
+    ``PPR 9087`` find it too; see also `identifiers.joined_parts`. Chinese, Japanese, Korean and the unspaced scripts of
+    South-East Asia become bigrams of characters, traditional ones as their simplified fellows; every Han character but
+    particles is also given once for the whole text, at its end, so that a query of a single one can match.
     """
     if is_spaced(text):
         return list(chain.from_iterable(map(_terms_by_piece.__getitem__, _one_case(text).split())))
     terms: list[str] = []
     inner: set[str] = set()
     alone: set[str] = set()
-    for word in _words(text):
+    folded = fold(text)
+    for word in ANY_WORD.findall(folded):
         if word[0] < _FIRST_UNSPACED or not UNSPACED_START.match(word):
             terms.extend(_terms_by_word[word])
             continue
@@ -107,6 +114,7 @@ def analyze(text: str) -> list[str]:
         else:
             terms.append(word)
             alone.add(word)
+    terms.extend(joined for joined, _, _ in joined_parts(folded, terms_of_words))
     if inner:
         terms.extend(_HAN_CHARACTER.findall("".join(sorted(inner - alone - _NEVER_ALONE))))
     return terms
@@ -147,17 +155,45 @@ def query_terms(text: str) -> list[str]:
     """The terms to look for, each once, in order of first appearance; empty if ``text`` holds no word at all.
 
     The same analysis as `analyze`, except that English stop words and Chinese question words are dropped unless nothing
-    else is left, and that a Han character counts for itself only where it stands alone.
+    else is left, that a Han character counts for itself only where it stands alone, and that of an identifier's parts only
+    all together are written as one.
     """
-    kept: dict[str, None] = {}
-    dropped: dict[str, None] = {}
-    for word in _words(text):
+    return list(counted_query_terms(text))
+
+
+def counted_query_terms(text: str) -> dict[str, int]:
+    """The terms of `query_terms`, in their order, and how often ``text`` says each."""
+    kept: dict[str, int] = {}
+    dropped: dict[str, int] = {}
+    folded = text.lower() if text.isascii() else fold(text)
+    for word in ANY_WORD.findall(folded):
         if word[0] >= _FIRST_UNSPACED and UNSPACED_START.match(word):
             for term in map(add, word, word[1:]) if len(word) > 1 else word:
-                (dropped if _is_filler(term) else kept)[term] = None
+                group = dropped if _is_filler(term) else kept
+                group[term] = group.get(term, 0) + 1
         else:
-            (dropped if word in STOP_WORDS else kept).update(dict.fromkeys(_terms_by_word[word]))
-    return list(kept or dropped)
+            group = dropped if word in STOP_WORDS else kept
+            for term in _terms_by_word[word]:
+                group[term] = group.get(term, 0) + 1
+    for joined, _, _ in joined_parts(folded, terms_of_words, whole=True):
+        kept[joined] = kept.get(joined, 0) + 1
+    return kept or dropped
+
+
+def terms_of_words(folded: str) -> list[str]:
+    """The terms of the words of a text without spaces that is folded already, identifiers' parts not joined."""
+    return [term for word in _ASCII_WORD.findall(folded) for term in _terms_by_word[word]]
+
+
+def former_terms(text: str) -> dict[str, list[str]]:
+    """Return what rows of version 1 have instead of the terms of ``text``: they tell traditional characters apart."""
+    before = _fold(text)
+    after = before.translate(SIMPLIFIED)
+    pairs = ((after[at : at + 2], before[at : at + 2]) for at in range(len(before) - 1)) if before != after else ()
+    former: dict[str, list[str]] = {}
+    for new, old in dict.fromkeys(pair for pair in (*pairs, (after, before)) if pair[0] != pair[1]):
+        former.setdefault(new, []).append(old)
+    return former
 
 
 def holds_words(text: str) -> bool:
@@ -221,13 +257,6 @@ def token(scope: Scope, term: str) -> str:
 _tokenizer_of = functools.lru_cache(maxsize=8)(Tokenizer)
 
 
-def _words(text: str) -> Iterator[str]:
-    """Folded words and runs of unspaced script, in order; identifiers still whole."""
-    if text.isascii():
-        return iter(_ASCII_WORD.findall(text.lower()))
-    return iter(ANY_WORD.findall(fold(text)))
-
-
 def is_spaced(text: str) -> bool:
     """Whether no word of ``text`` goes on across a space, nor depends on what is beyond one, whatever folding makes of it:
     so for ASCII, and for all that is written with the letters of Europe and the Near East."""
@@ -245,7 +274,12 @@ def holds_unspaced(text: str) -> bool:
 
 
 def fold(text: str) -> str:
-    """One spelling for case, width, accents and the typographical kinds of one sign."""
+    """One spelling for case, width, accents, Han characters and the typographical kinds of one sign."""
+    folded = _fold(text)
+    return folded.translate(SIMPLIFIED) if _MAY_BE_TRADITIONAL.search(folded) else folded
+
+
+def _fold(text: str) -> str:
     if _TYPED_IN_SEVERAL_WAYS.search(text):
         text = text.translate(_ONE_SPELLING)
     # NFKC makes them of these too, but it takes ten times as long for a text that has any, as all of Chinese does.
@@ -288,7 +322,11 @@ class _TermsByPiece(dict[str, tuple[str, ...]]):
         self._dropped = dropped
 
     def __missing__(self, piece: str) -> tuple[str, ...]:
-        terms = tuple(term for word in _words(piece) for term in _terms_by_word[word] if term not in self._dropped)
+        folded = piece.lower() if piece.isascii() else fold(piece)
+        words = (_ASCII_WORD if folded.isascii() else ANY_WORD).findall(folded)
+        terms = tuple(term for word in words for term in _terms_by_word[word] if term not in self._dropped)
+        if not folded.isalpha():
+            terms += tuple(term for term, _, _ in joined_parts(folded, terms_of_words))
         if len(piece) <= _LONGEST_TERM:
             if len(self) >= self._MOST_REMEMBERED:
                 self.clear()

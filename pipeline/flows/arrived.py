@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pipeline.core.answer import Degradation
+from pipeline.core.gate import lead_factor
 from pipeline.core.plan import Lane
 from pipeline.core.query import Envelope, Query
 from pipeline.records import ChannelName
@@ -33,6 +34,17 @@ class Arrived:
 
     @property
     def weights(self) -> dict[ChannelName, float]:
+        """The plan's weight of each of them, as far as it reads the query; with the plan's query weights, that of the
+        semantic channel times what its own signal is worth."""
+        how, weights = self.query.plan.retrieve.fusion, self.reading_weights
+        semantic = self.usable.get(ChannelName.SEMANTIC)
+        if how.strategy == "rrf" or not how.query_weights or semantic is None or len(weights) < 2:
+            return weights
+        factor = lead_factor([score for _, score in semantic.admitted])
+        return {**weights, ChannelName.SEMANTIC: weights[ChannelName.SEMANTIC] * factor}
+
+    @property
+    def reading_weights(self) -> dict[ChannelName, float]:
         """The plan's weight of each of them; with the plan's reading gate, times the part of the query that it reads."""
         plans, usable = self.query.plan.channels, self.usable
         how = self.query.plan.retrieve.fusion

@@ -23,7 +23,7 @@ def with_coverage(
     query, how = arrived.query, arrived.query.plan.retrieve.fusion
     names = {ranking.channel for ranking in heard(arrived)[0]}
     planned = {name: channel.weight for name, channel in query.plan.channels.items() if name in names}
-    share = coverage_share(planned, {name: arrived.weights[name] for name in planned})
+    share = coverage_share(planned, {name: arrived.reading_weights[name] for name in planned})
     keyword = channels.get(ChannelName.KEYWORD)
     asked = fused and how.feedback and how.strategy == "weighted" and share
     if not asked or not isinstance(keyword, Covering):

@@ -35,7 +35,7 @@ def with_feedback(
     query, how = arrived.query, arrived.query.plan.retrieve.fusion
     names = {ranking.channel for ranking in heard(arrived)[0]}
     trust = min((envelope.trust for name, envelope in arrived.usable.items() if name in names), default=1.0)
-    share = feedback_share(weight for name, weight in arrived.weights.items() if name in names) * trust
+    share = feedback_share(weight for name, weight in arrived.reading_weights.items() if name in names) * trust
     if not how.feedback or how.strategy == "rrf" or not share:
         return list(fused)
     started = time.perf_counter()

@@ -12,7 +12,7 @@ import structlog
 from pipeline.channels.port import Channel
 from pipeline.core.custom_fusion import custom_fusion
 from pipeline.core.fusion import Completed, Fused, Weights, reciprocal_rank_fusion, weighted_fusion
-from pipeline.core.gate import Weak, gated
+from pipeline.core.gate import Weak, gated, lead_of
 from pipeline.core.hits import Drop
 from pipeline.core.query import Envelope
 from pipeline.errors import FusionPluginFailed
@@ -66,8 +66,10 @@ def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel], journal: Jou
         )
         journal.dropped(_kept_out(arrived, weak, rankings, gate=how.gate))
     weights = {ranking.channel: arrived.weights[ranking.channel] for ranking in rankings}
-    gated_readings = _gated_readings(arrived, weights)
+    gated_readings = _gated_readings(arrived, {name: arrived.reading_weights[name] for name in weights})
     journal.remarks.extend(remark for remark in gated_readings if remark not in journal.remarks)
+    if journal.tracing:
+        journal.remarks.extend(remark for remark in _led(arrived, weights) if remark not in journal.remarks)
     if how.strategy == "rrf":
         started = time.perf_counter()
         fused = reciprocal_rank_fusion(rankings, weights=weights, k=how.k)
@@ -126,6 +128,19 @@ def _gated_readings(arrived: Arrived, weights: Weights) -> Iterator[str]:
             yield (
                 f"reading_gate: the {channel} channel counts {weight / total:.3f} instead of {planned[channel] / total:.3f},"
                 f" because its model reads too little of the query ({arrived.usable[channel].trust:.3f})"
+            )
+
+
+def _led(arrived: Arrived, weights: Weights) -> Iterator[str]:
+    """Report the weight that the query's own signal gave a channel, as a share of all weights before and after."""
+    before = {channel: arrived.reading_weights[channel] for channel in weights}
+    for channel, weight in weights.items():
+        if weight != before[channel] and len(weights) > 1:
+            lead = lead_of([score for _, score in arrived.usable[channel].admitted])
+            yield (
+                f"query_weights: the {channel} channel counts {weight / math.fsum(weights.values()):.3f} instead of"
+                f" {before[channel] / math.fsum(before.values()):.3f}, because its first hit leads by {lead or 0:.2f} of the"
+                " span of its scores"
             )
 
 

@@ -84,6 +84,8 @@ def settings_layer(use: Settings, *, strategy: str | None = None, also: Iterable
                 "k": use.rrf_k,
                 # The default weights are chosen with the gate, weights of the installation are taken as they are.
                 "reading_gate": use.recall_source_weights == type(use).model_fields["recall_source_weights"].default,
+                "query_weights": use.recall_query_weights
+                and use.recall_source_weights == type(use).model_fields["recall_source_weights"].default,
                 **({"plugin": use.fusion_plugin} if use.fusion_plugin else {}),
             },
         },
@@ -96,11 +98,11 @@ def settings_layer(use: Settings, *, strategy: str | None = None, also: Iterable
 
 def _implied(over: Mapping[str, Any], *, namespaces: int) -> dict[str, Any]:
     """Return what profile and request leave to be concluded: weights of their own are taken as they are, without the
-    reading gate; an option of reranking asks for reranking, and so do several namespaces."""
+    reading gate and the query's own; an option of reranking asks for reranking, and so do several namespaces."""
     implied: dict[str, Any] = {}
     channels = over.get("retrieve", {}).get("channels", {})
     if isinstance(channels, Mapping) and any(isinstance(one, Mapping) and "weight" in one for one in channels.values()):
-        implied["retrieve"] = {"fusion": {"reading_gate": False}}
+        implied["retrieve"] = {"fusion": {"reading_gate": False, "query_weights": False}}
     if over.get("rerank") or namespaces > 1:
         implied["rerank"] = {"enabled": True}
     return implied

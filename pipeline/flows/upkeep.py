@@ -9,6 +9,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 
 from pipeline.errors import Unavailable
 from pipeline.flows.closing import close_jobs
+from pipeline.flows.reindexing import renew_terms
 from pipeline.flows.resources import Resources
 from pipeline.records import JobId, TenantId
 from pipeline.stores.documents import Documents
@@ -17,6 +18,7 @@ from pipeline.stores.engines import Conflict, redis_errors
 from pipeline.stores.idempotency import IdempotencyKeys, tenants_with_expired_keys
 from pipeline.stores.jobs import Ledger, tenants_with_open_jobs
 from pipeline.stores.kept import Kept, tenants_with_expired
+from pipeline.stores.outdated_terms import tenants_with_outdated_terms
 from pipeline.stores.publications import Publications, tenants_with_old_publications
 from pipeline.stores.retired import Retired, tenants_with_retired
 from pipeline.stores.statistics import Statistics, tenants_with_waiting_terms
@@ -49,7 +51,9 @@ def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
     _for_each(uncounted, lambda tenant_id: _add_up(tenant_id, use))
     with unit_of_work(use.mysql) as work:
         logged = tenants_with_old_publications(work.connection)
+        outdated = tenants_with_outdated_terms(work.connection)
     _for_each(logged, lambda tenant_id: _prune(tenant_id, use))
+    _for_each(outdated, lambda tenant_id: renew_terms(tenant_id, use))
     return rung
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, text
 
 from pipeline.core.recipe import recipe
+from pipeline.core.terms import VERSION
 from pipeline.records import (
     Chunking,
     DocumentFields,
@@ -256,9 +257,9 @@ class Documents:
             self._connection.exec_driver_sql(
                 f"UPDATE generations SET chunk_count = CASE document_id {cases} END, embedding_model = %s,"
                 f" recipe = CASE document_id {cases} END, title = COALESCE(title, CASE document_id {cases} END),"
-                f" encoding = CASE document_id {cases} END"
+                f" encoding = CASE document_id {cases} END, terms_version = %s"
                 f" WHERE tenant_id = %s AND namespace = %s AND document_id IN ({many}) AND generation = %s",
-                (*counts, model, *recipes, *titles, *encodings, self._tenant_id, namespace, *ids, number),
+                (*counts, model, *recipes, *titles, *encodings, VERSION, self._tenant_id, namespace, *ids, number),
             )
             key = {"tenant": self._tenant_id, "namespace": namespace, "generation": number}
             for document_id, shown in group:

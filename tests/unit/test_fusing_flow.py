@@ -196,6 +196,41 @@ class DescribeTheReadingGate:
         assert plan_of(load(use), {}, asked).retrieve.fusion.reading_gate is gate
 
 
+class DescribeQueryWeights:
+    """Twelve hits of meaning; of the words two."""
+
+    WORDS = answered(KEYWORD, chunk_ids=("b", "a"), scores=(6.0, 3.0), upper_bound=10.0, zero=0.0)
+
+    @pytest.mark.parametrize(("second", "weight"), [(0.89, 0.3 * 0.6258), (0.74, 0.3), (0.2, 0.3 * 1.6487)])
+    def it_trusts_a_vector_search_as_far_as_its_first_hit_stands_out(self, second, weight):
+        scores = (0.9, second, *(0.19 - place / 1000 for place in range(9)), 0.1)
+        ids = ("a", *(f"c{place:02}" for place in range(11)))
+        meaning = answered(SEMANTIC, chunk_ids=ids, scores=scores, upper_bound=1.0, zero=0.0)
+        found, journal = order_of(self.WORDS, meaning, query_weights=True)
+        said = f"query_weights: the semantic channel counts {weight / (0.7 + weight):.3f} instead of 0.300"
+        assert [remark[: len(said)] for remark in journal.remarks] == [said] * (weight != 0.3)
+        assert found["a"] == pytest.approx(weight / (0.7 + weight), abs=1e-3)
+        assert order_of(self.WORDS, meaning)[0]["a"] == pytest.approx(0.3)
+
+    def it_changes_nothing_for_a_few_hits_or_equal_ones(self):
+        few = answered(SEMANTIC, chunk_ids=("a", "b"), scores=(0.7, 0.1), upper_bound=1.0, zero=0.0)
+        alike = answered(SEMANTIC, chunk_ids=tuple(map(str, range(12))), scores=(0.5,) * 12, upper_bound=1.0, zero=0.0)
+        for meaning in (few, alike):
+            assert order_of(self.WORDS, meaning, query_weights=True)[0] == order_of(self.WORDS, meaning)[0]
+
+    @pytest.mark.parametrize(
+        ("use", "asked", "on"),
+        [
+            ({}, {}, True),
+            ({"recall_query_weights": False}, {}, False),
+            ({}, {"retrieve": {"channels": {"semantic": {"weight": 0.6}}}}, False),
+            ({"recall_source_weights": "keyword:0.4,semantic:0.6"}, {}, False),
+        ],
+    )
+    def it_leaves_stated_weights_as_they_are(self, use, asked, on):
+        assert plan_of(load(use), {}, asked).retrieve.fusion.query_weights is on
+
+
 SERVICE = {"rerank_url": "http://127.0.0.1:9", "rerank_model": "m"}
 
 

@@ -52,3 +52,19 @@ class DescribeSpans:
     def it_is_bounded(self):
         assert len(spans("fox " * 5_000, ["fox"])) == 100
         assert spans("x" * 20_000 + " fox", ["fox"]) == ()
+
+
+@pytest.mark.parametrize(
+    ("query", "marked"),
+    [
+        ("12lpy03", ["12LP'-y03"]),
+        ("12lp-y03", ["12LP'-y03"]),
+        ("12LP'-y03/5-XL", ["12LP'-y03/5-XL"]),
+        ("5xl", ["5-XL"]),
+        ("台风", ["颱風"]),
+        ("école", ["E\u0301COLE"]),
+    ],
+)
+def it_marks_what_is_written_in_another_way(query, marked):
+    text = "零件12LP'-y03/5-XL，颱風。 E\u0301COLE"
+    assert [text[span.start : span.end] for span in spans(text, query_terms(query))] == marked

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.terms import STOP_WORDS, Tokenizer, analyze, content_terms, query_terms, token
+from pipeline.core.identifiers import near_spellings
+from pipeline.core.terms import STOP_WORDS, Tokenizer, analyze, content_terms, counted_query_terms, query_terms, token
 from pipeline.records import Namespace, Scope, TenantId
 
 texts = st.text(alphabet=st.characters() | st.sampled_from("aé -_.@'1维生素 的么"), max_size=60)
@@ -48,6 +49,12 @@ class DescribeAnalyze:
             ("ガーデン", "ガー ーデ デン"),
             ("비타민", "비타 타민"),
             ("Привет", "привет"),
+            ("12LP'-y03/5-XL", "12lp 12 lp y03 5xl 5 xl 12lpy03 y035 12lpy035 y035xl 12lpy035xl"),
+            ("1/2lb and/or x/y", "1 2lb 2 lb and or x y"),
+            ("國際 e\u0301cole\u3000ÉCOLE", "国际 ecol ecol 国 际"),
+            ("أَحْمَد ومدرسة", "احمد ومدرسه"),
+            ("Ёлка ёлка", "елка елка"),
+            ("ﾊﾟｿｺﾝ", "パソ ソコ コン"),
             ("?! -- …", ""),
         ],
     )
@@ -96,7 +103,7 @@ class DescribeQueryTerms:
             ("糖尿病是什么？", "糖尿 尿病"),
             ("什么是", "什么 么是"),
             ("糖尿病是什麼？", "糖尿 尿病"),
-            ("颱風為何轉向", "颱風 風為 何轉 轉向"),
+            ("颱風為何轉向", "台风 风为 何转 转向"),
             ("猫", "猫"),
             ("目的地", "目的"),
             ("PPR-9087 ppr9087", "ppr9087 ppr 9087"),
@@ -115,9 +122,40 @@ class DescribeQueryTerms:
     def it_finds_a_single_han_character_within_a_word(self, character):
         assert set(query_terms(character)) <= set(analyze(f"关于{character}症的报告"))
 
-    @pytest.mark.parametrize("spelling", ["PPR-9087", "ppr 9087", "PPR_9087", "ＰＰＲ－９０８７"])
-    def it_finds_an_identifier_however_it_is_joined(self, spelling):
-        assert set(query_terms(spelling)) <= set(analyze("see PPR-9087 for details"))
+    @pytest.mark.parametrize(
+        ("spelling", "written"),
+        [
+            *((spelling, "PPR-9087") for spelling in ("PPR-9087", "ppr 9087", "PPR_9087", "ＰＰＲ－９０８７")),
+            *((some, "12LP'-y03/5-XL") for some in ("12lpy03", "12lp-y03", "12LP’-Y03", "y03/5-XL", "12lpy035xl")),
+            *((some, "零件12LP'-y03/5-XL") for some in ("12lpy03", "12LP'-y03/5-XL")),
+        ],
+    )
+    def it_finds_an_identifier_however_it_is_joined(self, spelling, written):
+        assert set(query_terms(spelling)) <= set(analyze(f"see {written} for details"))
+
+    @pytest.mark.parametrize(("one", "other"), [("颱風轉向東方", "台风转向东方"), ("乾燥劑", "干燥剂")])
+    def it_finds_traditional_characters_by_simplified_ones_and_back(self, one, other):
+        assert query_terms(one) == query_terms(other)
+        assert analyze(one) == analyze(other)
+
+    def it_counts_what_is_said_again(self):
+        assert counted_query_terms("The fox, a fox! Foxes: PPR-1 ppr1") == {"fox": 3, "ppr1": 2, "ppr": 1, "1": 1}
+        assert counted_query_terms("糖尿病是糖尿病") == {"糖尿": 2, "尿病": 2}
+
+
+class DescribeNearSpellings:
+    @pytest.mark.parametrize("typed", ["12lpyo3", "12lpy3", "12lpy003", "21lpy03", "x2lpy03"])
+    def it_is_one_error_away_in_both_directions(self, typed):
+        assert "12lpy03" in near_spellings(typed)
+        assert typed in near_spellings("12lpy03")
+
+    def it_takes_the_first_letter_of_a_word_for_granted(self):
+        assert {"inductiv", "inducing"} & set(near_spellings("inductv")) == {"inductiv"}
+        assert "shoes" not in near_spellings("hoses")
+
+    @pytest.mark.parametrize("term", ["9087", "90871234", "b12", "a1" * 11, "维生", "node.js", "été12"])
+    def it_is_for_words_and_identifiers_alone(self, term):
+        assert near_spellings(term) == []
 
 
 class DescribeTokenizer:

@@ -1,0 +1,108 @@
+"""Generations whose terms were made by rules that are not those of today, and their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, text
+
+from pipeline.core.indexed_fields import Indexed
+from pipeline.core.terms import VERSION
+from pipeline.records import ChunkId, DocumentId, Generation, Namespace, Scope, TenantId
+from pipeline.stores.owned import COLUMNS, JOINED, OwnedChunk, owned_chunk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutdatedGeneration:
+    """A generation with terms of an older version, and how many chunks it has."""
+
+    generation: Generation
+    chunk_count: int
+
+
+class OutdatedTerms:
+    """One tenant's part of what upkeep has to index again."""
+
+    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
+        self._connection = connection
+        self._tenant_id = tenant_id
+
+    def due(self, *, limit: int) -> list[OutdatedGeneration]:
+        """Return up to ``limit`` generations, shown or not."""
+        values = {"tenant": self._tenant_id, "version": VERSION, "limit": limit}
+        return [
+            OutdatedGeneration(
+                generation=Generation(
+                    scope=Scope(tenant_id=self._tenant_id, namespace=Namespace(namespace)),
+                    document_id=DocumentId(document_id),
+                    number=number,
+                ),
+                chunk_count=count or 0,
+            )
+            for namespace, document_id, number, count in self._connection.execute(_DUE, values)
+        ]
+
+    def chunks(self, generation: Generation) -> tuple[list[OwnedChunk], bool]:
+        """Return the chunks of a generation, and whether searches see it now."""
+        rows = self._connection.execute(_CHUNKS, _key(generation)).mappings().all()
+        return [owned_chunk(self._tenant_id, row) for row in rows], bool(rows and rows[0]["is_shown"])
+
+    def rewrite(self, changed: Sequence[tuple[ChunkId, Indexed]]) -> None:
+        """Give chunks these terms. Text, hash, version and time of the last edit stay."""
+        values = [
+            {
+                "tenant": self._tenant_id,
+                "id": chunk_id,
+                "terms": " ".join(indexed.terms),
+                "count": len(indexed.terms),
+                "title": indexed.fields.title,
+                "summary": indexed.fields.summary,
+                "names": indexed.fields.entity_names,
+            }
+            for chunk_id, indexed in changed
+        ]
+        if values:
+            self._connection.execute(_REWRITE, values)
+
+    def settle(self, generations: Sequence[Generation]) -> None:
+        """Note that the terms of these are those of today."""
+        values = [{**_key(generation), "version": VERSION} for generation in generations]
+        if values:
+            self._connection.execute(_SETTLE, values)
+
+
+def tenants_with_outdated_terms(connection: Connection) -> list[TenantId]:
+    """Return the tenants that have any; reads nothing but their ids."""
+    rows = connection.execute(_TENANTS, {"version": VERSION}).scalars()
+    return [TenantId(tenant_id) for tenant_id in rows]
+
+
+def _key(generation: Generation) -> dict[str, str | int]:
+    return {
+        "tenant": generation.scope.tenant_id,
+        "namespace": generation.scope.namespace,
+        "document": generation.document_id,
+        "generation": generation.number,
+    }
+
+
+_TENANTS = text("SELECT DISTINCT tenant_id FROM generations WHERE terms_version < :version")
+_DUE = text(
+    "SELECT namespace, document_id, generation, chunk_count FROM generations"
+    " WHERE terms_version < :version AND tenant_id = :tenant ORDER BY namespace, document_id, generation LIMIT :limit"
+)
+_CHUNKS = text(
+    f"SELECT {COLUMNS}, c.terms, c.title_terms, c.summary_terms, c.entity_terms, c.content_hash, c.enabled, c.reworded,"
+    " c.chunk_type, c.parent_id, c.chunk_index, c.segment, d.published_generation <=> c.generation AS is_shown"
+    f" FROM chunks c{JOINED.replace(' AND d.published_generation = c.generation', '')}"
+    " AND c.namespace = :namespace AND c.document_id = :document AND c.generation = :generation"
+)
+_REWRITE = text(
+    "UPDATE chunks SET terms = :terms, term_count = :count, title_terms = :title, summary_terms = :summary,"
+    " entity_terms = :names WHERE tenant_id = :tenant AND chunk_id = :id"
+)
+_SETTLE = text(
+    "UPDATE generations SET terms_version = :version WHERE tenant_id = :tenant AND namespace = :namespace"
+    " AND document_id = :document AND generation = :generation"
+)
