@@ -44,7 +44,6 @@ _LEAST_COMPACTED = 1_000  # chunks
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
 _FAILURES_BEFORE_REBUILD = 3
 _MEASURED_EVERY_S = 30.0
-_LOOKED_AT_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +69,13 @@ class _Tenant:
 
 @dataclass
 class KeywordIndexer:
-    """Writes the indexes below ``root``. No two may have the same root; the caller holds a lock on it."""
+    """Writes the indexes below ``root``. No two may have the same root; the caller holds a lock on it. Every
+    ``looked_at_every_s`` it looks for indexes that were deleted or found damaged."""
 
     mysql: Engine
     root: Path
     meter: Meter
+    looked_at_every_s: float = 1.0
     _tenants: dict[TenantId, _Tenant] = field(default_factory=dict)
     _writers: OrderedDict[TenantId, LocalIndexWriter] = field(default_factory=OrderedDict)
     lag: Lag = Lag(tenants=0, failing=0, seconds=0.0)
@@ -110,7 +111,7 @@ class KeywordIndexer:
 
     def _look_for_damage(self, moment: float) -> None:
         """Build anew what somebody deleted, or what a query found to be damaged."""
-        if moment - self._looked_at < _LOOKED_AT_EVERY_S:
+        if moment - self._looked_at < self.looked_at_every_s:
             return
         self._looked_at = moment
         for tenant_id, tenant in self._tenants.items():

@@ -30,7 +30,9 @@ def chunk(revision: int, number: int, *, text_bytes: int = 20) -> IndexedChunk:
     """One that is found by a word of its revision alone."""
     chunk_id = ChunkId(str(uuid.uuid5(uuid.NAMESPACE_OID, f"{revision}/{number}")))
     fields = {
-        **dict.fromkeys(("page", "page_end", "author", "type", "published_at", "story_time", "source_uri", "parent_id")),
+        **dict.fromkeys(
+            ("page", "page_end", "author", "type", "published_at", "story_time", "source_uri", "parent_id")
+        ),
         **{"chunk_id": chunk_id, "namespace": SPACE, "document_id": "d", "generation": revision, "ordinal": number},
         **{"heading_path": "[]", "start": 0, "end": 9, "token_count": 3, "title": "", "tags": "[]", "metadata": "{}"},
         **{"updated_at": "2026-01-01", "chunk_type": "text", "segment": None, "chunking": "{}", "reworded": 0},
