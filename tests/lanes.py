@@ -82,6 +82,7 @@ _LONG = {
     "integration/test_hostile_files.py": 9,
     "integration/test_installation.py": 25,
     "integration/test_kept_answers.py": 6,
+    "integration/test_keyword_index.py": 14,
     "integration/test_migrations.py": 6,
     "integration/test_model_migration.py": 24,
     "integration/test_model_migration_faults.py": 41,

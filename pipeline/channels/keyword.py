@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine
 
@@ -23,11 +25,15 @@ from pipeline.core.matching import FieldWeights, IndexRows
 from pipeline.core.query import Query
 from pipeline.core.terms import token
 from pipeline.records import ChannelName, ChunkId, DocumentId, Namespace, Scope, TenantId
+from pipeline.stores.index_faults import IndexDamaged
 from pipeline.stores.keyword import NARROW, KeywordIndex, Search, TermsRow
 from pipeline.stores.local_index import Wanted
 from pipeline.stores.namespaces import Namespaces
 from pipeline.stores.statistics import Statistics
 from pipeline.stores.work import reading_if_asked
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 # A FULLTEXT search cannot be interrupted, and every row it matches costs 4 µs, so its work is bounded before it starts:
 # the rarest terms are searched for, as many as match about this many rows together. docs/decisions/0012.
@@ -139,6 +145,20 @@ class _Words:
         ]
 
 
+def _without_damage(method: Callable[Concatenate[KeywordChannel, Query, P], T]) -> Callable[..., T]:
+    """Do it again by MySQL if this host's index turns out to be damaged."""
+
+    @functools.wraps(method)
+    def guarded(channel: KeywordChannel, query: Query, *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return method(channel, query, *args, **kwargs)
+        except IndexDamaged:
+            channel.distrust(query)
+            return method(channel, query, *args, **kwargs)
+
+    return guarded
+
+
 @dataclass(frozen=True, slots=True)
 class KeywordChannel:
     """The keyword index in MySQL, and the one of this host in ``local``; None for the engine ``mysql``."""
@@ -149,6 +169,7 @@ class KeywordChannel:
     _known: Recent[_Words] = field(default_factory=lambda: Recent(_MOST_KNOWN))
     _lexicons: Lexicons = field(default_factory=Lexicons)
 
+    @_without_damage
     def recall(self, query: Query) -> Recalled:
         """The best chunks by BM25 among those that hold any of the query's words, and what a rule adds to them."""
         fields, pool = self._fields(query), query.pool_of(self.name)
@@ -180,6 +201,7 @@ class KeywordChannel:
             guard=guard,
         )
 
+    @_without_damage
     def score(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
         """BM25 of chunks that another channel found; 0 where no word of the query occurs."""
         if not chunk_ids:
@@ -189,6 +211,7 @@ class KeywordChannel:
             blocks = self._blocks(connection, query, words, chunk_ids)
         return words.score(blocks, self._fields(query))
 
+    @_without_damage
     def coverage(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
         """How much of the query these chunks hold; see `keyword_scoring.coverage` and `core.coverage`. Nothing is told
         of a query without words, and where a rule of the dictionary has a document stand higher than its words would."""
@@ -199,6 +222,7 @@ class KeywordChannel:
             blocks = [] if untold else self._blocks(connection, query, words, chunk_ids)
         return words.coverage(blocks, self._fields(query))
 
+    @_without_damage
     def indexed(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, Terms] | None:
         """The tokens of these chunks, where this process holds the index as it was when the query was sent."""
         if self.local is not None and query.stamps:
@@ -214,6 +238,12 @@ class KeywordChannel:
         """The query's words, their synonyms and the spellings that stand in for them, stop words left out."""
         with reading_if_asked(self.mysql) as connection:
             return self._words(connection, query).asked.terms
+
+    def distrust(self, query: Query) -> None:
+        """Ask MySQL from now on what this query's index was asked, until that is built anew."""
+        if self.local is not None:
+            self.local.distrust(query.tenant_id)
+        self._known.forget(_key(query))
 
     def _fields(self, query: Query) -> FieldWeights:
         return keyword_options(query.plan.channels.get(self.name)).fields
@@ -238,7 +268,11 @@ class KeywordChannel:
                     return _words_of_index(standing, query, lexicon)
             return _words(Statistics(connection(), query.tenant_id), query, lexicon)
 
-        return self._known.get((query.tenant_id, query.query_id, query.query_text), make)
+        return self._known.get(_key(query), make)
+
+
+def _key(query: Query) -> tuple[str, str, str]:
+    return query.tenant_id, query.query_id, query.query_text
 
 
 def _stamps(connection: Connection, query: Query) -> dict[Namespace, str]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import structlog
 from sqlalchemy import Connection
 
 from pipeline.records import DocumentId, Namespace, TenantId
@@ -16,6 +17,8 @@ from pipeline.stores.index_folder import IndexFolder
 from pipeline.stores.indexed_chunks import NamespaceState
 from pipeline.stores.local_index import LocalIndexReader, View
 from pipeline.stores.publications import Publications
+
+log = structlog.get_logger(__name__)
 
 _MOST_OPEN = 128  # tenants whose index a process keeps open
 _IDLE_S = 120.0  # without a query, until it is closed: what was merged away or erased takes its disk while it is open
@@ -84,6 +87,11 @@ class LocalIndexes:
             return None
         changed = _changed(connection(), tenant_id, [states[namespace] for namespace in behind])
         return None if changed is None else Standing(view=view, states=states, changed=changed)
+
+    def distrust(self, tenant_id: TenantId) -> None:
+        """Have the indexer build a tenant's index anew, which has turned out to be damaged; MySQL answers until then."""
+        log.warning("keyword_index_damaged", tenant_id=tenant_id)
+        self._tenant(tenant_id).reader.distrust()
 
     def _is_coming(
         self, tenant: _Open, states: Mapping[Namespace, NamespaceState], behind: Mapping[Namespace, str]

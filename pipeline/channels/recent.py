@@ -30,6 +30,11 @@ class Recent(Generic[T]):
         self._keep({key: value})
         return value
 
+    def forget(self, key: Hashable) -> None:
+        """Leave out the value of ``key``."""
+        with self._lock:
+            self._values.pop(key, None)
+
     def get_many(self, keys: Sequence[K], make: Callable[[Sequence[K]], Iterable[T]]) -> list[T]:
         """The values of ``keys``, in order; those that are not here are made in one call, in the order they are given."""
         with self._lock:

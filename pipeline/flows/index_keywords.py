@@ -21,12 +21,13 @@ from sqlalchemy import Connection, Engine
 from pipeline.core.diagnosis import IndexerFacts
 from pipeline.errors import PipelineError
 from pipeline.records import Namespace, TenantId
+from pipeline.stores.index_faults import IndexDamaged
 from pipeline.stores.index_folder import disk_bytes
 from pipeline.stores.indexed_chunks import IndexedChunks, NamespaceState, chunk_counts, revisions_of_all, snapshot
 from pipeline.stores.local_index import (
-    IndexUnusable,
     LocalIndexReader,
     LocalIndexWriter,
+    is_whole,
     remove,
     remove_others,
 )
@@ -68,17 +69,20 @@ class _Tenant:
 
 @dataclass
 class KeywordIndexer:
-    """Writes the indexes below ``root``. No two may have the same root; the caller holds a lock on it."""
+    """Writes the indexes below ``root``. No two may have the same root; the caller holds a lock on it. Every
+    ``looked_at_every_s`` it looks for indexes that were deleted or found damaged."""
 
     mysql: Engine
     root: Path
     meter: Meter
+    looked_at_every_s: float = 1.0
     _tenants: dict[TenantId, _Tenant] = field(default_factory=dict)
     _writers: OrderedDict[TenantId, LocalIndexWriter] = field(default_factory=OrderedDict)
     lag: Lag = Lag(tenants=0, failing=0, seconds=0.0)
     _wanted: Mapping[TenantId, Mapping[Namespace, str]] = field(default_factory=dict)
     _disk: int = 0
     _measured_at: float = float("-inf")
+    _looked_at: float = float("-inf")
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _changes: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "index-changes"))
     _builds: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "index-builds"))
@@ -89,6 +93,7 @@ class KeywordIndexer:
         with reading(self.mysql) as connection:
             wanted = revisions_of_all(connection)
         moment = time.monotonic()
+        self._look_for_damage(moment)
         for tenant_id in [each for each in self._tenants if each not in wanted and self._is_idle(each)]:
             self._forget(tenant_id)
         for tenant_id, stamps in wanted.items():
@@ -103,6 +108,18 @@ class KeywordIndexer:
         self._wanted = wanted
         self.lag = Lag(tenants=len(behind), failing=failing, seconds=moment - min(behind, default=moment))
         return self.lag
+
+    def _look_for_damage(self, moment: float) -> None:
+        """Build anew what somebody deleted, or what a query found to be damaged."""
+        if moment - self._looked_at < self.looked_at_every_s:
+            return
+        self._looked_at = moment
+        for tenant_id, tenant in self._tenants.items():
+            if tenant.stamps and self._is_idle(tenant_id) and not is_whole(self.root, tenant_id):
+                log.warning("keyword_index_lost", tenant_id=tenant_id)
+                self._discard_writer(tenant_id)
+                remove(self.root, tenant_id)
+                tenant.stamps = None
 
     def facts(self, host: str) -> IndexerFacts:
         """How far this host's indexes are, as of the last step. Raises StoreUnavailable."""
@@ -195,21 +212,27 @@ class KeywordIndexer:
                 elapsed_ms = round((time.perf_counter() - started) * 1000, 1)
                 log.info("keyword_index_updated", tenant_id=tenant_id, chunks=added, elapsed_ms=elapsed_ms)
         except PipelineError as error:
-            self._failed(tenant_id, tenant, code=error.code, is_the_index=isinstance(error, IndexUnusable))
+            self._failed(tenant_id, tenant, code=error.code, is_damaged=isinstance(error, IndexDamaged))
         except Exception as error:  # a bug: queries are answered by MySQL meanwhile
             log.exception("keyword_index_bug", tenant_id=tenant_id, error=type(error).__name__)
-            self._failed(tenant_id, tenant, code="bug", is_the_index=True)
+            self._failed(tenant_id, tenant, code="bug", is_bug=True)
 
-    def _failed(self, tenant_id: TenantId, tenant: _Tenant, *, code: str, is_the_index: bool) -> None:
+    def _failed(
+        self, tenant_id: TenantId, tenant: _Tenant, *, code: str, is_damaged: bool = False, is_bug: bool = False
+    ) -> None:
+        """Try again later. What is damaged is built anew at once, and what we fail over after some attempts; where the disk
+        is full or read-only the index stays as it was."""
         tenant.failures += 1
         pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** (tenant.failures - 1))
         tenant.retry_at = time.monotonic() + pause
         self.meter.count("chordwise_keyword_index_updates", result="failed")
         log.warning("keyword_index_not_updated", tenant_id=tenant_id, code=code, failures=tenant.failures)
         self._discard_writer(tenant_id)
-        if is_the_index and tenant.failures >= _FAILURES_BEFORE_REBUILD:
+        if is_damaged or (is_bug and tenant.failures >= _FAILURES_BEFORE_REBUILD):
             remove(self.root, tenant_id)
             tenant.stamps = None
+            if tenant.failures == 1:
+                tenant.retry_at = 0.0
 
     def _brought_up(self, tenant_id: TenantId, tenant: _Tenant, wanted: Mapping[Namespace, str]) -> int:
         known = tenant.stamps

@@ -11,7 +11,8 @@ import hashlib
 import math
 import shutil
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -31,12 +32,13 @@ from pipeline.core.index_terms import (
     microseconds,
     terms_of_fields,
 )
-from pipeline.errors import StoreUnavailable
 from pipeline.records import ChunkId, DocumentFields, DocumentId, Namespace, TenantId
 from pipeline.stores.chunks import StoredChunk, stored_chunk
+from pipeline.stores.index_faults import IndexDamaged, readable, writing
 from pipeline.stores.indexed_chunks import IndexedChunk, NamespaceState
 from pipeline.stores.keyword import TermsRow, terms_row
 
+DAMAGED = "damaged"  # a mark in the folder of an index that is to be built anew
 FORMAT = "1"  # of the folder: another one is built beside it
 _MOST_COUNTED = 50_000  # chunks; counting them takes some 0.2 ms
 _WRITER_BYTES = 48_000_000  # tantivy takes no less than 15 MB a thread
@@ -80,7 +82,7 @@ def folder_of(root: Path, tenant_id: TenantId) -> Path:
 
 
 class View:
-    """A tenant's index at one commit."""
+    """A tenant's index at one commit. Its methods raise IndexDamaged."""
 
     def __init__(self, index: tantivy.Index, folder: Path) -> None:
         self._searcher = index.searcher()
@@ -89,6 +91,7 @@ class View:
         self._frequencies: dict[str, int] = {}
         self._states: dict[Namespace, NamespaceState | None] = {}
 
+    @readable
     def state(self, namespace: Namespace) -> NamespaceState | None:
         """Return the state of a namespace, None if the index does not have it."""
         if namespace not in self._states:
@@ -96,11 +99,13 @@ class View:
             self._states[namespace] = self._state_at(found[0][1]) if found else None
         return self._states[namespace]
 
+    @readable
     def states(self) -> dict[Namespace, NamespaceState]:
         """Return the state of every namespace of the index."""
         hits = self._searcher.search(self._having(_STATE_KEY), limit=max(1, self._searcher.num_docs), count=False).hits
         return {state.namespace: state for state in (self._state_at(address) for _, address in hits)}
 
+    @readable
     def frequency(self, token: str) -> int:
         """Return in how many chunks a token occurs. Tantivy's own figure has those that were deleted and not yet merged
         away, so where there are any it is counted; a very frequent token's is reduced by the share of all that they are.
@@ -117,6 +122,7 @@ class View:
             self._frequencies[token] = frequency
         return self._frequencies[token]
 
+    @readable
     def search(self, wanted: Wanted, *, limit: int) -> list[Entry]:
         """Return the ``limit`` best chunks that hold a token and meet the clause, best first by tantivy's BM25: lengths
         are rounded there, and the mean length is that of the tenant, so the caller scores them again."""
@@ -132,18 +138,10 @@ class View:
         found = self._searcher.search(tantivy.Query.boolean_query(parts), limit=limit, count=False)
         return [self._entry(address) for _, address in found.hits]
 
+    @readable
     def chunks(self, chunk_ids: Sequence[ChunkId]) -> list[Entry]:
         """Return these chunks, those that the index has."""
         return self._of_keys([_key(_CHUNK_KEY, chunk_id) for chunk_id in chunk_ids])
-
-    def documents(
-        self, documents: Sequence[tuple[Namespace, DocumentId]], clause: Clause, *, limit: int
-    ) -> list[Entry]:
-        """Return up to ``limit`` chunks of these documents that meet the clause."""
-        keys = tantivy.Query.term_set_query(self._schema, _KEYS, [_document_key(*each) for each in documents])
-        parts = [(tantivy.Occur.Must, keys), (tantivy.Occur.Must, self._query(clause))]
-        found = self._searcher.search(tantivy.Query.boolean_query(parts), limit=limit, count=False)
-        return [self._entry(address) for _, address in found.hits]
 
     def _of_keys(self, keys: Sequence[str]) -> list[Entry]:
         if not keys:
@@ -205,6 +203,7 @@ class LocalIndexReader:
 
     def __init__(self, root: Path, tenant_id: TenantId) -> None:
         self._folder = folder_of(root, tenant_id)
+        self._mark = self._folder / DAMAGED
         self._lock = threading.Lock()
         self._index: tantivy.Index | None = None
         self._seen: tuple[int, int] = (0, 0)
@@ -215,6 +214,8 @@ class LocalIndexReader:
         try:
             status = (self._folder / "meta.json").stat()
         except OSError:
+            status = None
+        if status is None or self._mark.exists():
             self._index = self._view = None
             return None
         seen = (status.st_mtime_ns, status.st_ino)
@@ -224,29 +225,38 @@ class LocalIndexReader:
                 self._seen = seen
             return self._view
 
+    def distrust(self) -> None:
+        """Mark the index as damaged: nobody reads it until the indexer has built it anew."""
+        with suppress(OSError):
+            self._mark.touch()
+
     def _opened(self) -> View | None:
         try:
-            if self._index is None:
-                self._index = tantivy.Index.open(str(self._folder))
-            self._index.reload()
-            return View(self._index, self._folder)
-        except (ValueError, OSError):  # tantivy's errors, all of them: the writer finds out what is wrong and mends it
+            return self._at_last_commit()
+        except IndexDamaged:  # perhaps another release's; the writer finds out what is wrong and mends it
             self._index = None
             return None
 
+    @readable
+    def _at_last_commit(self) -> View:
+        if self._index is None:
+            self._index = tantivy.Index.open(str(self._folder))
+        self._index.reload()
+        return View(self._index, self._folder)
+
 
 class LocalIndexWriter:
-    """The one writer of a tenant's index. Changes are seen with `commit` and not before."""
+    """The one writer of a tenant's index. Changes are seen with `commit` and not before. ``at`` is called between the steps
+    of a change, with the name of the one that is done. Raises IndexUnusable, and its kind IndexDamaged."""
 
-    def __init__(self, root: Path, tenant_id: TenantId) -> None:
+    def __init__(self, root: Path, tenant_id: TenantId, *, at: Callable[[str], object] = lambda _: None) -> None:
+        self._at = at
         self._folder = folder_of(root, tenant_id)
-        try:
+        with writing(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
             self._index = tantivy.Index(_schema(), path=str(self._folder), reuse=True)
             self._writer = self._index.writer(heap_size=_WRITER_BYTES, num_threads=1)
             self._index.reload()
-        except (ValueError, OSError) as error:
-            raise IndexUnusable(f"the keyword index in {self._folder} cannot be written: {error}") from error
 
     @property
     def view(self) -> View:
@@ -274,42 +284,44 @@ class LocalIndexWriter:
             for document_id in document_ids:
                 self._writer.delete_documents_by_term(_KEYS, _document_key(namespace, document_id))
             self._writer.delete_documents_by_term(_KEYS, _key(_STATE_KEY, namespace))
+        self._at("left out")
         added = 0
-        try:
-            for chunk in chunks:
+        for chunk in chunks:
+            with writing(self._folder):
                 self._writer.add_document(_document(chunk))
-                added += 1
+            added += 1
+        with writing(self._folder):
             self._writer.add_document(_state_document(state))
-        except (ValueError, OSError) as error:
-            raise IndexUnusable(f"the keyword index in {self._folder} cannot be written: {error}") from error
+        self._at("replaced")
         return added
 
     def commit(self) -> None:
         """Make all changes durable and visible at once. Raises IndexUnusable, after which the index is as before."""
-        try:
+        with writing(self._folder):
             self._writer.commit()
+            self._at("committed")
             self._writer.garbage_collect_files()
-        except (ValueError, OSError) as error:
-            raise IndexUnusable(f"the keyword index in {self._folder} cannot be written: {error}") from error
 
     def close(self) -> None:
-        """End the merges under way, and let go of the lock. The writer cannot be used afterwards."""
-        self._writer.wait_merging_threads()
+        """End the merges under way, and let go of the lock. The writer cannot be used afterwards. What failed before fails
+        here once more, which is no news."""
+        with suppress(ValueError):
+            self._writer.wait_merging_threads()
 
     def sizes(self) -> tuple[int, int]:
         """Return how many chunks lie on disk, and how many of them were deleted."""
         return _sizes(self._folder)
 
 
-class IndexUnusable(StoreUnavailable):
-    """A local index cannot be written: its disk is full, it is read-only, or it is damaged."""
-
-    code = "keyword_index_unusable"
-
-
 def remove(root: Path, tenant_id: TenantId) -> None:
     """Delete a tenant's index. Readers that have it open see it until they look again."""
     shutil.rmtree(folder_of(root, tenant_id), ignore_errors=True)
+
+
+def is_whole(root: Path, tenant_id: TenantId) -> bool:
+    """Whether a tenant's index is there and nobody has found it damaged."""
+    folder = folder_of(root, tenant_id)
+    return (folder / "meta.json").exists() and not (folder / DAMAGED).exists()
 
 
 def remove_others(root: Path, tenant_ids: Iterable[TenantId]) -> int:

@@ -23,7 +23,7 @@ class Host:
 
     def __init__(self, corner: Corner, root: Path, *, wait_s: float = 0.0) -> None:
         self.corner, self.root = corner, root
-        self.indexer = KeywordIndexer(corner.use.mysql, root, corner.use.meter)
+        self.indexer = KeywordIndexer(corner.use.mysql, root, corner.use.meter, looked_at_every_s=0.0)
         self.channel = KeywordChannel(corner.use.mysql, local=LocalIndexes(root, wait_s=wait_s))
 
     def catch_up(self) -> None:

@@ -1,0 +1,58 @@
+"""What can be wrong with a local index, made of what tantivy says."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from pipeline.errors import StoreUnavailable
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class IndexUnusable(StoreUnavailable):
+    """A local index cannot be written: its disk is full, or it is read-only."""
+
+    code = "keyword_index_unusable"
+
+
+class IndexDamaged(IndexUnusable):
+    """A local index is not as it was written, or of another release: only building it anew helps."""
+
+    code = "keyword_index_damaged"
+
+
+# Of the surroundings: no permission, too many open files, too large, no room, read-only, over the quota, another writer.
+_OF_THE_SURROUNDINGS = re.compile(r"(code: |os error |Errno )(1|13|24|27|28|30|122)\b|LockBusy")
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Raise IndexUnusable, or IndexDamaged, for what cannot be written."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        kind = IndexUnusable if _OF_THE_SURROUNDINGS.search(str(error)) else IndexDamaged
+        raise kind(f"the keyword index in {folder} cannot be written: {error}") from error
+
+
+def readable(method: Callable[P, T]) -> Callable[P, T]:
+    """Raise IndexDamaged for what tantivy says, or how it panics, over files that are not as it wrote them."""
+
+    @functools.wraps(method)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return method(*args, **kwargs)
+        except (ValueError, OSError) as error:
+            raise IndexDamaged(f"a keyword index cannot be read: {error}") from error
+        except BaseException as error:
+            if type(error).__name__ == "PanicException":  # of pyo3, which exports it nowhere
+                raise IndexDamaged("a keyword index cannot be read: tantivy panicked") from error
+            raise
+
+    return guarded
