@@ -79,11 +79,6 @@ METRICS: Final[dict[str, MetricSpec]] = {
             "chordwise_keyword_index_seconds", "From seeing a change to its place in a host's keyword index.", _SECONDS
         ),
         _counter("chordwise_keyword_index_builds", "Namespaces whose keyword index was built from the start."),
-        _counter(
-            "chordwise_resident_vectors",
-            "Namespaces' vectors to be read into memory: loaded, changed, too_large, incomplete, failed.",
-            "result",
-        ),
         _counter("chordwise_result_cache", "Look-ups of kept answers: hit, miss.", "result"),
         _counter(
             "chordwise_breaker_changes", "Breakers that opened, closed, or let one call through.", "part", "state"

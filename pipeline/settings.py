@@ -120,7 +120,6 @@ class Settings(BaseSettings):
     keyword_index_interval_ms: Annotated[int, Field(ge=10, le=60_000)] = 100
     keyword_index_wait_ms: Annotated[int, Field(ge=0, le=2_000)] = 150
     keyword_resident_mb: Annotated[int, Field(ge=0, le=65_536)] = 64
-    semantic_resident_mb: Annotated[int, Field(ge=0, le=65_536)] = 128
     semantic_exact_chunks: Annotated[int, Field(ge=100, le=10_000_000)] = 10_000
     semantic_hnsw_m: Annotated[int, Field(ge=4, le=100)] = 16
     semantic_hnsw_ef_construction: Annotated[int, Field(ge=8, le=1000)] = 128

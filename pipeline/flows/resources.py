@@ -106,7 +106,7 @@ class Resources:
         return SearchTools(
             exact=self.postgres,
             graph=lambda: self.postgres_graph,
-            known=KnownIndexes(lambda: self.postgres),
+            known=KnownIndexes(lambda: self.postgres, ef_search=self.settings.semantic_hnsw_ef_search),
             samples=Samples(),
             distance=self.settings.pgvector_distance,
             exact_chunks=self.settings.semantic_exact_chunks,

@@ -18,7 +18,6 @@ from sqlalchemy.exc import DBAPIError
 from benchmarks.clusters import Clusters
 from benchmarks.vectors import fill, resize
 from pipeline.channels.semantic import SemanticChannel
-from pipeline.core.indexing import IndexShape, index_name
 from pipeline.core.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.core.query import Query
 from pipeline.errors import StoreUnavailable, VectorTableMissing

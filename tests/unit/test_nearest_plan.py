@@ -6,13 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.nearest import LONGEST_SCAN, Sample, plan_search
+from pipeline.core.nearest import LONGEST_SCAN, IndexedRange, Sample, plan_search
 
 EXACT = 10_000
 
 
 def sample(named: int, passing: int) -> Sample:
     return Sample(taken=1000, named=named, passing=passing)
+
+
+def indexed(rows: int, *, first: int = 0, ef_search: int = 150) -> IndexedRange:
+    return IndexedRange(first=first, end=first + rows, rows=rows, ef_search=ef_search)
+
+
+def plan(chunks: int, taken: Sample, limit: int):
+    return plan_search(ranges=[indexed(chunks)], tail=0, sample=taken, limit=limit, exact_chunks=EXACT)
 
 
 class DescribeThePlan:
@@ -34,29 +42,42 @@ class DescribeThePlan:
         ],
     )
     def it_is(self, chunks, taken, limit, method):
-        assert plan_search(chunks=chunks, sample=taken, limit=limit, exact_chunks=EXACT).method == method
+        assert ("hnsw" if plan(chunks, taken, limit).graphs else "exact") == method
 
     def it_reads_every_row_of_a_tenant_that_has_none(self):
         empty = Sample(taken=0, named=0, passing=0)
-        assert plan_search(chunks=50_000, sample=empty, limit=10, exact_chunks=EXACT).method == "exact"
+        assert plan(50_000, empty, 10).graphs == ()
+
+    def it_reads_what_no_graph_covers_and_ranges_that_are_cheaper_to_read(self):
+        old, new = indexed(200_000), indexed(3_000, first=200_000)
+        found = plan_search(ranges=[old, new], tail=2_000, sample=sample(1000, 1000), limit=100, exact_chunks=EXACT)
+        assert (found.graphs, found.rows) == ((old,), 205_000)
+
+    def it_reads_every_row_when_that_is_cheaper_than_the_graphs_with_the_rest(self):
+        named = sample(200, 200)  # 20,000 rows in the namespaces, beside a tail of 30,000
+        found = plan_search(ranges=[indexed(70_000)], tail=30_000, sample=named, limit=100, exact_chunks=EXACT)
+        assert found.graphs == ()
+
+    def it_reckons_with_the_ef_search_that_recall_needs(self):
+        for ef_search, graphs in ((400, 1), (1000, 0)):
+            ranges = [indexed(11_000, ef_search=ef_search)]
+            found = plan_search(ranges=ranges, tail=0, sample=sample(1000, 1000), limit=100, exact_chunks=EXACT)
+            assert len(found.graphs) == graphs
 
     @given(st.integers(0, 10**8), st.integers(0, 1000), st.integers(0, 1000), st.integers(1, 2000))
     def it_bounds_the_scan_with_room_for_what_is_asked(self, chunks, named, passing, limit):
         taken = sample(named, min(named, passing))
-        plan = plan_search(chunks=chunks, sample=taken, limit=limit, exact_chunks=EXACT)
-        if plan.method == "exact":
-            assert plan.longest_scan == 0
+        found = plan(chunks, taken, limit)
+        if not found.graphs:
+            assert found.longest_scan == 0
         else:
-            assert 2 * limit <= plan.longest_scan <= LONGEST_SCAN
-            assert plan.rows > EXACT
+            assert 2 * limit <= found.longest_scan <= LONGEST_SCAN
+            assert found.rows > EXACT
 
     @given(st.integers(1, 999))
     def it_never_leaves_the_graph_for_a_filter_that_lets_more_pass(self, passing):
-        fewer, more = (
-            plan_search(chunks=200_000, sample=sample(1000, each), limit=100, exact_chunks=EXACT).method
-            for each in (passing, passing + 1)
-        )
-        assert (fewer, more) != ("hnsw", "exact")
+        fewer, more = (len(plan(200_000, sample(1000, each), 100).graphs) for each in (passing, passing + 1))
+        assert (fewer, more) != (1, 0)
 
     def it_refuses_an_impossible_sample(self):
         with pytest.raises(ValueError, match="larger than the whole"):
