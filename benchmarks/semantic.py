@@ -155,7 +155,7 @@ def _ask(
     asked = {"namespaces": [_NAMESPACE], "filters": filters, "limit": _ASKED}
     for question in questions[:8]:
         search.nearest(question, **asked)  # type: ignore[arg-type]
-    pids = [_backend(engine) for engine in (use.postgres, use.postgres_graph)]
+    pids = [_backend(engine) for engine in (use.postgres, use.postgres_indexed)]
     ids, methods, took = [], set(), []
     before = sum(_ticks(pid) for pid in pids)
     for question in questions:

@@ -1,9 +1,9 @@
-"""Which ranges of a tenant's vectors have an HNSW index, and the steps towards the ranges that should have one.
+"""Which ranges of a tenant's vectors have an IVFFlat index, and the steps towards the ranges that should have one.
 
 Vectors are numbered in the order of insertion (``seq``). An index covers the rows of one tenant with ``first <= seq <
 end``; what no index covers, mostly the newest rows, is searched row by row until it is sealed. A new index covers every
-older neighbour of up to `_MERGED` times the newer rows as well, so each range holds more than twice the rows of all
-newer ones together: with the default of 10,000 rows for the smallest, there are at most five below 2.4 million rows.
+older neighbour of up to `_MERGED` times the newer rows as well, so each range holds more than four times the rows of
+all newer ones together: with 5,000 rows for the smallest, there are at most four below 3 million rows.
 """
 
 from __future__ import annotations
@@ -19,12 +19,9 @@ IndexState = Literal["wanted", "building", "ready", "retiring"]
 Action = Literal["note", "build", "adopt", "retire", "drop", "forget"]
 Span = tuple[int, int | None]  # from the first number up to and without the second; None: without end
 
-# Recall@10 that searches are promised, and what an index must reach when it is measured with a few questions.
-PROMISED_RECALL: Final = 0.97
-MEASURED_RECALL: Final = 0.98
-LARGEST_M: Final = 96  # pgvector takes 100
-
-_MERGED = 2
+_MERGED = 4
+_ROWS_PER_LIST: Final = 250
+_FEWEST_LISTS, _MOST_LISTS = 10, 1000
 # A tenant keeps its indexes until it has shrunk to this share of what earned it one: no building and dropping by turns.
 _KEPT_DOWN_TO = 0.5
 # An index is built again when this share of the rows that it was built of is left.
@@ -36,20 +33,12 @@ _LONGEST_TAIL = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexShape:
-    """How a graph is built: neighbours of a row (``m``), and candidates they are chosen from."""
-
-    m: int
-    ef_construction: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class IndexRow:
     """What is noted of one index. ``first`` None: of the whole tenant, from before there were ranges.
 
     ``chunks``: rows in its range at the last count, ``built_rows`` at its building. ``idle_s``: how long its state
-    stands. ``ef_search`` and ``recall`` are None until they are measured. A row in the state ``wanted`` is no index: it
-    notes how many rows no index covered at the last look.
+    stands. ``probes`` (of the ``lists`` that the rows are divided among) and ``recall`` are None until they are measured.
+    A row in the state ``wanted`` is no index: it notes how many rows no index covered at the last look.
     """
 
     tenant_id: TenantId
@@ -61,8 +50,8 @@ class IndexRow:
     first: int | None = None
     end: int | None = None
     built_rows: int = 0
-    m: int = 0
-    ef_search: int | None = None
+    lists: int = 0
+    probes: int | None = None
     recall: float | None = None
     measured_s: float | None = None
 
@@ -97,13 +86,23 @@ class Step:
     chunks: int = 0
     first: int | None = None
     end: int | None = None
-    m: int = 0
 
 
-def index_name(table: str, tenant_id: TenantId, *, first: int, end: int, rows: int, m: int) -> str:
-    """The same for the same range, row count and shape. Does not tell the tenant."""
-    digest = hashlib.sha256(f"{tenant_id}/{first}/{end}/{rows}/{m}".encode()).hexdigest()[:24]
+def index_name(table: str, tenant_id: TenantId, *, first: int, end: int, rows: int) -> str:
+    """The same for the same range and row count. Does not tell the tenant."""
+    digest = hashlib.sha256(f"{tenant_id}/{first}/{end}/{rows}".encode()).hexdigest()[:24]
     return f"{table}_ann_{digest}"
+
+
+def list_count(rows: int) -> int:
+    """Among how many lists an index divides its rows: finer ones find the same in fewer rows, coarser ones build faster."""
+    return max(_FEWEST_LISTS, min(_MOST_LISTS, rows // _ROWS_PER_LIST))
+
+
+def build_bytes(*, lists: int, dimension: int) -> int:
+    """Memory that finding the centers of the lists takes, generously; with less PostgreSQL refuses to build."""
+    samples = max(10_000, 50 * lists)
+    return int(1.3 * (samples * (4 * lists + 2 * dimension + 32) + 8 * lists * (lists + dimension))) + 2**22
 
 
 def tail_name(table: str, tenant_id: TenantId) -> str:
@@ -176,19 +175,16 @@ def plan_repairs(
     return steps
 
 
-def plan_range(
-    rows: Sequence[IndexRow], tail: Tail, *, tenant_id: TenantId, table: str, shape: IndexShape, exact_chunks: int
-) -> Step:
+def plan_range(rows: Sequence[IndexRow], tail: Tail, *, tenant_id: TenantId, table: str, exact_chunks: int) -> Step:
     """The next step for one tenant and table, given what is noted of them and what no index covers.
 
     Builds at most one index: for the tail once it holds ``exact_chunks`` rows and has stopped growing (or is
     `_LONGEST_TAIL` times as large), for neighbours that have become too alike, or again for a range of which few rows
-    are left, whose ``m`` is below the settings', or which did not reach the recall at its largest ``ef_search``.
-    Otherwise notes the tail.
+    are left. Otherwise notes the tail.
     """
     before = next((row for row in rows if row.state == "wanted"), None)
     ranges = [row for row in covering(rows) if row.first is not None]
-    built = _sealing(ranges, tail, before, exact_chunks) or _merging(ranges) or _renewing(ranges, shape)
+    built = _sealing(ranges, tail, before, exact_chunks) or _merging(ranges) or _renewing(ranges)
     if built is None:
         return Step(
             action="note",
@@ -199,21 +195,19 @@ def plan_range(
             first=tail.first,
             end=tail.end,
         )
-    first, end, count, m = built
-    m = max(m, shape.m)
+    first, end, count = built
     return Step(
         action="build",
         table=table,
-        name=index_name(table, tenant_id, first=first, end=end, rows=count, m=m),
+        name=index_name(table, tenant_id, first=first, end=end, rows=count),
         tenant_id=tenant_id,
         chunks=count,
         first=first,
         end=end,
-        m=m,
     )
 
 
-_Range = tuple[int, int, int, int]  # first, end, rows, m
+_Range = tuple[int, int, int]  # first, end, rows
 
 
 def _sealing(ranges: Sequence[IndexRow], tail: Tail, before: IndexRow | None, exact_chunks: int) -> _Range | None:
@@ -224,31 +218,29 @@ def _sealing(ranges: Sequence[IndexRow], tail: Tail, before: IndexRow | None, ex
         return None
     newer = [row for row in ranges if (row.first or 0) >= tail.first]
     older = [row for row in ranges if (row.first or 0) < tail.first]
-    first, count, m = tail.first, tail.rows + sum(row.chunks for row in newer), max([0, *(row.m for row in newer)])
+    first, count = tail.first, tail.rows + sum(row.chunks for row in newer)
     for row in reversed(older):
         if row.chunks > _MERGED * count:
             break
-        first, count, m = row.first or 0, count + row.chunks, max(m, row.m)
-    return first, max([tail.end, *(row.end or 0 for row in newer)]), count, m
+        first, count = row.first or 0, count + row.chunks
+    return first, max([tail.end, *(row.end or 0 for row in newer)]), count
 
 
 def _merging(ranges: Sequence[IndexRow]) -> _Range | None:
-    """The oldest range that does not hold more than twice what is newer, with all that is newer."""
+    """The oldest range that holds too little beside what is newer, with all that is newer."""
     for place, row in enumerate(ranges[:-1]):
         newer = ranges[place + 1 :]
         count = sum(each.chunks for each in newer)
         if row.chunks <= _MERGED * count:
-            return row.first or 0, ranges[-1].end or 0, row.chunks + count, max(each.m for each in ranges[place:])
+            return row.first or 0, ranges[-1].end or 0, row.chunks + count
     return None
 
 
-def _renewing(ranges: Sequence[IndexRow], shape: IndexShape) -> _Range | None:
+def _renewing(ranges: Sequence[IndexRow]) -> _Range | None:
+    """A range of which few rows are left."""
     for row in ranges:
-        m = row.m
-        if row.recall is not None and row.recall < PROMISED_RECALL and row.m < LARGEST_M:
-            m = min(LARGEST_M, 2 * row.m)
-        if 0 < row.chunks <= row.built_rows * _WORN_DOWN_TO or max(m, shape.m) > row.m:
-            return row.first or 0, row.end or 0, row.chunks, m
+        if 0 < row.chunks <= row.built_rows * _WORN_DOWN_TO:
+            return row.first or 0, row.end or 0, row.chunks
     return None
 
 

@@ -1,8 +1,8 @@
-"""Which way the nearest vectors of a large tenant are looked for: through every row, or through graphs (HNSW).
+"""Which way the nearest vectors of a large tenant are looked for: through every row, or through indexes (IVFFlat).
 
-A graph visits rows from near to far and drops those that the query's filters exclude; the fewer pass, the more it
-visits, and beyond a point reading every row is cheaper and certain. Which it is, is decided before, from a sample, and
-for each range that has a graph by itself. Rows outside these ranges are read.
+An index reads the lists whose centers are nearest, visits their rows from near to far, and drops those that the query's
+filters exclude; the fewer pass, the more it visits, and beyond a point reading every row is cheaper and certain. Which
+it is, is decided before, from a sample. Rows outside the indexed ranges are read.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ Distance = Literal["cosine", "euclidean"]
 # The score of two unit vectors at right angles: ``1 - distance``, or ``1 / (1 + distance)`` with the distance sqrt(2).
 ORTHOGONAL: Final[dict[Distance, float]] = {"cosine": 0.0, "euclidean": 1 / (1 + math.sqrt(2))}
 
-# What a graph costs, counted in rows that are read and compared one by one (measured: docs/decisions/0054).
-_ENTRY = 1500
-_VISITED = 10
+# What an index costs, counted in rows that are read and compared one by one (measured: docs/decisions/0054): a row of a
+# list lies beside its neighbours; one that is visited is looked up in the table.
+_ENTRY = 500
+_LISTED = 0.4
+_VISITED = 2
 
-# A graph that would have to visit more than this is not asked.
+# An index that would have to visit more than this is not asked.
 LONGEST_SCAN = 20_000
 _EXPECTED_AT_MOST = LONGEST_SCAN // 4
 _SLACK = 4  # rows that pass may lie farther out than the average says
@@ -43,25 +45,28 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedRange:
-    """A range of insertion numbers with a graph that is ready. ``ef_search``: what reaches the recall; ``recall``: the
-    measured one, if it was. ``whole``: of a tenant whose index was built before there were ranges; it has no end."""
+    """A range of insertion numbers with an index that is ready. ``probes``: how many of its ``lists`` reach the recall,
+    all of them before it is measured; ``recall``: the measured one. ``whole``: an HNSW index of a whole tenant, from
+    before there were ranges; it has no end."""
 
     first: int
     end: int | None
     rows: int
-    ef_search: int
+    lists: int
+    probes: int
     recall: float | None = None
     whole: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPlan:
-    """``rows``: how many the namespaces hold, about. ``graphs``: the ranges searched through their graphs, none for exact.
-    ``longest_scan``: rows each graph may visit, 0 for exact."""
+    """``rows``: how many the namespaces hold, about. ``indexed``: the ranges searched through their indexes, none for
+    exact. ``longest_scan``: rows that may be visited in each, 0 for exact. ``probes``: lists that are read of each."""
 
     rows: int
-    graphs: tuple[IndexedRange, ...] = ()
+    indexed: tuple[IndexedRange, ...] = ()
     longest_scan: int = 0
+    probes: int = 1
 
 
 def plan_search(
@@ -70,8 +75,8 @@ def plan_search(
     """How to find ``limit`` rows of a tenant with these indexed ranges and ``tail`` rows outside them.
 
     Up to ``exact_chunks`` rows in the namespaces are always read. The share that passes is taken two standard
-    deviations (of a count: its square root) below what the sample says: a graph that finds too little has been asked in
-    vain. A range whose graph costs more than its rows is read, with the tail.
+    deviations (of a count: its square root) below what the sample says: an index that finds too little has been asked in
+    vain. A range whose index costs more than its rows is read, with the tail.
     """
     chunks = tail + sum(each.rows for each in ranges)
     rows = round(chunks * sample.named / sample.taken) if sample.taken else 0
@@ -79,13 +84,15 @@ def plan_search(
     if rows <= exact_chunks or passing <= 0:
         return SearchPlan(rows=rows)
     visits = math.ceil(limit * sample.taken / passing)
-    graphs = tuple(each for each in ranges if _cost(each, visits) < each.rows)
-    cost = chunks + sum(_cost(each, visits) - each.rows for each in graphs)
-    if visits > _EXPECTED_AT_MOST or not graphs or cost >= rows:
+    probes = max((each.probes for each in ranges), default=1)
+    indexed = tuple(each for each in ranges if _cost(each, probes, visits) < each.rows)
+    cost = chunks + sum(_cost(each, probes, visits) - each.rows for each in indexed)
+    if visits > _EXPECTED_AT_MOST or not indexed or cost >= rows:
         return SearchPlan(rows=rows)
-    return SearchPlan(rows=rows, graphs=graphs, longest_scan=_SLACK * visits)
+    return SearchPlan(rows=rows, indexed=indexed, longest_scan=_SLACK * visits, probes=probes)
 
 
-def _cost(indexed: IndexedRange, visits: int) -> int:
+def _cost(indexed: IndexedRange, probes: int, visits: int) -> float:
     """In rows that are read."""
-    return _ENTRY + _VISITED * max(indexed.ef_search, visits)
+    share = min(1.0, probes / max(1, indexed.lists))
+    return _ENTRY + _LISTED * share * indexed.rows + _VISITED * visits

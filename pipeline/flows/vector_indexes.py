@@ -8,7 +8,7 @@ from dataclasses import replace
 import structlog
 from sqlalchemy import Connection
 
-from pipeline.core.indexing import IndexRow, IndexShape, Step, covering, gaps, plan_range, plan_repairs
+from pipeline.core.indexing import IndexRow, Step, covering, gaps, plan_range, plan_repairs
 from pipeline.errors import Unavailable
 from pipeline.flows.index_recall import QuestionVectors, measure, questions_of
 from pipeline.flows.resources import Resources
@@ -59,7 +59,7 @@ def keep_indexes(use: Resources, *, questions: Callable[..., QuestionVectors | N
             for space in searched:
                 rows = [row for row in builder.noted() if (row.tenant_id, row.table) == (tenant_id, space.table)]
                 if chunks > exact_chunks or covering(rows):
-                    changes += _adjust(rows, chunks, tenant_id, space.table, builder, use)
+                    changes += _adjust(rows, chunks, tenant_id, space, builder, use)
         for row in builder.noted():
             for space in searched:
                 if space.table == row.table:
@@ -103,12 +103,11 @@ def _repair(step: Step, builder: IndexBuilder) -> None:
 
 
 def _adjust(
-    rows: list[IndexRow], chunks: int, tenant_id: TenantId, table: str, builder: IndexBuilder, use: Resources
+    rows: list[IndexRow], chunks: int, tenant_id: TenantId, space: EmbeddingSpace, builder: IndexBuilder, use: Resources
 ) -> int:
     """Note what no index covers, and build the index that is missing most. Gives how many were built."""
-    shape = IndexShape(m=use.settings.semantic_hnsw_m, ef_construction=use.settings.semantic_hnsw_ef_construction)
     ranges = [row for row in covering(rows) if row.first is not None]
-    tail = builder.tail(tenant_id, table, gaps((row.first or 0, row.end) for row in ranges))
+    tail = builder.tail(tenant_id, space.table, gaps((row.first or 0, row.end) for row in ranges))
     total = tail.rows + sum(row.chunks for row in ranges)
     if abs(total - chunks) > _DRIFT * total:
         counts = {row.name: builder.count(row) for row in ranges}
@@ -117,25 +116,22 @@ def _adjust(
         rows,
         tail,
         tenant_id=tenant_id,
-        table=table,
-        shape=shape,
+        table=space.table,
         exact_chunks=use.settings.semantic_exact_chunks,
     )
     if step.action == "note":
         builder.note(step, "wanted")
         return 0
-    _build(step, tenant_id, builder, shape, use)
+    _build(step, tenant_id, space, builder, use)
     return 1
 
 
-def _build(step: Step, tenant_id: TenantId, builder: IndexBuilder, shape: IndexShape, use: Resources) -> None:
+def _build(step: Step, tenant_id: TenantId, space: EmbeddingSpace, builder: IndexBuilder, use: Resources) -> None:
     builder.note(step, "building")
     operator_class = OPERATOR_CLASSES[use.settings.pgvector_distance]
     try:
         with postgres_errors():
-            took_s = builder.build(
-                step, tenant_id, operator_class=operator_class, ef_construction=max(shape.ef_construction, 4 * step.m)
-            )
+            took_s = builder.build(step, tenant_id, operator_class=operator_class, dimension=space.dimension)
     except Unavailable as error:
         log.warning("vector_index_not_built", tenant_id=tenant_id, index=step.name, code=error.code)
         raise

@@ -1,4 +1,4 @@
-"""Searches among one tenant's vectors: every row by itself for most tenants, through HNSW graphs for large ones."""
+"""Searches among one tenant's vectors: every row by itself for most tenants, through indexes for large ones."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ class Samples:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchTools:
-    """What searches of one process share. ``graph`` gives connections on which only the graph is planned."""
+    """What searches of one process share. ``indexed`` gives connections on which only approximate indexes are planned."""
 
     exact: Engine
-    graph: Callable[[], Engine]
+    indexed: Callable[[], Engine]
     known: KnownIndexes
     samples: Samples
     distance: Distance
@@ -98,7 +98,7 @@ class VectorSearch:
         """Up to ``limit`` chunks with their scores, as in ``Vectors.nearest``; of each namespace ``per_namespace`` at
         most.
 
-        Exact for tenants without an index, and for filters that let few rows pass. Graphs that together give fewer than
+        Exact for tenants without an index, and for filters that let few rows pass. Indexes that together give fewer than
         asked, or one that stopped nearer than the last hit, are not believed: then every row is read after all. Raises
         VectorTableMissing and StoreUnavailable.
         """
@@ -125,7 +125,7 @@ class VectorSearch:
         if index is None:
             return self._exactly(asked)
         plan = self._plan(asked, index)
-        return self._through_graphs(asked, plan) if plan.graphs else self._exactly(asked, rows=plan.rows)
+        return self._through_indexes(asked, plan) if plan.indexed else self._exactly(asked, rows=plan.rows)
 
     def _plan(self, asked: _Asked, index: TenantIndexes) -> SearchPlan:
         key = (self._table, self._tenant_id, asked.namespaces, repr(asked.filters))
@@ -161,46 +161,45 @@ class VectorSearch:
         hits = [(ChunkId(chunk_id), similarity(self._tools.distance, distance)) for chunk_id, distance in found]
         return Nearest(hits=tuple(hits), guard=RecallGuard(method="exact", rows=rows))
 
-    def _through_graphs(self, asked: _Asked, plan: SearchPlan) -> Nearest:
+    def _through_indexes(self, asked: _Asked, plan: SearchPlan) -> Nearest:
         condition, values = postgres_condition(asked.filters)
         values |= {
             "namespaces": list(asked.namespaces),
             "query": asked.vector,
             "limit": asked.limit,
             "longest": plan.longest_scan,
-            "most": asked.limit + len(plan.graphs),
+            "most": asked.limit + len(plan.indexed),
         }
-        spans = [(each.first, each.end) for each in plan.graphs]
-        parts = [self._fill(_GRAPH, condition, rows=self._rows([span])) for span in spans]
-        if plan.graphs[0].whole:
-            parts = [self._fill(_GRAPH, condition, rows=f"tenant_id = {tenant_literal(self._tenant_id)}")]
+        spans = [(each.first, each.end) for each in plan.indexed]
+        parts = [self._fill(_INDEXED, condition, rows=self._rows([span])) for span in spans]
+        if plan.indexed[0].whole:
+            parts = [self._fill(_INDEXED, condition, rows=f"tenant_id = {tenant_literal(self._tenant_id)}")]
         elif left := gaps(spans):
             parts.append(self._fill(_OUTSIDE, condition, rows=self._rows(left)))
         statement = _PARTS.format(parts=" UNION ALL ".join(parts))
-        ef_search = max(each.ef_search for each in plan.graphs)
-        with space_errors(self._table), self._tools.graph().connect() as connection:
-            if connection.info.get("ef_search") != ef_search:
-                connection.exec_driver_sql(f"SET hnsw.ef_search = {int(ef_search)}")
-                connection.info["ef_search"] = ef_search
+        with space_errors(self._table), self._tools.indexed().connect() as connection:
+            if connection.info.get("probes") != plan.probes:
+                connection.exec_driver_sql(f"SET ivfflat.probes = {int(plan.probes)}")
+                connection.info["probes"] = plan.probes
             found = execute(connection, statement, values).all()
         hits: list[Near] = []
         for row in found:
             if (
                 len(hits) == asked.limit or not row.passes
-            ):  # not passing: a graph stopped here, and others lie behind it
+            ):  # not passing: an index stopped here, and others lie behind it
                 break
             hits.append((ChunkId(row.chunk_id), similarity(self._tools.distance, row.distance)))
-        recalls = [each.recall for each in plan.graphs]
+        recalls = [each.recall for each in plan.indexed]
         guard = RecallGuard(
-            method="hnsw",
+            method="ivfflat",
             rows=plan.rows,
             scanned=max((row.place for row in found), default=0),
-            graphs=len(plan.graphs),
+            indexes=len(plan.indexed),
             recall=None if None in recalls else round(min(each for each in recalls if each is not None), 3),
         )
         if len(hits) == asked.limit:
             return Nearest(hits=tuple(hits), guard=guard)
-        log.info("graph_gave_too_few", tenant_id=self._tenant_id, asked=asked.limit, given=len(hits), rows=plan.rows)
+        log.info("index_gave_too_few", tenant_id=self._tenant_id, asked=asked.limit, given=len(hits), rows=plan.rows)
         try:
             exact = self._exactly(asked, rows=plan.rows)
         except Unavailable:
@@ -209,7 +208,7 @@ class VectorSearch:
             return Nearest(
                 hits=tuple(hits), guard=replace(guard, scanned=plan.longest_scan, recall=None, may_be_short=True)
             )
-        return replace(exact, guard=replace(exact.guard, method="hnsw+exact_fallback", scanned=plan.longest_scan))
+        return replace(exact, guard=replace(exact.guard, method="ivfflat+exact_fallback", scanned=plan.longest_scan))
 
     def _rows(self, spans: Sequence[Span]) -> str:
         return f"tenant_id = {tenant_literal(self._tenant_id)} AND {in_spans(spans)}"
@@ -227,21 +226,21 @@ class _Asked:
 
 
 def _together(guards: Sequence[RecallGuard]) -> RecallGuard:
-    methods = sorted({guard.method for guard in guards}, key=("exact", "hnsw", "hnsw+exact_fallback").index)
+    methods = sorted({guard.method for guard in guards}, key=("exact", "ivfflat", "ivfflat+exact_fallback").index)
     scanned = [guard.scanned for guard in guards if guard.scanned is not None]
     recalls = [guard.recall for guard in guards if guard.method != "exact"]
     return RecallGuard(
         method=methods[-1],
         rows=sum(guard.rows or 0 for guard in guards),
         scanned=sum(scanned) if scanned else None,
-        graphs=max(guard.graphs for guard in guards),
+        indexes=max(guard.indexes for guard in guards),
         recall=None if None in recalls else min((each for each in recalls if each is not None), default=None),
         may_be_short=any(guard.may_be_short for guard in guards),
     )
 
 
-# A plain subquery, ordered outside it: no graph can be chosen for it. Of `= ANY(…)` a plan that is made once for all
-# would assume ten names, and take the primary key, which reads all of the tenant's namespaces.
+# A plain subquery, ordered outside it: no approximate index can be chosen for it. Of `= ANY(…)` a plan that is made once
+# for all would assume ten names, and take the primary key, which reads all of the tenant's namespaces.
 _EXACT = """
 SELECT chunk_id, distance FROM (
     SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance
@@ -271,8 +270,8 @@ SELECT chunk_id, distance, passes, place FROM ({parts}) parts ORDER BY distance,
 """
 
 # The filter stands outside the scan, so that the rows which the scan visited are counted. Unless enough of them pass, the
-# last one that it may visit is given even if it does not pass: it tells how far out the graph was searched.
-_GRAPH = """
+# last one that it may visit is given even if it does not pass: it tells how far out the index was searched.
+_INDEXED = """
 (SELECT chunk_id, distance, passes, place FROM (
     SELECT chunk_id, distance, passes, row_number() OVER () AS place FROM (
         SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance,
@@ -284,7 +283,7 @@ _GRAPH = """
 WHERE passes OR place = :longest LIMIT :limit)
 """
 
-# What no graph covers; fenced, as above.
+# What no index covers; fenced, as above.
 _OUTSIDE = """
 (SELECT chunk_id, distance, true AS passes, 0 AS place FROM (
     SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance

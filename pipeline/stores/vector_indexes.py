@@ -18,7 +18,7 @@ import structlog
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.pool import NullPool
 
-from pipeline.core.indexing import Found, IndexRow, IndexState, Span, Step, Tail, covering
+from pipeline.core.indexing import Found, IndexRow, IndexState, Span, Step, Tail, build_bytes, covering, list_count
 from pipeline.core.nearest import Distance, IndexedRange
 from pipeline.errors import PipelineError
 from pipeline.records import TenantId
@@ -40,8 +40,9 @@ def sizes(mysql: Connection, *, above: int) -> dict[TenantId, int]:
 class IndexBuilder:
     """The one process that may make and drop indexes now."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, memory_mb: int) -> None:
         self._connection = connection
+        self._memory_mb = memory_mb
 
     def noted(self) -> list[IndexRow]:
         """What is noted of every tenant's indexes."""
@@ -83,7 +84,7 @@ class IndexBuilder:
             "chunks": step.chunks,
             "first": step.first,
             "end": step.end,
-            "m": step.m,
+            "lists": list_count(step.chunks),
         }
         self._connection.execute(_NOTE, values)
 
@@ -96,16 +97,19 @@ class IndexBuilder:
         """Take a note away."""
         self._connection.execute(_FORGET, {"tenant": tenant_id, "table": table, "name": name})
 
-    def build(self, step: Step, tenant_id: TenantId, *, operator_class: str, ef_construction: int) -> float:
+    def build(self, step: Step, tenant_id: TenantId, *, operator_class: str, dimension: int) -> float:
         """Make the index of a range while everybody reads and writes. Gives the seconds it took.
 
         Before PostgreSQL builds, it waits for every transaction that has written to the table, so all numbers below the
         range's end that were drawn by then are committed or lost: no later insertion falls into the range.
         """
         began = time.monotonic()
+        lists = list_count(step.chunks)
+        megabytes = max(self._memory_mb, build_bytes(lists=lists, dimension=dimension) // 2**20 + 1)
+        self._connection.exec_driver_sql(f"SET maintenance_work_mem = '{int(megabytes)}MB'")
         self._connection.exec_driver_sql(
-            f"CREATE INDEX CONCURRENTLY {step.name} ON {step.table} USING hnsw (embedding {operator_class})"
-            f" WITH (m = {int(step.m)}, ef_construction = {int(ef_construction)})"
+            f"CREATE INDEX CONCURRENTLY {step.name} ON {step.table} USING ivfflat (embedding {operator_class})"
+            f" WITH (lists = {int(lists)})"
             f" WHERE tenant_id = {tenant_literal(tenant_id)} AND {in_spans([(step.first or 0, step.end)])}"
         )
         took_s = time.monotonic() - began
@@ -117,26 +121,26 @@ class IndexBuilder:
         """Drop an index, finished or not. Nothing happens if it is gone already."""
         self._connection.exec_driver_sql(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
 
-    def nearest(self, row: IndexRow, vector: str, *, distance: Distance, limit: int, ef_search: int | None) -> set[str]:
-        """The chunks nearest to a vector in the range of an index: by the index with this ``ef_search``, or with None by
-        reading every row."""
+    def nearest(self, row: IndexRow, vector: str, *, distance: Distance, limit: int, probes: int | None) -> list[str]:
+        """The chunks nearest to a vector in the range of an index, in order: by the index with so many ``probes``, or
+        with None by reading every row."""
         self._connection.exec_driver_sql(
             "SELECT set_config('enable_sort', 'off', false), set_config('enable_seqscan', 'off', false),"
-            f" set_config('hnsw.ef_search', '{int(ef_search or 40)}', false)"
+            f" set_config('ivfflat.probes', '{int(probes or 1)}', false)"
         )
         scanned = (
             f"SELECT chunk_id, embedding {OPERATORS[distance]} CAST(%(query)s AS halfvec) AS distance FROM {row.table}"
             f" WHERE tenant_id = {tenant_literal(row.tenant_id)} AND {_in_range(row)}"
         )
-        if ef_search is None:
+        if probes is None:
             scanned = f"SELECT * FROM ({scanned} OFFSET 0) scanned"
         statement = f"SELECT chunk_id FROM ({scanned} ORDER BY distance LIMIT %(limit)s) nearest"
         found = self._connection.exec_driver_sql(statement, {"query": vector, "limit": limit})
-        return {str(chunk_id) for chunk_id in found.scalars()}
+        return [str(chunk_id) for chunk_id in found.scalars()]
 
-    def note_recall(self, row: IndexRow, *, ef_search: int, recall: float, questions: int) -> None:
+    def note_recall(self, row: IndexRow, *, probes: int, recall: float, questions: int) -> None:
         """Write down what was measured just now."""
-        values = {**_key(row), "ef": ef_search, "recall": recall, "questions": questions}
+        values = {**_key(row), "probes": probes, "recall": recall, "questions": questions}
         self._connection.execute(_MEASURED, values)
 
 
@@ -154,16 +158,14 @@ def index_builder(postgres: Engine, *, memory_mb: int) -> Iterator[IndexBuilder 
     The connection is of its own kind: no limit on the time of a statement, and a server process that looks every ten
     seconds whether its client is still there.
     """
-    options = (
-        f"-c statement_timeout=0 -c maintenance_work_mem={int(memory_mb)}MB -c client_connection_check_interval=10s"
-    )
+    options = "-c statement_timeout=0 -c client_connection_check_interval=10s"
     engine = sqlalchemy.create_engine(
         postgres.url, poolclass=NullPool, isolation_level="AUTOCOMMIT", connect_args={"options": options}
     )
     try:
         with postgres_errors(), engine.connect() as connection:
             mine = connection.execute(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": _LOCK}).scalar_one()
-            yield IndexBuilder(connection) if mine else None
+            yield IndexBuilder(connection, memory_mb=memory_mb) if mine else None
     finally:
         engine.dispose()
 
@@ -179,15 +181,11 @@ class TenantIndexes:
 class KnownIndexes:
     """Which tenants have indexes that are ready: read whole every few seconds, so that no query has to ask.
 
-    Safe to share between threads. While PostgreSQL is away what was known last holds. ``ef_search``: of an index whose
-    recall is not measured yet.
+    Safe to share between threads. While PostgreSQL is away what was known last holds.
     """
 
-    def __init__(
-        self, postgres: Callable[[], Engine], *, ef_search: int, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, postgres: Callable[[], Engine], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._postgres = postgres
-        self._ef_search = ef_search
         self._clock = clock
         self._known: _Known | None = None
         self._read_at = 0.0
@@ -222,20 +220,10 @@ class KnownIndexes:
             groups.setdefault((row.tenant_id, row.table), []).append(row)
         known = {}
         for key, group in groups.items():
-            if ranges := tuple(self._range(row) for row in covering(group)):
+            if ranges := tuple(_range(row) for row in covering(group)):
                 tail = sum(row.chunks for row in group if row.state == "wanted")
                 known[key] = TenantIndexes(ranges=ranges, tail=tail)
         return known
-
-    def _range(self, row: IndexRow) -> IndexedRange:
-        return IndexedRange(
-            first=row.first or 0,
-            end=row.end,
-            rows=row.chunks,
-            ef_search=row.ef_search or self._ef_search,
-            recall=row.recall,
-            whole=row.first is None,
-        )
 
 
 _Known = dict[tuple[str, str], TenantIndexes]
@@ -252,10 +240,23 @@ def _index_row(row: Any) -> IndexRow:
         first=row.first_seq,
         end=row.end_seq,
         built_rows=row.built_rows or 0,
-        m=row.m or 0,
-        ef_search=row.ef_search,
+        lists=row.lists or 0,
+        probes=row.probes,
         recall=row.recall,
         measured_s=None if row.measured_s is None else float(row.measured_s),
+    )
+
+
+def _range(row: IndexRow) -> IndexedRange:
+    lists = row.lists or 1
+    return IndexedRange(
+        first=row.first or 0,
+        end=row.end,
+        rows=row.chunks,
+        lists=lists,
+        probes=row.probes or lists,
+        recall=row.recall,
+        whole=row.first is None,
     )
 
 
@@ -280,14 +281,14 @@ _SIZES = text(
 )
 
 _NOTED = text(
-    "SELECT tenant_id, table_name, index_name, state, chunks, first_seq, end_seq, built_rows, m, ef_search, recall,"
+    "SELECT tenant_id, table_name, index_name, state, chunks, first_seq, end_seq, built_rows, lists, probes, recall,"
     " EXTRACT(EPOCH FROM now() - changed_at) AS idle_s, EXTRACT(EPOCH FROM now() - measured_at) AS measured_s"
     " FROM vector_indexes ORDER BY tenant_id, table_name, index_name"
 )
 
 _NOTE = text(
-    "INSERT INTO vector_indexes (tenant_id, table_name, index_name, state, chunks, first_seq, end_seq, built_rows, m)"
-    " VALUES (:tenant, :table, :name, :state, :chunks, :first, :end, :chunks, :m)"
+    "INSERT INTO vector_indexes (tenant_id, table_name, index_name, state, chunks, first_seq, end_seq, built_rows, lists)"
+    " VALUES (:tenant, :table, :name, :state, :chunks, :first, :end, :chunks, :lists)"
     " ON CONFLICT (tenant_id, table_name, index_name) DO UPDATE SET state = EXCLUDED.state, chunks = EXCLUDED.chunks,"
     " first_seq = EXCLUDED.first_seq, end_seq = EXCLUDED.end_seq,"
     " changed_at = CASE WHEN vector_indexes.state = EXCLUDED.state THEN vector_indexes.changed_at ELSE now() END"
@@ -304,7 +305,7 @@ _COUNTED = text(
 )
 
 _MEASURED = text(
-    "UPDATE vector_indexes SET ef_search = :ef, recall = :recall, questions = :questions, measured_at = now()"
+    "UPDATE vector_indexes SET probes = :probes, recall = :recall, questions = :questions, measured_at = now()"
     " WHERE tenant_id = :tenant AND table_name = :table AND index_name = :name"
 )
 

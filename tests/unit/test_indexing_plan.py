@@ -9,7 +9,6 @@ import pytest
 from pipeline.core.indexing import (
     Found,
     IndexRow,
-    IndexShape,
     Tail,
     covering,
     gaps,
@@ -20,24 +19,22 @@ from pipeline.core.indexing import (
 )
 from pipeline.records import TenantId
 
-SHAPE = IndexShape(m=16, ef_construction=128)
 TABLE, ANN = "chunk_embeddings", TenantId("ann")
 SEAL = 1000
 
 
-def row(state="ready", *, first=0, end=2000, chunks=None, name=None, table=TABLE, idle_s=0.0, m=16, **noted):
+def row(state="ready", *, first=0, end=2000, chunks=None, name=None, table=TABLE, idle_s=0.0, **noted):
     rows = (end or 0) - (first or 0) if chunks is None else chunks
     return IndexRow(
         tenant_id=ANN,
         table=table,
-        name=name or f"{table}_ann_{first}_{end}_{m}",
+        name=name or f"{table}_ann_{first}_{end}",
         state=state,
         chunks=rows,
         idle_s=idle_s,
         first=first,
         end=end,
         built_rows=noted.pop("built_rows", rows),
-        m=m,
         **noted,
     )
 
@@ -56,13 +53,13 @@ def repairs(chunks, noted=(), found=(), tables=(TABLE,)):
 
 
 def step(rows, tail):
-    return plan_range(rows, tail, tenant_id=ANN, table=TABLE, shape=SHAPE, exact_chunks=SEAL)
+    return plan_range(rows, tail, tenant_id=ANN, table=TABLE, exact_chunks=SEAL)
 
 
 def built(rows, tail):
-    """First number, end, rows and m of what is built; None if nothing is."""
+    """First number, end and rows of what is built; None if nothing is."""
     done = step(rows, tail)
-    return None if done.action == "note" else (done.first, done.end, done.chunks, done.m)
+    return None if done.action == "note" else (done.first, done.end, done.chunks)
 
 
 class DescribeRepairs:
@@ -110,26 +107,21 @@ class DescribeRanges:
         [
             ([], Tail(rows=1500, first=0, end=1600), None),  # the first look
             ([waiting(1000)], Tail(rows=1101, first=0, end=1101), None),  # still being filled
-            ([waiting(1000)], Tail(rows=1100, first=0, end=1200), (0, 1200, 1100, 16)),
-            ([waiting(1000)], Tail(rows=4001, first=0, end=4001), (0, 4001, 4001, 16)),
+            ([waiting(1000)], Tail(rows=1100, first=0, end=1200), (0, 1200, 1100)),
+            ([waiting(1000)], Tail(rows=4001, first=0, end=4001), (0, 4001, 4001)),
             ([waiting(999)], Tail(rows=999, first=0, end=999), None),
-            ([row(end=2000), waiting(1000)], Tail(rows=1000, first=2000, end=3000), (0, 3000, 3000, 16)),
-            ([row(end=2001), waiting(1000)], Tail(rows=1000, first=2001, end=3001), (2001, 3001, 1000, 16)),
+            ([row(end=4000), waiting(1000)], Tail(rows=1000, first=4000, end=5000), (0, 5000, 5000)),
+            ([row(end=4001), waiting(1000)], Tail(rows=1000, first=4001, end=5001), (4001, 5001, 1000)),
             # a hole where an index was dropped by hand takes the newer ones along
-            ([row(first=9000, end=9500), waiting(1200)], Tail(rows=1200, first=0, end=9900), (0, 9900, 1700, 16)),
+            ([row(first=9000, end=9500), waiting(1200)], Tail(rows=1200, first=0, end=9900), (0, 9900, 1700)),
             # deletions have made neighbours alike, or worn a range down
             (
                 [row(end=9000, chunks=300), row(first=9000, end=9200)],
                 Tail(rows=0, first=9200, end=9200),
-                (0, 9200, 500, 16),
+                (0, 9200, 500),
             ),
             ([row(chunks=999)], Tail(rows=0, first=2000, end=2000), None),
-            ([row(chunks=1000, built_rows=2000)], Tail(rows=0, first=2000, end=2000), (0, 2000, 1000, 16)),
-            # recall was not reached, or the settings want more
-            ([row(recall=0.969)], Tail(rows=0, first=2000, end=2000), (0, 2000, 2000, 32)),
-            ([row(recall=0.97)], Tail(rows=0, first=2000, end=2000), None),
-            ([row(recall=0.5, m=96)], Tail(rows=0, first=2000, end=2000), None),
-            ([row(m=8)], Tail(rows=0, first=2000, end=2000), (0, 2000, 2000, 16)),
+            ([row(chunks=1000, built_rows=2000)], Tail(rows=0, first=2000, end=2000), (0, 2000, 1000)),
         ],
     )
     def it_builds(self, rows, tail, made):
@@ -140,20 +132,20 @@ class DescribeRanges:
         assert (done.action, done.name, done.chunks) == ("note", tail_name(TABLE, ANN), 7)
 
     @pytest.mark.parametrize("seed", range(3))
-    def it_never_has_more_than_five_ranges_below_two_million_rows(self, seed):
+    def it_never_has_more_than_four_ranges_below_three_million_rows(self, seed):
         rng, end, ranges, built_rows, most = random.Random(seed), 0, [], 0, 0
-        while end < 240 * SEAL:  # 2.4 million rows where the smallest range has 10,000
+        while end < 620 * SEAL:  # three million rows where the smallest range has 5,000
             tail = Tail(rows=rng.randint(SEAL, 4 * SEAL), first=end, end=0)
             tail = Tail(rows=tail.rows, first=end, end=end + tail.rows)
-            first, end, rows, _ = built([*ranges, waiting(tail.rows)], tail)
+            first, end, rows = built([*ranges, waiting(tail.rows)], tail)
             ranges = [each for each in ranges if each.first < first] + [row(first=first, end=end, chunks=rows)]
             most, built_rows = max(most, len(ranges)), built_rows + rows
             assert sum(each.chunks for each in ranges) == end
-        assert most <= 5
-        assert built_rows <= 12 * end  # every vector is built into a dozen graphs at most, on average
+        assert most <= 4
+        assert built_rows <= 20 * end
 
     def it_uses_the_newer_of_two_of_one_range_and_none_within_another(self):
-        old, new = row(idle_s=9.0), row(idle_s=1.0, m=32)
+        old, new = row(idle_s=9.0), row(idle_s=1.0, name="newer")
         assert covering([row(end=1000), old, new, row(first=2000, end=2500)]) == [new, row(first=2000, end=2500)]
 
     def it_knows_what_lies_between(self):
@@ -163,13 +155,13 @@ class DescribeRanges:
 
 
 class DescribeNames:
-    def it_tells_tenants_tables_ranges_and_shapes_apart_and_fits_postgresql(self):
+    def it_tells_tenants_tables_and_ranges_apart_and_fits_postgresql(self):
         names = {
-            index_name(table, tenant, first=0, end=end, rows=5, m=m)
+            index_name(table, tenant, first=0, end=end, rows=rows)
             for table in (TABLE, "chunk_embeddings_999999999")
             for tenant in (ANN, TenantId("bob"))
             for end in (10**15, 10**16)
-            for m in (16, 100)
+            for rows in (5, 6)
         }
         assert len(names) == 16
         assert max(map(len, names)) <= 63

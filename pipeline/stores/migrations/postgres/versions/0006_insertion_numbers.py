@@ -30,8 +30,8 @@ def upgrade() -> None:
             ADD COLUMN first_seq bigint,
             ADD COLUMN end_seq bigint,
             ADD COLUMN built_rows bigint,
-            ADD COLUMN m integer,
-            ADD COLUMN ef_search integer,
+            ADD COLUMN lists integer,
+            ADD COLUMN probes integer,
             ADD COLUMN recall real,
             ADD COLUMN questions integer,
             ADD COLUMN measured_at timestamptz
@@ -46,8 +46,8 @@ def downgrade() -> None:
         op.execute(f'DROP INDEX IF EXISTS "{name}"')
     op.execute("DELETE FROM vector_indexes WHERE first_seq IS NOT NULL")
     op.execute(
-        "ALTER TABLE vector_indexes DROP COLUMN first_seq, DROP COLUMN end_seq, DROP COLUMN built_rows, DROP COLUMN m,"
-        " DROP COLUMN ef_search, DROP COLUMN recall, DROP COLUMN questions, DROP COLUMN measured_at"
+        "ALTER TABLE vector_indexes DROP COLUMN first_seq, DROP COLUMN end_seq, DROP COLUMN built_rows, DROP COLUMN lists,"
+        " DROP COLUMN probes, DROP COLUMN recall, DROP COLUMN questions, DROP COLUMN measured_at"
     )
     for table in bind.execute(_TABLES).scalars().all():
         op.execute(f"ALTER TABLE {table} DROP COLUMN seq")
