@@ -26,6 +26,7 @@ _VISITED = 2
 # An index that would have to visit more than this is not asked.
 LONGEST_SCAN = 20_000
 _EXPECTED_AT_MOST = LONGEST_SCAN // 4
+_MARGIN = 2
 _SLACK = 4  # rows that pass may lie farther out than the average says
 
 
@@ -84,12 +85,18 @@ def plan_search(
     if rows <= exact_chunks or passing <= 0:
         return SearchPlan(rows=rows)
     visits = math.ceil(limit * sample.taken / passing)
-    probes = max((each.probes for each in ranges), default=1)
+    longest = _SLACK * visits
+    probes = max((_probes(each, longest) for each in ranges), default=1)
     indexed = tuple(each for each in ranges if _cost(each, probes, visits) < each.rows)
     cost = chunks + sum(_cost(each, probes, visits) - each.rows for each in indexed)
     if visits > _EXPECTED_AT_MOST or not indexed or cost >= rows:
         return SearchPlan(rows=rows)
-    return SearchPlan(rows=rows, indexed=indexed, longest_scan=_SLACK * visits, probes=probes)
+    return SearchPlan(rows=rows, indexed=indexed, longest_scan=longest, probes=probes)
+
+
+def _probes(indexed: IndexedRange, longest: int) -> int:
+    """As many lists as were measured to be enough, and at least those that hold `_MARGIN` times the rows to be visited."""
+    return max(indexed.probes, min(indexed.lists, math.ceil(_MARGIN * longest * indexed.lists / max(1, indexed.rows))))
 
 
 def _cost(indexed: IndexedRange, probes: int, visits: int) -> float:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import structlog
 from sqlalchemy import Connection
 
-from pipeline.core.indexing import IndexRow, Step, covering, gaps, plan_range, plan_repairs
+from pipeline.core.indexing import IndexRow, Step, covering, gaps, plan_range, plan_repairs, tail_name
 from pipeline.errors import Unavailable
 from pipeline.flows.index_recall import QuestionVectors, measure, questions_of
 from pipeline.flows.resources import Resources
@@ -136,4 +136,5 @@ def _build(step: Step, tenant_id: TenantId, space: EmbeddingSpace, builder: Inde
         log.warning("vector_index_not_built", tenant_id=tenant_id, index=step.name, code=error.code)
         raise
     builder.change(step, "ready")
+    builder.forget(tenant_id, step.table, tail_name(step.table, tenant_id))
     log.info("vector_index_built", tenant_id=tenant_id, index=step.name, chunks=step.chunks, took_s=round(took_s, 1))

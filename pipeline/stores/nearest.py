@@ -14,14 +14,14 @@ import structlog
 from numpy.typing import NDArray
 from sqlalchemy import Engine, bindparam, text
 
-from pipeline.core.indexing import Span, gaps
+from pipeline.core.indexing import gaps
 from pipeline.core.nearest import Distance, Sample, SearchPlan, plan_search
 from pipeline.core.query import RecallGuard
 from pipeline.errors import Unavailable
 from pipeline.records import ChunkId, Filters, Namespace, TenantId
 from pipeline.stores.driver import execute
 from pipeline.stores.filters import postgres_condition
-from pipeline.stores.vector_indexes import KnownIndexes, TenantIndexes, in_spans, tenant_literal
+from pipeline.stores.vector_indexes import KnownIndexes, TenantIndexes, indexed_rows, numbered_rows, tenant_literal
 from pipeline.stores.vectors import OPERATORS, halfvec_literal, similarity, space_errors
 
 log = structlog.get_logger(__name__)
@@ -171,11 +171,11 @@ class VectorSearch:
             "most": asked.limit + len(plan.indexed),
         }
         spans = [(each.first, each.end) for each in plan.indexed]
-        parts = [self._fill(_INDEXED, condition, rows=self._rows([span])) for span in spans]
+        parts = [self._fill(_INDEXED, condition, rows=indexed_rows(self._tenant_id, [span])) for span in spans]
         if plan.indexed[0].whole:
             parts = [self._fill(_INDEXED, condition, rows=f"tenant_id = {tenant_literal(self._tenant_id)}")]
         elif left := gaps(spans):
-            parts.append(self._fill(_OUTSIDE, condition, rows=self._rows(left)))
+            parts.append(self._fill(_OUTSIDE, condition, rows=numbered_rows(self._tenant_id, left)))
         statement = _PARTS.format(parts=" UNION ALL ".join(parts))
         with space_errors(self._table), self._tools.indexed().connect() as connection:
             if connection.info.get("probes") != plan.probes:
@@ -209,9 +209,6 @@ class VectorSearch:
                 hits=tuple(hits), guard=replace(guard, scanned=plan.longest_scan, recall=None, may_be_short=True)
             )
         return replace(exact, guard=replace(exact.guard, method="ivfflat+exact_fallback", scanned=plan.longest_scan))
-
-    def _rows(self, spans: Sequence[Span]) -> str:
-        return f"tenant_id = {tenant_literal(self._tenant_id)} AND {in_spans(spans)}"
 
     def _fill(self, shape: str, condition: str, **more: str) -> str:
         return shape.format(table=self._table, operator=OPERATORS[self._tools.distance], condition=condition, **more)

@@ -29,6 +29,7 @@ from pipeline.stores.vectors import OPERATORS
 log = structlog.get_logger(__name__)
 
 FRESH_S = 5.0  # how late a process may learn that a tenant has an index, or has none any more
+BUILD_TIMEOUT_MS = 0  # none
 _LOCK = 0x63686F7265  # any constant will do; it names the lock of whoever makes or drops indexes in this database
 
 
@@ -59,9 +60,9 @@ class IndexBuilder:
         """The tenant's rows in these spans, which no index covers; reads nothing but the btree of their numbers."""
         statement = text(
             f"SELECT count(*) AS rows, min(seq) AS oldest, max(seq) AS newest FROM {table}"
-            f" WHERE tenant_id = :tenant AND {in_spans(spans)}"
+            f" WHERE {numbered_rows(tenant_id, spans)}"
         )
-        row = self._connection.execute(statement, {"tenant": tenant_id}).one()
+        row = self._connection.execute(statement).one()
         if not row.rows:
             return Tail(rows=0, first=spans[-1][0], end=spans[-1][0])
         first = max(first for first, _ in spans if first <= row.oldest)
@@ -69,8 +70,8 @@ class IndexBuilder:
 
     def count(self, row: IndexRow) -> int:
         """How many rows the range of an index holds; notes it."""
-        statement = text(f"SELECT count(*) FROM {row.table} WHERE tenant_id = :tenant AND {_in_range(row)}")
-        chunks = int(self._connection.execute(statement, {"tenant": row.tenant_id}).scalar_one())
+        statement = f"SELECT count(*) FROM {row.table} WHERE {numbered_rows(row.tenant_id, [_span(row)])}"
+        chunks = int(self._connection.execute(text(statement)).scalar_one())
         self._connection.execute(_COUNTED, {**_key(row), "chunks": chunks})
         return chunks
 
@@ -106,11 +107,14 @@ class IndexBuilder:
         began = time.monotonic()
         lists = list_count(step.chunks)
         megabytes = max(self._memory_mb, build_bytes(lists=lists, dimension=dimension) // 2**20 + 1)
-        self._connection.exec_driver_sql(f"SET maintenance_work_mem = '{int(megabytes)}MB'")
+        self._connection.exec_driver_sql(
+            f"SELECT set_config('maintenance_work_mem', '{int(megabytes)}MB', false),"
+            f" set_config('statement_timeout', '{int(BUILD_TIMEOUT_MS)}', false)"
+        )
         self._connection.exec_driver_sql(
             f"CREATE INDEX CONCURRENTLY {step.name} ON {step.table} USING ivfflat (embedding {operator_class})"
             f" WITH (lists = {int(lists)})"
-            f" WHERE tenant_id = {tenant_literal(tenant_id)} AND {in_spans([(step.first or 0, step.end)])}"
+            f" WHERE {indexed_rows(tenant_id, [(step.first or 0, step.end)])}"
         )
         took_s = time.monotonic() - began
         values = {"tenant": tenant_id, "table": step.table, "name": step.name, "took": took_s}
@@ -128,9 +132,10 @@ class IndexBuilder:
             "SELECT set_config('enable_sort', 'off', false), set_config('enable_seqscan', 'off', false),"
             f" set_config('ivfflat.probes', '{int(probes or 1)}', false)"
         )
+        rows = numbered_rows if probes is None else indexed_rows
         scanned = (
             f"SELECT chunk_id, embedding {OPERATORS[distance]} CAST(%(query)s AS halfvec) AS distance FROM {row.table}"
-            f" WHERE tenant_id = {tenant_literal(row.tenant_id)} AND {_in_range(row)}"
+            f" WHERE {rows(row.tenant_id, [_span(row)])}"
         )
         if probes is None:
             scanned = f"SELECT * FROM ({scanned} OFFSET 0) scanned"
@@ -144,9 +149,18 @@ class IndexBuilder:
         self._connection.execute(_MEASURED, values)
 
 
-def in_spans(spans: Sequence[Span]) -> str:
-    """The condition that a row's number is in one of these spans, with the numbers in it: partial indexes take no
-    parameters."""
+def indexed_rows(tenant_id: TenantId, spans: Sequence[Span]) -> str:
+    """The condition that a row is the tenant's with a number in one of these spans, as partial indexes have it and as a
+    statement must have it to use them: they take no parameters."""
+    return f"tenant_id = {tenant_literal(tenant_id)} AND {_in_spans(spans)}"
+
+
+def numbered_rows(tenant_id: TenantId, spans: Sequence[Span]) -> str:
+    """The same for statements that go by the btree of numbers, which has a collation of its own so that no others do."""
+    return f'tenant_id COLLATE "C" = {tenant_literal(tenant_id)} AND {_in_spans(spans)}'
+
+
+def _in_spans(spans: Sequence[Span]) -> str:
     parts = [f"seq >= {int(first)}" + ("" if end is None else f" AND seq < {int(end)}") for first, end in spans]
     return parts[0] if len(parts) == 1 else f"({' OR '.join(f'({part})' for part in parts)})"
 
@@ -158,7 +172,7 @@ def index_builder(postgres: Engine, *, memory_mb: int) -> Iterator[IndexBuilder 
     The connection is of its own kind: no limit on the time of a statement, and a server process that looks every ten
     seconds whether its client is still there.
     """
-    options = "-c statement_timeout=0 -c client_connection_check_interval=10s"
+    options = f"-c statement_timeout={BUILD_TIMEOUT_MS} -c client_connection_check_interval=10s"
     engine = sqlalchemy.create_engine(
         postgres.url, poolclass=NullPool, isolation_level="AUTOCOMMIT", connect_args={"options": options}
     )
@@ -260,8 +274,8 @@ def _range(row: IndexRow) -> IndexedRange:
     )
 
 
-def _in_range(row: IndexRow) -> str:
-    return in_spans([(row.first or 0, row.end)])
+def _span(row: IndexRow) -> Span:
+    return row.first or 0, row.end
 
 
 def _key(row: IndexRow) -> dict[str, str]:

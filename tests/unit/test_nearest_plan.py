@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.core.indexing import list_count
 from pipeline.core.nearest import LONGEST_SCAN, IndexedRange, Sample, plan_search
 
 EXACT = 10_000
@@ -15,8 +16,9 @@ def sample(named: int, passing: int) -> Sample:
     return Sample(taken=1000, named=named, passing=passing)
 
 
-def indexed(rows: int, *, first: int = 0, probes: int = 30) -> IndexedRange:
-    return IndexedRange(first=first, end=first + rows, rows=rows, lists=100, probes=probes)
+def indexed(rows: int, *, first: int = 0) -> IndexedRange:
+    lists = list_count(rows)
+    return IndexedRange(first=first, end=first + rows, rows=rows, lists=lists, probes=3 * lists // 10)
 
 
 def plan(chunks: int, taken: Sample, limit: int):
@@ -49,9 +51,9 @@ class DescribeThePlan:
         assert plan(50_000, empty, 10).indexed == ()
 
     def it_reads_what_no_graph_covers_and_ranges_that_are_cheaper_to_read(self):
-        old, new = indexed(200_000), indexed(900, first=200_000)
+        old, new = indexed(200_000), indexed(800, first=200_000)
         found = plan_search(ranges=[old, new], tail=2_000, sample=sample(1000, 1000), limit=100, exact_chunks=EXACT)
-        assert (found.indexed, found.rows, found.probes) == ((old,), 202_900, 30)
+        assert (found.indexed, found.rows, found.probes) == ((old,), 202_800, 240)
 
     def it_reads_every_row_when_that_is_cheaper_than_the_graphs_with_the_rest(self):
         named = sample(200, 200)  # 20,000 rows in the namespaces, beside a tail of 30,000

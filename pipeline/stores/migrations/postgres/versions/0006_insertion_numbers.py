@@ -23,7 +23,9 @@ def upgrade() -> None:
     for table in op.get_bind().execute(_TABLES).scalars().all():
         op.execute(f"ALTER TABLE {table} ADD COLUMN seq bigint NOT NULL DEFAULT 0")
         op.execute(f"ALTER TABLE {table} ALTER COLUMN seq SET DEFAULT nextval('chunk_embeddings_seq')")
-        op.execute(f"CREATE INDEX {table}_by_seq ON {table} (tenant_id, seq)")
+        # Of a collation of its own, so that only statements which name that one use it: it holds all of a tenant's
+        # namespaces, and a search of one of them must not take it.
+        op.execute(f'CREATE INDEX {table}_by_seq ON {table} (tenant_id COLLATE "C", seq)')
     op.execute(
         """
         ALTER TABLE vector_indexes
