@@ -66,6 +66,7 @@ def measure(
             break
     recall = _recall(truth, found, 10)
     builder.note_recall(row, probes=probes, recall=recall, questions=len(sent))
+    use.meter.observe("chordwise_vector_index_recall", recall)
     log.info(
         "vector_index_measured",
         tenant_id=row.tenant_id,

@@ -137,4 +137,5 @@ def _build(step: Step, tenant_id: TenantId, space: EmbeddingSpace, builder: Inde
         raise
     builder.change(step, "ready")
     builder.forget(tenant_id, step.table, tail_name(step.table, tenant_id))
+    use.meter.count("chordwise_vector_index_builds")
     log.info("vector_index_built", tenant_id=tenant_id, index=step.name, chunks=step.chunks, took_s=round(took_s, 1))
