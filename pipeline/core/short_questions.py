@@ -21,7 +21,7 @@ def short_questions(texts: Iterable[str], *, seed: int) -> list[str]:
 
     The same for the same seed.
     """
-    rng = random.Random(seed)  # noqa: S311 - nothing secret
+    rng = random.Random(seed)
     questions = []
     for text in texts:
         words = keywords_of(text[:_READ], most=_WORDS)
