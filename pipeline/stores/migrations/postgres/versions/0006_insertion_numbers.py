@@ -1,7 +1,7 @@
 """Number vectors in the order of insertion, and note the range, the parameters and the measured recall of each index.
 
 No table is rewritten: rows that are there already get the number 0, which costs nothing, and only the new btree is
-built (about a second for a million rows, during which nobody writes). The sequence belongs to no table: all tables of
+built (two seconds for a million rows, during which nobody writes). The sequence belongs to no table: all tables of
 vectors draw from it, and any of them may be dropped.
 """
 
