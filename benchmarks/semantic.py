@@ -10,11 +10,12 @@ import statistics
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import redis
 import sqlalchemy
 from pydantic import SecretStr
 from sqlalchemy import Engine, make_url, text
@@ -67,8 +68,9 @@ def run(*, seed: int, quick: bool) -> dict[str, Any]:
             upgrade(use.mysql, use.postgres, moved)
             clusters = Clusters.of(size, dimension=moved.embedding_dim, seed=seed)
             tenants = _fill(use, clusters, size)
+            measured = clusters.questions(64)
             for _ in range(2):  # a tenant gets its index when it has stopped growing
-                keep_indexes(use)
+                keep_indexes(use, questions=lambda *_, given=measured, **__: given)
             with use.postgres.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
                 connection.execute(text("VACUUM ANALYZE chunk_embeddings"))
             builds += _builds(use.postgres, size)
@@ -155,7 +157,7 @@ def _ask(
     asked = {"namespaces": [_NAMESPACE], "filters": filters, "limit": _ASKED}
     for question in questions[:8]:
         search.nearest(question, **asked)  # type: ignore[arg-type]
-    pids = [_backend(engine) for engine in (use.postgres, use.postgres_graph)]
+    pids = [_backend(engine) for engine in (use.postgres, use.postgres_indexed)]
     ids, methods, took = [], set(), []
     before = sum(_ticks(pid) for pid in pids)
     for question in questions:
@@ -171,7 +173,7 @@ def _ask(
 def _builds(postgres: Engine, size: int) -> list[dict[str, Any]]:
     statement = text(
         "SELECT chunks, build_s, pg_relation_size(to_regclass(index_name)) AS bytes FROM vector_indexes"
-        " WHERE state = 'ready' ORDER BY tenant_id"
+        " WHERE state = 'ready' ORDER BY tenant_id, first_seq"
     )
     with postgres.connect() as connection:
         return [
@@ -193,6 +195,8 @@ def _ticks(pid: int) -> int:
 @contextmanager
 def _databases(base: Settings) -> Iterator[Settings]:
     name = f"chordwise_bench_{uuid.uuid4().hex[:8]}"
+    own_redis = make_url(base.redis_url.get_secret_value()).set(database="15")  # an installation has one of its own
+    _empty(own_redis)
     urls = {field: make_url(getattr(base, field).get_secret_value()) for field in ("mysql_url", "postgres_url")}
     for url in urls.values():
         _outside(url, f"CREATE DATABASE {name}")
@@ -202,10 +206,17 @@ def _databases(base: Settings) -> Iterator[Settings]:
                 field: SecretStr(url.set(database=name).render_as_string(hide_password=False))
                 for field, url in urls.items()
             }
+            | {"redis_url": SecretStr(own_redis.render_as_string(hide_password=False))}
         )
     finally:
+        _empty(own_redis)
         for url in urls.values():
             _outside(url, f"DROP DATABASE {name}")
+
+
+def _empty(url: sqlalchemy.URL) -> None:
+    with closing(redis.Redis.from_url(url.render_as_string(hide_password=False))) as client:
+        client.flushdb()
 
 
 def _outside(url: sqlalchemy.URL, statement: str) -> None:

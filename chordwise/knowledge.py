@@ -15,8 +15,8 @@ _OF_THE_INSTALLATION: Final = {
     "embedding": "embedding is not taken: every namespace of an installation has the model of CHORDWISE_EMBEDDING_MODEL,"
     " and chordwise models moves it to another",
     "vector_store": "vector_store is not taken: vectors are in the PostgreSQL of CHORDWISE_POSTGRES_URL, for all namespaces",
-    "tuning": "retrieve.tuning is not taken: searches through vector indexes follow CHORDWISE_SEMANTIC_HNSW_EF_SEARCH and"
-    " its neighbours, which hold for the installation",
+    "tuning": "retrieve.tuning is not taken: the installation measures what its vector indexes find and sets them itself,"
+    " beyond CHORDWISE_SEMANTIC_EXACT_CHUNKS",
 }
 _MOST: Final = 50  # passages that a model may ask for: its context is not endless
 

@@ -76,10 +76,11 @@ METRICS: Final[dict[str, MetricSpec]] = {
             "chordwise_keyword_index_seconds", "From seeing a change to its place in a host's keyword index.", _SECONDS
         ),
         _counter("chordwise_keyword_index_builds", "Namespaces whose keyword index was built from the start."),
-        _counter(
-            "chordwise_resident_vectors",
-            "Namespaces' vectors to be read into memory: loaded, changed, too_large, incomplete, failed.",
-            "result",
+        _counter("chordwise_vector_index_builds", "Ranges of a large tenant's vectors that got an index."),
+        _histogram(
+            "chordwise_vector_index_recall",
+            "Recall@10 of an index at its measured number of probes.",
+            (0.5, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 1.0),
         ),
         _counter("chordwise_result_cache", "Look-ups of kept answers: hit, miss.", "result"),
         _counter(

@@ -119,11 +119,7 @@ class Settings(BaseSettings):
     keyword_index_dir: Path = Path("~/.cache/chordwise/keyword-index")
     keyword_index_interval_ms: Annotated[int, Field(ge=10, le=60_000)] = 100
     keyword_index_wait_ms: Annotated[int, Field(ge=0, le=2_000)] = 150
-    semantic_resident_mb: Annotated[int, Field(ge=0, le=65_536)] = 128
-    semantic_exact_chunks: Annotated[int, Field(ge=100, le=10_000_000)] = 10_000
-    semantic_hnsw_m: Annotated[int, Field(ge=4, le=100)] = 16
-    semantic_hnsw_ef_construction: Annotated[int, Field(ge=8, le=1000)] = 128
-    semantic_hnsw_ef_search: Annotated[int, Field(ge=40, le=1000)] = 1000
+    semantic_exact_chunks: Annotated[int, Field(ge=100, le=10_000_000)] = 5_000
     semantic_index_interval_s: Annotated[float, Field(ge=1)] = 20.0
     semantic_index_memory_mb: Annotated[int, Field(ge=16, le=1_000_000)] = 256
     semantic_score_threshold: Annotated[float, Field(ge=0, le=1)] = 0.0
@@ -250,8 +246,6 @@ class Settings(BaseSettings):
             raise ValueError("CHORDWISE_GROWTHBOOK_FEATURES must say where GrowthBook's features are")
         if self.query_lane == "in_process" and not self.query_lane_processes:
             raise ValueError("CHORDWISE_QUERY_LANE_PROCESSES must not be 0 when CHORDWISE_QUERY_LANE is in_process")
-        if self.semantic_hnsw_ef_construction < 2 * self.semantic_hnsw_m:
-            raise ValueError("CHORDWISE_SEMANTIC_HNSW_EF_CONSTRUCTION must be at least twice CHORDWISE_SEMANTIC_HNSW_M")
         if self.retired_grace_s * 1000 < self.query_deadline_ms:
             raise ValueError("CHORDWISE_RETIRED_GRACE_S must not be below the deadline of a query")
         if self.rerank_url and not self.rerank_url.startswith(("http://", "https://")):

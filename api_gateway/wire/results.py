@@ -9,9 +9,11 @@ from pydantic import Field
 from api_gateway.wire.shapes import ProblemBody, Shape
 
 _RECALL = (
-    "How each channel searched, where it has several ways: `method` is `exact`, `hnsw`, or `hnsw+exact_fallback`, "
-    "of the keyword channel `resident` or `fulltext`; `rows`: how many chunks it compared; "
-    "`may_be_short`: something may be missing; `in_memory`: in the process that answered, not in the store."
+    "How each channel searched, where it has several ways: `method` is `exact`, `ivfflat`, or "
+    "`ivfflat+exact_fallback`, "
+    "of the keyword channel `index` or `fulltext`; `rows`: how many chunks it compared; "
+    "`may_be_short`: something may be missing; `indexes`: how many vector indexes were asked; `recall`: the least share of "
+    "the ten nearest chunks that they were measured to find."
 )
 
 

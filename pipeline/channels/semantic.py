@@ -11,16 +11,15 @@ from numpy.typing import NDArray
 
 from pipeline.channels.port import Recalled
 from pipeline.channels.recent import Recent
-from pipeline.channels.resident_vectors import ResidentVectors
 from pipeline.core.channel_options import semantic_options
-from pipeline.core.query import Query, RecallGuard
+from pipeline.core.nearest import ORTHOGONAL, Distance
+from pipeline.core.query import Query
 from pipeline.core.reference_sentences import SPACED, UNSPACED
 from pipeline.core.terms import holds_unspaced
-from pipeline.core.vector_table import ORTHOGONAL, Distance, VectorTable
 from pipeline.errors import PipelineError
 from pipeline.models.port import Embedder, PartialEmbedder
 from pipeline.records import ChannelName, ChunkId, TenantId
-from pipeline.stores.nearest import Nearest, VectorSearch
+from pipeline.stores.nearest import VectorSearch
 from pipeline.stores.vectors import Vectors
 
 log = structlog.get_logger(__name__)
@@ -40,13 +39,11 @@ class SearchedSpace:
 
 @dataclass(frozen=True, slots=True)
 class SemanticChannel:
-    """The vectors in PostgreSQL, and what this process holds of them in ``resident``. ``space`` gives those of the space
-    that a query names, None for the active one. ``ask`` has a model give the vectors of a tenant's texts within so many
-    seconds; without it the model is asked directly."""
+    """The vectors in PostgreSQL. ``space`` gives those of the space that a query names, None for the active one. ``ask``
+    has a model give the vectors of a tenant's texts within so many seconds; without it the model is asked directly."""
 
     space: Callable[[int | None], SearchedSpace]
     ask: Callable[[Embedder, TenantId, Sequence[str], float], NDArray[np.float32]] | None = None
-    resident: ResidentVectors | None = None
     name: ChannelName = ChannelName.SEMANTIC
     _known: Recent[NDArray[np.float32]] = field(default_factory=lambda: Recent(1024))
     _references: Recent[NDArray[np.float32]] = field(default_factory=lambda: Recent(16))
@@ -58,11 +55,9 @@ class SemanticChannel:
         plan = query.plan.channels.get(self.name)
         limit, each = query.pool_of(self.name), semantic_options(plan).per_namespace
         vector = self._vector(query, space)
-        found = self._in_memory(query, space, vector, limit=limit, per_namespace=each)
-        if found is None:
-            found = space.search(query.tenant_id).nearest(
-                vector, namespaces=query.namespaces, filters=query.filters, limit=limit, per_namespace=each
-            )
+        found = space.search(query.tenant_id).nearest(
+            vector, namespaces=query.namespaces, filters=query.filters, limit=limit, per_namespace=each
+        )
         threshold = None if plan is None else plan.min_score
         near = [hit for hit in found.hits if threshold is None or hit[1] >= threshold]
         return Recalled(
@@ -72,7 +67,7 @@ class SemanticChannel:
             zero=ORTHOGONAL[space.distance],
             background=self._background(query, space, vector),
             trust=embedder.trust(query.query_text) if isinstance(embedder := space.embedder, PartialEmbedder) else 1.0,
-            guard=None if found.guard is None else asdict(found.guard),
+            guard=asdict(found.guard),
         )
 
     def score(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
@@ -81,11 +76,7 @@ class SemanticChannel:
             return {}
         space = self.space(query.embedding_space)
         vector = self._vector(query, space)
-        scores: dict[ChunkId, float] = {}
-        for table in self._tables(query, space) or ():
-            scores |= table.scores(vector, chunk_ids)
-        others = [chunk_id for chunk_id in chunk_ids if chunk_id not in scores]
-        return scores | (space.vectors(query.tenant_id).scores(vector, others) if others else {})
+        return space.vectors(query.tenant_id).scores(vector, chunk_ids)
 
     def prepare(self, query: Query, texts: Sequence[str]) -> None:
         """Have the vectors of several wordings of a query made in one call, where they are not known yet."""
@@ -94,36 +85,6 @@ class SemanticChannel:
         if unknown:
             for text, vector in zip(unknown, self._embedded(query, space, unknown), strict=True):
                 self._known.put((query.tenant_id, space.number, text), vector)
-
-    def _in_memory(
-        self,
-        query: Query,
-        space: SearchedSpace,
-        vector: NDArray[np.float32],
-        *,
-        limit: int,
-        per_namespace: int | None,
-    ) -> Nearest | None:
-        """What is nearest among the vectors held here; None if not all of them are, or the stores have to judge fields."""
-        if query.filters:
-            return None
-        tables = self._tables(query, space)
-        if tables is None:
-            if self.resident is not None:
-                self.resident.note(query.tenant_id, query.namespaces, space.table, query.stamps)
-            return None
-        each = limit if per_namespace is None else min(limit, per_namespace)
-        hits = [hit for table in tables for hit in table.nearest(vector, limit=each)]
-        if len(tables) > 1:
-            hits.sort(key=lambda hit: (-hit[1], hit[0]))
-        guard = RecallGuard(method="exact", rows=sum(len(table.rows) for table in tables), in_memory=True)
-        return Nearest(hits=tuple(hits[:limit]), guard=guard)
-
-    def _tables(self, query: Query, space: SearchedSpace) -> list[VectorTable] | None:
-        """What its namespaces showed when the query was sent, if all of it is held here."""
-        if self.resident is None or not query.stamps:
-            return None
-        return self.resident.of(query.tenant_id, query.namespaces, space.table, query.stamps)
 
     def _vector(self, query: Query, space: SearchedSpace) -> NDArray[np.float32]:
         """The query's vector; a model service is asked once, though the channel is asked twice. The first request of a

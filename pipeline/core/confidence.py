@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from pipeline.core.fusion import Contribution, Fused
+from pipeline.core.nearest import ORTHOGONAL
 from pipeline.core.query import Envelope
 from pipeline.core.terms import holds_unspaced
-from pipeline.core.vector_table import ORTHOGONAL
 from pipeline.records import ChannelName
 
 Evidence = Literal["words_and_meaning", "words", "meaning"]

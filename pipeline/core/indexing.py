@@ -1,33 +1,45 @@
-"""Which approximate indexes there should be, and what is to be done about those there are."""
+"""Which ranges of a tenant's vectors have an IVFFlat index, and the steps towards the ranges that should have one.
+
+Vectors are numbered in the order of insertion (``seq``). An index covers the rows of one tenant with ``first <= seq <
+end``; what no index covers, mostly the newest rows, is searched row by row until it is sealed. A new index covers every
+older neighbour of up to `_MERGED` times the newer rows as well, so each range holds more than four times the rows of
+all newer ones together: with 5,000 rows for the smallest, there are at most four below 3 million rows.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from pipeline.records import TenantId
 
 IndexState = Literal["wanted", "building", "ready", "retiring"]
+Action = Literal["note", "build", "adopt", "retire", "drop", "forget"]
+Span = tuple[int, int | None]  # from the first number up to and without the second; None: without end
 
-# A tenant keeps its index until it has shrunk to this share of what earned it one: no building and dropping by turns.
+_MERGED = 4
+_ROWS_PER_LIST: Final = 250
+_FEWEST_LISTS, _MOST_LISTS = 10, 1000
+# A tenant keeps its indexes until it has shrunk to this share of what earned it one: no building and dropping by turns.
 _KEPT_DOWN_TO = 0.5
-# One that grows faster than this between two looks is being filled: a graph is built several times faster afterwards.
+# An index is built again when this share of the rows that it was built of is left.
+_WORN_DOWN_TO = 0.5
+# Rows that came faster than this since the last look are still being filled in; they wait up to `_LONGEST_TAIL` times
+# the smallest range, because ranges that are sealed while a tenant is filled have to be merged soon.
 _SETTLED_GROWTH = 1.1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexShape:
-    """How a graph is built: neighbours of a row (``m``), and candidates they are chosen from."""
-
-    m: int
-    ef_construction: int
+_LONGEST_TAIL = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexRow:
-    """What is noted of one index. ``idle_s``: how long its state stands."""
+    """What is noted of one index. ``first`` None: of the whole tenant, from before there were ranges.
+
+    ``chunks``: rows in its range at the last count, ``built_rows`` at its building. ``idle_s``: how long its state
+    stands. ``probes`` (of the ``lists`` that the rows are divided among) and ``recall`` are None until they are measured.
+    A row in the state ``wanted`` is no index: it notes how many rows no index covered at the last look.
+    """
 
     tenant_id: TenantId
     table: str
@@ -35,6 +47,13 @@ class IndexRow:
     state: IndexState
     chunks: int
     idle_s: float
+    first: int | None = None
+    end: int | None = None
+    built_rows: int = 0
+    lists: int = 0
+    probes: int | None = None
+    recall: float | None = None
+    measured_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,91 +66,194 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One thing to do, always with the index of this name."""
+class Tail:
+    """The rows of a tenant that no index covers: how many, and the range that would seal them. ``first``: where the
+    oldest span with any of them begins."""
 
-    action: Literal["note", "await", "build", "adopt", "count", "retire", "revive", "drop", "forget"]
+    rows: int
+    first: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One thing to do, with the index of this name. ``note`` writes down the tail; ``build`` seals ``first`` to ``end``."""
+
+    action: Action
     table: str
     name: str
     tenant_id: TenantId | None = None
     chunks: int = 0
+    first: int | None = None
+    end: int | None = None
 
 
-def index_name(table: str, tenant_id: TenantId, shape: IndexShape) -> str:
-    """The same for the same tenant, table and shape. Does not tell the tenant."""
-    digest = hashlib.sha256(tenant_id.encode()).hexdigest()[:16]
-    return f"{table}_ann_{digest}_{shape.m}_{shape.ef_construction}"
+def index_name(table: str, tenant_id: TenantId, *, first: int, end: int, rows: int) -> str:
+    """The same for the same range and row count. Does not tell the tenant."""
+    digest = hashlib.sha256(f"{tenant_id}/{first}/{end}/{rows}".encode()).hexdigest()[:24]
+    return f"{table}_ann_{digest}"
 
 
-def plan_indexes(
+def list_count(rows: int) -> int:
+    """Among how many lists an index divides its rows: finer ones find the same in fewer rows, coarser ones build faster."""
+    return max(_FEWEST_LISTS, min(_MOST_LISTS, rows // _ROWS_PER_LIST))
+
+
+def build_bytes(*, lists: int, dimension: int) -> int:
+    """Memory that finding the centers of the lists takes, generously; with less PostgreSQL refuses to build."""
+    samples = max(10_000, 50 * lists)
+    return int(1.3 * (samples * (4 * lists + 2 * dimension + 32) + 8 * lists * (lists + dimension))) + 2**22
+
+
+def tail_name(table: str, tenant_id: TenantId) -> str:
+    """The name under which the rows outside all indexes are noted."""
+    return f"{table}_tail_{hashlib.sha256(tenant_id.encode()).hexdigest()[:24]}"
+
+
+def covering(rows: Iterable[IndexRow]) -> list[IndexRow]:
+    """The ready indexes of one tenant and table that searches use, oldest range first: none lies within another.
+
+    Of two of the same range the newer one is used; one of the whole tenant only while there is no other.
+    """
+    ready = [row for row in rows if row.state == "ready"]
+    ranges = [row for row in ready if row.first is not None]
+    ranges.sort(key=lambda row: (row.first or 0, -(row.end or 0), row.idle_s, row.name))
+    used: list[IndexRow] = []
+    for row in ranges:
+        if not used or (row.first or 0) >= (used[-1].end or 0):
+            used.append(row)
+    return used or ready[:1]
+
+
+def gaps(spans: Iterable[Span]) -> list[Span]:
+    """What lies between these spans, which do not overlap, and after the last one, in order."""
+    left: list[Span] = []
+    at: int | None = 0
+    for first, end in sorted(spans):
+        if at is not None and first > at:
+            left.append((at, first))
+        at = end
+    return left if at is None else [*left, (at, None)]
+
+
+def plan_repairs(
     *,
     sizes: Mapping[TenantId, int],
     tables: Collection[str],
     noted: Collection[IndexRow],
     found: Collection[Found],
-    shape: IndexShape,
     exact_chunks: int,
     grace_s: float,
 ) -> list[Step]:
-    """What brings the indexes to what they should be. Called by one process at a time, so nothing is being built.
+    """What makes notes and indexes agree, and what takes away those that nobody needs any more.
 
-    ``sizes``: chunks of each tenant; ``tables``: where indexes are wanted. A tenant with more than ``exact_chunks`` gets
-    one as soon as it has stopped growing. One that is not needed any more is first taken from the searches and dropped
-    ``grace_s`` later; one that nobody noted, or that was never finished, is dropped at once.
+    ``sizes``: chunks of each tenant; ``tables``: where indexes are wanted. Called by one process at a time, so nothing
+    is being built. An index that is not needed is first taken from the searches and dropped ``grace_s`` later; one that
+    nobody noted, or that was never finished, is dropped at once.
     """
     rows = {(row.table, row.name): row for row in noted}
-    there = {(each.table, each.name): each for each in found}
-    steps: list[Step] = []
-    for key, index in there.items():
-        if not index.valid or key not in rows or rows[key].state == "wanted":
-            steps.append(Step(action="drop", table=index.table, name=index.name))
+    valid = {(each.table, each.name) for each in found if each.valid}
+    steps = [
+        Step(action="drop", table=each.table, name=each.name)
+        for each in found
+        if not each.valid or (each.table, each.name) not in rows
+    ]
+    used = {(row.table, row.name) for group in _by_tenant(noted).values() for row in covering(_there(group, valid))}
     for key, row in rows.items():
-        index_there = key in there and there[key].valid
-        wanted = _is_wanted(row, sizes, tables, rows, shape, exact_chunks)
-        steps += _steps_of_row(row, sizes.get(row.tenant_id, 0), wanted, there=index_there, grace_s=grace_s)
-    for tenant_id, chunks in sizes.items():
-        for table in tables:
-            name = index_name(table, tenant_id, shape)
-            if chunks > exact_chunks and (table, name) not in rows:
-                steps.append(Step(action="note", table=table, name=name, tenant_id=tenant_id, chunks=chunks))
+        wanted = row.table in tables and sizes.get(row.tenant_id, 0) > exact_chunks * _KEPT_DOWN_TO
+        step = Step(action="forget", table=row.table, name=row.name, tenant_id=row.tenant_id)
+        if row.state == "wanted":
+            steps += [] if wanted else [step]
+        elif key not in valid:  # its builder died, or somebody dropped it
+            steps.append(step)
+        elif row.state == "building":
+            steps.append(_doing(step, "adopt"))
+        elif row.state == "retiring":
+            steps += [_doing(step, "drop")] if row.idle_s >= grace_s else []
+        elif not wanted or key not in used:
+            steps.append(_doing(step, "retire"))
     return steps
 
 
-def _is_wanted(
-    row: IndexRow,
-    sizes: Mapping[TenantId, int],
-    tables: Collection[str],
-    rows: Mapping[tuple[str, str], IndexRow],
-    shape: IndexShape,
-    exact_chunks: int,
-) -> bool:
-    chunks = sizes.get(row.tenant_id, 0)
-    if row.table not in tables or chunks <= exact_chunks * _KEPT_DOWN_TO:
-        return False
-    current = index_name(row.table, row.tenant_id, shape)
-    if row.name == current:
-        return row.state in ("ready", "building") or chunks > exact_chunks
-    # Of another shape: it serves until the one that replaces it is ready.
-    replacement = rows.get((row.table, current))
-    return row.state == "ready" and (replacement is None or replacement.state != "ready")
+def plan_range(rows: Sequence[IndexRow], tail: Tail, *, tenant_id: TenantId, table: str, exact_chunks: int) -> Step:
+    """The next step for one tenant and table, given what is noted of them and what no index covers.
+
+    Builds at most one index: for the tail once it holds ``exact_chunks`` rows and has stopped growing (or is
+    `_LONGEST_TAIL` times as large), for neighbours that have become too alike, or again for a range of which few rows
+    are left. Otherwise notes the tail.
+    """
+    before = next((row for row in rows if row.state == "wanted"), None)
+    ranges = [row for row in covering(rows) if row.first is not None]
+    built = _sealing(ranges, tail, before, exact_chunks) or _merging(ranges) or _renewing(ranges)
+    if built is None:
+        return Step(
+            action="note",
+            table=table,
+            name=tail_name(table, tenant_id),
+            tenant_id=tenant_id,
+            chunks=tail.rows,
+            first=tail.first,
+            end=tail.end,
+        )
+    first, end, count = built
+    return Step(
+        action="build",
+        table=table,
+        name=index_name(table, tenant_id, first=first, end=end, rows=count),
+        tenant_id=tenant_id,
+        chunks=count,
+        first=first,
+        end=end,
+    )
 
 
-def _steps_of_row(row: IndexRow, chunks: int, wanted: bool, *, there: bool, grace_s: float) -> list[Step]:
-    def step(action: Literal["await", "build", "adopt", "count", "retire", "revive", "drop", "forget"]) -> list[Step]:
-        return [Step(action=action, table=row.table, name=row.name, tenant_id=row.tenant_id, chunks=chunks)]
+_Range = tuple[int, int, int]  # first, end, rows
 
-    if row.state == "wanted":
-        if not wanted:
-            return step("forget")
-        return step("build" if chunks <= row.chunks * _SETTLED_GROWTH else "await")
-    if not there:  # its builder died, or somebody dropped it
-        return step("forget")
-    if row.state == "building":
-        return step("adopt")
-    if row.state == "retiring":
-        if wanted:
-            return step("revive")
-        return step("drop") if row.idle_s >= grace_s else []
-    if not wanted:
-        return step("retire")
-    return step("count") if chunks != row.chunks else []
+
+def _sealing(ranges: Sequence[IndexRow], tail: Tail, before: IndexRow | None, exact_chunks: int) -> _Range | None:
+    if tail.rows < exact_chunks or before is None:
+        return None
+    growing = tail.rows > before.chunks * _SETTLED_GROWTH
+    if growing and tail.rows <= exact_chunks * _LONGEST_TAIL:
+        return None
+    newer = [row for row in ranges if (row.first or 0) >= tail.first]
+    older = [row for row in ranges if (row.first or 0) < tail.first]
+    first, count = tail.first, tail.rows + sum(row.chunks for row in newer)
+    for row in reversed(older):
+        if row.chunks > _MERGED * count:
+            break
+        first, count = row.first or 0, count + row.chunks
+    return first, max([tail.end, *(row.end or 0 for row in newer)]), count
+
+
+def _merging(ranges: Sequence[IndexRow]) -> _Range | None:
+    """The oldest range that holds too little beside what is newer, with all that is newer."""
+    for place, row in enumerate(ranges[:-1]):
+        newer = ranges[place + 1 :]
+        count = sum(each.chunks for each in newer)
+        if row.chunks <= _MERGED * count:
+            return row.first or 0, ranges[-1].end or 0, row.chunks + count
+    return None
+
+
+def _renewing(ranges: Sequence[IndexRow]) -> _Range | None:
+    """A range of which few rows are left."""
+    for row in ranges:
+        if 0 < row.chunks <= row.built_rows * _WORN_DOWN_TO:
+            return row.first or 0, row.end or 0, row.chunks
+    return None
+
+
+def _by_tenant(noted: Iterable[IndexRow]) -> dict[tuple[TenantId, str], list[IndexRow]]:
+    groups: dict[tuple[TenantId, str], list[IndexRow]] = {}
+    for row in noted:
+        groups.setdefault((row.tenant_id, row.table), []).append(row)
+    return groups
+
+
+def _there(rows: Iterable[IndexRow], valid: Collection[tuple[str, str]]) -> list[IndexRow]:
+    return [row for row in rows if (row.table, row.name) in valid]
+
+
+def _doing(step: Step, action: Action) -> Step:
+    return Step(action=action, table=step.table, name=step.name, tenant_id=step.tenant_id)

@@ -1,22 +1,32 @@
-"""Which way the nearest vectors of a large tenant are looked for: through every row, or through a graph (HNSW).
+"""Which way the nearest vectors of a large tenant are looked for: through every row, or through indexes (IVFFlat).
 
-The graph visits rows from near to far and drops those that the query's filters exclude; the fewer pass, the more it
-visits, and beyond a point reading every row is cheaper and certain. Which it is, is decided before, from a sample.
+An index reads the lists whose centers are nearest, visits their rows from near to far, and drops those that the query's
+filters exclude; the fewer pass, the more it visits, and beyond a point reading every row is cheaper and certain. Which
+it is, is decided before, from a sample. Rows outside the indexed ranges are read.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
-# What the graph costs, counted in rows that are read and compared one by one (measured: docs/decisions/0013).
-_ENTRY = 3000
-_VISITED = 10
+Distance = Literal["cosine", "euclidean"]
 
-# A graph that would have to visit more than this is not asked.
+# The score of two unit vectors at right angles: ``1 - distance``, or ``1 / (1 + distance)`` with the distance sqrt(2).
+ORTHOGONAL: Final[dict[Distance, float]] = {"cosine": 0.0, "euclidean": 1 / (1 + math.sqrt(2))}
+
+# What an index costs, counted in rows that are read and compared one by one (measured: docs/decisions/0054): a row of a
+# list lies beside its neighbours; one that is visited is looked up in the table.
+_ENTRY = 500
+_LISTED = 0.4
+_VISITED = 2
+
+# An index that would have to visit more than this is not asked.
 LONGEST_SCAN = 20_000
 _EXPECTED_AT_MOST = LONGEST_SCAN // 4
+_MARGIN = 2
 _SLACK = 4  # rows that pass may lie farther out than the average says
 
 
@@ -35,26 +45,61 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SearchPlan:
-    """``rows``: how many the namespaces hold, about. ``longest_scan``: rows the graph may visit, 0 for exact."""
+class IndexedRange:
+    """A range of insertion numbers with an index that is ready. ``probes``: how many of its ``lists`` reach the recall,
+    all of them before it is measured; ``recall``: the measured one. ``whole``: an HNSW index of a whole tenant, from
+    before there were ranges; it has no end."""
 
-    method: Literal["exact", "hnsw"]
+    first: int
+    end: int | None
     rows: int
+    lists: int
+    probes: int
+    recall: float | None = None
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchPlan:
+    """``rows``: how many the namespaces hold, about. ``indexed``: the ranges searched through their indexes, none for
+    exact. ``longest_scan``: rows that may be visited in each, 0 for exact. ``probes``: lists that are read of each."""
+
+    rows: int
+    indexed: tuple[IndexedRange, ...] = ()
     longest_scan: int = 0
+    probes: int = 1
 
 
-def plan_search(*, chunks: int, sample: Sample, limit: int, exact_chunks: int) -> SearchPlan:
-    """How to find ``limit`` rows of a tenant with so many ``chunks``.
+def plan_search(
+    *, ranges: Sequence[IndexedRange], tail: int, sample: Sample, limit: int, exact_chunks: int
+) -> SearchPlan:
+    """How to find ``limit`` rows of a tenant with these indexed ranges and ``tail`` rows outside them.
 
     Up to ``exact_chunks`` rows in the namespaces are always read. The share that passes is taken two standard
-    deviations (of a count: its square root) below what the sample says: a graph that finds too little has been asked in
-    vain.
+    deviations (of a count: its square root) below what the sample says: an index that finds too little has been asked in
+    vain. A range whose index costs more than its rows is read, with the tail.
     """
+    chunks = tail + sum(each.rows for each in ranges)
     rows = round(chunks * sample.named / sample.taken) if sample.taken else 0
     passing = sample.passing - 2 * math.sqrt(sample.passing)
     if rows <= exact_chunks or passing <= 0:
-        return SearchPlan(method="exact", rows=rows)
+        return SearchPlan(rows=rows)
     visits = math.ceil(limit * sample.taken / passing)
-    if visits > _EXPECTED_AT_MOST or _ENTRY + _VISITED * visits >= rows:
-        return SearchPlan(method="exact", rows=rows)
-    return SearchPlan(method="hnsw", rows=rows, longest_scan=_SLACK * visits)
+    longest = _SLACK * visits
+    probes = max((_probes(each, longest) for each in ranges), default=1)
+    indexed = tuple(each for each in ranges if _cost(each, probes, visits) < each.rows)
+    cost = chunks + sum(_cost(each, probes, visits) - each.rows for each in indexed)
+    if visits > _EXPECTED_AT_MOST or not indexed or cost >= rows:
+        return SearchPlan(rows=rows)
+    return SearchPlan(rows=rows, indexed=indexed, longest_scan=longest, probes=probes)
+
+
+def _probes(indexed: IndexedRange, longest: int) -> int:
+    """As many lists as were measured to be enough, and at least those that hold `_MARGIN` times the rows to be visited."""
+    return max(indexed.probes, min(indexed.lists, math.ceil(_MARGIN * longest * indexed.lists / max(1, indexed.rows))))
+
+
+def _cost(indexed: IndexedRange, probes: int, visits: int) -> float:
+    """In rows that are read."""
+    share = min(1.0, probes / max(1, indexed.lists))
+    return _ENTRY + _LISTED * share * indexed.rows + _VISITED * visits

@@ -157,17 +157,18 @@ class Brought:
 class RecallGuard:
     """How a channel searched, and whether it may have missed something.
 
-    ``exact``: every row was compared; ``hnsw``: through an approximate index, which finds nearly all;
-    ``hnsw+exact_fallback``: the index gave too few, so every row was. ``rows``: how many there were to be searched, about,
+    ``exact``: every row was compared; ``ivfflat``: through approximate indexes, which find nearly all;
+    ``ivfflat+exact_fallback``: they gave too few, so every row was. ``rows``: how many there were to be searched, about,
     None if few. ``scanned``: rows the index visited. ``may_be_short``: too few were found, and nothing else could be tried.
-    ``in_memory``: in the process that answered, and not in the store.
+    ``indexes``: how many were asked; ``recall``: the least recall@10 measured of them, None if not all are measured.
     """
 
     method: str
     rows: int | None = None
     scanned: int | None = None
     may_be_short: bool = False
-    in_memory: bool = False
+    indexes: int = 0
+    recall: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,6 @@ from pipeline.channels.keyword import KeywordChannel
 from pipeline.channels.local_indexes import LocalIndexes
 from pipeline.channels.plugins import installed_channels
 from pipeline.channels.port import Channel
-from pipeline.channels.resident_vectors import ResidentVectors
 from pipeline.channels.semantic import SemanticChannel
 from pipeline.errors import PipelineError
 from pipeline.fetching.calling import ApiCaller
@@ -29,7 +28,6 @@ from pipeline.flows.vectorizing import vectors_of
 from pipeline.models.port import Embedder
 from pipeline.records import ChannelName, TenantId
 from pipeline.stores.usage import Purpose
-from pipeline.stores.vectors import Vectors
 
 log = structlog.get_logger(__name__)
 
@@ -49,18 +47,11 @@ def make_channels(use: Resources) -> dict[ChannelName, Channel]:
     def embed(embedder: Embedder, tenant_id: TenantId, texts: Sequence[str], seconds: float) -> NDArray[np.float32]:
         return vectors_of(tenant_id, texts, use, purpose=Purpose.QUERY, embedder=embedder, timeout_s=seconds)
 
-    vectors = ResidentVectors(
-        use.mysql,
-        lambda tenant_id, table: Vectors(use.postgres, tenant_id, distance=use.settings.pgvector_distance, table=table),
-        distance=use.settings.pgvector_distance,
-        most_bytes=use.settings.semantic_resident_mb * 2**20,
-        tell=lambda outcome: use.meter.count("chordwise_resident_vectors", result=outcome),
-    )
     local = None
     if use.settings.keyword_engine == "tantivy":
         wait_s = use.settings.keyword_index_wait_ms / 1000
         local = LocalIndexes(use.settings.keyword_index_dir.expanduser(), wait_s=wait_s)
-    keyword, semantic = KeywordChannel(use.mysql, local), SemanticChannel(use.searched, ask, vectors)
+    keyword, semantic = KeywordChannel(use.mysql, local), SemanticChannel(use.searched, ask)
     channels: list[Channel] = [
         keyword,
         semantic,

@@ -27,7 +27,7 @@ def measure_channel(envelope: Envelope, elapsed_ms: float, meter: Meter) -> None
     if envelope.status == "ok":
         meter.observe("chordwise_channel_hits", len(envelope.admitted), channel=channel)
         guard = envelope.guard or {}
-        if method := "in_memory" if guard.get("in_memory") else guard.get("method"):
+        if method := guard.get("method"):
             meter.count("chordwise_channel_methods", channel=channel, method=method)
     elif envelope.status == "timeout":
         meter.count("recall_timeout_count", source=channel)

@@ -30,7 +30,7 @@ from pipeline.settings import Settings
 from pipeline.stores.breakers import Breakers
 from pipeline.stores.computations import Computations
 from pipeline.stores.document_vectors import DocumentVectors
-from pipeline.stores.engines import graph_engine, mysql_engine, postgres_engine, redis_client
+from pipeline.stores.engines import indexed_engine, mysql_engine, postgres_engine, redis_client
 from pipeline.stores.governor import FleetGovernor
 from pipeline.stores.installation import Installation
 from pipeline.stores.job_bells import JobBells
@@ -86,9 +86,9 @@ class Resources:
         return postgres_engine(self.settings, timeout_s=self.timeout_s, reading=self.reading)
 
     @cached_property
-    def postgres_graph(self) -> Engine:
+    def postgres_indexed(self) -> Engine:
         """The vector store, for searches through the approximate indexes of large tenants."""
-        return graph_engine(self.settings, timeout_s=self.timeout_s)
+        return indexed_engine(self.settings, timeout_s=self.timeout_s)
 
     @cached_property
     def installation(self) -> Installation:
@@ -105,7 +105,7 @@ class Resources:
         """What searches for vectors share."""
         return SearchTools(
             exact=self.postgres,
-            graph=lambda: self.postgres_graph,
+            indexed=lambda: self.postgres_indexed,
             known=KnownIndexes(lambda: self.postgres),
             samples=Samples(),
             distance=self.settings.pgvector_distance,
@@ -268,7 +268,7 @@ class Resources:
             self.usage_book.close()
         if "meter" in self.__dict__:
             self.meter.close()
-        for name in ("mysql", "postgres", "postgres_graph"):
+        for name in ("mysql", "postgres", "postgres_indexed"):
             if name in self.__dict__:
                 self.__dict__[name].dispose()
         for name in ("fetches", "redis", "quick_redis", "spaces", "rerankers", "rewriter", "parser"):

@@ -1,12 +1,16 @@
-"""Give tenants that outgrow exact search their approximate index, and take it back when they do not need it any more."""
+"""Give tenants that outgrow exact search their approximate indexes, and take them back when they are not needed."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
 
 import structlog
 from sqlalchemy import Connection
 
-from pipeline.core.indexing import IndexShape, Step, plan_indexes
+from pipeline.core.indexing import IndexRow, Step, covering, gaps, plan_range, plan_repairs, tail_name
 from pipeline.errors import Unavailable
+from pipeline.flows.index_recall import QuestionVectors, measure, questions_of
 from pipeline.flows.resources import Resources
 from pipeline.records import EmbeddingSpace, TenantId
 from pipeline.stores import spaces, vector_indexes
@@ -20,35 +24,47 @@ log = structlog.get_logger(__name__)
 
 # By then every process has read again which indexes there are, and every search that began before has ended.
 _GRACE_S = 3 * vector_indexes.FRESH_S
+# The rows of sealed ranges are counted again when the notes differ so much from what the tenant shows.
+_DRIFT = 0.1
 
 
-def keep_indexes(use: Resources) -> int:
-    """Adjust the approximate indexes to the tenants' sizes. Returns the number of steps taken.
+def keep_indexes(use: Resources, *, questions: Callable[..., QuestionVectors | None] = questions_of) -> int:
+    """Adjust the approximate indexes to the tenants' sizes, and measure their recall. Returns the number of changes.
 
     One process at a time does this; others return at once. The run may die at any point and may be repeated: the next
-    run drops unfinished indexes. Raises StoreUnavailable, and WrongInstallation before anything is dropped: with a
-    MySQL that knows none of the tenants, every index would be dropped.
+    run drops unfinished indexes. ``questions`` gives what recall is measured with. Raises StoreUnavailable, and
+    WrongInstallation before anything is dropped: with a MySQL that knows none of the tenants, every index would be
+    dropped.
     """
     use.installation.confirm()
-    shape = IndexShape(m=use.settings.semantic_hnsw_m, ef_construction=use.settings.semantic_hnsw_ef_construction)
+    exact_chunks = use.settings.semantic_exact_chunks
     with unit_of_work(use.mysql) as work:
-        sizes = vector_indexes.sizes(work.connection, above=use.settings.semantic_exact_chunks // 4)
-        tables = [space.table for space in _searched_spaces(work.connection, use)]
+        sizes = vector_indexes.sizes(work.connection, above=exact_chunks // 4)
+        searched = _searched_spaces(work.connection, use)
     with index_builder(use.postgres, memory_mb=use.settings.semantic_index_memory_mb) as builder:
         if builder is None:
             return 0
-        steps = plan_indexes(
+        repairs = plan_repairs(
             sizes=sizes,
-            tables=tables,
+            tables=[space.table for space in searched],
             noted=builder.noted(),
             found=builder.found(),
-            shape=shape,
-            exact_chunks=use.settings.semantic_exact_chunks,
+            exact_chunks=exact_chunks,
             grace_s=_GRACE_S,
         )
-        for step in steps:
-            _take(step, builder, shape, use)
-    return len(steps)
+        for step in repairs:
+            _repair(step, builder)
+        changes = len(repairs)
+        for tenant_id, chunks in sizes.items():
+            for space in searched:
+                rows = [row for row in builder.noted() if (row.tenant_id, row.table) == (tenant_id, space.table)]
+                if chunks > exact_chunks or covering(rows):
+                    changes += _adjust(rows, chunks, tenant_id, space, builder, use)
+        for row in builder.noted():
+            for space in searched:
+                if space.table == row.table:
+                    changes += measure(row, space, builder, use, questions=questions)
+    return changes
 
 
 def drop_indexes(tenant_id: TenantId, use: Resources) -> int:
@@ -74,41 +90,52 @@ def _searched_spaces(connection: Connection, use: Resources) -> list[EmbeddingSp
     return [live.active, live.standby] if filled else [live.active]
 
 
-def _take(step: Step, builder: IndexBuilder, shape: IndexShape, use: Resources) -> None:
+def _repair(step: Step, builder: IndexBuilder) -> None:
     if step.action == "drop":
         builder.drop(step.name)
         log.info("vector_index_dropped", index=step.name)
     if step.tenant_id is None:
         return
-    match step.action:
-        case "note" | "await":
-            builder.note(step.tenant_id, step.table, step.name, "wanted", step.chunks)
-        case "build":
-            _build(step, step.tenant_id, builder, shape, use)
-        case "adopt" | "revive" | "count":
-            builder.note(step.tenant_id, step.table, step.name, "ready", step.chunks)
-        case "retire":
-            builder.note(step.tenant_id, step.table, step.name, "retiring", step.chunks)
-        case "drop" | "forget":
-            builder.forget(step.tenant_id, step.table, step.name)
+    if step.action in ("drop", "forget"):
+        builder.forget(step.tenant_id, step.table, step.name)
+    else:
+        builder.change(step, "ready" if step.action == "adopt" else "retiring")
 
 
-def _build(step: Step, tenant_id: TenantId, builder: IndexBuilder, shape: IndexShape, use: Resources) -> None:
-    wanted = use.settings.semantic_exact_chunks
-    if builder.count(tenant_id, step.table, most=wanted) < wanted:  # a store that lost them: filled first, then indexed
-        return
-    builder.note(tenant_id, step.table, step.name, "building", step.chunks)
+def _adjust(
+    rows: list[IndexRow], chunks: int, tenant_id: TenantId, space: EmbeddingSpace, builder: IndexBuilder, use: Resources
+) -> int:
+    """Note what no index covers, and build the index that is missing most. Gives how many were built."""
+    ranges = [row for row in covering(rows) if row.first is not None]
+    tail = builder.tail(tenant_id, space.table, gaps((row.first or 0, row.end) for row in ranges))
+    total = tail.rows + sum(row.chunks for row in ranges)
+    if abs(total - chunks) > _DRIFT * total:
+        counts = {row.name: builder.count(row) for row in ranges}
+        rows = [replace(row, chunks=counts.get(row.name, row.chunks)) for row in rows]
+    step = plan_range(
+        rows,
+        tail,
+        tenant_id=tenant_id,
+        table=space.table,
+        exact_chunks=use.settings.semantic_exact_chunks,
+    )
+    if step.action == "note":
+        builder.note(step, "wanted")
+        return 0
+    _build(step, tenant_id, space, builder, use)
+    return 1
+
+
+def _build(step: Step, tenant_id: TenantId, space: EmbeddingSpace, builder: IndexBuilder, use: Resources) -> None:
+    builder.note(step, "building")
+    operator_class = OPERATOR_CLASSES[use.settings.pgvector_distance]
     try:
         with postgres_errors():
-            took_s = builder.build(
-                tenant_id,
-                step.table,
-                step.name,
-                operator_class=OPERATOR_CLASSES[use.settings.pgvector_distance],
-                shape=shape,
-            )
+            took_s = builder.build(step, tenant_id, operator_class=operator_class, dimension=space.dimension)
     except Unavailable as error:
         log.warning("vector_index_not_built", tenant_id=tenant_id, index=step.name, code=error.code)
         raise
-    builder.note(tenant_id, step.table, step.name, "ready", step.chunks)
+    builder.change(step, "ready")
+    builder.forget(tenant_id, step.table, tail_name(step.table, tenant_id))
+    use.meter.count("chordwise_vector_index_builds")
     log.info("vector_index_built", tenant_id=tenant_id, index=step.name, chunks=step.chunks, took_s=round(took_s, 1))

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection, bindparam, text
 
-from pipeline.records import Chunk, ChunkId, Chunking, Generation, Namespace, Segment, TenantId
+from pipeline.records import Chunk, ChunkId, Chunking, Generation, Segment, TenantId
 from pipeline.stores.driver import execute
 from pipeline.stores.rows import as_utc, insert_many, metadata_of, now, placeholders, slices, to_json, to_naive
 
@@ -132,12 +132,6 @@ class Chunks:
             ]
         return found
 
-    def shown_ids(self, namespace: Namespace) -> frozenset[str]:
-        """Every chunk that a namespace shows, by one statement."""
-        return frozenset(
-            self._connection.execute(_SHOWN, {"tenant": self._tenant_id, "namespace": namespace}).scalars()
-        )
-
     def hydrate(
         self, chunk_ids: Sequence[ChunkId], *, namespaces: Sequence[str], since: datetime | None = None
     ) -> dict[ChunkId, StoredChunk]:
@@ -162,12 +156,6 @@ class Chunks:
             found.update((chunk.chunk_id, chunk) for chunk in (stored_chunk(*row) for row in rows))
         return found
 
-
-_SHOWN = text(
-    "SELECT c.chunk_id FROM documents d STRAIGHT_JOIN chunks c ON c.tenant_id = d.tenant_id"
-    " AND c.namespace = d.namespace AND c.document_id = d.document_id AND c.generation = d.published_generation"
-    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND c.enabled = 1"
-)
 
 _TERMS = text(
     "SELECT namespace, document_id, generation, terms FROM chunks WHERE tenant_id = :tenant"

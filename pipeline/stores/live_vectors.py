@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Engine
 
-from pipeline.core.vector_table import Distance
+from pipeline.core.nearest import Distance
 from pipeline.errors import VectorsMissing
 from pipeline.records import Chunk, ChunkId, DocumentFields, Generation, LiveSpaces, TenantId
 from pipeline.stores import alignment

@@ -1,4 +1,4 @@
-"""Searches among one tenant's vectors: every row by itself for most tenants, through an HNSW graph for large ones."""
+"""Searches among one tenant's vectors: every row by itself for most tenants, through indexes for large ones."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import structlog
 from numpy.typing import NDArray
 from sqlalchemy import Engine, bindparam, text
 
-from pipeline.core.nearest import Sample, SearchPlan, plan_search
+from pipeline.core.indexing import gaps
+from pipeline.core.nearest import Distance, Sample, SearchPlan, plan_search
 from pipeline.core.query import RecallGuard
-from pipeline.core.vector_table import Distance
 from pipeline.errors import Unavailable
 from pipeline.records import ChunkId, Filters, Namespace, TenantId
 from pipeline.stores.driver import execute
 from pipeline.stores.filters import postgres_condition
-from pipeline.stores.vector_indexes import KnownIndexes, ReadyIndex, tenant_literal
+from pipeline.stores.vector_indexes import KnownIndexes, TenantIndexes, indexed_rows, numbered_rows, tenant_literal
 from pipeline.stores.vectors import OPERATORS, halfvec_literal, similarity, space_errors
 
 log = structlog.get_logger(__name__)
@@ -68,10 +68,10 @@ class Samples:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchTools:
-    """What searches of one process share. ``graph`` gives connections on which only the graph is planned."""
+    """What searches of one process share. ``indexed`` gives connections on which only approximate indexes are planned."""
 
     exact: Engine
-    graph: Callable[[], Engine]
+    indexed: Callable[[], Engine]
     known: KnownIndexes
     samples: Samples
     distance: Distance
@@ -98,8 +98,9 @@ class VectorSearch:
         """Up to ``limit`` chunks with their scores, as in ``Vectors.nearest``; of each namespace ``per_namespace`` at
         most.
 
-        Exact for tenants without an index, and for filters that let few rows pass. A graph that gives fewer than asked
-        is not believed: then every row is read after all. Raises VectorTableMissing and StoreUnavailable.
+        Exact for tenants without an index, and for filters that let few rows pass. Indexes that together give fewer than
+        asked, or one that stopped nearer than the last hit, are not believed: then every row is read after all. Raises
+        VectorTableMissing and StoreUnavailable.
         """
         asked = _Asked(
             vector=halfvec_literal(vector), namespaces=tuple(sorted(namespaces)), filters=filters, limit=limit
@@ -124,14 +125,17 @@ class VectorSearch:
         if index is None:
             return self._exactly(asked)
         plan = self._plan(asked, index)
-        if plan.method == "exact":
-            return self._exactly(asked, rows=plan.rows)
-        return self._through_graph(asked, plan)
+        return self._through_indexes(asked, plan) if plan.indexed else self._exactly(asked, rows=plan.rows)
 
-    def _plan(self, asked: _Asked, index: ReadyIndex) -> SearchPlan:
+    def _plan(self, asked: _Asked, index: TenantIndexes) -> SearchPlan:
         key = (self._table, self._tenant_id, asked.namespaces, repr(asked.filters))
-        sample = self._tools.samples.get(key, lambda: self._sample(asked))
-        return plan_search(chunks=index.chunks, sample=sample, limit=asked.limit, exact_chunks=self._tools.exact_chunks)
+        return plan_search(
+            ranges=index.ranges,
+            tail=index.tail,
+            sample=self._tools.samples.get(key, lambda: self._sample(asked)),
+            limit=asked.limit,
+            exact_chunks=self._tools.exact_chunks,
+        )
 
     def _sample(self, asked: _Asked) -> Sample:
         """Chunk ids are hashes, so the lowest ones are as good as any taken at random, and always the same."""
@@ -157,31 +161,54 @@ class VectorSearch:
         hits = [(ChunkId(chunk_id), similarity(self._tools.distance, distance)) for chunk_id, distance in found]
         return Nearest(hits=tuple(hits), guard=RecallGuard(method="exact", rows=rows))
 
-    def _through_graph(self, asked: _Asked, plan: SearchPlan) -> Nearest:
+    def _through_indexes(self, asked: _Asked, plan: SearchPlan) -> Nearest:
         condition, values = postgres_condition(asked.filters)
         values |= {
             "namespaces": list(asked.namespaces),
             "query": asked.vector,
             "limit": asked.limit,
             "longest": plan.longest_scan,
+            "most": asked.limit + len(plan.indexed),
         }
-        statement = self._fill(_GRAPH, condition, tenant=tenant_literal(self._tenant_id))
-        with space_errors(self._table), self._tools.graph().connect() as connection:
+        spans = [(each.first, each.end) for each in plan.indexed]
+        parts = [self._fill(_INDEXED, condition, rows=indexed_rows(self._tenant_id, [span])) for span in spans]
+        if plan.indexed[0].whole:
+            parts = [self._fill(_INDEXED, condition, rows=f"tenant_id = {tenant_literal(self._tenant_id)}")]
+        elif left := gaps(spans):
+            parts.append(self._fill(_OUTSIDE, condition, rows=numbered_rows(self._tenant_id, left)))
+        statement = _PARTS.format(parts=" UNION ALL ".join(parts))
+        with space_errors(self._table), self._tools.indexed().connect() as connection:
+            if connection.info.get("probes") != plan.probes:
+                connection.exec_driver_sql(f"SET ivfflat.probes = {int(plan.probes)}")
+                connection.info["probes"] = plan.probes
             found = execute(connection, statement, values).all()
-        scored = [(ChunkId(row.chunk_id), similarity(self._tools.distance, row.distance)) for row in found]
-        hits = tuple(sorted(scored, key=lambda hit: (-hit[1], hit[0])))  # the graph's own order is only nearly that
+        hits: list[Near] = []
+        for row in found:
+            if (
+                len(hits) == asked.limit or not row.passes
+            ):  # not passing: an index stopped here, and others lie behind it
+                break
+            hits.append((ChunkId(row.chunk_id), similarity(self._tools.distance, row.distance)))
+        recalls = [each.recall for each in plan.indexed]
+        guard = RecallGuard(
+            method="ivfflat",
+            rows=plan.rows,
+            scanned=max((row.place for row in found), default=0),
+            indexes=len(plan.indexed),
+            recall=None if None in recalls else round(min(each for each in recalls if each is not None), 3),
+        )
         if len(hits) == asked.limit:
-            guard = RecallGuard(method="hnsw", rows=plan.rows, scanned=found[-1].place)
-            return Nearest(hits=hits, guard=guard)
-        log.info("graph_gave_too_few", tenant_id=self._tenant_id, asked=asked.limit, given=len(hits), rows=plan.rows)
+            return Nearest(hits=tuple(hits), guard=guard)
+        log.info("index_gave_too_few", tenant_id=self._tenant_id, asked=asked.limit, given=len(hits), rows=plan.rows)
         try:
             exact = self._exactly(asked, rows=plan.rows)
         except Unavailable:
             if not hits:
                 raise
-            short = RecallGuard(method="hnsw", rows=plan.rows, scanned=plan.longest_scan, may_be_short=True)
-            return Nearest(hits=hits, guard=short)
-        return replace(exact, guard=replace(exact.guard, method="hnsw+exact_fallback", scanned=plan.longest_scan))
+            return Nearest(
+                hits=tuple(hits), guard=replace(guard, scanned=plan.longest_scan, recall=None, may_be_short=True)
+            )
+        return replace(exact, guard=replace(exact.guard, method="ivfflat+exact_fallback", scanned=plan.longest_scan))
 
     def _fill(self, shape: str, condition: str, **more: str) -> str:
         return shape.format(table=self._table, operator=OPERATORS[self._tools.distance], condition=condition, **more)
@@ -196,18 +223,21 @@ class _Asked:
 
 
 def _together(guards: Sequence[RecallGuard]) -> RecallGuard:
-    methods = sorted({guard.method for guard in guards}, key=("exact", "hnsw", "hnsw+exact_fallback").index)
+    methods = sorted({guard.method for guard in guards}, key=("exact", "ivfflat", "ivfflat+exact_fallback").index)
     scanned = [guard.scanned for guard in guards if guard.scanned is not None]
+    recalls = [guard.recall for guard in guards if guard.method != "exact"]
     return RecallGuard(
         method=methods[-1],
         rows=sum(guard.rows or 0 for guard in guards),
         scanned=sum(scanned) if scanned else None,
+        indexes=max(guard.indexes for guard in guards),
+        recall=None if None in recalls else min((each for each in recalls if each is not None), default=None),
         may_be_short=any(guard.may_be_short for guard in guards),
     )
 
 
-# A plain subquery, ordered outside it: no graph can be chosen for it. Of `= ANY(…)` a plan that is made once for all
-# would assume ten names, and take the primary key, which reads all of the tenant's namespaces.
+# A plain subquery, ordered outside it: no approximate index can be chosen for it. Of `= ANY(…)` a plan that is made once
+# for all would assume ten names, and take the primary key, which reads all of the tenant's namespaces.
 _EXACT = """
 SELECT chunk_id, distance FROM (
     SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance
@@ -231,17 +261,33 @@ SELECT near.chunk_id, near.distance FROM unnest(CAST(:namespaces AS text[])) AS 
 ORDER BY near.distance, near.chunk_id LIMIT :limit
 """
 
-# The filter stands outside the scan, so that the rows which the scan visited are counted.
-_GRAPH = """
-SELECT chunk_id, distance, place FROM (
+# All parts in one statement, so that a row which is overwritten meanwhile, and moves from one to another, is seen once.
+_PARTS = """
+SELECT chunk_id, distance, passes, place FROM ({parts}) parts ORDER BY distance, chunk_id LIMIT :most
+"""
+
+# The filter stands outside the scan, so that the rows which the scan visited are counted. Unless enough of them pass, the
+# last one that it may visit is given even if it does not pass: it tells how far out the index was searched.
+_INDEXED = """
+(SELECT chunk_id, distance, passes, place FROM (
     SELECT chunk_id, distance, passes, row_number() OVER () AS place FROM (
         SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance,
             (namespace = ANY(:namespaces) AND {condition}) AS passes
-        FROM {table} WHERE tenant_id = {tenant}
+        FROM {table} WHERE {rows}
         ORDER BY embedding {operator} CAST(:query AS halfvec) LIMIT :longest
     ) visited
 ) numbered
-WHERE passes LIMIT :limit
+WHERE passes OR place = :longest LIMIT :limit)
+"""
+
+# What no index covers; fenced, as above.
+_OUTSIDE = """
+(SELECT chunk_id, distance, true AS passes, 0 AS place FROM (
+    SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance
+    FROM {table} WHERE {rows} AND namespace = ANY(:namespaces) AND {condition}
+    OFFSET 0
+) scanned
+ORDER BY distance, chunk_id LIMIT :limit)
 """
 
 _SAMPLE = """

@@ -58,7 +58,7 @@ _COLUMN = text(
 
 _GRAPHS = text(
     "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam"
-    " WHERE i.indrelid = to_regclass(:table) AND m.amname = 'hnsw'"
+    " WHERE i.indrelid = to_regclass(:table) AND m.amname IN ('hnsw', 'ivfflat')"
 )
 
 _INDEXES = text(

@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy
 import structlog
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.pool import NullPool
 
-from pipeline.core.indexing import Found, IndexRow, IndexShape, IndexState
+from pipeline.core.indexing import Found, IndexRow, IndexState, Span, Step, Tail, build_bytes, covering, list_count
+from pipeline.core.nearest import Distance, IndexedRange
 from pipeline.errors import PipelineError
 from pipeline.records import TenantId
 from pipeline.stores.engines import postgres_errors
 from pipeline.stores.tenants import TENANT_ID
+from pipeline.stores.vectors import OPERATORS
 
 log = structlog.get_logger(__name__)
 
 FRESH_S = 5.0  # how late a process may learn that a tenant has an index, or has none any more
+BUILD_TIMEOUT_MS = 0  # none
 _LOCK = 0x63686F7265  # any constant will do; it names the lock of whoever makes or drops indexes in this database
 
 
@@ -37,22 +41,13 @@ def sizes(mysql: Connection, *, above: int) -> dict[TenantId, int]:
 class IndexBuilder:
     """The one process that may make and drop indexes now."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, memory_mb: int) -> None:
         self._connection = connection
+        self._memory_mb = memory_mb
 
     def noted(self) -> list[IndexRow]:
         """What is noted of every tenant's indexes."""
-        return [
-            IndexRow(
-                tenant_id=TenantId(row.tenant_id),
-                table=row.table_name,
-                name=row.index_name,
-                state=row.state,
-                chunks=row.chunks,
-                idle_s=float(row.idle_s),
-            )
-            for row in self._connection.execute(_NOTED)
-        ]
+        return [_index_row(row) for row in self._connection.execute(_NOTED)]
 
     def found(self) -> list[Found]:
         """What the database has, on whichever table of vectors."""
@@ -61,35 +56,113 @@ class IndexBuilder:
             for row in self._connection.execute(_FOUND)
         ]
 
-    def count(self, tenant_id: TenantId, table: str, *, most: int) -> int:
-        """How many vectors the tenant has in the table; stops counting at ``most``."""
-        statement = text(f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE tenant_id = :tenant LIMIT :most) counted")
-        return int(self._connection.execute(statement, {"tenant": tenant_id, "most": most}).scalar_one())
+    def tail(self, tenant_id: TenantId, table: str, spans: Sequence[Span]) -> Tail:
+        """The tenant's rows in these spans, which no index covers; reads nothing but the btree of their numbers."""
+        statement = text(
+            f"SELECT count(*) AS rows, min(seq) AS oldest, max(seq) AS newest FROM {table}"
+            f" WHERE {numbered_rows(tenant_id, spans)}"
+        )
+        row = self._connection.execute(statement).one()
+        if not row.rows:
+            return Tail(rows=0, first=spans[-1][0], end=spans[-1][0])
+        first = max(first for first, _ in spans if first <= row.oldest)
+        return Tail(rows=row.rows, first=first, end=row.newest + 1)
 
-    def note(self, tenant_id: TenantId, table: str, name: str, state: IndexState, chunks: int) -> None:
-        """Write down a state; its time begins now, unless it is the one that was noted."""
-        values = {"tenant": tenant_id, "table": table, "name": name, "state": state, "chunks": chunks}
+    def count(self, row: IndexRow) -> int:
+        """How many rows the range of an index holds; notes it."""
+        statement = f"SELECT count(*) FROM {row.table} WHERE {numbered_rows(row.tenant_id, [_span(row)])}"
+        chunks = int(self._connection.execute(text(statement)).scalar_one())
+        self._connection.execute(_COUNTED, {**_key(row), "chunks": chunks})
+        return chunks
+
+    def note(self, step: Step, state: IndexState) -> None:
+        """Write down a state with the range of a step; its time begins now, unless it is the one that was noted."""
+        values = {
+            "tenant": step.tenant_id,
+            "table": step.table,
+            "name": step.name,
+            "state": state,
+            "chunks": step.chunks,
+            "first": step.first,
+            "end": step.end,
+            "lists": list_count(step.chunks),
+        }
         self._connection.execute(_NOTE, values)
+
+    def change(self, step: Step, state: IndexState) -> None:
+        """Write down the state of an index that is noted already."""
+        values = {"tenant": step.tenant_id, "table": step.table, "name": step.name, "state": state}
+        self._connection.execute(_CHANGE, values)
 
     def forget(self, tenant_id: TenantId, table: str, name: str) -> None:
         """Take a note away."""
         self._connection.execute(_FORGET, {"tenant": tenant_id, "table": table, "name": name})
 
-    def build(self, tenant_id: TenantId, table: str, name: str, *, operator_class: str, shape: IndexShape) -> float:
-        """Make the index while everybody reads and writes. Gives the seconds it took."""
+    def build(self, step: Step, tenant_id: TenantId, *, operator_class: str, dimension: int) -> float:
+        """Make the index of a range while everybody reads and writes. Gives the seconds it took.
+
+        Before PostgreSQL builds, it waits for every transaction that has written to the table, so all numbers below the
+        range's end that were drawn by then are committed or lost: no later insertion falls into the range.
+        """
         began = time.monotonic()
+        lists = list_count(step.chunks)
+        megabytes = max(self._memory_mb, build_bytes(lists=lists, dimension=dimension) // 2**20 + 1)
         self._connection.exec_driver_sql(
-            f"CREATE INDEX CONCURRENTLY {name} ON {table} USING hnsw (embedding {operator_class})"
-            f" WITH (m = {int(shape.m)}, ef_construction = {int(shape.ef_construction)})"
-            f" WHERE tenant_id = {tenant_literal(tenant_id)}"
+            f"SELECT set_config('maintenance_work_mem', '{int(megabytes)}MB', false),"
+            f" set_config('statement_timeout', '{int(BUILD_TIMEOUT_MS)}', false)"
+        )
+        self._connection.exec_driver_sql(
+            f"CREATE INDEX CONCURRENTLY {step.name} ON {step.table} USING ivfflat (embedding {operator_class})"
+            f" WITH (lists = {int(lists)})"
+            f" WHERE {indexed_rows(tenant_id, [(step.first or 0, step.end)])}"
         )
         took_s = time.monotonic() - began
-        self._connection.execute(_TOOK, {"tenant": tenant_id, "table": table, "name": name, "took": took_s})
+        values = {"tenant": tenant_id, "table": step.table, "name": step.name, "took": took_s}
+        self._connection.execute(_TOOK, values)
         return took_s
 
     def drop(self, name: str) -> None:
         """Drop an index, finished or not. Nothing happens if it is gone already."""
         self._connection.exec_driver_sql(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
+
+    def nearest(self, row: IndexRow, vector: str, *, distance: Distance, limit: int, probes: int | None) -> list[str]:
+        """The chunks nearest to a vector in the range of an index, in order: by the index with so many ``probes``, or
+        with None by reading every row."""
+        self._connection.exec_driver_sql(
+            "SELECT set_config('enable_sort', 'off', false), set_config('enable_seqscan', 'off', false),"
+            f" set_config('ivfflat.probes', '{int(probes or 1)}', false)"
+        )
+        rows = numbered_rows if probes is None else indexed_rows
+        scanned = (
+            f"SELECT chunk_id, embedding {OPERATORS[distance]} CAST(%(query)s AS halfvec) AS distance FROM {row.table}"
+            f" WHERE {rows(row.tenant_id, [_span(row)])}"
+        )
+        if probes is None:
+            scanned = f"SELECT * FROM ({scanned} OFFSET 0) scanned"
+        statement = f"SELECT chunk_id FROM ({scanned} ORDER BY distance LIMIT %(limit)s) nearest"
+        found = self._connection.exec_driver_sql(statement, {"query": vector, "limit": limit})
+        return [str(chunk_id) for chunk_id in found.scalars()]
+
+    def note_recall(self, row: IndexRow, *, probes: int, recall: float, questions: int) -> None:
+        """Write down what was measured just now."""
+        values = {**_key(row), "probes": probes, "recall": recall, "questions": questions}
+        self._connection.execute(_MEASURED, values)
+
+
+def indexed_rows(tenant_id: TenantId, spans: Sequence[Span]) -> str:
+    """The condition that a row is the tenant's with a number in one of these spans, as partial indexes have it and as a
+    statement must have it to use them: they take no parameters."""
+    return f"tenant_id = {tenant_literal(tenant_id)} AND {_in_spans(spans)}"
+
+
+def numbered_rows(tenant_id: TenantId, spans: Sequence[Span]) -> str:
+    """The same for statements that go by the btree of numbers, which has a collation of its own so that no others do."""
+    return f'tenant_id COLLATE "C" = {tenant_literal(tenant_id)} AND {_in_spans(spans)}'
+
+
+def _in_spans(spans: Sequence[Span]) -> str:
+    parts = [f"seq >= {int(first)}" + ("" if end is None else f" AND seq < {int(end)}") for first, end in spans]
+    return parts[0] if len(parts) == 1 else f"({' OR '.join(f'({part})' for part in parts)})"
 
 
 @contextmanager
@@ -99,30 +172,28 @@ def index_builder(postgres: Engine, *, memory_mb: int) -> Iterator[IndexBuilder 
     The connection is of its own kind: no limit on the time of a statement, and a server process that looks every ten
     seconds whether its client is still there.
     """
-    options = (
-        f"-c statement_timeout=0 -c maintenance_work_mem={int(memory_mb)}MB -c client_connection_check_interval=10s"
-    )
+    options = f"-c statement_timeout={BUILD_TIMEOUT_MS} -c client_connection_check_interval=10s"
     engine = sqlalchemy.create_engine(
         postgres.url, poolclass=NullPool, isolation_level="AUTOCOMMIT", connect_args={"options": options}
     )
     try:
         with postgres_errors(), engine.connect() as connection:
             mine = connection.execute(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": _LOCK}).scalar_one()
-            yield IndexBuilder(connection) if mine else None
+            yield IndexBuilder(connection, memory_mb=memory_mb) if mine else None
     finally:
         engine.dispose()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadyIndex:
-    """An index that searches may use, and how many chunks the tenant had when they were last counted."""
+class TenantIndexes:
+    """The ranges of a tenant that have an index, and how many rows were outside them at the last look."""
 
-    name: str
-    chunks: int
+    ranges: tuple[IndexedRange, ...]
+    tail: int
 
 
 class KnownIndexes:
-    """Which tenants have an index that is ready: read whole every few seconds, so that no query has to ask.
+    """Which tenants have indexes that are ready: read whole every few seconds, so that no query has to ask.
 
     Safe to share between threads. While PostgreSQL is away what was known last holds.
     """
@@ -130,18 +201,18 @@ class KnownIndexes:
     def __init__(self, postgres: Callable[[], Engine], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._postgres = postgres
         self._clock = clock
-        self._known: dict[tuple[str, str], ReadyIndex] | None = None
+        self._known: _Known | None = None
         self._read_at = 0.0
         self._reading = threading.Lock()
 
-    def of(self, tenant_id: TenantId, table: str) -> ReadyIndex | None:
-        """The index of a tenant in a table, None if its rows are to be searched one by one."""
+    def of(self, tenant_id: TenantId, table: str) -> TenantIndexes | None:
+        """The indexes of a tenant in a table, None if its rows are to be searched one by one."""
         known = self._known
         if known is None or self._clock() - self._read_at >= FRESH_S:
             known = self._refreshed(known)
         return known.get((tenant_id, table))
 
-    def _refreshed(self, known: dict[tuple[str, str], ReadyIndex] | None) -> dict[tuple[str, str], ReadyIndex]:
+    def _refreshed(self, known: _Known | None) -> _Known:
         # Whoever comes while another thread reads takes what is known; only the first of all have to wait.
         if not self._reading.acquire(blocking=known is None):
             return known or {}
@@ -155,12 +226,60 @@ class KnownIndexes:
             self._reading.release()
         return self._known or {}
 
-    def _read(self) -> dict[tuple[str, str], ReadyIndex]:
+    def _read(self) -> _Known:
         with postgres_errors(), self._postgres().connect() as connection:
-            return {
-                (row.tenant_id, row.table_name): ReadyIndex(name=row.index_name, chunks=row.chunks)
-                for row in connection.execute(_READY)
-            }
+            rows = [_index_row(row) for row in connection.execute(_NOTED)]
+        groups: dict[tuple[str, str], list[IndexRow]] = {}
+        for row in rows:
+            groups.setdefault((row.tenant_id, row.table), []).append(row)
+        known = {}
+        for key, group in groups.items():
+            if ranges := tuple(_range(row) for row in covering(group)):
+                tail = sum(row.chunks for row in group if row.state == "wanted")
+                known[key] = TenantIndexes(ranges=ranges, tail=tail)
+        return known
+
+
+_Known = dict[tuple[str, str], TenantIndexes]
+
+
+def _index_row(row: Any) -> IndexRow:
+    return IndexRow(
+        tenant_id=TenantId(row.tenant_id),
+        table=row.table_name,
+        name=row.index_name,
+        state=row.state,
+        chunks=row.chunks,
+        idle_s=float(row.idle_s),
+        first=row.first_seq,
+        end=row.end_seq,
+        built_rows=row.built_rows or 0,
+        lists=row.lists or 0,
+        probes=row.probes,
+        recall=row.recall,
+        measured_s=None if row.measured_s is None else float(row.measured_s),
+    )
+
+
+def _range(row: IndexRow) -> IndexedRange:
+    lists = row.lists or 1
+    return IndexedRange(
+        first=row.first or 0,
+        end=row.end,
+        rows=row.chunks,
+        lists=lists,
+        probes=row.probes or lists,
+        recall=row.recall,
+        whole=row.first is None,
+    )
+
+
+def _span(row: IndexRow) -> Span:
+    return row.first or 0, row.end
+
+
+def _key(row: IndexRow) -> dict[str, str]:
+    return {"tenant": row.tenant_id, "table": row.table, "name": row.name}
 
 
 def tenant_literal(tenant_id: TenantId) -> str:
@@ -176,19 +295,32 @@ _SIZES = text(
 )
 
 _NOTED = text(
-    "SELECT tenant_id, table_name, index_name, state, chunks, EXTRACT(EPOCH FROM now() - changed_at) AS idle_s"
+    "SELECT tenant_id, table_name, index_name, state, chunks, first_seq, end_seq, built_rows, lists, probes, recall,"
+    " EXTRACT(EPOCH FROM now() - changed_at) AS idle_s, EXTRACT(EPOCH FROM now() - measured_at) AS measured_s"
     " FROM vector_indexes ORDER BY tenant_id, table_name, index_name"
 )
 
-_READY = text(
-    "SELECT tenant_id, table_name, index_name, chunks FROM vector_indexes WHERE state = 'ready' ORDER BY changed_at"
+_NOTE = text(
+    "INSERT INTO vector_indexes (tenant_id, table_name, index_name, state, chunks, first_seq, end_seq, built_rows, lists)"
+    " VALUES (:tenant, :table, :name, :state, :chunks, :first, :end, :chunks, :lists)"
+    " ON CONFLICT (tenant_id, table_name, index_name) DO UPDATE SET state = EXCLUDED.state, chunks = EXCLUDED.chunks,"
+    " first_seq = EXCLUDED.first_seq, end_seq = EXCLUDED.end_seq,"
+    " changed_at = CASE WHEN vector_indexes.state = EXCLUDED.state THEN vector_indexes.changed_at ELSE now() END"
 )
 
-_NOTE = text(
-    "INSERT INTO vector_indexes (tenant_id, table_name, index_name, state, chunks)"
-    " VALUES (:tenant, :table, :name, :state, :chunks)"
-    " ON CONFLICT (tenant_id, table_name, index_name) DO UPDATE SET state = EXCLUDED.state, chunks = EXCLUDED.chunks,"
-    " changed_at = CASE WHEN vector_indexes.state = EXCLUDED.state THEN vector_indexes.changed_at ELSE now() END"
+_CHANGE = text(
+    "UPDATE vector_indexes SET state = :state, changed_at = now()"
+    " WHERE tenant_id = :tenant AND table_name = :table AND index_name = :name"
+)
+
+_COUNTED = text(
+    "UPDATE vector_indexes SET chunks = :chunks"
+    " WHERE tenant_id = :tenant AND table_name = :table AND index_name = :name"
+)
+
+_MEASURED = text(
+    "UPDATE vector_indexes SET probes = :probes, recall = :recall, questions = :questions, measured_at = now()"
+    " WHERE tenant_id = :tenant AND table_name = :table AND index_name = :name"
 )
 
 _FORGET = text("DELETE FROM vector_indexes WHERE tenant_id = :tenant AND table_name = :table AND index_name = :name")

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from psycopg.types.json import Jsonb
 from sqlalchemy import Engine, bindparam, exc, text
 
+from pipeline.core.nearest import Distance
 from pipeline.core.pairs import MARK, PAIR_TYPE
-from pipeline.core.vector_table import Distance
 from pipeline.errors import VectorsMissing, VectorTableMissing
 from pipeline.records import Chunk, ChunkId, DocumentFields, Filters, Generation, Namespace, TenantId
 from pipeline.stores.driver import execute
@@ -152,21 +152,6 @@ class Vectors:
             rows = connection.execute(statement, values).all()
         return [(ChunkId(chunk_id), similarity(self._distance, distance)) for chunk_id, distance in rows]
 
-    def pages(self, namespace: Namespace, *, at_once: int) -> Iterator[tuple[list[str], NDArray[np.float32]]]:
-        """All vectors of a namespace, some at a time with their chunks, in order of chunk ids. Each page is a statement of
-        its own: what is written or dropped meanwhile may be there or not."""
-        statement = text(_PAGE.format(table=self._table))
-        values = {"tenant": self._tenant_id, "namespace": namespace, "limit": at_once, "after": _LOWEST}
-        while True:
-            with space_errors(self._table), self._postgres.connect() as connection:
-                rows = connection.execute(statement, values).all()
-            if rows:
-                sent = np.frombuffer(b"".join(bytes(sent) for _, sent in rows), np.uint8).reshape(len(rows), -1)
-                yield [chunk_id for chunk_id, _ in rows], sent[:, 4:].copy().view(">f2").astype(np.float32)
-            if len(rows) < at_once:
-                return
-            values["after"] = rows[-1][0]
-
     def scores(self, vector: NDArray[np.float32], chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
         """The score of given chunks, as in ``nearest``; one that has no vector is not in the answer."""
         if not chunk_ids:
@@ -207,8 +192,11 @@ _COLUMNS = (
 )
 _TYPES = ["text", "uuid", "text", "text", "int4", "bytea", "text", "bytea"]  # a halfvec's bytes go as they are
 _TYPES += ["text", "text", "text[]", "timestamptz", "int8", "jsonb"]
+# A row that is overwritten gets the number of a new one: in its old place it would be inserted into a graph.
 _OVERWRITE = ", ".join(
-    f"{column} = EXCLUDED.{column}" for column in _COLUMNS.split(", ") if column not in {"tenant_id", "chunk_id"}
+    f"{column} = EXCLUDED.{column}"
+    for column in [*_COLUMNS.split(", "), "seq"]
+    if column not in {"tenant_id", "chunk_id"}
 )
 
 _COUNTS = (
@@ -246,13 +234,6 @@ ORDER BY distance, chunk_id LIMIT :limit
 _SCORES = (
     "SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) FROM {table}"
     " WHERE tenant_id = :tenant AND chunk_id = ANY(CAST(:ids AS uuid[]))"
-)
-
-
-_LOWEST = "00000000-0000-0000-0000-000000000000"  # no chunk has it
-_PAGE = (
-    "SELECT chunk_id, halfvec_send(embedding) FROM {table} WHERE tenant_id = :tenant AND namespace = :namespace"
-    " AND chunk_id > CAST(:after AS uuid) ORDER BY chunk_id LIMIT :limit"
 )
 
 

@@ -70,7 +70,6 @@ def mini(settings: Settings, use, tmp_path_factory) -> Iterator[MiniStack]:
             "CHORDWISE_GATEWAY_PORT": str(port),
             "CHORDWISE_QUERY_DEADLINE_MS": str(int(DEADLINE_S * 1000)),
             "CHORDWISE_RESULT_CACHE_TTL_S": "0",  # every query is to run here
-            "CHORDWISE_SEMANTIC_RESIDENT_MB": "0",  # and to need the stores
             "CHORDWISE_BREAKER_OPEN_S": "0.5",  # what is back is asked again soon
         }
         with (

@@ -12,21 +12,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sqlalchemy import Engine, event, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Engine, Row, event, text
 
 from benchmarks.clusters import Clusters
 from benchmarks.vectors import fill, resize
 from pipeline.channels.semantic import SemanticChannel
-from pipeline.core.indexing import IndexShape, index_name
 from pipeline.core.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.core.query import Query
-from pipeline.errors import StoreUnavailable, VectorTableMissing
+from pipeline.errors import StoreUnavailable, Unavailable, VectorTableMissing
 from pipeline.flows import erase
+from pipeline.flows.index_recall import questions_of
 from pipeline.flows.resources import Resources
 from pipeline.flows.vector_indexes import keep_indexes
 from pipeline.records import ChunkId, EmbeddingSpace, Filters, Namespace, TenantId
-from pipeline.stores import space_tables, vector_indexes
+from pipeline.stores import question_texts, space_tables, vector_indexes
 from pipeline.stores.migrate import check
 from pipeline.stores.nearest import Nearest
 from pipeline.stores.vector_indexes import index_builder
@@ -85,8 +84,9 @@ def library(request, settings) -> Iterator[Library]:
         use = Resources(moved.model_copy(update=changed))
         make_tables(use)
         made = Library(use)
-        keep_indexes(use)
-        keep_indexes(use)
+        measure = made.clusters.questions(20)
+        for _ in range(2):
+            keep_indexes(use, questions=lambda *_, **__: measure)
         check(use.mysql, use.postgres, use.settings)
         yield made
         made.reader.close()
@@ -109,10 +109,28 @@ def indexes(use: Resources) -> dict[str, str]:
         return {name: "valid" if valid else "invalid" for name, valid in rows}
 
 
-def states(use: Resources, tenant_id: TenantId) -> list[str]:
+def noted(use: Resources, tenant_id: TenantId) -> list[Row]:
+    """What is noted of a tenant's indexes, in the order of their ranges."""
     with use.postgres.connect() as connection:
-        statement = text("SELECT state FROM vector_indexes WHERE tenant_id = :tenant ORDER BY index_name")
-        return list(connection.execute(statement, {"tenant": tenant_id}).scalars())
+        statement = text(
+            "SELECT * FROM vector_indexes WHERE tenant_id = :tenant AND state <> 'wanted' ORDER BY first_seq, end_seq"
+        )
+        return list(connection.execute(statement, {"tenant": tenant_id}))
+
+
+def states(use: Resources, tenant_id: TenantId) -> list[str]:
+    return [row.state for row in noted(use, tenant_id)]
+
+
+def age(use: Resources) -> None:
+    """Let every state be old enough for what waits for that."""
+    with use.postgres.begin() as connection:
+        connection.execute(text("UPDATE vector_indexes SET changed_at = now() - interval '1 minute'"))
+
+
+def keep(use: Resources, times: int) -> None:
+    for _ in range(times):
+        keep_indexes(use, questions=lambda *_, **__: None)
 
 
 class DescribeTheWayItGoes:
@@ -121,22 +139,26 @@ class DescribeTheWayItGoes:
         assert found.guard.method == "exact"
         assert [chunk_id for chunk_id, _ in found.hits] == library.exact(library.small, library.questions[0])
 
-    def it_searches_a_large_tenant_through_its_graph(self, library):
+    def it_searches_a_large_tenant_through_its_index(self, library):
         guard = library.search(library.large, library.questions[0]).guard
-        assert (guard.method, guard.may_be_short) == ("hnsw", False)
+        assert (guard.method, guard.may_be_short, guard.indexes) == ("ivfflat", False, 1)
         assert guard.rows == LARGE
         assert 50 <= guard.scanned < 200
+        (row,) = noted(library.use, library.large)
+        assert guard.recall == pytest.approx(row.recall, abs=0.001)
+        assert row.recall >= 0.97
+        assert (row.probes < row.lists, row.questions) == (True, 20)
 
     @pytest.mark.parametrize(
         ("asked", "method"),
         [
-            ({}, "hnsw"),
-            ({"namespaces": [BOOKS]}, "hnsw"),
-            ({"filters": Filters(metadata={"half": 1})}, "hnsw"),
+            ({}, "ivfflat"),
+            ({"namespaces": [BOOKS]}, "ivfflat"),
+            ({"filters": Filters(metadata={"half": 1})}, "ivfflat"),
             ({"namespaces": [NOTES]}, "exact"),
             ({"filters": Filters(metadata={"rare": True})}, "exact"),
             ({"filters": Filters(metadata={"no": "such"})}, "exact"),
-            ({"limit": 2000}, "exact"),
+            ({"limit": 4000}, "exact"),
         ],
     )
     def it_decides_by_what_the_filters_let_pass(self, library, asked, method):
@@ -169,7 +191,7 @@ class DescribeTheWayItGoes:
                 {"tenant": library.large, "query": str(question.tolist())},
             )
         found = library.search(library.large, question, filters=Filters(type="far"))
-        assert found.guard.method == "hnsw+exact_fallback"
+        assert found.guard.method == "ivfflat+exact_fallback"
         assert [chunk_id for chunk_id, _ in found.hits] == library.exact(
             library.large, question, filters=Filters(type="far")
         )
@@ -221,7 +243,7 @@ class DescribeTheWayItGoes:
             deadline_at=0.0,
         )
         found = channel.recall(query)
-        assert found.guard["method"] == "hnsw"
+        assert found.guard["method"] == "ivfflat"
         bound = found.scores[4]
         kept = channel.recall(replace(query, plan=near(bound)))
         assert kept.chunk_ids == found.chunk_ids[:5]
@@ -254,15 +276,18 @@ class DescribePlans:
             library.search(small, question, per_namespace=3)
         with library.use.postgres.begin() as connection:
             connection.execute(text("ANALYZE chunk_embeddings"))
-        exact, graph = plans(library.reader.postgres), plans(library.reader.postgres_graph)
+        exact, indexed = plans(library.reader.postgres), plans(library.reader.postgres_indexed)
         assert len(exact) == 3
         assert not [plan for plan in exact.values() if not re.search("chunk_embeddings_(by_document|pkey)", plan)]
         of_one = [plan for statement, plan in exact.items() if re.search(r"namespace IN \(\$\d+(::\w+)?\)", statement)]
         assert of_one
         assert all("chunk_embeddings_by_document" in plan for plan in of_one)
         assert not [plan for plan in exact.values() if "_ann_" in plan or "Seq Scan" in plan]
-        assert list(graph)
-        assert all("_ann_" in plan and "Sort" not in plan for plan in graph.values())
+        assert indexed
+        for plan in indexed.values():
+            assert re.search(r"Limit.*\n.*Index Scan using chunk_embeddings_ann_", plan), plan
+            assert re.search("chunk_embeddings_(by_seq|by_document|pkey)", plan), plan
+            assert "Seq Scan" not in plan
 
 
 def plans(engine: Engine) -> dict[str, str]:
@@ -293,112 +318,234 @@ class DescribeUpkeep:
         fill(library.use, tenant_id, library.clusters.passages(GROWN), namespace=BOOKS)
         return tenant_id
 
-    def name(self, tenant_id: TenantId) -> str:
-        return index_name("chunk_embeddings", tenant_id, IndexShape(m=16, ef_construction=128))
+    def index(self, library, tenant_id: TenantId) -> str:
+        """The name of the tenant's only index."""
+        (row,) = noted(library.use, tenant_id)
+        return row.index_name
+
+    def add(self, library, tenant_id: TenantId, count: int, namespace: str) -> None:
+        """More rows in a namespace of their own, all of them shown."""
+        fill(library.use, tenant_id, library.clusters.passages(count), namespace=Namespace(namespace))
+
+    def finds_everything(self, library, tenant_id: TenantId, names: list[str]) -> bool:
+        """Whether a new process finds for several questions what reading every row finds."""
+        forget_what_is_known(library.reader)
+        for question in library.questions[:6]:
+            asked = {"namespaces": [Namespace(name) for name in names]}
+            hits = library.search(tenant_id, question, **asked).hits
+            if {chunk_id for chunk_id, _ in hits} != set(library.exact(tenant_id, question, **asked)):
+                return False
+        return True
 
     def it_waits_until_a_tenant_has_stopped_growing(self, library, grown):
-        keep_indexes(library.use)
-        assert states(library.use, grown) == ["wanted"]
-        resize(library.use, grown, BOOKS, 2 * GROWN)
-        keep_indexes(library.use)
-        assert states(library.use, grown) == ["wanted"]
-        keep_indexes(library.use)
+        keep(library.use, 1)
+        self.add(library, grown, GROWN // 2, "more")
+        keep(library.use, 1)
+        assert states(library.use, grown) == []
+        keep(library.use, 1)
         assert states(library.use, grown) == ["ready"]
-        assert indexes(library.use)[self.name(grown)] == "valid"
+        assert indexes(library.use)[self.index(library, grown)] == "valid"
         check(library.use.mysql, library.use.postgres, library.use.settings)
 
+    def it_answers_right_while_a_tail_grows_is_sealed_and_ranges_are_merged(self, library, grown):
+        self.add(library, grown, 4 * GROWN, "more")
+        keep(library.use, 2)
+        (old,) = noted(library.use, grown)
+        self.add(library, grown, GROWN, "late")
+        names = ["books", "more", "late"]
+        assert self.finds_everything(library, grown, names)
+        keep(library.use, 2)
+        assert [row.chunks for row in noted(library.use, grown)] == [5 * GROWN, GROWN]
+        assert self.finds_everything(library, grown, names)
+        self.add(library, grown, GROWN, "later")
+        keep(library.use, 2)
+        *replaced, new = sorted(noted(library.use, grown), key=lambda row: row.end_seq - row.first_seq)
+        assert (new.first_seq, new.chunks) == (old.first_seq, 7 * GROWN)
+        assert self.finds_everything(library, grown, [*names, "later"])
+        keep(library.use, 1)
+        age(library.use)
+        keep(library.use, 1)
+        assert self.index(library, grown) == new.index_name
+        assert {row.index_name for row in replaced}.isdisjoint(indexes(library.use))
+        assert self.finds_everything(library, grown, [*names, "later"])
+
+    def it_puts_nothing_that_is_written_into_an_index(self, library, grown):
+        """Neither a new row nor one that is written again: that one gets a new number, behind the sealed range."""
+        keep(library.use, 2)
+        (row,) = noted(library.use, grown)
+        fill(library.use, grown, library.clusters.passages(40), namespace=BOOKS)  # the same chunks again, other vectors
+        self.add(library, grown, 40, "more")
+        with library.use.postgres.connect() as connection:
+            statement = text(
+                "SELECT count(*), count(*) FILTER (WHERE seq < :end) FROM chunk_embeddings WHERE tenant_id = :tenant"
+            )
+            counts = connection.execute(statement, {"tenant": grown, "end": row.end_seq}).one()
+            definition = connection.execute(text(f"SELECT pg_get_indexdef('{row.index_name}'::regclass)")).scalar_one()
+        assert tuple(counts) == (GROWN + 40, GROWN - 40)
+        assert f"seq < {row.end_seq}" in definition
+        assert self.finds_everything(library, grown, ["books", "more"])
+
+    def it_builds_a_range_again_when_most_of_its_rows_are_gone(self, library, grown):
+        self.add(library, grown, 2 * GROWN, "more")
+        keep(library.use, 2)
+        old = self.index(library, grown)
+        with library.use.postgres.begin() as connection:
+            connection.execute(
+                text("DELETE FROM chunk_embeddings WHERE tenant_id = :tenant AND namespace = 'more'"), {"tenant": grown}
+            )
+        resize(library.use, grown, Namespace("more"), 0)
+        keep(library.use, 2)
+        assert sorted(states(library.use, grown)) == ["ready", "retiring"]
+        age(library.use)
+        keep(library.use, 1)
+        assert self.index(library, grown) != old
+
+    def it_seals_a_range_again_whose_index_was_dropped_by_hand(self, library, grown):
+        keep(library.use, 2)
+        with library.use.postgres.begin() as connection:
+            connection.execute(text(f"DROP INDEX {self.index(library, grown)}"))
+        assert library.search(grown, library.questions[0], namespaces=[BOOKS]).hits
+        keep(library.use, 3)
+        assert indexes(library.use)[self.index(library, grown)] == "valid"
+
+    def it_replaces_the_index_of_a_whole_tenant_that_an_earlier_version_built(self, library, grown):
+        with library.use.postgres.begin() as connection:
+            connection.execute(text("UPDATE chunk_embeddings SET seq = 0 WHERE tenant_id = :tenant"), {"tenant": grown})
+            connection.execute(
+                text(
+                    "CREATE INDEX chunk_embeddings_ann_0123 ON chunk_embeddings USING hnsw (embedding halfvec_cosine_ops)"
+                    f" WHERE tenant_id = '{grown}'"
+                )
+            )
+            connection.execute(
+                text(
+                    "INSERT INTO vector_indexes (tenant_id, table_name, index_name, state, chunks) VALUES"
+                    " (:tenant, 'chunk_embeddings', 'chunk_embeddings_ann_0123', 'ready', :rows)"
+                ),
+                {"tenant": grown, "rows": GROWN},
+            )
+        forget_what_is_known(library.reader)
+        assert library.search(grown, library.questions[0]).guard.method == "ivfflat"
+        keep(library.use, 3)
+        assert sorted(states(library.use, grown)) == ["ready", "retiring"]
+        age(library.use)
+        keep(library.use, 1)
+        assert "chunk_embeddings_ann_0123" not in indexes(library.use)
+        assert self.finds_everything(library, grown, ["books"])
+
     def it_never_builds_for_two_at_once(self, library, grown):
-        keep_indexes(library.use)
+        keep(library.use, 1)
         with index_builder(library.use.postgres, memory_mb=64) as mine:
             assert mine is not None
             assert keep_indexes(library.use) == 0
-        threads = [threading.Thread(target=keep_indexes, args=(library.use,)) for _ in range(3)]
+        threads = [threading.Thread(target=keep, args=(library.use, 1)) for _ in range(3)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        keep_indexes(library.use)
+        keep(library.use, 1)
         assert states(library.use, grown) == ["ready"]
 
-    def it_cleans_up_after_a_builder_that_died(self, library, grown):
-        keep_indexes(library.use)
-        name = self.name(grown)
-        with index_builder(library.use.postgres, memory_mb=64) as builder:
-            builder.note(grown, "chunk_embeddings", name, "building", GROWN)
+    def it_cleans_up_after_a_builder_that_died(self, library, grown, monkeypatch):
+        keep(library.use, 1)
         # A build waits for who writes to the table; one that is given up meanwhile leaves what a killed one does.
+        monkeypatch.setattr(vector_indexes, "BUILD_TIMEOUT_MS", 500)
         with library.use.postgres.begin() as writing:
             writing.execute(text("LOCK TABLE chunk_embeddings IN ROW EXCLUSIVE MODE"))
-            with library.use.postgres.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-                connection.execute(text("SET statement_timeout = '500ms'"))
-                with pytest.raises(DBAPIError):
-                    connection.execute(
-                        text(
-                            f"CREATE INDEX CONCURRENTLY {name} ON chunk_embeddings USING hnsw"
-                            f" (embedding halfvec_l2_ops) WHERE tenant_id = '{grown}'"
-                        )
-                    )
-                connection.execute(text("RESET statement_timeout"))
-        assert indexes(library.use)[name] == "invalid"
-        for _ in range(4):
-            keep_indexes(library.use)
-        assert indexes(library.use)[name] == "valid"
+            with pytest.raises(Unavailable):
+                keep(library.use, 1)
+        monkeypatch.undo()
+        assert states(library.use, grown) == ["building"]
+        assert indexes(library.use)[self.index(library, grown)] == "invalid"
+        keep(library.use, 3)
+        assert indexes(library.use)[self.index(library, grown)] == "valid"
         assert states(library.use, grown) == ["ready"]
 
     def it_adopts_what_was_finished_and_not_noted(self, library, grown):
-        keep_indexes(library.use)
-        keep_indexes(library.use)
-        with index_builder(library.use.postgres, memory_mb=64) as builder:
-            builder.note(grown, "chunk_embeddings", self.name(grown), "building", GROWN)
-        keep_indexes(library.use)
+        keep(library.use, 2)
+        with library.use.postgres.begin() as connection:
+            statement = text(
+                "UPDATE vector_indexes SET state = 'building' WHERE state = 'ready' AND tenant_id = :tenant"
+            )
+            connection.execute(statement, {"tenant": grown})
+        keep(library.use, 1)
         assert states(library.use, grown) == ["ready"]
 
-    def it_takes_an_index_from_the_searches_before_it_drops_it(self, library, grown, monkeypatch):
-        keep_indexes(library.use)
-        keep_indexes(library.use)
+    def it_takes_an_index_from_the_searches_before_it_drops_it(self, library, grown):
+        keep(library.use, 2)
+        name = self.index(library, grown)
         resize(library.use, grown, BOOKS, 700)
-        keep_indexes(library.use)
+        keep(library.use, 1)
         assert states(library.use, grown) == ["ready"]  # still more than half of what earns one
         resize(library.use, grown, BOOKS, 100)
-        keep_indexes(library.use)
+        keep(library.use, 1)
         assert states(library.use, grown) == ["retiring"]
-        assert self.name(grown) in indexes(library.use)
+        assert name in indexes(library.use)
         forget_what_is_known(library.reader)
         assert library.search(grown, library.questions[0]).guard.method == "exact"
-        keep_indexes(library.use)
-        assert self.name(grown) in indexes(library.use)
-        with library.use.postgres.begin() as connection:
-            connection.execute(text("UPDATE vector_indexes SET changed_at = now() - interval '1 minute'"))
-        keep_indexes(library.use)
-        assert self.name(grown) not in indexes(library.use)
+        keep(library.use, 1)
+        assert name in indexes(library.use)
+        age(library.use)
+        keep(library.use, 1)
+        assert name not in indexes(library.use)
         assert states(library.use, grown) == []
 
     def it_leaves_nothing_of_a_tenant_that_is_erased(self, library, grown):
-        keep_indexes(library.use)
-        keep_indexes(library.use)
-        assert self.name(grown) in indexes(library.use)
+        keep(library.use, 2)
+        name = self.index(library, grown)
         erased = erase.erase_tenant(grown, library.use)
         assert erased.remaining == {}
-        assert self.name(grown) not in indexes(library.use)
+        assert name not in indexes(library.use)
+        with library.use.postgres.connect() as connection:
+            statement = text("SELECT count(*) FROM vector_indexes WHERE tenant_id = :tenant")
+            assert connection.execute(statement, {"tenant": grown}).scalar_one() == 0
 
-    def it_gives_a_new_space_no_copies_of_the_graphs(self, library):
-        new = EmbeddingSpace(number=9, provider="local", model="m", dimension=64, table="chunk_embeddings_9")
+    def it_drops_the_index_of_a_tenant_that_was_erased_while_it_was_built(self, library, grown):
+        keep(library.use, 2)
+        name = self.index(library, grown)
+        with index_builder(library.use.postgres, memory_mb=64):  # a builder at work: the erasure cannot drop its index
+            erase.erase_tenant(grown, library.use)
+        assert name in indexes(library.use)
+        keep(library.use, 1)
+        age(library.use)
+        keep(library.use, 1)
+        assert name not in indexes(library.use)
+        assert states(library.use, grown) == []
+
+    def it_numbers_and_indexes_the_rows_of_another_space_too(self, library):
+        new = EmbeddingSpace(number=9, provider="local", model="m", dimension=256, table="chunk_embeddings_9")
         space_tables.create(library.use.postgres, new, like=library.use.spaces.base)
         try:
             with library.use.postgres.connect() as connection:
                 assert space_tables.shape(connection, new).indexes == ()
+            tenant_id = make_tenant(library.use)[0]
+            fill(library.use, tenant_id, library.clusters.passages(30), namespace=BOOKS, table=new.table)
+            with library.use.postgres.connect() as connection:
+                numbers = list(connection.execute(text(f"SELECT seq FROM {new.table} ORDER BY seq")).scalars())
+                plan = connection.execute(
+                    text(f"SELECT indexdef FROM pg_indexes WHERE tablename = '{new.table}' AND indexdef LIKE '%seq)'")
+                ).all()
+            assert (len(set(numbers)), min(numbers) > 0, len(plan)) == (30, True, 1)
         finally:
             space_tables.drop(library.use.postgres, new)
 
-    def it_rebuilds_for_another_shape_without_a_gap(self, library, grown):
-        keep_indexes(library.use)
-        keep_indexes(library.use)
-        changed = Resources(library.use.settings.model_copy(update={"semantic_hnsw_m": 8}))
-        for _ in range(2):
-            keep_indexes(changed)
-            assert "ready" in states(library.use, grown)
-        keep_indexes(changed)
-        assert sorted(states(library.use, grown)) == ["ready", "retiring"]
-        changed.close()
+    def it_measures_recall_with_questions_of_its_own_texts_where_none_is_kept(self, library, grown, monkeypatch):
+        keep(library.use, 2)
+        monkeypatch.setattr(
+            question_texts,
+            "stored",
+            lambda *_, most: ["Foxes hunt hares at night.", "高血压患者应当少吃盐。"] * (most // 2),
+        )
+        keep_indexes(
+            library.use,
+            questions=lambda tenant_id, *given, **how: (
+                questions_of(tenant_id, *given, **how) if tenant_id == grown else None
+            ),
+        )
+        (row,) = noted(library.use, grown)
+        assert 1 <= row.probes <= row.lists
+        assert row.recall >= 0.97
+        assert row.questions == 64
 
 
 @pytest.mark.parametrize("library", ["cosine"], indirect=True, scope="module")

@@ -171,7 +171,6 @@ def outage_stack(settings: Settings, logs: Path, **changed: str) -> Iterator[Out
             "CHORDWISE_QUERY_DEADLINE_MS": str(int(DEADLINE_S * 1000)),
             "CHORDWISE_RESULT_CACHE_TTL_S": "0",
             "CHORDWISE_EMBEDDING_CACHE_BYTES": "0",  # every query needs the model service
-            "CHORDWISE_SEMANTIC_RESIDENT_MB": "0",
             "CHORDWISE_BREAKER_FAILURES": "1000",
             "CHORDWISE_EMBEDDING_PROVIDER": "openai",
             "CHORDWISE_EMBEDDING_MODEL": "hashed",

@@ -10,10 +10,10 @@ from hypothesis.strategies import floats, lists, sampled_from, tuples
 
 from pipeline.core.confidence import CALIBRATIONS, confidences, cosine_of
 from pipeline.core.fusion import Contribution, Fused
+from pipeline.core.nearest import ORTHOGONAL
 from pipeline.core.query import Envelope
 from pipeline.core.reference_sentences import SPACED, UNSPACED
 from pipeline.core.terms import holds_unspaced
-from pipeline.core.vector_table import ORTHOGONAL
 from pipeline.models.local import LocalEmbedder
 from pipeline.records import ChannelName, ChunkId
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from pipeline.core.nearest import ORTHOGONAL
 from pipeline.core.plan import ChannelPlan, FusionPlan, Plan, PlanFlaw, RetrievePlan
 from pipeline.core.query import Envelope, Query
-from pipeline.core.vector_table import ORTHOGONAL
 from pipeline.errors import FusionPluginFailed, Misconfigured
 from pipeline.flows.arrived import Arrived
 from pipeline.flows.fusing import fuse

@@ -1,81 +1,168 @@
-"""What is to be done about the approximate indexes there are, and those there should be."""
+"""Which ranges of a tenant's vectors get an index, and what is done about those there are."""
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from pipeline.core.indexing import Found, IndexRow, IndexShape, index_name, plan_indexes
+from pipeline.core.indexing import (
+    Found,
+    IndexRow,
+    Tail,
+    covering,
+    gaps,
+    index_name,
+    plan_range,
+    plan_repairs,
+    tail_name,
+)
 from pipeline.records import TenantId
 
-SHAPE, OTHER = IndexShape(m=16, ef_construction=128), IndexShape(m=8, ef_construction=64)
 TABLE, ANN = "chunk_embeddings", TenantId("ann")
-NAME = index_name(TABLE, ANN, SHAPE)
+SEAL = 1000
 
 
-def row(state, *, chunks=2000, idle_s=0.0, name=NAME, table=TABLE):
-    return IndexRow(tenant_id=ANN, table=table, name=name, state=state, chunks=chunks, idle_s=idle_s)
-
-
-def index(*, valid=True, name=NAME, table=TABLE):
-    return Found(table=table, name=name, valid=valid)
-
-
-def actions(chunks, noted=(), found=(), tables=(TABLE,)):
-    steps = plan_indexes(
-        sizes={ANN: chunks}, tables=tables, noted=noted, found=found, shape=SHAPE, exact_chunks=1000, grace_s=15.0
+def row(state="ready", *, first=0, end=2000, chunks=None, name=None, table=TABLE, idle_s=0.0, **noted):
+    rows = (end or 0) - (first or 0) if chunks is None else chunks
+    return IndexRow(
+        tenant_id=ANN,
+        table=table,
+        name=name or f"{table}_ann_{first}_{end}",
+        state=state,
+        chunks=rows,
+        idle_s=idle_s,
+        first=first,
+        end=end,
+        built_rows=noted.pop("built_rows", rows),
+        **noted,
     )
+
+
+def waiting(chunks):
+    return row("wanted", chunks=chunks, name=tail_name(TABLE, ANN))
+
+
+def index(of, *, valid=True):
+    return Found(table=of.table, name=of.name, valid=valid)
+
+
+def repairs(chunks, noted=(), found=(), tables=(TABLE,)):
+    steps = plan_repairs(sizes={ANN: chunks}, tables=tables, noted=noted, found=found, exact_chunks=SEAL, grace_s=15.0)
     return [step.action for step in steps]
 
 
-class DescribeWhatIsDone:
+def step(rows, tail):
+    return plan_range(rows, tail, tenant_id=ANN, table=TABLE, exact_chunks=SEAL)
+
+
+def built(rows, tail):
+    """First number, end and rows of what is built; None if nothing is."""
+    done = step(rows, tail)
+    return None if done.action == "note" else (done.first, done.end, done.chunks)
+
+
+class DescribeRepairs:
     @pytest.mark.parametrize(
         ("chunks", "noted", "found", "done"),
         [
             (1000, [], [], []),
-            (1001, [], [], ["note"]),
-            (2000, [row("wanted")], [], ["build"]),
-            (2201, [row("wanted")], [], ["await"]),
-            (900, [row("wanted")], [], ["forget"]),
+            (900, [waiting(900)], [], []),
+            (500, [waiting(500)], [], ["forget"]),
             (2000, [row("building")], [], ["forget"]),
-            (2000, [row("building")], [index(valid=False)], ["drop", "forget"]),
-            (2000, [row("building")], [index()], ["adopt"]),
-            (2000, [row("ready")], [index()], []),
-            (2100, [row("ready")], [index()], ["count"]),
-            (501, [row("ready", chunks=501)], [index()], []),
-            (500, [row("ready")], [index()], ["retire"]),
-            (500, [row("retiring", idle_s=14.0)], [index()], []),
-            (500, [row("retiring", idle_s=15.0)], [index()], ["drop"]),
-            (2000, [row("retiring", idle_s=60.0)], [index()], ["revive"]),
-            (2000, [row("ready")], [], ["forget"]),
-            (0, [], [index()], ["drop"]),  # an erased tenant's: nothing is noted of it any more
+            (2000, [row("building")], [index(row(), valid=False)], ["drop", "forget"]),
+            (2000, [row("building")], [index(row())], ["adopt"]),
+            (2000, [row()], [index(row())], []),
+            (501, [row()], [index(row())], []),
+            (500, [row()], [index(row())], ["retire"]),
+            (500, [row("retiring", idle_s=14.0)], [index(row())], []),
+            (500, [row("retiring", idle_s=15.0)], [index(row())], ["drop"]),
+            (2000, [row()], [], ["forget"]),  # dropped by hand
+            (0, [], [index(row())], ["drop"]),  # an erased tenant's: nothing is noted of it any more
         ],
     )
-    def it_is(self, chunks, noted, found, done):
-        assert actions(chunks, noted, found) == done
+    def it_does(self, chunks, noted, found, done):
+        assert repairs(chunks, noted, found) == done
 
-    def it_keeps_an_index_of_another_shape_until_the_new_one_is_ready(self):
-        old_name = index_name(TABLE, ANN, OTHER)
-        old = row("ready", name=old_name)
-        assert actions(2000, [old], [index(name=old_name)]) == ["note"]
-        assert actions(2000, [old, row("ready")], [index(name=old_name), index()]) == ["retire"]
+    def it_takes_what_a_larger_range_replaces_from_the_searches_once_that_is_ready(self):
+        old, new = [row(end=1000), row(first=1000, end=2000)], row(end=2000)
+        found = [index(each) for each in (*old, new)]
+        assert repairs(2000, [*old, row("building", end=2000)], found) == ["adopt"]
+        assert repairs(2000, [*old, new], found) == ["retire", "retire"]
+        assert repairs(2000, [*old, new], [index(each) for each in old]) == ["forget"]  # lost: the old ones serve on
+
+    def it_keeps_the_index_of_a_whole_tenant_until_a_range_is_ready(self):
+        whole = row(first=None, end=None, chunks=2000)
+        assert repairs(2000, [whole], [index(whole)]) == []
+        assert repairs(2000, [whole, row()], [index(whole), index(row())]) == ["retire"]
 
     def it_takes_indexes_from_tables_that_are_not_searched(self):
-        table = "chunk_embeddings_2"
-        name = index_name(table, ANN, SHAPE)
-        assert actions(2000, [row("ready", name=name, table=table)], [index(name=name, table=table)], tables=()) == [
-            "retire"
-        ]
-        assert actions(2000, [row("ready", name=name, table=table)], [], tables=()) == ["forget"]
+        other = row(table="chunk_embeddings_2")
+        assert repairs(2000, [other], [index(other)], tables=()) == ["retire"]
+
+
+class DescribeRanges:
+    @pytest.mark.parametrize(
+        ("rows", "tail", "made"),
+        [
+            ([], Tail(rows=1500, first=0, end=1600), None),  # the first look
+            ([waiting(1000)], Tail(rows=1101, first=0, end=1101), None),  # still being filled
+            ([waiting(1000)], Tail(rows=1100, first=0, end=1200), (0, 1200, 1100)),
+            ([waiting(1000)], Tail(rows=4001, first=0, end=4001), (0, 4001, 4001)),
+            ([waiting(999)], Tail(rows=999, first=0, end=999), None),
+            ([row(end=4000), waiting(1000)], Tail(rows=1000, first=4000, end=5000), (0, 5000, 5000)),
+            ([row(end=4001), waiting(1000)], Tail(rows=1000, first=4001, end=5001), (4001, 5001, 1000)),
+            # a hole where an index was dropped by hand takes the newer ones along
+            ([row(first=9000, end=9500), waiting(1200)], Tail(rows=1200, first=0, end=9900), (0, 9900, 1700)),
+            # deletions have made neighbours alike, or worn a range down
+            (
+                [row(end=9000, chunks=300), row(first=9000, end=9200)],
+                Tail(rows=0, first=9200, end=9200),
+                (0, 9200, 500),
+            ),
+            ([row(chunks=999)], Tail(rows=0, first=2000, end=2000), None),
+            ([row(chunks=1000, built_rows=2000)], Tail(rows=0, first=2000, end=2000), (0, 2000, 1000)),
+        ],
+    )
+    def it_builds(self, rows, tail, made):
+        assert built(rows, tail) == made
+
+    def it_notes_the_tail_when_there_is_nothing_to_build(self):
+        done = step([row()], Tail(rows=7, first=2000, end=2007))
+        assert (done.action, done.name, done.chunks) == ("note", tail_name(TABLE, ANN), 7)
+
+    @pytest.mark.parametrize("seed", range(3))
+    def it_never_has_more_than_four_ranges_below_three_million_rows(self, seed):
+        rng, end, ranges, built_rows, most = random.Random(seed), 0, [], 0, 0
+        while end < 620 * SEAL:  # three million rows where the smallest range has 5,000
+            tail = Tail(rows=rng.randint(SEAL, 4 * SEAL), first=end, end=0)
+            tail = Tail(rows=tail.rows, first=end, end=end + tail.rows)
+            first, end, rows = built([*ranges, waiting(tail.rows)], tail)
+            ranges = [each for each in ranges if each.first < first] + [row(first=first, end=end, chunks=rows)]
+            most, built_rows = max(most, len(ranges)), built_rows + rows
+            assert sum(each.chunks for each in ranges) == end
+        assert most <= 4
+        assert built_rows <= 20 * end
+
+    def it_uses_the_newer_of_two_of_one_range_and_none_within_another(self):
+        old, new = row(idle_s=9.0), row(idle_s=1.0, name="newer")
+        assert covering([row(end=1000), old, new, row(first=2000, end=2500)]) == [new, row(first=2000, end=2500)]
+
+    def it_knows_what_lies_between(self):
+        assert gaps([]) == [(0, None)]
+        assert gaps([(0, 10), (20, 30)]) == [(10, 20), (30, None)]
+        assert gaps([(0, None)]) == []
 
 
 class DescribeNames:
-    def it_tells_tenants_tables_and_shapes_apart_and_fits_postgresql(self):
+    def it_tells_tenants_tables_and_ranges_apart_and_fits_postgresql(self):
         names = {
-            index_name(table, tenant, shape)
+            index_name(table, tenant, first=0, end=end, rows=rows)
             for table in (TABLE, "chunk_embeddings_999999999")
             for tenant in (ANN, TenantId("bob"))
-            for shape in (SHAPE, OTHER, IndexShape(m=100, ef_construction=1000))
+            for end in (10**15, 10**16)
+            for rows in (5, 6)
         }
-        assert len(names) == 12
+        assert len(names) == 16
         assert max(map(len, names)) <= 63
         assert not [name for name in names if "ann-" in name or "bob" in name]

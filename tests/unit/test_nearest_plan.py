@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.nearest import LONGEST_SCAN, Sample, plan_search
+from pipeline.core.indexing import list_count
+from pipeline.core.nearest import LONGEST_SCAN, IndexedRange, Sample, plan_search
 
 EXACT = 10_000
 
@@ -15,13 +16,22 @@ def sample(named: int, passing: int) -> Sample:
     return Sample(taken=1000, named=named, passing=passing)
 
 
+def indexed(rows: int, *, first: int = 0) -> IndexedRange:
+    lists = list_count(rows)
+    return IndexedRange(first=first, end=first + rows, rows=rows, lists=lists, probes=3 * lists // 10)
+
+
+def plan(chunks: int, taken: Sample, limit: int):
+    return plan_search(ranges=[indexed(chunks)], tail=0, sample=taken, limit=limit, exact_chunks=EXACT)
+
+
 class DescribeThePlan:
     @pytest.mark.parametrize(
         ("chunks", "taken", "limit", "method"),
         [
-            (50_000, sample(1000, 1000), 100, "hnsw"),
-            (50_000, sample(1000, 100), 100, "hnsw"),
-            (50_000, sample(1000, 50), 100, "hnsw"),
+            (50_000, sample(1000, 1000), 100, "ivfflat"),
+            (50_000, sample(1000, 100), 100, "ivfflat"),
+            (50_000, sample(1000, 50), 100, "ivfflat"),
             (50_000, sample(1000, 20), 100, "exact"),  # the graph would visit some 9,000 rows: as long as reading all
             (50_000, sample(1000, 1), 100, "exact"),
             (50_000, sample(1000, 0), 100, "exact"),
@@ -29,34 +39,41 @@ class DescribeThePlan:
             (50_000, sample(0, 0), 100, "exact"),
             (50_000, sample(1000, 1000), 5000, "exact"),
             (9_000, sample(1000, 1000), 10, "exact"),
-            (1_000_000, sample(1000, 60), 100, "hnsw"),
+            (1_000_000, sample(1000, 60), 100, "ivfflat"),
             (1_000_000, sample(1000, 10), 100, "exact"),  # too many to visit to be sure of
         ],
     )
     def it_is(self, chunks, taken, limit, method):
-        assert plan_search(chunks=chunks, sample=taken, limit=limit, exact_chunks=EXACT).method == method
+        assert ("ivfflat" if plan(chunks, taken, limit).indexed else "exact") == method
 
     def it_reads_every_row_of_a_tenant_that_has_none(self):
         empty = Sample(taken=0, named=0, passing=0)
-        assert plan_search(chunks=50_000, sample=empty, limit=10, exact_chunks=EXACT).method == "exact"
+        assert plan(50_000, empty, 10).indexed == ()
+
+    def it_reads_what_no_graph_covers_and_ranges_that_are_cheaper_to_read(self):
+        old, new = indexed(200_000), indexed(800, first=200_000)
+        found = plan_search(ranges=[old, new], tail=2_000, sample=sample(1000, 1000), limit=100, exact_chunks=EXACT)
+        assert (found.indexed, found.rows, found.probes) == ((old,), 202_800, 240)
+
+    def it_reads_every_row_when_that_is_cheaper_than_the_graphs_with_the_rest(self):
+        named = sample(200, 200)  # 20,000 rows in the namespaces, beside a tail of 30,000
+        found = plan_search(ranges=[indexed(70_000)], tail=30_000, sample=named, limit=100, exact_chunks=EXACT)
+        assert found.indexed == ()
 
     @given(st.integers(0, 10**8), st.integers(0, 1000), st.integers(0, 1000), st.integers(1, 2000))
     def it_bounds_the_scan_with_room_for_what_is_asked(self, chunks, named, passing, limit):
         taken = sample(named, min(named, passing))
-        plan = plan_search(chunks=chunks, sample=taken, limit=limit, exact_chunks=EXACT)
-        if plan.method == "exact":
-            assert plan.longest_scan == 0
+        found = plan(chunks, taken, limit)
+        if not found.indexed:
+            assert found.longest_scan == 0
         else:
-            assert 2 * limit <= plan.longest_scan <= LONGEST_SCAN
-            assert plan.rows > EXACT
+            assert 2 * limit <= found.longest_scan <= LONGEST_SCAN
+            assert found.rows > EXACT
 
     @given(st.integers(1, 999))
     def it_never_leaves_the_graph_for_a_filter_that_lets_more_pass(self, passing):
-        fewer, more = (
-            plan_search(chunks=200_000, sample=sample(1000, each), limit=100, exact_chunks=EXACT).method
-            for each in (passing, passing + 1)
-        )
-        assert (fewer, more) != ("hnsw", "exact")
+        fewer, more = (len(plan(200_000, sample(1000, each), 100).indexed) for each in (passing, passing + 1))
+        assert (fewer, more) != (1, 0)
 
     def it_refuses_an_impossible_sample(self):
         with pytest.raises(ValueError, match="larger than the whole"):
