@@ -5,13 +5,17 @@ from __future__ import annotations
 
 import importlib.util
 import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 
 from pipeline.core.local_models import LOCAL_MODELS
 from pipeline.errors import EmbedderUnavailable, Misconfigured
+from pipeline.flows import embedding
 from pipeline.models import encoders
 from pipeline.models.factory import make_embedder, make_local_embedder
 from pipeline.models.port import Embedder, SentenceEncoder, query_vectors
@@ -151,3 +155,22 @@ class DescribeOnnxFolder:
         assert isinstance(found, SentenceEncoder)
         with pytest.raises(EmbedderUnavailable, match="only 0 of 2 texts"):
             found.embed(["red", "fox"], stop=stop)
+
+
+class DescribeIngestionWithAnEncoder:
+    def it_stays_the_owner_of_the_documents_while_a_slow_model_thinks(self, monkeypatch: pytest.MonkeyPatch):
+        class Slow(encoders.LocalEncoder):
+            def embed(self, texts, *, timeout_s=None, stop=None):
+                time.sleep(0.5)
+                return np.ones((len(texts), 2), np.float32)
+
+        renewed: list[str] = []
+        monkeypatch.setattr(embedding, "advance", lambda tenant_id, *_: renewed.append(tenant_id))
+        chunk = SimpleNamespace(embedding_text="red fox", passage=SimpleNamespace(token_count=2))
+        use = MagicMock(settings=SimpleNamespace(ingest_lease_s=0.3))
+        slow = Slow("slow", 2, load=lambda: None, most_tokens=9)
+        vectors = embedding._vectors("acme", [SimpleNamespace(job_id="j")], slow, use, [chunk, chunk])
+        assert vectors.shape == (2, 2)
+        assert len(renewed) >= 2
+        counted = use.usage_book.note.call_args.args[3]
+        assert (counted.texts, counted.tokens) == (2, 4)
