@@ -21,7 +21,7 @@ from api_gateway.lane import LaneFacts
 from api_gateway.readiness import facts_of, own_versions
 from pipeline.core import diagnosis
 from pipeline.core.diagnosis import Finding, FlowerFacts, Severity, WorkerFacts
-from pipeline.errors import PipelineError, WrongInstallation
+from pipeline.errors import Misconfigured, PipelineError, WrongInstallation
 from pipeline.flows.resources import Resources
 from pipeline.settings import Settings
 from pipeline.stores import diagnosing, reconciling
@@ -114,6 +114,7 @@ def _checks(
     yield "result_expiry", lambda: [result_expiry(settings, app)]
     yield "schema", lambda: [diagnosis.schema(diagnosing.schema_problem(use.mysql, use.postgres, settings))]
     yield "vectors", lambda: [*map(diagnosis.vectors, diagnosing.vector_facts(use.mysql, use.postgres, settings))]
+    yield "model", lambda: models(use)
     yield "fulltext", lambda: [diagnosis.fulltext(*diagnosing.token_sizes(use.mysql))]
     yield "clock:mysql", lambda: [diagnosis.clock("mysql", diagnosing.mysql_skew(use.mysql))]
     yield "clock:postgres", lambda: [diagnosis.clock("postgres", diagnosing.postgres_skew(use.postgres))]
@@ -130,6 +131,22 @@ def _asked(name: str, ask: Ask) -> list[Finding]:
         log.warning("not_examined", check=name, error=type(error).__name__)
         advice = "see GET /readyz: what does not answer cannot be examined"
         return [Finding(check=name, severity=Severity.FAILED, detail=f"could not be asked: {said}", advice=advice)]
+
+
+def models(use: Resources) -> list[Finding]:
+    """Name the model of each live space, and check that a local one can be made here. Raises StoreUnavailable."""
+    findings = []
+    for space in use.spaces.live().every:
+        detail = f"space {space.number}: {space.model}, {space.dimension} numbers, {space.provider}"
+        finding = Finding(check="model", severity=Severity.OK, detail=detail)
+        try:
+            if space.provider == "local":
+                use.spaces.embedder(space)
+        except Misconfigured as error:
+            advice = "do so for the gateway and every worker: docs/embedding.md"
+            finding = replace(finding, severity=Severity.FAILED, detail=f"{detail}: {error}", advice=advice)
+        findings.append(finding)
+    return findings
 
 
 def installation(use: Resources) -> Finding:

@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from pipeline.core.addresses import Network, parse_networks
 from pipeline.core.channel_time import ChannelTime
+from pipeline.core.local_models import flaw_of, local_model
 from pipeline.core.redaction import Kind
 from pipeline.core.setting_values import channel_name, parse_list, parse_weights
 from pipeline.core.store_urls import completed
@@ -174,6 +175,15 @@ class Settings(BaseSettings):
     rerank_timeout_s: Annotated[float, Field(gt=0, le=60)] = 2.0
     context_tokenizer: str = "llama-2"
 
+    @model_validator(mode="before")
+    @classmethod
+    def _dimension_of_model(cls, values: Any) -> Any:
+        """Take the dimension of a built-in model from its name where no other is set."""
+        known = local_model(str(values.get("embedding_model"))) if isinstance(values, dict) else None
+        if known is None or "embedding_dim" in values or values.get("embedding_provider", "local") != "local":
+            return values
+        return {**values, "embedding_dim": known.dimensions[-1]}
+
     @field_validator("mask_kinds", "mcp_allowed_origins", mode="before")
     @classmethod
     def _split_list(cls, value: Any) -> Any:
@@ -231,8 +241,9 @@ class Settings(BaseSettings):
             raise ValueError("CHORDWISE_RECALL_SOURCES must name at least one channel")
         if self.recall_merge_strategy == "custom" and not self.fusion_plugin:
             raise ValueError("CHORDWISE_FUSION_PLUGIN must be set when CHORDWISE_RECALL_MERGE_STRATEGY is custom")
-        if self.embedding_provider == "local" and self.embedding_dim not in {64, 128, 256}:
-            raise ValueError("CHORDWISE_EMBEDDING_DIM must be 64, 128 or 256 with the local embedder")
+        if self.embedding_provider == "local" and (flaw := flaw_of(self.embedding_model, self.embedding_dim)):
+            field, _, demand = flaw.partition(" ")
+            raise ValueError(f"CHORDWISE_EMBEDDING_{'DIM' if field == 'dimension' else field.upper()} {demand}")
         if self.embedding_provider == "openai" and self.embedding_model.startswith("wordllama"):
             raise ValueError(
                 "CHORDWISE_EMBEDDING_MODEL must name the service's model when CHORDWISE_EMBEDDING_PROVIDER is openai"

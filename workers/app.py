@@ -145,13 +145,13 @@ def _check_broker(**_: Any) -> None:
 
 
 def _check_model() -> None:
-    """Ask a model service for one vector, before the fork and over connections that are closed before it. The local
-    model has no settings that could be wrong. Raises Misconfigured, or Unavailable when it does not answer."""
-    if settings().embedding_provider == "local":
-        return
+    """Ask a model service for one vector, before the fork and over connections that are closed before it. Of a local model
+    only package and folder are looked for; its weights are read after the fork. Raises Misconfigured, or Unavailable when
+    the service does not answer."""
     embedder = make_embedder(settings())
     try:
-        check_embedder(embedder, timeout_s=10.0)
+        if settings().embedding_provider != "local":
+            check_embedder(embedder, timeout_s=10.0)
     finally:
         embedder.close()
 

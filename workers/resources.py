@@ -12,6 +12,7 @@ from pipeline.errors import Misconfigured, Unavailable
 from pipeline.flows.channels import make_channels
 from pipeline.flows.resources import Resources
 from pipeline.models.factory import check_embedder
+from pipeline.models.references import prepare_references
 from pipeline.records import Candidate, ChannelName, ChunkId
 from pipeline.settings import settings
 from pipeline.stores.meter import Meter
@@ -73,6 +74,7 @@ def warm_up(use: Resources) -> None:
             use.rerankers.of(provider)
         use.count_tokens("warm up")
         if use.reading:
+            prepare_references(use.embedder)
             _ = use.rewriter  # whose client takes longer to load than a query waits for it
         with use.mysql.connect(), use.postgres.connect():
             pass

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from api_gateway.wire.fields import NamespaceName, Wire
 from api_gateway.wire.shapes import Shape
 from pipeline.core.agreement import Gate
+from pipeline.core.local_models import flaw_of, local_model
 from pipeline.flows.golden import GoldenQuery
 from pipeline.flows.migrating import Status
 from pipeline.records import Namespace, TenantId
@@ -32,12 +33,12 @@ class StartRequest(Wire):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.provider == "local" and self.dimension not in (64, 128, 256):
-            raise ValueError("the local model has 64, 128 or 256 dimensions")
+        if self.provider == "local" and (flaw := flaw_of(self.model, self.dimension)):
+            raise ValueError(flaw)
         if self.provider == "local" and self.service == "next":
             raise ValueError("the local model has no service")
-        if (self.provider == "local") != self.model.startswith("wordllama"):
-            raise ValueError("the local model is wordllama-l2-supercat; every other one is the openai provider's")
+        if self.provider == "openai" and local_model(self.model):
+            raise ValueError(f"{self.model} is a model of the local provider")
         return self
 
 

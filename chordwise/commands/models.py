@@ -28,7 +28,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")
 @models.command()
 def migrate(
     provider: Annotated[str, typer.Option("--provider", help="local or openai.")],
-    model: Annotated[str, typer.Option("--model", help="Its name at the service.")],
+    model: Annotated[str, typer.Option("--model", help="Its name: docs/embedding.md, or at the service.")],
     dimension: Annotated[int, typer.Option("--dimension", min=1, help="Length of its vectors.")],
     service: Annotated[
         str, typer.Option("--service", help="default, or next: the one at CHORDWISE_EMBEDDING_NEXT_BASE_URL.")

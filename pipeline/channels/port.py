@@ -16,15 +16,16 @@ from pipeline.records import ChannelName, ChunkId
 class Recalled:
     """The hits of a channel, best first. ``upper_bound`` is the highest score this query could have had in it, ``zero`` the
     score of a chunk that has nothing in common with it: less is no match. ``background``: the cosine of the query with
-    texts that have nothing to do with it. ``trust``, in [0, 1]: how far the channel understood the query at all; with the
-    plan's reading gate its weight is multiplied by it. ``brought``: the passages that stand in no store of ours.
-    ``guard``: how it made sure that nothing was missed."""
+    texts that have nothing to do with it. ``model``: the embedding model that compared. ``trust``, in [0, 1]: how far the
+    channel understood the query at all; with the plan's reading gate its weight is multiplied by it. ``brought``: the
+    passages that stand in no store of ours. ``guard``: how it made sure that nothing was missed."""
 
     chunk_ids: tuple[ChunkId, ...] = ()
     scores: tuple[float, ...] = ()
     upper_bound: float | None = None
     zero: float | None = None
     background: float | None = None
+    model: str | None = None
     trust: float = 1.0
     brought: tuple[Brought, ...] = ()
     guard: Mapping[str, Any] | None = None

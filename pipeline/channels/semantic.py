@@ -17,7 +17,8 @@ from pipeline.core.query import Query
 from pipeline.core.reference_sentences import SPACED, UNSPACED
 from pipeline.core.terms import holds_unspaced
 from pipeline.errors import PipelineError
-from pipeline.models.port import Embedder, PartialEmbedder
+from pipeline.models.port import Embedder, PartialEmbedder, SentenceEncoder, query_vectors
+from pipeline.models.references import reference_vectors
 from pipeline.records import ChannelName, ChunkId, TenantId
 from pipeline.stores.nearest import VectorSearch
 from pipeline.stores.vectors import Vectors
@@ -66,6 +67,7 @@ class SemanticChannel:
             upper_bound=1.0,
             zero=ORTHOGONAL[space.distance],
             background=self._background(query, space, vector),
+            model=space.embedder.model,
             trust=embedder.trust(query.query_text) if isinstance(embedder := space.embedder, PartialEmbedder) else 1.0,
             guard=asdict(found.guard),
         )
@@ -88,10 +90,10 @@ class SemanticChannel:
 
     def _vector(self, query: Query, space: SearchedSpace) -> NDArray[np.float32]:
         """The query's vector; a model service is asked once, though the channel is asked twice. The first request of a
-        process has the reference sentences embedded as well."""
+        process has the reference sentences embedded as well, unless they are passages to the model and prepared apart."""
 
         def embed() -> NDArray[np.float32]:
-            known = (space.number, sentences) in self._references
+            known = isinstance(space.embedder, SentenceEncoder) or (space.number, sentences) in self._references
             vectors = self._embedded(query, space, [query.query_text, *(() if known else sentences)])
             if not known:
                 self._references.put((space.number, sentences), vectors[1:])
@@ -106,9 +108,13 @@ class SemanticChannel:
         does not give their vectors. Models differ in the cosine that they give unrelated texts."""
         sentences = _sentences(query)
         try:
-            references = self._references.get(
-                (space.number, sentences), lambda: self._embedded(query, space, sentences)
-            )
+            if isinstance(space.embedder, SentenceEncoder):
+                seconds = query.timeout_ms_of(self.name) / 1000
+                references = reference_vectors(space.embedder, sentences, timeout_s=seconds)
+            else:
+                references = self._references.get(
+                    (space.number, sentences), lambda: self._embedded(query, space, sentences)
+                )
         except PipelineError:
             log.warning("background_unknown", tenant_id=query.tenant_id, query_id=query.query_id, space=space.number)
             return None
@@ -118,7 +124,7 @@ class SemanticChannel:
         seconds = query.timeout_ms_of(self.name) / 1000
         if self.ask is not None:
             return self.ask(space.embedder, query.tenant_id, texts, seconds)
-        return space.embedder.embed(texts, timeout_s=seconds)
+        return query_vectors(space.embedder, texts, timeout_s=seconds)
 
 
 def _sentences(query: Query) -> tuple[str, ...]:

@@ -4,59 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
 
 from pipeline.core.fusion import Contribution, Fused
+from pipeline.core.local_models import Evidence, Writing, calibrations_of
 from pipeline.core.nearest import ORTHOGONAL
 from pipeline.core.query import Envelope
 from pipeline.core.terms import holds_unspaced
 from pipeline.records import ChannelName
-
-Evidence = Literal["words_and_meaning", "words", "meaning"]
-Writing = Literal["spaced", "unspaced"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
-    """Two logistic models, multiplied: is the query answered here at all, and is it this hit that answers it.
-
-    ``x = intercept + words * sqrt(w) + meaning * m`` is the evidence for a hit. ``w``: its BM25 score over the query's
-    bound, in [0, 1]. ``m``: how far its cosine lies above that of unrelated texts, ``(cosine - background) / (1 -
-    background)``, in [0, 1]. The probability is ``s(x) * s(leading + gap * min(0, x - x1) + place * ln(p))``, where ``s``
-    is the logistic function, ``x1`` the evidence for the first hit, and ``p`` the hit's place, from 1.
-    """
-
-    intercept: float
-    words: float = 0.0
-    meaning: float = 0.0
-    leading: float
-    gap: float
-    place: float
-
-
-# Fitted by maximum likelihood on judged collections, and on the same collections asked about other subjects, four
-# answerable queries to an unanswerable one. Method and reliability: docs/retrieval.md, docs/decisions/0044.
-CALIBRATIONS: Final[Mapping[tuple[Evidence, Writing], Calibration]] = {
-    ("words_and_meaning", "spaced"): Calibration(
-        intercept=-12.71, words=17.88, meaning=14.14, leading=0.8, gap=0.22, place=-0.9
-    ),
-    ("words_and_meaning", "unspaced"): Calibration(
-        intercept=-10.18, words=19.67, meaning=5.04, leading=1.52, gap=1.19, place=-1.72
-    ),
-    ("words", "spaced"): Calibration(intercept=-12.12, words=27.41, leading=0.82, gap=0.25, place=-0.95),
-    ("words", "unspaced"): Calibration(intercept=-8.71, words=21.24, leading=1.62, gap=1.16, place=-2.2),
-    ("meaning", "spaced"): Calibration(intercept=-13.15, meaning=32.8, leading=0.08, gap=0.04, place=-1.07),
-    ("meaning", "unspaced"): Calibration(intercept=-3.21, meaning=8.62, leading=-0.09, gap=1.23, place=-1.76),
-}
 
 
 def confidences(query_text: str, fused: Sequence[Fused], envelopes: Mapping[ChannelName, Envelope]) -> dict[str, float]:
     """Return the confidence of each hit of the fused order, in [0, 1], by chunk id.
 
     Words and meaning are calibrated together. A channel other than these two that recalled a hit is taken at its word:
-    the confidence is at least its score over its bound.
+    the confidence is at least its score over its bound. Calibrated are the answers of the model that the semantic channel
+    names.
     """
+    semantic = envelopes.get(ChannelName.SEMANTIC)
+    calibrations = calibrations_of(semantic.model if semantic else None)
     writing: Writing = "unspaced" if holds_unspaced(query_text) else "spaced"
     found: dict[str, float] = {}
     first: float | None = None
@@ -67,7 +32,7 @@ def confidences(query_text: str, fused: Sequence[Fused], envelopes: Mapping[Chan
         calibrated = 0.0
         if words is not None or meaning is not None:
             kind: Evidence = "words" if meaning is None else "meaning" if words is None else "words_and_meaning"
-            model = CALIBRATIONS[kind, writing]
+            model = calibrations[kind, writing]
             evidence = model.intercept + model.words * math.sqrt(words or 0.0) + model.meaning * (meaning or 0.0)
             first = evidence if first is None else first
             calibrated = _logistic(evidence) * _logistic(

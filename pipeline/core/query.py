@@ -176,7 +176,7 @@ class Envelope:
     """What one header task hands to the callback: always this, never an exception, and no timings in it, so that a
     redelivered task gives the same bytes. ``upper_bound`` is the highest score the channel could have given,
     ``zero`` the score of a chunk that has nothing in common with the query, ``background`` the cosine of the query with
-    unrelated texts, as far as the channel compares vectors;
+    unrelated texts, and ``model`` the name of the model that made them, as far as the channel compares vectors;
     ``trust`` multiplies its weight: how far it understood the query.
 
     ``brought`` holds the passages among ``chunk_ids`` that are not in MySQL. ``guard``: how the channel made sure that
@@ -191,6 +191,7 @@ class Envelope:
     upper_bound: float | None = None
     zero: float | None = None
     background: float | None = None
+    model: str | None = None
     trust: float = 1.0
     code: str | None = None
     error: str | None = None

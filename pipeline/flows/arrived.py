@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from pipeline.core.answer import Degradation
 from pipeline.core.gate import lead_factor
+from pipeline.core.local_models import weights_of
 from pipeline.core.plan import Lane
 from pipeline.core.query import Envelope, Query
 from pipeline.records import ChannelName
@@ -33,9 +34,19 @@ class Arrived:
         return {envelope.channel: envelope for envelope in named if envelope is not None and envelope.status == "ok"}
 
     @property
+    def planned(self) -> dict[ChannelName, float]:
+        """The weight of each of them: the plan's or, where nobody chose any, that of the model that compared meanings."""
+        plans, usable, how = self.query.plan.channels, self.usable, self.query.plan.retrieve.fusion
+        semantic = usable.get(ChannelName.SEMANTIC)
+        planned = {channel: plans[channel].weight for channel in usable}
+        if semantic is None or how.strategy == "rrf" or not how.reading_gate:
+            return planned
+        return {**planned, **weights_of(semantic.model, planned)}
+
+    @property
     def weights(self) -> dict[ChannelName, float]:
-        """The plan's weight of each of them, as far as it reads the query; with the plan's query weights, that of the
-        semantic channel times what its own signal is worth."""
+        """``planned``, as far as each of them reads the query; with the plan's query weights, that of the semantic channel
+        times what its own signal is worth."""
         how, weights = self.query.plan.retrieve.fusion, self.reading_weights
         semantic = self.usable.get(ChannelName.SEMANTIC)
         if how.strategy == "rrf" or not how.query_weights or semantic is None or len(weights) < 2:
@@ -45,12 +56,11 @@ class Arrived:
 
     @property
     def reading_weights(self) -> dict[ChannelName, float]:
-        """The plan's weight of each of them; with the plan's reading gate, times the part of the query that it reads."""
-        plans, usable = self.query.plan.channels, self.usable
-        how = self.query.plan.retrieve.fusion
+        """``planned``; with the plan's reading gate, times the part of the query that each of them reads."""
+        how, planned = self.query.plan.retrieve.fusion, self.planned
         if how.strategy == "rrf" or not how.reading_gate:
-            return {channel: plans[channel].weight for channel in usable}
-        return {channel: plans[channel].weight * envelope.trust for channel, envelope in usable.items()}
+            return planned
+        return {channel: planned[channel] * envelope.trust for channel, envelope in self.usable.items()}
 
     @property
     def bounds(self) -> dict[ChannelName, float | None]:

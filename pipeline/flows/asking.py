@@ -64,6 +64,7 @@ def ask_and_blame(query: Query, channel: Channel) -> tuple[Envelope, bool]:
                 upper_bound=found.upper_bound,
                 zero=found.zero,
                 background=found.background,
+                model=found.model,
                 trust=found.trust,
                 brought=tuple(found.brought),
                 guard=found.guard,

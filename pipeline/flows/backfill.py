@@ -16,6 +16,7 @@ from pipeline.flows.comparing import look
 from pipeline.flows.mend import mend
 from pipeline.flows.resources import Resources
 from pipeline.flows.verify import DOCUMENTS, Spot, all_namespaces, compare, documents_by_namespace
+from pipeline.models.port import SentenceEncoder
 from pipeline.records import DocumentId, EmbeddingSpace, Namespace, TenantId
 from pipeline.stores import space_tables, spaces, standby_backlog
 from pipeline.stores.model_migrations import Cursor, MigrationState, ModelMigration, ModelMigrations
@@ -28,8 +29,9 @@ log = structlog.get_logger(__name__)
 STEP_S = 10.0  # a step stops after the page that passes this
 LEASE_S = 120.0  # longer than a page may take; a page that takes longer is done twice
 PAGE_CHUNKS = 1000
+_PAGE_OF_ENCODER = 32  # a sentence encoder in this process may take a second for each chunk
 _MOST_PASSES = 5  # of verification under load, before what is left counts as missing
-_BEHIND_AT_ONCE = 200
+_BEHIND_AT_ONCE, _BEHIND_OF_ENCODER = 200, 4
 _RETRY_S = 15.0
 _CONFIRMED_FOR_S = 30.0  # a comparison of the stores holds for so long while nothing is dropped
 
@@ -72,8 +74,9 @@ def _catch_up(found: ModelMigration, use: Resources) -> int:
     done = 0
     for tenant_id in tenants:
         assert standby is not None
+        at_once = _BEHIND_OF_ENCODER if isinstance(use.spaces.embedder(standby), SentenceEncoder) else _BEHIND_AT_ONCE
         with unit_of_work(use.mysql) as work:
-            due = Backlog(work.connection, tenant_id, standby.number).due(limit=_BEHIND_AT_ONCE)
+            due = Backlog(work.connection, tenant_id, standby.number).due(limit=at_once)
         left: list[Behind] = []
         for namespace in sorted({each.namespace for each in due}):
             ids = sorted({each.document_id for each in due if each.namespace == namespace})
@@ -126,10 +129,11 @@ def _fill_tenant(tenant_id: TenantId, found: ModelMigration, use: Resources, end
     names = sorted(all_namespaces(tenant_id, known, use, space=found.space))
     waiting = [name for name in names if place.namespace is None or name >= place.namespace]
     made = 0
+    page = _PAGE_OF_ENCODER if isinstance(use.spaces.embedder(found.space), SentenceEncoder) else PAGE_CHUNKS
     for namespace in waiting:
         resumed = namespace == place.namespace and place.phase is not None
         spot = Spot(phase=place.phase or DOCUMENTS, after=place.after or "") if resumed else Spot()
-        pages = compare(tenant_id, namespace, use, repair=True, start=spot, space=found.space, page_chunks=PAGE_CHUNKS)
+        pages = compare(tenant_id, namespace, use, repair=True, start=spot, space=found.space, page_chunks=page)
         began = time.monotonic()
         for following, counts in pages:
             lacking = counts.missing + counts.stale + counts.misplaced

@@ -22,7 +22,7 @@ def with_coverage(
     by weights, and where the keyword channel cannot tell in time. One statement, by key."""
     query, how = arrived.query, arrived.query.plan.retrieve.fusion
     names = {ranking.channel for ranking in heard(arrived)[0]}
-    planned = {name: channel.weight for name, channel in query.plan.channels.items() if name in names}
+    planned = {name: weight for name, weight in arrived.planned.items() if name in names}
     share = coverage_share(planned, {name: arrived.reading_weights[name] for name in planned})
     keyword = channels.get(ChannelName.KEYWORD)
     asked = fused and how.feedback and how.strategy == "weighted" and share

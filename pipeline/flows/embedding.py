@@ -16,7 +16,7 @@ from pipeline.flows.reusing import embed_or_reuse
 from pipeline.flows.spaces import fill_standby
 from pipeline.flows.staying import while_renewing
 from pipeline.flows.vectorizing import vectors_of
-from pipeline.models.port import Embedder, Matrix, PaidEmbedder
+from pipeline.models.port import Embedder, Matrix, PaidEmbedder, SentenceEncoder
 from pipeline.records import Chunk, Generation, Stage, TenantId
 from pipeline.stores.jobs import Claim
 from pipeline.stores.rows import slices
@@ -77,13 +77,16 @@ def _vectors(
     asked = partial(
         vectors_of, tenant_id, texts, use, purpose=Purpose.INGEST, embedder=embedder, job_id=claims[0].job_id
     )
-    if isinstance(embedder, PaidEmbedder):
-        return while_renewing(
+    if isinstance(embedder, PaidEmbedder | SentenceEncoder):
+        vectors = while_renewing(
             lambda stop: asked(stop=stop),
             renew=lambda: advance(tenant_id, claims, Stage.CHUNKED, use),
             every_s=use.settings.ingest_lease_s / 3,
         )
-    vectors = asked()
+    else:
+        vectors = asked()
+    if isinstance(embedder, PaidEmbedder):
+        return vectors
     counts = Counts(requests=1, texts=len(texts), tokens=sum(chunk.passage.token_count for chunk in chunks))
     use.usage_book.note(tenant_id, Purpose.INGEST, embedder.model, counts, job_id=claims[0].job_id)
     use.usage_book.write()

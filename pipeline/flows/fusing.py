@@ -121,7 +121,7 @@ def _not_admitted(arrived: Arrived, rankings: Sequence[Ranking]) -> Iterator[Dro
 
 def _gated_readings(arrived: Arrived, weights: Weights) -> Iterator[str]:
     """Report every weight that the reading gate lowered, as a share of all weights before and after."""
-    planned = {channel: arrived.query.plan.channels[channel].weight for channel in weights}
+    planned = {channel: weight for channel, weight in arrived.planned.items() if channel in weights}
     total = math.fsum(planned.values())
     for channel, weight in weights.items():
         if weight < planned[channel] and total:

@@ -14,7 +14,7 @@ import structlog
 from pipeline.core.agreement import Asked, Gate, Verdict, judge
 from pipeline.errors import MigrationRefused, Unavailable
 from pipeline.flows.resources import Resources
-from pipeline.models.port import Matrix
+from pipeline.models.port import Matrix, query_vectors
 from pipeline.records import EmbeddingSpace, Filters, Namespace, TenantId
 from pipeline.stores import golden_queries, spaces
 from pipeline.stores.chunks import Chunks
@@ -90,7 +90,7 @@ def _ask_both(
     texts = [query.text for query in asked]
     if not texts:
         return []
-    by_space = {space: use.spaces.embedder(space).embed(texts) for space in (source, target)}
+    by_space = {space: query_vectors(use.spaces.embedder(space), texts) for space in (source, target)}
     answered = []
     for place, query in enumerate(asked):
         chunks, documents = {}, {}

@@ -14,6 +14,7 @@ from pipeline.errors import PipelineError, VectorsMissing
 from pipeline.flows.vectorizing import vectors_of
 from pipeline.models.factory import make_space_embedder
 from pipeline.models.port import Embedder, Governor, Matrix
+from pipeline.models.references import prepare_references
 from pipeline.records import Chunk, DocumentFields, EmbeddingSpace, Generation, LiveSpaces, TenantId
 from pipeline.settings import Settings
 from pipeline.stores import spaces
@@ -146,6 +147,7 @@ class Spaces:
         """Load a model before the first query that needs it: loading takes longer than a channel may."""
         try:
             self.embedder(space).embed(["warm up"], timeout_s=10.0)
+            prepare_references(self.embedder(space))
         except PipelineError as error:
             log.warning("space_not_warm", space=space.number, code=error.code)
 

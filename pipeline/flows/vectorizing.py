@@ -12,7 +12,7 @@ import numpy as np
 from pipeline.core.redaction import redact
 from pipeline.core.tokens import count_tokens
 from pipeline.errors import EmbedderRefused
-from pipeline.models.port import Embedder, Matrix, PaidEmbedder
+from pipeline.models.port import Embedder, Matrix, PaidEmbedder, SentenceEncoder, query_vectors
 from pipeline.records import JobId, TenantId
 from pipeline.stores.usage import Counts, Purpose
 from pipeline.stores.vector_cache import VectorCache, digest_of
@@ -40,8 +40,10 @@ def vectors_of(
     what the embedder raises; the ``indexes`` of EmbedderRefused are those of ``texts``.
     """
     embedder = embedder or use.embedder
+    if isinstance(embedder, SentenceEncoder) and purpose is not Purpose.QUERY:
+        return embedder.embed(texts, timeout_s=timeout_s, stop=stop)
     if not isinstance(embedder, PaidEmbedder):
-        return embedder.embed(texts) if timeout_s is None else embedder.embed(texts, timeout_s=timeout_s)
+        return query_vectors(embedder, texts, timeout_s=timeout_s)
     if use.settings.mask_embeddings:
         texts = [redact(text, kinds=use.settings.mask_kinds) for text in texts]
     cache = VectorCache(use.vector_store, tenant_id, model=embedder.model, dimension=embedder.dimension)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+from pipeline.core.local_models import flaw_of, local_model, stored_name
 from pipeline.errors import Misconfigured
-from pipeline.models.local import LOCAL_MODEL, LocalEmbedder
+from pipeline.models.encoders import onnx_encoder, packaged_encoder
+from pipeline.models.local import LocalEmbedder
 from pipeline.models.port import Embedder, Governor, Reranker, Rewriter
 from pipeline.models.rerank_local import LocalReranker
 from pipeline.models.rewrite_none import NoRewriter
@@ -51,12 +53,7 @@ def make_embedder(
     Without ``base_url`` and ``api_key`` the variables of the openai package hold. Raises Misconfigured.
     """
     if settings.embedding_provider == "local":
-        if not settings.embedding_model.startswith(LOCAL_MODEL):
-            raise Misconfigured(
-                f"CHORDWISE_EMBEDDING_MODEL must be {LOCAL_MODEL}-{settings.embedding_dim} with the local embedder,"
-                " or CHORDWISE_EMBEDDING_PROVIDER openai"
-            )
-        return LocalEmbedder(dimension=settings.embedding_dim)
+        return make_local_embedder(settings.embedding_model, settings.embedding_dim)
     from pipeline.models.openai import OpenAIEmbedder
 
     return OpenAIEmbedder(
@@ -71,6 +68,17 @@ def make_embedder(
         base_url=base_url,
         api_key=api_key,
     )
+
+
+def make_local_embedder(model: str, dimension: int) -> Embedder:
+    """The embedder that runs in this process under this name; its weights are read later. Raises Misconfigured for an
+    unknown name, a package that is not installed, and a folder that lacks something."""
+    if flaw := flaw_of(model, dimension):
+        raise Misconfigured(f"the embedding {flaw}")
+    known, name = local_model(model), stored_name(model, dimension)
+    if known is None:
+        return onnx_encoder(name, dimension)
+    return LocalEmbedder(dimension=dimension) if known.extra is None else packaged_encoder(known, name, dimension)
 
 
 def make_reranker(settings: Settings, provider: RerankProvider | Literal["auto"] = "auto") -> Reranker:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import threading
 from collections.abc import Sequence
 from contextlib import contextmanager
@@ -64,7 +65,7 @@ class LocalEmbedder:
                 raise EmbedderUnavailable(f"only {start} of {len(texts)} texts could be embedded in time")
             for row, text in enumerate(texts[start : start + _AT_ONCE], start=start):
                 # Summed text by text: a vector cannot depend on which texts shared its batch.
-                vectors[row] = _unit(weights[tokens.of(sendable(text))[:MAX_INPUT_TOKENS]].sum(axis=0))
+                vectors[row] = unit(weights[tokens.of(sendable(text))[:MAX_INPUT_TOKENS]].sum(axis=0))
         return vectors
 
     def trust(self, text: str) -> float:
@@ -109,8 +110,9 @@ def _root_logger_untouched() -> Iterator[None]:
         root.setLevel(level)
 
 
-def _unit(vector: Matrix) -> Matrix:
+def unit(vector: Matrix) -> Matrix:
+    """Return the vector with length 1; one that points nowhere gets a direction of its own."""
     length = float(np.linalg.norm(vector))
-    if length == 0.0:
+    if length == 0.0 or not math.isfinite(length):
         return np.full(vector.shape, vector.size**-0.5, dtype=np.float32)
     return vector / np.float32(length)

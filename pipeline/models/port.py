@@ -53,6 +53,28 @@ class PartialEmbedder(Embedder, Protocol):
         ...
 
 
+@runtime_checkable
+class SentenceEncoder(Embedder, Protocol):
+    """A network in this process: slow, and it may read a question otherwise than a passage, which ``embed`` takes."""
+
+    def embed(
+        self, texts: Sequence[str], *, timeout_s: float | None = None, stop: threading.Event | None = None
+    ) -> Matrix:
+        """As every embedder. ``stop`` ends it early, with EmbedderUnavailable."""
+        ...
+
+    def embed_queries(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
+        """The same for questions."""
+        ...
+
+
+def query_vectors(embedder: Embedder, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
+    """Embed texts as questions. Raises what the embedder raises."""
+    if isinstance(embedder, SentenceEncoder):
+        return embedder.embed_queries(texts, timeout_s=timeout_s)
+    return embedder.embed(texts, timeout_s=timeout_s)
+
+
 class Listener(Protocol):
     """Whoever wants to know what a service has answered, piece by piece. Called from several threads."""
 

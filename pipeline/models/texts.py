@@ -15,13 +15,13 @@ _ASCII_PER_TOKEN = 3.0
 _TOKENS_PER_WIDE = 1.2
 
 
-def sendable(text: str) -> str:
+def sendable(text: str, *, most_tokens: int = MAX_INPUT_TOKENS) -> str:
     """``text`` as a model can take it: without lone surrogates, never blank, and no longer than its beginning of about
-    8192 tokens. What is cut off does not influence the vector."""
+    ``most_tokens`` tokens. What is cut off does not influence the vector."""
     well_formed = text.encode("utf-8", "replace").decode("utf-8")
     if not well_formed.strip():
         return _BLANK
-    return _beginning(well_formed, MAX_INPUT_TOKENS)
+    return _beginning(well_formed, most_tokens)
 
 
 def estimated_tokens(text: str) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
+from pipeline.core.local_models import stored_name
 from pipeline.errors import Misconfigured
 from pipeline.records import EmbeddingSpace, LiveSpaces
 from pipeline.settings import Settings
@@ -29,10 +30,7 @@ def base_space(settings: Settings) -> EmbeddingSpace:
 
 def model_name(provider: str, model: str, dimension: int) -> str:
     """The name that stands beside every vector. The local model's carries its dimension, whatever was written there."""
-    if provider != "local":
-        return model
-    stem, _, tail = model.rpartition("-")
-    return f"{stem if tail.isdigit() else model}-{dimension}"
+    return stored_name(model, dimension) if provider == "local" else model
 
 
 def live(connection: Connection, base: EmbeddingSpace) -> LiveSpaces:

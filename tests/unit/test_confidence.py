@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import floats, lists, sampled_from, tuples
 
-from pipeline.core.confidence import CALIBRATIONS, confidences, cosine_of
+from pipeline.core.confidence import confidences, cosine_of
 from pipeline.core.fusion import Contribution, Fused
+from pipeline.core.local_models import LOCAL_MODELS, calibrations_of
 from pipeline.core.nearest import ORTHOGONAL
 from pipeline.core.query import Envelope
 from pipeline.core.reference_sentences import SPACED, UNSPACED
@@ -75,9 +76,9 @@ class DescribeConfidences:
 
 
 class DescribeCalibrations:
-    @given(kind=sampled_from(sorted(CALIBRATIONS)))
-    def it_lets_more_evidence_and_an_earlier_place_count_more(self, kind):
-        model = CALIBRATIONS[kind]
+    @given(name=sampled_from(sorted(LOCAL_MODELS)), kind=sampled_from(sorted(calibrations_of(None))))
+    def it_lets_more_evidence_and_an_earlier_place_count_more(self, name, kind):
+        model = calibrations_of(name)[kind]
         assert model.words >= 0
         assert model.meaning >= 0
         assert model.gap >= 0 > model.place

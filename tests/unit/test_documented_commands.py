@@ -74,6 +74,7 @@ IN_LINES = {
     "pip install ": NOT_RUN["pip install "],
     "py-spy ": "measures by hand; not a dependency",
     "pytest tests/integration/test_rate_limits.py": "is a test",
+    "python -m benchmarks.embedding ": "embeds judged collections for minutes; started by hand",
     "python -m benchmarks.likeness FOLDER": "needs a judged collection that is fetched; the module is imported below",
     "python -m workers.indexer": "every stack of the tests runs it; tests/integration/test_process_environments.py",
     "python -m pipeline.sandbox.parse": "speaks with the process that starts it: tests/unit/test_parsing_formats_sandbox.py",

@@ -179,6 +179,20 @@ class DescribeTheReadingGate:
         )
 
     @pytest.mark.parametrize(
+        ("model", "gate", "share"),
+        [
+            ("multilingual-e5-small-q4-384", True, 0.5),
+            ("multilingual-e5-small-q4-384", False, 0.3),
+            ("wordllama-l2-supercat-256", True, 0.3),
+            (None, True, 0.3),
+        ],
+    )
+    def it_comes_with_the_weights_of_the_model_that_compared(self, model, gate, share):
+        meaning = replace(self.MEANING, model=model, trust=1.0)
+        found, journal = order_of(self.WORDS, meaning, reading_gate=gate)
+        assert (found, journal.remarks) == (pytest.approx({"a": share, "b": 1 - share}), [])
+
+    @pytest.mark.parametrize(
         ("use", "asked", "gate"),
         [
             ({}, {}, True),
