@@ -16,7 +16,6 @@ from pipeline.channels.api import ApiChannel
 from pipeline.channels.faq import FaqChannel
 from pipeline.channels.header_secrets import HeaderSecrets
 from pipeline.channels.keyword import KeywordChannel
-from pipeline.channels.local_indexes import LocalIndexes
 from pipeline.channels.plugins import installed_channels
 from pipeline.channels.port import Channel
 from pipeline.channels.resident import ResidentIndexes
@@ -62,11 +61,8 @@ def make_channels(use: Resources) -> dict[ChannelName, Channel]:
         most_bytes=use.settings.semantic_resident_mb * 2**20,
         tell=lambda outcome: use.meter.count("chordwise_resident_vectors", result=outcome),
     )
-    local = None
-    if use.settings.keyword_engine == "tantivy":
-        wait_s = use.settings.keyword_index_wait_ms / 1000
-        local = LocalIndexes(use.settings.keyword_index_dir.expanduser(), wait_s=wait_s)
-    keyword, semantic = KeywordChannel(use.mysql, resident, local), SemanticChannel(use.searched, ask, vectors)
+    keyword = KeywordChannel(use.mysql, resident, use.local_indexes)
+    semantic = SemanticChannel(use.searched, ask, vectors)
     channels: list[Channel] = [
         keyword,
         semantic,

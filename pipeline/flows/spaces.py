@@ -50,6 +50,7 @@ class Spaces:
         self._governed_by = governed_by
         self._known: LiveSpaces | None = None
         self._read_at = 0.0
+        self._is_away = False  # the last reading failed, or hangs
         self._refreshing = threading.Lock()
         self._making = threading.Lock()
         self._embedders: dict[EmbeddingSpace, Embedder] = {}
@@ -72,7 +73,9 @@ class Spaces:
         if known is not None and not fresh:
             refreshing = threading.Thread(target=self._refresh, daemon=True)
             refreshing.start()
-            refreshing.join(_PATIENCE_S)
+            if not self._is_away:
+                refreshing.join(_PATIENCE_S)
+                self._is_away = refreshing.is_alive()
         elif fresh or self._known is None:
             self._refresh()
         else:  # another thread was the first of all
@@ -86,7 +89,9 @@ class Spaces:
             with reading(self._mysql()) as connection:
                 found = spaces.live(connection, self.base)
             self._learn(found)
+            self._is_away = False
         except PipelineError as error:
+            self._is_away = True
             if self._known is None:
                 raise
             log.warning("spaces_not_read", code=error.code)

@@ -101,8 +101,8 @@ class OutageStack:
             broker.close()
             os.killpg(self._worker.pid, signal.SIGCONT)
 
-    def heal(self) -> None:
-        """End all faults, and wait until queries are complete again."""
+    def heal(self, *, indexed: bool = False) -> None:
+        """End all faults, and wait until queries are complete again; with ``indexed`` until the host's index answers."""
         for proxy in self.proxies.values():
             proxy.heal()
         if self._worker.poll() is not None:
@@ -111,8 +111,9 @@ class OutageStack:
         ends = time.monotonic() + 30
         while time.monotonic() < ends:
             response = self.client.post("/v1/rag/query", json={"query_text": "panels", "namespaces": [NAMESPACE]})
-            if response.status_code == 200 and not response.json()["stats"]["degraded"]:
-                return
+            if response.status_code == 200 and not (stats := response.json()["stats"])["degraded"]:
+                if not indexed or stats["recall"]["keyword"]["method"] == "index":
+                    return
             time.sleep(0.1)
         raise AssertionError(f"everything is back and queries still lose something: {response.text}")
 
@@ -174,6 +175,8 @@ def outage_stack(settings: Settings, logs: Path, **changed: str) -> Iterator[Out
             "CHORDWISE_SEMANTIC_RESIDENT_MB": "0",
             "CHORDWISE_KEYWORD_RESIDENT_MB": "0",
             "CHORDWISE_BREAKER_FAILURES": "1000",
+            "CHORDWISE_KEYWORD_ENGINE": "tantivy",
+            "CHORDWISE_KEYWORD_INDEX_DIR": str(logs / "index"),
             "CHORDWISE_EMBEDDING_PROVIDER": "openai",
             "CHORDWISE_EMBEDDING_MODEL": "hashed",
             "CHORDWISE_EMBEDDING_DIM": str(_DIMENSION),
@@ -186,9 +189,11 @@ def outage_stack(settings: Settings, logs: Path, **changed: str) -> Iterator[Out
         stack = OutageStack(key, f"http://127.0.0.1:{port}", environment, logs, whole)
         stack.gateway_pid = running.pid
         stack.proxies.update(proxies)
+        indexer = process("workers.indexer", log=logs / "indexer.log", ending=signal.SIGKILL, **environment)
+        whole.enter_context(indexer)
         stack.start_worker()
         wait_for_http(f"{stack.url}/healthz", seconds=90)
-        stack.heal()
+        stack.heal(indexed=True)
         yield stack
 
 
