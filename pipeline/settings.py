@@ -115,7 +115,7 @@ class Settings(BaseSettings):
     rrf_k: Annotated[int, Field(ge=0)] = 60
     recall_sources: Annotated[tuple[RecallSource, ...], NoDecode] = ("keyword", "semantic")
     recall_source_weights: Annotated[dict[str, float], NoDecode] = {"keyword": 0.7, "semantic": 0.3, "faq": 0.1}
-    keyword_engine: Literal["mysql", "tantivy"] = "mysql"
+    keyword_engine: Literal["mysql", "tantivy"] = "tantivy"
     keyword_index_dir: Path = Path("~/.cache/chordwise/keyword-index")
     keyword_index_interval_ms: Annotated[int, Field(ge=10, le=60_000)] = 100
     keyword_index_wait_ms: Annotated[int, Field(ge=0, le=2_000)] = 150

@@ -153,6 +153,7 @@ def scratch_databases(settings: Settings) -> Iterator[Settings]:
                     "mysql_url": SecretStr(mysql.set(database=name).render_as_string(hide_password=False)),
                     "postgres_url": SecretStr(postgres.set(database=name).render_as_string(hide_password=False)),
                     "redis_url": SecretStr(redis_url),
+                    "keyword_index_dir": settings.keyword_index_dir / name,
                 }
             )
     finally:

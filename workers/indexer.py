@@ -6,15 +6,11 @@ Without it queries are answered by MySQL's FULLTEXT index, and say so.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import structlog
 
@@ -22,6 +18,9 @@ from pipeline.errors import PipelineError
 from pipeline.flows.index_keywords import KeywordIndexer
 from pipeline.flows.resources import Resources
 from pipeline.settings import Settings, settings
+from pipeline.stores.index_folder import IndexFolder
+from pipeline.stores.installation import id_in
+from pipeline.stores.work import reading
 from pipeline.telemetry import configure_logging
 
 log = structlog.get_logger(__name__)
@@ -29,60 +28,61 @@ log = structlog.get_logger(__name__)
 _NICENESS = 5  # queries go first
 _SHARE = 20  # the revisions of all namespaces are read for at most this part of the time
 _TIDIED_EVERY_S = 600.0
-_LOCK_LOOKED_AT_S = 1.0
+_PROMISED_S = 2.0  # beyond the next look at what has changed: a busy host is late
 
 
 def run(config: Settings, stop: threading.Event) -> None:
-    """Keep the indexes up to date until ``stop`` is set."""
-    use = Resources(config)
-    root = config.keyword_index_dir.expanduser()
-    with _alone(root, stop) as is_alone:
-        if not is_alone:
-            return
-        indexer = KeywordIndexer(use.mysql, root, use.meter)
-        log.info("indexer_ready", folder=str(root))
-        tidied_at = float("-inf")
-        while not stop.is_set():
-            started = time.monotonic()
-            try:
-                if started - tidied_at >= _TIDIED_EVERY_S:
-                    indexer.tidy()
-                    tidied_at = started
-                indexer.step()
-            except PipelineError as error:
-                log.warning("indexer_waits", code=error.code, detail=str(error))
-            took = time.monotonic() - started
-            stop.wait(max(config.keyword_index_interval_ms / 1000, _SHARE * took))
-        indexer.close()
+    """Keep the indexes up to date until ``stop`` is set. Raises OSError for a folder that cannot be written, and
+    WrongInstallation for one in which another installation's indexer works."""
+    use = Resources(config, reading=True)
+    folder = IndexFolder(config.keyword_index_dir.expanduser())
+    installation_id = _installation(use, stop)
+
+    def stand_by() -> None:
+        folder.belong_to(installation_id, is_alone=False)
+        log.info("indexer_stands_by", folder=str(folder.root))
+
+    if not stop.is_set():
+        with folder.alone(stop, stand_by) as is_alone:
+            if is_alone:
+                folder.belong_to(installation_id, is_alone=True)
+                log.info("indexer_ready", folder=str(folder.root))
+                _follow(KeywordIndexer(use.mysql, folder.root, use.meter), folder, config, stop)
     use.close()
 
 
-@contextlib.contextmanager
-def _alone(root: Path, stop: threading.Event) -> Iterator[bool]:
-    """Hold the folder's lock, waiting for it; gives False if the process is to stop first. The lock ends with the process,
-    however that ends."""
-    root.mkdir(parents=True, exist_ok=True, mode=0o700)
-    lock = os.open(root / "indexer.lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        has_said = False
-        while not _locked(lock):
-            if not has_said:
-                log.info("indexer_stands_by", folder=str(root))
-                has_said = True
-            if stop.wait(_LOCK_LOOKED_AT_S):
-                yield False
-                return
-        yield True
-    finally:
-        os.close(lock)
+def _installation(use: Resources, stop: threading.Event) -> str:
+    """The id of this installation, waiting for MySQL and its schema; empty if the process is to stop first."""
+    pause_s = 1.0
+    while not stop.is_set():
+        try:
+            with reading(use.mysql) as connection:
+                if (found := id_in(connection)) is not None:
+                    return found
+            log.warning("indexer_waits", detail="MySQL has no schema yet")
+        except PipelineError as error:
+            log.warning("indexer_waits", code=error.code, detail=str(error))
+        stop.wait(pause_s)
+    return ""
 
 
-def _locked(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+def _follow(indexer: KeywordIndexer, folder: IndexFolder, config: Settings, stop: threading.Event) -> None:
+    tidied_at = float("-inf")
+    while not stop.is_set():
+        started = time.monotonic()
+        pause_s = config.keyword_index_interval_ms / 1000
+        try:
+            if started - tidied_at >= _TIDIED_EVERY_S:
+                indexer.tidy()
+                tidied_at = started
+            indexer.step()
+            pause_s = max(pause_s, _SHARE * (time.monotonic() - started))
+            folder.promise(pause_s + _PROMISED_S)
+        except PipelineError as error:
+            log.warning("indexer_waits", code=error.code, detail=str(error))
+            pause_s = max(pause_s, 1.0)
+        stop.wait(pause_s)
+    indexer.close()
 
 
 def main() -> int:
@@ -92,14 +92,18 @@ def main() -> int:
     except PipelineError as error:
         return _refused(str(error))
     configure_logging(config.log_level, service="indexer")
-    if config.keyword_engine != "tantivy":
-        return _refused("CHORDWISE_KEYWORD_ENGINE is not tantivy: there is nothing to index.")
-    os.nice(_NICENESS)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    if config.keyword_engine != "tantivy":
+        log.info("indexer_not_needed", detail=f"CHORDWISE_KEYWORD_ENGINE={config.keyword_engine}")
+        stop.wait()
+        return 0
+    os.nice(_NICENESS)
     try:
         run(config, stop)
+    except PipelineError as error:
+        return _refused(str(error))
     except OSError as error:
         return _refused(f"CHORDWISE_KEYWORD_INDEX_DIR={config.keyword_index_dir}: {error.strerror}")
     return 0

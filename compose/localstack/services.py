@@ -1,4 +1,4 @@
-"""What Chordwise itself runs, in one table: the gateway, a worker per role, the clock, and the view of the queues."""
+"""What Chordwise itself runs, in one table: the gateway, a worker per role, the indexer, the clock, the view of queues."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ _OF_TENANTS = frozenset({"CHORDWISE_SECRET_KEY", "CHORDWISE_API_SECRETS"})
 _OF_MODELS = frozenset({"OPENAI_API_KEY", "CHORDWISE_RERANK_API_KEY", "CHORDWISE_EMBEDDING_NEXT_API_KEY"})
 _OF_STORES = frozenset({"CHORDWISE_MYSQL_URL", "CHORDWISE_POSTGRES_URL"})
 _WORKER_READY = r"@\S+ ready\b"
+_INDEXER_READY = r"indexer_(ready|not_needed)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +61,12 @@ SERVICES = (
     _worker("compute", queues=("compute",), pool="prefork", concurrency=3),
     # These wait for models and the clock: many threads, so that slow models leave some to the sweeper.
     _worker("upkeep", queues=("upkeep", "rerank"), pool="threads", concurrency=16),
+    # One for each host that runs query workers.
+    Service(
+        name="indexer",
+        arguments=("python", "-m", "workers.indexer"),
+        withheld=_OPERATORS | _OF_TENANTS | _OF_MODELS | {"CHORDWISE_POSTGRES_URL"},
+    ),
     Service(
         name="beat",
         arguments=_words("celery -A workers.app beat -s {run}/beat-schedule --pidfile= -l INFO"),
@@ -86,6 +93,7 @@ def programs(
     probes: dict[str, Probe] = {
         "gateway": answers_as(gateway_port, installation_id),
         "beat": log_says(r"beat: Starting"),
+        "indexer": log_says(_INDEXER_READY),
         "flower": answers(flower_port, "/healthcheck"),
     }
     blanks = {"run": str(folder.run), "flower_port": str(flower_port)}

@@ -286,7 +286,6 @@ class KeywordChannel:
 
         return self._known.get((query.tenant_id, query.query_id, query.query_text), make)
 
-
     def _lexicon(self, query: Query) -> Lexicon:
         """Return the tenant's dictionary. An index can be searched without it, while it is not known."""
         try:

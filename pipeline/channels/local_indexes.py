@@ -6,13 +6,14 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from sqlalchemy import Connection
 
 from pipeline.records import DocumentId, Namespace, TenantId
+from pipeline.stores.index_folder import IndexFolder
 from pipeline.stores.local_index import IndexedState, LocalIndexReader, View
 from pipeline.stores.publications import Publications
 
@@ -46,59 +47,82 @@ class Standing:
         return max((now - moment.replace(tzinfo=UTC)).total_seconds() for moment in revised)
 
 
+@dataclass(slots=True)
+class _Open:
+    """A tenant's index. ``in_vain``: the stamps that a query has waited for without seeing them reached."""
+
+    reader: LocalIndexReader
+    in_vain: Mapping[Namespace, str] = field(default_factory=dict)
+
+
 class LocalIndexes:
     """The indexes below ``root``, kept open while they are asked for. ``wait_s``: how long a query waits for the indexer
-    to reach the revision it must see. Safe between threads."""
+    to reach the revision it must see, if there is one. Safe between threads."""
 
     def __init__(self, root: Path, *, wait_s: float, sleep: Callable[[float], None] = time.sleep) -> None:
         self._root = root
+        self._folder = IndexFolder(root)
         self._wait_s = wait_s
         self._sleep = sleep
         self._lock = threading.Lock()
-        self._readers: OrderedDict[TenantId, LocalIndexReader] = OrderedDict()
+        self._open: OrderedDict[TenantId, _Open] = OrderedDict()
 
-    def at(
-        self, tenant_id: TenantId, stamps: Mapping[Namespace, str], ask: AskMysql
-    ) -> Standing | None:
+    def at(self, tenant_id: TenantId, stamps: Mapping[Namespace, str], ask: AskMysql) -> Standing | None:
         """Return the index at these stamps, or at an older one with the documents that changed since then; None where the
         index is missing, lacks a namespace, or is too far behind. ``ask`` reads from MySQL, where that is needed.
         Raises StoreUnavailable."""
-        reader = self._reader(tenant_id)
-        until = time.monotonic() + self._wait_s
+        tenant = self._tenant(tenant_id)
+        until: float | None = None
         while True:
-            view = reader.view()
-            states = {} if view is None else {namespace: view.state(namespace) for namespace in stamps}
-            known = {namespace: state for namespace, state in states.items() if state is not None}
-            if view is None or len(known) < len(stamps):
-                return None
-            behind = [namespace for namespace, state in known.items() if not state.has(stamps[namespace])]
-            if not behind:
-                return Standing(view=view, states=known)
-            if time.monotonic() >= until or any(_gap(known[each], stamps[each]) > _MOST_AWAITED for each in behind):
+            view = tenant.reader.view()
+            found = {namespace: None if view is None else view.state(namespace) for namespace in stamps}
+            states = {namespace: state for namespace, state in found.items() if state is not None}
+            behind = {
+                namespace: stamp
+                for namespace, stamp in stamps.items()
+                if namespace not in states or not states[namespace].has(stamp)
+            }
+            if view is not None and not behind:
+                return Standing(view=view, states=states)
+            if until is None:
+                until = time.monotonic() + (self._wait_s if self._is_coming(tenant, states, behind) else 0.0)
+            if time.monotonic() >= until:
                 break
             self._sleep(_LOOKED_AGAIN_S)
-        late = [known[namespace] for namespace in behind]
+        tenant.in_vain = behind
+        if view is None or len(states) < len(stamps):
+            return None
+        late = [states[namespace] for namespace in behind]
         changed = ask(lambda connection: _changed(connection, tenant_id, late))
-        return None if changed is None else Standing(view=view, states=known, changed=changed)
+        return None if changed is None else Standing(view=view, states=states, changed=changed)
 
     def last_known(self, tenant_id: TenantId, namespaces: Sequence[Namespace]) -> Standing | None:
         """Return the index as it is, with those of the namespaces that it has; None if it has none of them. Asks nobody."""
-        view = self._reader(tenant_id).view()
+        view = self._tenant(tenant_id).reader.view()
         found = {} if view is None else {namespace: view.state(namespace) for namespace in namespaces}
         states = {namespace: state for namespace, state in found.items() if state is not None}
         return None if view is None or not states else Standing(view=view, states=states, is_current=False)
 
-    def _reader(self, tenant_id: TenantId) -> LocalIndexReader:
+    def _is_coming(
+        self, tenant: _Open, states: Mapping[Namespace, IndexedState], behind: Mapping[Namespace, str]
+    ) -> bool:
+        """Whether an indexer is at work that will soon be there, as far as anybody knows."""
+        if not self._wait_s or all(tenant.in_vain.get(namespace) == stamp for namespace, stamp in behind.items()):
+            return False
+        is_near = all(_gap(states.get(namespace), stamp) <= _MOST_AWAITED for namespace, stamp in behind.items())
+        return is_near and self._folder.is_served()
+
+    def _tenant(self, tenant_id: TenantId) -> _Open:
         with self._lock:
-            reader = self._readers.pop(tenant_id, None) or LocalIndexReader(self._root, tenant_id)
-            self._readers[tenant_id] = reader
-            while len(self._readers) > _MOST_OPEN:
-                self._readers.popitem(last=False)
-            return reader
+            tenant = self._open.pop(tenant_id, None) or _Open(LocalIndexReader(self._root, tenant_id))
+            self._open[tenant_id] = tenant
+            while len(self._open) > _MOST_OPEN:
+                self._open.popitem(last=False)
+            return tenant
 
 
-def _gap(state: IndexedState, stamp: str) -> int:
-    return int(stamp.partition("@")[0]) - state.revision
+def _gap(state: IndexedState | None, stamp: str) -> int:
+    return int(stamp.partition("@")[0]) - (0 if state is None else state.revision)
 
 
 def _changed(

@@ -43,7 +43,9 @@ class ShownChunks:
         if not self._query.rules_known:
             self._withheld += len(chunk_ids)
             return {}
-        found = [entry for entry in self._standing.view.chunks(chunk_ids) if entry.row.namespace in self._standing.states]
+        found = [
+            entry for entry in self._standing.view.chunks(chunk_ids) if entry.row.namespace in self._standing.states
+        ]
         self._missing += len(chunk_ids) - len(found)
         return {entry.row.chunk_id: entry.stored() for entry in found}
 

@@ -101,12 +101,12 @@ class Installation:
     def _compared(self, connection: Connection | None) -> str:
         if connection is not None:
             with mysql_errors():
-                ours = _id_in(connection)
+                ours = id_in(connection)
         else:
             with mysql_errors(), self._mysql().connect() as reading:
-                ours = _id_in(reading)
+                ours = id_in(reading)
         with postgres_errors(), self._postgres().connect() as reading:
-            theirs = _id_in(reading)
+            theirs = id_in(reading)
         where = addresses(self._settings)
         record, other = where["mysql"], where["postgres"]
         found = compare(Claim(address=record, installation_id=ours), Claim(address=other, installation_id=theirs))
@@ -175,12 +175,12 @@ def establish(mysql: Engine, postgres: Engine, settings: Settings, *, adopt: boo
     if not adopt:
         refuse_strangers(mysql, postgres, settings)
     with mysql_errors(), mysql.begin() as connection:
-        own = _id_in(connection)
+        own = id_in(connection)
         if own is None and not adopt:
             with postgres_errors(), postgres.connect() as reading:
-                own = _id_in(reading)
+                own = id_in(reading)
         connection.execute(_INSERT_MYSQL, {"installation": own or str(uuid.uuid4()), "now": now()})
-        own = _id_in(connection)  # a concurrent migration may have written it first
+        own = id_in(connection)  # a concurrent migration may have written it first
     assert own is not None
     with postgres_errors(), postgres.begin() as connection:
         connection.execute(_ADOPT_POSTGRES if adopt else _INSERT_POSTGRES, {"installation": own})
@@ -204,9 +204,9 @@ def refuse_strangers(mysql: Engine, postgres: Engine, settings: Settings) -> Non
     """
     where = addresses(settings)
     with mysql_errors(), mysql.connect() as connection:
-        record = Claim(address=where["mysql"], installation_id=_id_in(connection))
+        record = Claim(address=where["mysql"], installation_id=id_in(connection))
     with postgres_errors(), postgres.connect() as connection:
-        other = Claim(address=where["postgres"], installation_id=_id_in(connection))
+        other = Claim(address=where["postgres"], installation_id=id_in(connection))
         sample = {} if record.installation_id and other.installation_id else _sample(connection)
     if record.installation_id and other.installation_id:
         compare(record, other)
@@ -254,7 +254,7 @@ def confirm_redis(own: str, settings: Settings) -> None:
 def release_redis(mysql: Engine, settings: Settings) -> None:
     """Remove this installation's claim on Redis, before its schema is downgraded."""
     with mysql_errors(), mysql.connect() as connection:
-        own = _id_in(connection)
+        own = id_in(connection)
     client = redis_client(settings)
     try:
         with redis_errors():
@@ -285,7 +285,7 @@ def _broker_client(settings: Settings) -> redis.Redis:
     return redis.Redis.from_url(settings.broker, socket_timeout=1.0, socket_connect_timeout=1.0)
 
 
-def _id_in(connection: Connection) -> str | None:
+def id_in(connection: Connection) -> str | None:
     """Return the id in MySQL or PostgreSQL, None if there is none or the table is missing.
 
     In PostgreSQL a missing table aborts the transaction, so the caller must not use ``connection`` for anything else

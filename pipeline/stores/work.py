@@ -74,9 +74,7 @@ def read_soon(mysql: Engine, read: Callable[[Connection], T], *, seconds: float)
         running.cancel()
         if outage is not None:
             outage.suspect()
-        raise StoreUnavailable(
-            f"MySQL: no answer within {seconds:g} s", public="MySQL is not answering"
-        ) from None
+        raise StoreUnavailable(f"MySQL: no answer within {seconds:g} s", public="MySQL is not answering") from None
 
 
 @contextmanager

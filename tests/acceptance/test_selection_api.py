@@ -14,7 +14,7 @@ from pipeline.flows.channels import make_channels
 from pipeline.records import Namespace, QueryId, TenantId
 from tests.conftest import gateway, make_tenant
 from tests.support.corner import timeless
-from tests.support.documents import document, found_documents, search, upload
+from tests.support.documents import document, found_documents, search, until_indexed, upload
 
 NO_RERANK = {"enabled": False}
 
@@ -166,6 +166,7 @@ class DescribeTheSamePipelineInOneProcess:
                 for n in range(12)
             ],
         )
+        until_indexed(client, namespace)
         accepted = client.post("/v1/queries", json={"query_text": "green tea 水温", "namespaces": [namespace], **asked})
         query_id = accepted.json()["query_id"]
         by_chord = client.get(f"/v1/queries/{query_id}", params={"wait": 10})

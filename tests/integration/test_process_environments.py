@@ -40,7 +40,7 @@ class DescribeTheStacksProcesses:
 
     def it_shows_the_stores_to_those_that_use_them(self, environments):
         for name, variables in environments.items():
-            uses_stores = name in ("gateway", "beat") or name.startswith("worker-")
+            uses_stores = name in ("gateway", "beat", "indexer") or name.startswith("worker-")
             assert ("CHORDWISE_MYSQL_URL" in variables) == uses_stores, name
 
     def it_keeps_logs_to_their_owner(self, folder):

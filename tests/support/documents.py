@@ -45,6 +45,17 @@ def search(
     return dict(answer.json())
 
 
+def until_indexed(client: httpx.Client, namespace: str, *, wait_s: float = 30) -> None:
+    """Wait until the host's keyword index answers for what was uploaded."""
+    ends = time.monotonic() + wait_s
+    while time.monotonic() < ends:
+        answer = search(client, namespace, "indexed", fresh=True, retrieve={"method": "full_text"})
+        if answer["stats"]["recall"]["keyword"]["method"] == "index":
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"the keyword index does not answer within {wait_s} s")
+
+
 def found_documents(answer: dict[str, Any]) -> list[str]:
     """The documents of an answer, best first, each once."""
     return list(dict.fromkeys(chunk["document_id"] for chunk in answer["chunks"]))

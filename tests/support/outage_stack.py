@@ -175,8 +175,6 @@ def outage_stack(settings: Settings, logs: Path, **changed: str) -> Iterator[Out
             "CHORDWISE_SEMANTIC_RESIDENT_MB": "0",
             "CHORDWISE_KEYWORD_RESIDENT_MB": "0",
             "CHORDWISE_BREAKER_FAILURES": "1000",
-            "CHORDWISE_KEYWORD_ENGINE": "tantivy",
-            "CHORDWISE_KEYWORD_INDEX_DIR": str(logs / "index"),
             "CHORDWISE_EMBEDDING_PROVIDER": "openai",
             "CHORDWISE_EMBEDDING_MODEL": "hashed",
             "CHORDWISE_EMBEDDING_DIM": str(_DIMENSION),
