@@ -170,7 +170,9 @@ def _open(query: Query, gateway: Gateway, *, cache_control: str, chord: bool) ->
     """Store the query as it is understood, and enqueue it if ``chord``. Return it, and the answer if there is one."""
     queries = gateway.resources.queries(query.tenant_id)
     with suppress(Unavailable):  # then each part takes the active space as it knows it
-        query = replace(query, embedding_space=gateway.quick.spaces.live().active.number)
+        query = replace(
+            query, embedding_space=gateway.quick.spaces.live(patient=not gateway.keys.is_away()).active.number
+        )
     wanted = {directive.strip().lower() for directive in cache_control.split(",")}
     query = gateway.kept_answers.keyed(query, keep="no-store" not in wanted)
     if "no-cache" not in wanted and (answer := gateway.kept_answers.answer(query)) is not None:

@@ -57,9 +57,9 @@ class Spaces:
         self._standby_away_until = 0.0
         self.base = spaces.base_space(settings)
 
-    def live(self, *, fresh: bool = False) -> LiveSpaces:
+    def live(self, *, fresh: bool = False, patient: bool = True) -> LiveSpaces:
         """The live spaces, at most a second old unless ``fresh``. While MySQL is away, or slow to tell, the last known
-        ones hold.
+        ones hold; a caller that is not ``patient`` knows that it is.
 
         Raises Unavailable if they were never read.
         """
@@ -73,7 +73,7 @@ class Spaces:
         if known is not None and not fresh:
             refreshing = threading.Thread(target=self._refresh, daemon=True)
             refreshing.start()
-            if not self._is_away:
+            if patient and not self._is_away:
                 refreshing.join(_PATIENCE_S)
                 self._is_away = refreshing.is_alive()
         elif fresh or self._known is None:
