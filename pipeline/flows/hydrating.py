@@ -16,8 +16,8 @@ from pipeline.core.validity import flaw, unmet
 from pipeline.errors import Unavailable
 from pipeline.flows.arrived import Arrived
 from pipeline.flows.journal import Journal
-from pipeline.flows.resources import Resources
 from pipeline.flows.last_known import ShownChunks
+from pipeline.flows.resources import Resources
 from pipeline.records import ChunkId, DocumentFields, Filters
 from pipeline.stores.chunks import Chunks, StoredChunk
 from pipeline.stores.work import reading
@@ -38,7 +38,8 @@ def hydrate(
     answer, and later hits take its place.
 
     A document that was replaced since the query began, perhaps more than once, is there with the chunks of one
-    generation: the newest of those that were recalled. While MySQL is away they are as this host's index has them. ``sure``: the confidence of each hit by chunk id.
+    generation: the newest of those that were recalled. While MySQL is away they are as this host's index has them.
+    ``sure``: the confidence of each hit by chunk id.
     """
     started = time.perf_counter()
     query = arrived.query
