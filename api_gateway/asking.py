@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Final, ParamSpec, TypeVar
 
 import orjson
+import structlog
 from starlette.types import Receive
 
 from api_gateway.bodies import Decoded
@@ -33,6 +34,8 @@ from workers import dispatch
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
 
 _ABANDONED_S: Final = 1.0  # after the deadline; a query still unanswered then has lost its gateway
 
@@ -146,9 +149,17 @@ async def send(query: Query, gateway: Gateway, *, cache_control: str = "", waits
 
 
 async def _without_missing_namespaces(query: Query, gateway: Gateway) -> Query:
-    """Return the query without its optional namespaces that do not exist. Raises Problem(404) for any other one."""
+    """Return the query without its optional namespaces that do not exist. Raises Problem(404) for any other one.
+
+    While MySQL is away and nobody knows, the workers find out what their index has of them."""
     optional = query.plan.retrieve.optional_namespaces
-    missing = await gateway.namespaces.require(query.tenant_id, query.namespaces, optional=optional)
+    try:
+        missing = await gateway.namespaces.require(query.tenant_id, query.namespaces, optional=optional)
+    except Unavailable as error:
+        if gateway.settings.keyword_engine != "tantivy":
+            raise
+        log.warning("namespaces_not_read", tenant_id=query.tenant_id, code=error.code)
+        return query
     if not missing:
         return query
     there = tuple(name for name in query.namespaces if name not in missing)
@@ -159,7 +170,9 @@ def _open(query: Query, gateway: Gateway, *, cache_control: str, chord: bool) ->
     """Store the query as it is understood, and enqueue it if ``chord``. Return it, and the answer if there is one."""
     queries = gateway.resources.queries(query.tenant_id)
     with suppress(Unavailable):  # then each part takes the active space as it knows it
-        query = replace(query, embedding_space=gateway.quick.spaces.live().active.number)
+        query = replace(
+            query, embedding_space=gateway.quick.spaces.live(patient=not gateway.keys.is_away()).active.number
+        )
     wanted = {directive.strip().lower() for directive in cache_control.split(",")}
     query = gateway.kept_answers.keyed(query, keep="no-store" not in wanted)
     if "no-cache" not in wanted and (answer := gateway.kept_answers.answer(query)) is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import structlog
 
@@ -39,7 +40,7 @@ class Configurations:
             return await self._known.of(tenant_id, lambda: self._read(tenant_id))
         except Unavailable as error:
             log.warning("configuration_not_read", tenant_id=tenant_id, code=error.code)
-            return built_in_configuration()
+            return replace(built_in_configuration(), is_known=False)
 
     def forget(self, tenant_id: TenantId) -> None:
         """Something was changed here; other processes notice within `FRESH_S`."""

@@ -229,6 +229,7 @@ class Stats(Result):
     config_version: Any = None
     experiment_bucket: Any = None
     cached: bool = False
+    index_age_s: float | None = None
     recall: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -110,7 +110,8 @@ def to_query(
         raise invalid(places(error)) from None
     if sent.query_text.isspace():
         raise invalid([{"pointer": "/query_text", "detail": "holds nothing but white space"}])
-    choice, remarks = _choice(sent, configuration or built_in_configuration(), assign)
+    configuration = configuration or built_in_configuration()
+    choice, remarks = _choice(sent, configuration, assign)
     namespaces = tuple(dict.fromkeys(Namespace(name) for name in sent.namespaces))
     try:
         plan = plan_of(use, choice.config, _asked(sent), namespaces=len(namespaces))
@@ -138,6 +139,7 @@ def to_query(
         trace=sent.trace is True,
         remarks=(*remarks, *refused),
         asked_by=asked_by or Actor(),
+        rules_known=configuration.is_known,
     )
 
 

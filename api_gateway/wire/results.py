@@ -147,6 +147,10 @@ class Stats(Shape):
     ladder: Rung | None
     second: SecondRetrieval | None
     cached: bool = Field(default=False, description="Whether the answer was kept from the same question, asked before.")
+    index_age_s: float | None = Field(
+        default=None,
+        description="Set while MySQL is away: seconds since the oldest revision in the keyword index that answered.",
+    )
 
 
 class UnderstoodQuery(Shape):

@@ -6,7 +6,8 @@ import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Concatenate, ParamSpec, TypeVar
+from datetime import UTC, datetime
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine
 
@@ -19,18 +20,19 @@ from pipeline.core.channel_options import keyword_options
 from pipeline.core.dictionary import Asked, Lexicon, Rule, read
 from pipeline.core.feedback import Terms, terms_of
 from pipeline.core.identifiers import near_spellings
-from pipeline.core.index_terms import Clause, clause_of
+from pipeline.core.index_terms import EVERYTHING, Clause, clause_of
 from pipeline.core.keyword_scoring import Weighed, coverage, score, weigh
 from pipeline.core.matching import FieldWeights, IndexRows
 from pipeline.core.query import Query
 from pipeline.core.terms import token
+from pipeline.errors import Unavailable
 from pipeline.records import ChannelName, ChunkId, DocumentId, Namespace, Scope, TenantId
 from pipeline.stores.index_faults import IndexDamaged
 from pipeline.stores.keyword import NARROW, KeywordIndex, Search, TermsRow
 from pipeline.stores.local_index import Wanted
 from pipeline.stores.namespaces import Namespaces
 from pipeline.stores.statistics import Statistics
-from pipeline.stores.work import reading_if_asked
+from pipeline.stores.work import read_soon, reading_if_asked
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -46,6 +48,7 @@ _CHUNKS_PER_RULE = 5
 _MOST_KNOWN = 64  # queries; each may hold files of the index open that were merged away since
 _LEAST_PROPOSED = 100  # by this host's index, whose order differs from BM25's by rounded lengths
 _MOST_SPELLINGS = 4_000  # looked up for words that no chunk holds, those of each namespace counted
+_PATIENCE_S = 0.25  # for what an index is to be compared with
 _MOST_CHANGED = 1_000  # chunks of documents that changed after the index was brought up to date
 
 
@@ -167,7 +170,10 @@ class KeywordChannel:
     local: LocalIndexes | None = None
     name: ChannelName = ChannelName.KEYWORD
     _known: Recent[_Words] = field(default_factory=lambda: Recent(_MOST_KNOWN))
-    _lexicons: Lexicons = field(default_factory=Lexicons)
+    _lexicons: Lexicons = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_lexicons", Lexicons(self.mysql))
 
     @_without_damage
     def recall(self, query: Query) -> Recalled:
@@ -176,11 +182,11 @@ class KeywordChannel:
         with reading_if_asked(self.mysql) as connection:
             words = self._words(connection, query)
             rules = [rule for rule in words.asked.rules if rule.namespace in query.namespaces]
-            clause = clause_of(query.filters) if words.standing else None
+            clause = _clause(query, words.standing)
             if words.standing is not None and clause is not None:
                 rows = _proposed(connection, query, words.standing, words.wanted(clause), pool)
                 scores = words.score(words.of_rows(rows), fields)
-                guard = {"method": "index", "rows": len(rows), "may_be_short": False}
+                guard = {"method": "index", "rows": len(rows), "may_be_short": False, **_age(query, words.standing)}
             else:
                 limit, search = max(_LEAST_CANDIDATES, _CANDIDATES_PER_PLACE * pool), words.search()
                 index = KeywordIndex(connection(), query.tenant_id)
@@ -188,7 +194,7 @@ class KeywordChannel:
                 scores = words.score(words.of_rows(rows), fields)
                 has_all = search.complete and (len(rows) < limit if query.filters else search.is_narrow)
                 guard = {"method": "fulltext", "rows": len(rows), "may_be_short": not has_all}
-            ruled = [(rule, _documents_rows(connection(), rule, query)) for rule in rules]
+            ruled = [(rule, _documents_rows(connection, rule, query, words.standing)) for rule in rules]
         extra = {row.chunk_id: row for _, more in ruled for row in more if row.chunk_id not in scores}
         scores |= words.score(words.of_rows(list(extra.values())), fields)
         _apply(ruled, scores, bound=words.weighed.bound)
@@ -225,12 +231,12 @@ class KeywordChannel:
     @_without_damage
     def indexed(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, Terms] | None:
         """The tokens of these chunks, where this process holds the index as it was when the query was sent."""
-        if self.local is not None and query.stamps:
+        if self.local is not None:
             with reading_if_asked(self.mysql) as connection:
-                standing = self.local.at(query.tenant_id, query.stamps, connection)
+                standing = self._words(connection, query).standing
             entries = standing.view.chunks(chunk_ids) if standing is not None and not standing.changed else []
             found = {entry.row.chunk_id: terms_of(entry.row.terms) for entry in entries}
-            if len(found) == len(set(chunk_ids)):
+            if len(found) == len(set(chunk_ids)) or (standing is not None and not standing.is_current):
                 return found
         return None
 
@@ -260,19 +266,64 @@ class KeywordChannel:
         """What the collection knows of the query's words; asked once, though the channel is asked twice."""
 
         def make() -> _Words:
-            lexicon = self._lexicons.get(connection, query.tenant_id, query.namespaces)
-            if self.local is not None:
-                stamps = query.stamps or _stamps(connection(), query)
-                stamps = {namespace: stamps[namespace] for namespace in query.namespaces if namespace in stamps}
-                if (standing := self.local.at(query.tenant_id, stamps, connection)) is not None:
-                    return _words_of_index(standing, query, lexicon)
+            lexicon, standing = self._lexicon(query), self._standing(query)
+            if standing is not None:
+                return _words_of_index(standing, query, lexicon)
             return _words(Statistics(connection(), query.tenant_id), query, lexicon)
 
         return self._known.get(_key(query), make)
 
+    def _lexicon(self, query: Query) -> Lexicon:
+        """Return the tenant's dictionary. An index can be searched without it, while it is not known."""
+        try:
+            return self._lexicons.get(query.tenant_id, query.namespaces)
+        except Unavailable:
+            if self.local is None:
+                raise
+            return Lexicon()
+
+    def _standing(self, query: Query) -> Standing | None:
+        """Return this host's index as the query must see it; as it is, while MySQL does not tell. Raises StoreUnavailable
+        where it has none of the namespaces either."""
+        if self.local is None:
+            return None
+        try:
+            stamps = query.stamps or self._soon(lambda connection: _stamps(connection, query))
+            stamps = {namespace: stamps[namespace] for namespace in query.namespaces if namespace in stamps}
+            return self.local.at(query.tenant_id, stamps, self._soon)
+        except Unavailable:
+            standing = self.local.last_known(query.tenant_id, query.namespaces)
+            if standing is None:
+                raise
+            return standing
+
+    def _soon(self, ask: Callable[[Connection], T]) -> T:
+        return read_soon(self.mysql, ask, seconds=_PATIENCE_S)
+
 
 def _key(query: Query) -> tuple[str, str, str]:
     return query.tenant_id, query.query_id, query.query_text
+
+
+def _clause(query: Query, standing: Standing | None) -> Clause | None:
+    """Return what fields have to be like in an index. What has no terms is judged where texts are read, and FULLTEXT answers
+    instead while MySQL is there."""
+    if standing is None:
+        return None
+    clause = clause_of(query.filters)
+    return EVERYTHING if clause is None and not standing.is_current else clause
+
+
+def _age(query: Query, standing: Standing) -> dict[str, Any]:
+    """Report how old an index is that could not be compared with MySQL, and which namespaces it does not have."""
+    if standing.is_current:
+        return {}
+    told: dict[str, Any] = {"age_s": round(standing.age_s(datetime.now(UTC)), 3)}
+    missing = [namespace for namespace in query.namespaces if namespace not in standing.states]
+    if missing:
+        detail = f"this host's index does not have {', '.join(missing)}, or there is no such namespace"
+        told["lost"] = {"code": "namespace_not_indexed", "detail": detail}
+    return told
 
 
 def _stamps(connection: Connection, query: Query) -> dict[Namespace, str]:
@@ -352,7 +403,7 @@ def _rows_of(
     edited chunk keeps its id."""
     rows = [] if standing.changed else [entry.row for entry in standing.view.chunks(chunk_ids)]
     found = {row.chunk_id for row in rows}
-    others = [chunk_id for chunk_id in chunk_ids if chunk_id not in found]
+    others = [chunk_id for chunk_id in chunk_ids if chunk_id not in found] if standing.is_current else []
     return rows + (KeywordIndex(connection(), query.tenant_id).rows(others) if others else [])
 
 
@@ -396,9 +447,14 @@ def _counted(tokens: Mapping[Namespace, Mapping[str, str]], found: Mapping[str, 
     return {term: count for term, count in frequency.items() if count}
 
 
-def _documents_rows(connection: Connection, rule: Rule, query: Query) -> list[TermsRow]:
+def _documents_rows(
+    connection: Callable[[], Connection], rule: Rule, query: Query, standing: Standing | None
+) -> list[TermsRow]:
     document = (Namespace(rule.namespace), DocumentId(rule.document_id))
-    return KeywordIndex(connection, query.tenant_id).of_documents(
+    if standing is not None and not standing.is_current:
+        clause = _clause(query, standing) or EVERYTHING
+        return [entry.row for entry in standing.view.documents([document], clause, limit=_CHUNKS_PER_RULE)]
+    return KeywordIndex(connection(), query.tenant_id).of_documents(
         [document], filters=query.filters, limit=_CHUNKS_PER_RULE
     )
 

@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 import structlog
@@ -20,6 +21,9 @@ from pipeline.stores.publications import Publications
 
 log = structlog.get_logger(__name__)
 
+Changed = tuple[tuple[Namespace, DocumentId], ...]
+AskMysql = Callable[[Callable[[Connection], "Changed | None"]], "Changed | None"]
+
 _MOST_OPEN = 128  # tenants whose index a process keeps open
 _IDLE_S = 120.0  # without a query, until it is closed: what was merged away or erased takes its disk while it is open
 _LOOKED_AGAIN_S = 0.005
@@ -30,11 +34,17 @@ _MOST_CHANGED = 200  # documents; reading more from MySQL costs more than a sear
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """A tenant's index and how far it is. ``changed``: documents that changed after its revision; what the index has of
-    them is old, and MySQL has it."""
+    them is old, and MySQL has it. ``is_current`` is false for an index that could not be compared with MySQL."""
 
     view: View
     states: Mapping[Namespace, NamespaceState]
     changed: tuple[tuple[Namespace, DocumentId], ...] = ()
+    is_current: bool = True
+
+    def age_s(self, now: datetime) -> float:
+        """Return the seconds since the oldest revision among the namespaces."""
+        revised = [state.revised_at or state.created_at for state in self.states.values()]
+        return max((now - moment.replace(tzinfo=UTC)).total_seconds() for moment in revised)
 
 
 @dataclass(slots=True)
@@ -58,11 +68,9 @@ class LocalIndexes:
         self._lock = threading.Lock()
         self._open: OrderedDict[TenantId, _Open] = OrderedDict()
 
-    def at(
-        self, tenant_id: TenantId, stamps: Mapping[Namespace, str], connection: Callable[[], Connection]
-    ) -> Standing | None:
+    def at(self, tenant_id: TenantId, stamps: Mapping[Namespace, str], ask: AskMysql) -> Standing | None:
         """Return the index at these stamps, or at an older one with the documents that changed since then; None where the
-        index is missing, lacks a namespace, or is too far behind. ``connection`` gives one to MySQL where it is needed.
+        index is missing, lacks a namespace, or is too far behind. ``ask`` reads from MySQL, where that is needed.
         Raises StoreUnavailable."""
         tenant = self._tenant(tenant_id)
         until: float | None = None
@@ -85,13 +93,21 @@ class LocalIndexes:
         tenant.in_vain = behind
         if view is None or len(states) < len(stamps):
             return None
-        changed = _changed(connection(), tenant_id, [states[namespace] for namespace in behind])
+        late = [states[namespace] for namespace in behind]
+        changed = ask(lambda connection: _changed(connection, tenant_id, late))
         return None if changed is None else Standing(view=view, states=states, changed=changed)
 
     def distrust(self, tenant_id: TenantId) -> None:
         """Have the indexer build a tenant's index anew, which has turned out to be damaged; MySQL answers until then."""
         log.warning("keyword_index_damaged", tenant_id=tenant_id)
         self._tenant(tenant_id).reader.distrust()
+
+    def last_known(self, tenant_id: TenantId, namespaces: Sequence[Namespace]) -> Standing | None:
+        """Return the index as it is, with those of the namespaces that it has; None if it has none of them. Asks nobody."""
+        view = self._tenant(tenant_id).reader.view()
+        found = {} if view is None else {namespace: view.state(namespace) for namespace in namespaces}
+        states = {namespace: state for namespace, state in found.items() if state is not None}
+        return None if view is None or not states else Standing(view=view, states=states, is_current=False)
 
     def _is_coming(
         self, tenant: _Open, states: Mapping[Namespace, NamespaceState], behind: Mapping[Namespace, str]

@@ -100,6 +100,7 @@ class Stats:
     ladder: Mapping[str, Any] | None = None
     second: Mapping[str, Any] | None = None
     cached: bool = False
+    index_age_s: float | None = None  # of the keyword index that answered while MySQL was away
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

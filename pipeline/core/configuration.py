@@ -13,10 +13,12 @@ from pipeline.core.profiles import BUILT_IN, DEFAULT_PROFILE, ProfileHead, built
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """How one tenant's queries are answered: its profiles by name, its active experiments by id."""
+    """How one tenant's queries are answered: its profiles by name, its active experiments by id. ``is_known``
+    is false for the built-in one in the place of one that could not be read."""
 
     profiles: Mapping[str, ProfileHead]
     experiments: Mapping[str, Experiment] = field(default_factory=dict)
+    is_known: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

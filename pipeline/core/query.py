@@ -80,6 +80,7 @@ class Query:
     asked_by: Actor = field(default_factory=Actor)
     cache_key: str = ""  # where the answer may be kept for the same question; empty keeps it nowhere
     stamps: Mapping[Namespace, str] = field(default_factory=dict)  # what namespaces showed when it was sent, if known
+    rules_known: bool = True  # false: the tenant's profiles, and so its rules for personal data, could not be read
     missing_namespaces: tuple[Namespace, ...] = ()  # named, optional, and not there; they are not among its namespaces
 
     @property

@@ -26,6 +26,7 @@ NOT_ASKED: Final = frozenset(
         "cache_key",
         "stamps",
         "before_routing",
+        "rules_known",
     }
 )
 

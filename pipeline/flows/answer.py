@@ -98,8 +98,11 @@ def _note_loss(channel: ChannelName, envelope: Envelope | None, journal: Journal
         journal.lost(channel, "no_answer", f"the {channel} channel did not come back before the deadline")
     elif envelope.status != "ok":
         journal.lost(channel, envelope.code or envelope.status, envelope.error or f"the {channel} channel failed")
-    elif envelope.guard and (lost := envelope.guard.get("lost")):
-        journal.lost(channel, lost["code"], lost["detail"])
+    elif envelope.guard:
+        if (lost := envelope.guard.get("lost")) is not None:
+            journal.lost(channel, lost["code"], lost["detail"])
+        if (age_s := envelope.guard.get("age_s")) is not None:
+            journal.answered_from_index(age_s)
 
 
 def _round(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal) -> Found:
@@ -174,6 +177,7 @@ def _answer(
         ladder=None if journal.rung is None else asdict(journal.rung),
         second=journal.second,
         fallback=fallback,
+        index_age_s=journal.index_age_s,
     )
     problem = problem_of(query, usable=usable, losses=journal.degradations, chunks=chunks)
     return Answer(

@@ -16,7 +16,6 @@ from pipeline.channels.api import ApiChannel
 from pipeline.channels.faq import FaqChannel
 from pipeline.channels.header_secrets import HeaderSecrets
 from pipeline.channels.keyword import KeywordChannel
-from pipeline.channels.local_indexes import LocalIndexes
 from pipeline.channels.plugins import installed_channels
 from pipeline.channels.port import Channel
 from pipeline.channels.semantic import SemanticChannel
@@ -47,11 +46,7 @@ def make_channels(use: Resources) -> dict[ChannelName, Channel]:
     def embed(embedder: Embedder, tenant_id: TenantId, texts: Sequence[str], seconds: float) -> NDArray[np.float32]:
         return vectors_of(tenant_id, texts, use, purpose=Purpose.QUERY, embedder=embedder, timeout_s=seconds)
 
-    local = None
-    if use.settings.keyword_engine == "tantivy":
-        wait_s = use.settings.keyword_index_wait_ms / 1000
-        local = LocalIndexes(use.settings.keyword_index_dir.expanduser(), wait_s=wait_s)
-    keyword, semantic = KeywordChannel(use.mysql, local), SemanticChannel(use.searched, ask)
+    keyword, semantic = KeywordChannel(use.mysql, use.local_indexes), SemanticChannel(use.searched, ask)
     channels: list[Channel] = [
         keyword,
         semantic,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 
 from pipeline.core.fusion import Fused
 from pipeline.core.hit_conditions import HitConditions, fields_of, may_be_more
@@ -17,8 +16,8 @@ from pipeline.core.validity import flaw, unmet
 from pipeline.errors import Unavailable
 from pipeline.flows.arrived import Arrived
 from pipeline.flows.journal import Journal
+from pipeline.flows.last_known import ShownChunks
 from pipeline.flows.resources import Resources
-from pipeline.flows.texts import read_in_time
 from pipeline.records import ChunkId, DocumentFields, Filters
 from pipeline.stores.chunks import Chunks, StoredChunk
 from pipeline.stores.work import reading
@@ -39,7 +38,8 @@ def hydrate(
     answer, and later hits take its place.
 
     A document that was replaced since the query began, perhaps more than once, is there with the chunks of one
-    generation: the newest of those that were recalled. ``sure``: the confidence of each hit by chunk id.
+    generation: the newest of those that were recalled. While MySQL is away they are as this host's index has them.
+    ``sure``: the confidence of each hit by chunk id.
     """
     started = time.perf_counter()
     query = arrived.query
@@ -47,16 +47,17 @@ def hydrate(
     stored = [hit for hit in fused if hit.chunk_id not in brought][:_MOST_READ]
     batch = needed(query.plan)
     found: dict[ChunkId, StoredChunk] = {}
+    shown = ShownChunks(query, _since(query), use)
     position = 0
     try:
         while position < len(stored) and not _enough(stored[:position], found, sure, stored[position].score, query):
             ids = [ChunkId(hit.chunk_id) for hit in stored[position : position + batch]]
-            there = read_in_time(query, use, partial(_stored, query, ids, query.namespaces_read, use))
-            found |= _meeting(_asked_for(there, query.filters, journal), query.conditions, journal)
+            found |= _meeting(_asked_for(shown.read(ids), query.filters, journal), query.conditions, journal)
             position += len(ids)
             batch = max(batch, position)  # each time as many as before: few statements, and little that is not needed
     except Unavailable as error:
         journal.lost("hydrate", error.code, "the text of the hits could not be read")
+    shown.note(journal)
     journal.took("hydrate", started)
     if query.conditions is not None:
         brought = {
@@ -160,16 +161,14 @@ def _fields(chunk: StoredChunk) -> DocumentFields:
 
 def read(query: Query, chunk_ids: Sequence[str], *, namespaces: Sequence[str], use: Resources) -> dict[str, Hydrated]:
     """The text of shown chunks of these namespaces, whatever was asked of others. Raises StoreUnavailable."""
-    found = _stored(query, [ChunkId(each) for each in chunk_ids], namespaces, use)
+    with reading(use.mysql) as connection:
+        chunks = Chunks(connection, query.tenant_id)
+        found = chunks.hydrate([ChunkId(each) for each in chunk_ids], namespaces=namespaces, since=_since(query))
     return {str(chunk_id): _hydrated(chunk) for chunk_id, chunk in found.items()}
 
 
-def _stored(
-    query: Query, chunk_ids: Sequence[ChunkId], namespaces: Sequence[str], use: Resources
-) -> dict[ChunkId, StoredChunk]:
-    since = datetime.fromtimestamp(query.created_at - _CLOCKS_APART_S, UTC)
-    with reading(use.mysql) as connection:
-        return Chunks(connection, query.tenant_id).hydrate(chunk_ids, namespaces=namespaces, since=since)
+def _since(query: Query) -> datetime:
+    return datetime.fromtimestamp(query.created_at - _CLOCKS_APART_S, UTC)
 
 
 def _brought(passage: Brought) -> Hydrated:

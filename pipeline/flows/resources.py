@@ -10,6 +10,7 @@ from typing import overload
 import redis
 from sqlalchemy import Engine
 
+from pipeline.channels.local_indexes import LocalIndexes
 from pipeline.channels.semantic import SearchedSpace
 from pipeline.core.breaking import BreakerLimits
 from pipeline.core.ended_query import EndedQuery
@@ -79,6 +80,14 @@ class Resources:
     def mysql(self) -> Engine:
         """The system of record."""
         return mysql_engine(self.settings, timeout_s=self.timeout_s, reading=self.reading)
+
+    @cached_property
+    def local_indexes(self) -> LocalIndexes | None:
+        """The keyword indexes of this host, where the installation has them."""
+        if self.settings.keyword_engine != "tantivy":
+            return None
+        wait_s = self.settings.keyword_index_wait_ms / 1000
+        return LocalIndexes(self.settings.keyword_index_dir.expanduser(), wait_s=wait_s)
 
     @cached_property
     def postgres(self) -> Engine:

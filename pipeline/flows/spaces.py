@@ -51,15 +51,16 @@ class Spaces:
         self._governed_by = governed_by
         self._known: LiveSpaces | None = None
         self._read_at = 0.0
+        self._is_away = False  # the last reading failed, or hangs
         self._refreshing = threading.Lock()
         self._making = threading.Lock()
         self._embedders: dict[EmbeddingSpace, Embedder] = {}
         self._standby_away_until = 0.0
         self.base = spaces.base_space(settings)
 
-    def live(self, *, fresh: bool = False) -> LiveSpaces:
+    def live(self, *, fresh: bool = False, patient: bool = True) -> LiveSpaces:
         """The live spaces, at most a second old unless ``fresh``. While MySQL is away, or slow to tell, the last known
-        ones hold.
+        ones hold; a caller that is not ``patient`` knows that it is.
 
         Raises Unavailable if they were never read.
         """
@@ -73,7 +74,9 @@ class Spaces:
         if known is not None and not fresh:
             refreshing = threading.Thread(target=self._refresh, daemon=True)
             refreshing.start()
-            refreshing.join(_PATIENCE_S)
+            if patient and not self._is_away:
+                refreshing.join(_PATIENCE_S)
+                self._is_away = refreshing.is_alive()
         elif fresh or self._known is None:
             self._refresh()
         else:  # another thread was the first of all
@@ -87,7 +90,9 @@ class Spaces:
             with reading(self._mysql()) as connection:
                 found = spaces.live(connection, self.base)
             self._learn(found)
+            self._is_away = False
         except PipelineError as error:
+            self._is_away = True
             if self._known is None:
                 raise
             log.warning("spaces_not_read", code=error.code)

@@ -11,6 +11,7 @@ from pipeline.errors import CircuitOpen, PipelineError, TooLate, Unavailable
 from pipeline.flows.asking import RESERVE_S
 from pipeline.flows.channels import aside
 from pipeline.flows.resources import Resources
+from pipeline.stores.outages import outage_of
 
 T = TypeVar("T")
 
@@ -41,6 +42,8 @@ def _unless_open(query: Query, use: Resources, read: Callable[[], T]) -> T:
         return aside(read).result(timeout=max(_OVERDUE_S, min(left_s, patience_s)))
     except TimeoutError:
         failed = left_s >= patience_s  # a query that came too late says nothing about MySQL
+        if (outage := outage_of(use.mysql)) is not None:
+            outage.suspect()
         raise TooLate("MySQL did not answer within the time that was left") from None
     except PipelineError as error:
         failed = isinstance(error, Unavailable)

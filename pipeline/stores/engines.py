@@ -17,6 +17,7 @@ from sqlalchemy import URL, Engine, event, make_url
 
 from pipeline.core.nearest import LONGEST_SCAN
 from pipeline.settings import Settings
+from pipeline.stores.outages import watch
 from pipeline.stores.spans import traced
 from pipeline.stores.store_errors import MYSQL, POSTGRES, location, note_location, of_redis, translated
 from pipeline.stores.store_errors import Conflict as Conflict
@@ -41,7 +42,8 @@ _LOOPBACK = (None, "localhost", "127.0.0.1", "::1")
 
 def mysql_engine(settings: Settings, *, timeout_s: float | None = None, reading: bool = False) -> Engine:
     """A pool on the MySQL-protocol server. ``timeout_s`` bounds each read and write on the socket, because neither
-    statement timeouts nor KILL stop a FULLTEXT query. ``reading``: for single statements without transactions."""
+    statement timeouts nor KILL stop a FULLTEXT query. ``reading``: for single statements of queries, without transactions;
+    while the server is away they are refused at once (`outages`)."""
     seconds = timeout_s or settings.store_timeout_s
     url = make_url(settings.mysql_url.get_secret_value())
     engine = sqlalchemy.create_engine(
@@ -63,6 +65,8 @@ def mysql_engine(settings: Settings, *, timeout_s: float | None = None, reading:
         },
     )
     event.listen(engine, "handle_error", partial(note_location, location(MYSQL, url)))
+    if reading:
+        watch(engine)
     return traced(engine, "mysql") if settings.otlp_endpoint else engine
 
 

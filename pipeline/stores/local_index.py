@@ -143,6 +143,16 @@ class View:
         """Return these chunks, those that the index has."""
         return self._of_keys([_key(_CHUNK_KEY, chunk_id) for chunk_id in chunk_ids])
 
+    @readable
+    def documents(
+        self, documents: Sequence[tuple[Namespace, DocumentId]], clause: Clause, *, limit: int
+    ) -> list[Entry]:
+        """Return up to ``limit`` chunks of these documents that meet the clause."""
+        keys = tantivy.Query.term_set_query(self._schema, _KEYS, [_document_key(*each) for each in documents])
+        parts = [(tantivy.Occur.Must, keys), (tantivy.Occur.Must, self._query(clause))]
+        found = self._searcher.search(tantivy.Query.boolean_query(parts), limit=limit, count=False)
+        return [self._entry(address) for _, address in found.hits]
+
     def _of_keys(self, keys: Sequence[str]) -> list[Entry]:
         if not keys:
             return []

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, nullcontext
+from contextvars import copy_context
+from typing import TypeVar
 
 from sqlalchemy import Connection, Engine
 
+from pipeline.errors import StoreUnavailable
 from pipeline.stores.engines import mysql_errors
+from pipeline.stores.outages import outage_of
+
+T = TypeVar("T")
+
+_SOON = ThreadPoolExecutor(max_workers=8, thread_name_prefix="mysql-soon")
 
 
 class UnitOfWork:
@@ -42,9 +51,30 @@ def unit_of_work(mysql: Engine) -> Iterator[UnitOfWork]:
 @contextmanager
 def reading(mysql: Engine) -> Iterator[Connection]:
     """A connection for statements that only read, each by itself: on an engine made for reading, no BEGIN and no
-    ROLLBACK travel around them. Raises StoreUnavailable."""
-    with mysql_errors(), mysql.connect() as connection:
+    ROLLBACK travel around them. Raises StoreUnavailable, and there at once while the server is known to be away."""
+    outage = outage_of(mysql)
+    with nullcontext() if outage is None else outage.refused(), mysql_errors(), mysql.connect() as connection:
         yield connection
+
+
+def read_soon(mysql: Engine, read: Callable[[Connection], T], *, seconds: float) -> T:
+    """Return what a small read gives. Raises what it raises, and StoreUnavailable if it takes longer than ``seconds``."""
+
+    def call() -> T:
+        with reading(mysql) as connection:
+            return read(connection)
+
+    outage = outage_of(mysql)
+    if outage is not None and outage.is_on:
+        return call()  # which is refused; no thread is needed for it
+    running = _SOON.submit(copy_context().run, call)
+    try:
+        return running.result(timeout=seconds)
+    except TimeoutError:
+        running.cancel()
+        if outage is not None:
+            outage.suspect()
+        raise StoreUnavailable(f"MySQL: no answer within {seconds:g} s", public="MySQL is not answering") from None
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from tests.support.openai_server import OpenAIServer
 from tests.support.processes import end, free_port, process, wait_for_http, wait_for_log, worker
 from tests.support.proxy import Proxy
 
-Part = Literal["mysql", "postgres", "redis", "broker", "worker", "model"]
+Part = Literal["mysql", "postgres", "redis", "broker", "worker", "model", "dns"]
 Fault = Literal["stopped", "frozen", "slow"]
 
 DEADLINE_S = 1.0
@@ -38,6 +38,24 @@ SLOW_S = 0.1
 _THREADS = 4  # as many as a query worker of an installation has
 _TAKEN_S = 1.2  # until then Redis may hand a message to the connection of a worker that is held
 _DIMENSION = 64
+_MODEL_HOST = "model.test"
+_RESOLVER = """
+import socket, time
+from pathlib import Path
+
+_resolve = socket.getaddrinfo
+
+def getaddrinfo(host, *args, **kwargs):
+    if host != {host!r}:
+        return _resolve(host, *args, **kwargs)
+    while (fault := Path({flag!r})).exists():
+        if fault.read_text() == "stopped":
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        time.sleep(0.05)
+    return _resolve("127.0.0.1", *args, **kwargs)
+
+socket.getaddrinfo = getaddrinfo
+"""
 
 
 class OutageStack:
@@ -86,6 +104,11 @@ class OutageStack:
                 time.sleep(0.3)
                 os.killpg(self._worker.pid, signal.SIGCONT)
             return
+        if part == "dns":
+            (self._logs / "dns").write_text(fault)
+            self.proxies["model"].cut()  # a connection that is there needs no name
+            self.proxies["model"].heal()
+            return
         proxy = self.proxies[part]
         {"stopped": proxy.cut, "frozen": proxy.freeze, "slow": lambda: proxy.slow(SLOW_S)}[fault]()
 
@@ -101,17 +124,19 @@ class OutageStack:
             broker.close()
             os.killpg(self._worker.pid, signal.SIGCONT)
 
-    def heal(self) -> None:
-        """End all faults, and wait until queries are complete again."""
+    def heal(self, *, indexed: bool = False) -> None:
+        """End all faults, and wait until queries are complete again; with ``indexed`` until the host's index answers."""
         for proxy in self.proxies.values():
             proxy.heal()
+        (self._logs / "dns").unlink(missing_ok=True)
         if self._worker.poll() is not None:
             self.start_worker()
         os.killpg(self._worker.pid, signal.SIGCONT)
         ends = time.monotonic() + 30
         while time.monotonic() < ends:
             response = self.client.post("/v1/rag/query", json={"query_text": "panels", "namespaces": [NAMESPACE]})
-            if response.status_code == 200 and not response.json()["stats"]["degraded"]:
+            stats = response.json()["stats"] if response.status_code == 200 else {"degraded": True}
+            if not stats["degraded"] and not (indexed and stats["recall"]["keyword"]["method"] != "index"):
                 return
             time.sleep(0.1)
         raise AssertionError(f"everything is back and queries still lose something: {response.text}")
@@ -175,7 +200,8 @@ def outage_stack(settings: Settings, logs: Path, **changed: str) -> Iterator[Out
             "CHORDWISE_EMBEDDING_PROVIDER": "openai",
             "CHORDWISE_EMBEDDING_MODEL": "hashed",
             "CHORDWISE_EMBEDDING_DIM": str(_DIMENSION),
-            "OPENAI_BASE_URL": f"http://127.0.0.1:{proxies['model'].port}/v1",
+            "OPENAI_BASE_URL": f"http://{_MODEL_HOST}:{proxies['model'].port}/v1",
+            "PYTHONPATH": str(_own_resolver(logs)),
             "OPENAI_API_KEY": "not-a-real-key",
             **changed,
         }
@@ -184,10 +210,20 @@ def outage_stack(settings: Settings, logs: Path, **changed: str) -> Iterator[Out
         stack = OutageStack(key, f"http://127.0.0.1:{port}", environment, logs, whole)
         stack.gateway_pid = running.pid
         stack.proxies.update(proxies)
+        indexer = process("workers.indexer", log=logs / "indexer.log", ending=signal.SIGKILL, **environment)
+        whole.enter_context(indexer)
         stack.start_worker()
         wait_for_http(f"{stack.url}/healthz", seconds=90)
-        stack.heal()
+        stack.heal(indexed=True)
         yield stack
+
+
+def _own_resolver(logs: Path) -> Path:
+    """Return a folder for PYTHONPATH whose processes resolve the model's name as the file ``dns`` in ``logs`` says."""
+    folder = logs / "resolver"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(_RESOLVER.format(host=_MODEL_HOST, flag=str(logs / "dns")))
+    return folder
 
 
 def _fill(tenant_id: TenantId, use: Any) -> None:

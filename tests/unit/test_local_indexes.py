@@ -45,7 +45,7 @@ class Host:
     def found(self, revision: int) -> int | None:
         """The revision that a query gets without MySQL, which must have at least ``revision``."""
 
-        def away() -> None:
+        def away(_read: object) -> None:
             raise StoreUnavailable("MySQL is asked for what the index does not have")
 
         try:

@@ -67,6 +67,7 @@ OTHERS: dict[str, Any] = {
     "model_steps": ("expand",),
     "cache_key": "x",
     "stamps": {KB: "7"},
+    "rules_known": False,
     "missing_namespaces": (OTHER,),
     "before_routing": Asked(plan=Plan()),
 }

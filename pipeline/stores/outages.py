@@ -1,0 +1,95 @@
+"""Whether a store is known not to answer, so that a query does not wait for it again and again."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import structlog
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from pipeline.errors import StoreUnavailable
+
+log = structlog.get_logger(__name__)
+
+_GRACE_S: Final = 0.05  # a connection that the server closed fails once, and a new one is made within this time
+_PAUSE_S: Final = 0.25  # between two probes
+_FORGOTTEN_S: Final = 30.0  # after the last query the probes end
+
+
+class Outage:
+    """One store's outage, from the first call that waited in vain until a probe succeeds. ``probe`` raises while the store
+    is away; it runs in a thread of its own, so no query waits for it. Safe to share between threads."""
+
+    def __init__(self, probe: Callable[[], object], *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._probe = probe
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._suspected_at: float | None = None
+        self._failed = False  # a probe failed since then
+        self._asked_at = 0.0
+
+    @property
+    def is_on(self) -> bool:
+        """Whether a call would be in vain, as far as anybody knows."""
+        self._asked_at = self._clock()
+        since = self._suspected_at
+        return since is not None and (self._failed or self._asked_at - since > _GRACE_S)
+
+    def suspect(self) -> None:
+        """Note a call that waited in vain. A false suspicion ends with the probe that begins now."""
+        with self._lock:
+            if self._suspected_at is not None:
+                return
+            self._suspected_at = self._asked_at = self._clock()
+            self._failed = False
+        threading.Thread(target=self._watch, name="outage", daemon=True).start()
+
+    @contextmanager
+    def refused(self) -> Iterator[None]:
+        """Raise StoreUnavailable at once while the outage lasts, and suspect one if the block raises it."""
+        if self.is_on:
+            raise StoreUnavailable("MySQL: it did not answer a moment ago", public="MySQL is not answering")
+        try:
+            yield
+        except StoreUnavailable:
+            self.suspect()
+            raise
+
+    def _watch(self) -> None:
+        while self._clock() - self._asked_at < _FORGOTTEN_S:
+            try:
+                self._probe()
+                break
+            except (SQLAlchemyError, OSError) as error:
+                if not self._failed:
+                    log.warning("store_away", error=type(error).__name__)
+                self._failed = True
+                time.sleep(_PAUSE_S)
+        with self._lock:
+            self._suspected_at = None
+
+
+_OUTAGES: weakref.WeakKeyDictionary[Engine, Outage] = weakref.WeakKeyDictionary()
+
+
+def watch(engine: Engine) -> None:
+    """Have outages of this engine's server noted."""
+    held = weakref.ref(engine)
+
+    def probe() -> None:
+        if (mysql := held()) is not None:
+            with mysql.connect() as connection:
+                connection.exec_driver_sql("SELECT 1")
+
+    _OUTAGES[engine] = Outage(probe)
+
+
+def outage_of(engine: Engine) -> Outage | None:
+    """Return what is noted of an engine's server; None if it is not watched."""
+    return _OUTAGES.get(engine)
