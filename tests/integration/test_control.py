@@ -47,7 +47,7 @@ class Failing:
         self.model, self.dimension = embedder.model, getattr(embedder, "dimension", None)
         self._error = error
 
-    def embed(self, texts):
+    def embed(self, texts, **_):
         raise self._error
 
 

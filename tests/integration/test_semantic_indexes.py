@@ -228,6 +228,8 @@ class DescribeTheWayItGoes:
         class Fixed:
             """A model at the edge: gives the question's own vector."""
 
+            model = "fixed"
+
             def embed(self, texts, *, timeout_s=None):
                 return np.repeat(library.questions[:1], len(texts), axis=0)
 

@@ -21,6 +21,7 @@ from pipeline.flows.hydrating import hydrate
 from pipeline.flows.journal import Journal
 from pipeline.flows.resources import Resources
 from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
+from pipeline.stores.work import reading
 from tests.conftest import make_tenant
 from tests.integration.test_ingest_flow import Corner, _upload
 from tests.integration.test_keyword_channel import query
@@ -131,6 +132,6 @@ class DescribeAMySQLThatIsAway:
         time.sleep(0.1)
         began = time.thread_time()
         for _ in range(20):
-            with pytest.raises(StoreUnavailable):
-                channel(away).terms(asked)
+            with pytest.raises(StoreUnavailable), reading(away.mysql):
+                pass
         assert time.thread_time() - began < 0.1, "refused without a connection"

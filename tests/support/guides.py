@@ -15,6 +15,7 @@ PICTURES = frozenset({"text", "mermaid"})  # drawings, and what a program prints
 # Lines of blocks that are left out when their block is run, by how they begin: each with the reason.
 NOT_RUN = {
     "celery -A workers.app ": "it does not end; tests/unit/test_documented_commands.py parses it and counts the queues",
+    "python -m workers.indexer": "it does not end; every stack runs it, and tests/integration/test_process_environments.py",
     "docker compose ": "no daemon of containers on a bare machine; tests/test_compose.py reads the file",
     'eval "$(chordwise completion zsh)"': "no zsh on a bare machine; tests/unit/test_cli_every_command.py asks for it",
     "mariadb-dump ": "not part of the servers that the stack unpacks; tried by hand, as docs/operations.md says",

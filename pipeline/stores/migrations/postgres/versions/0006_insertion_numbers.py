@@ -20,6 +20,8 @@ _TABLES = text(
 def upgrade() -> None:
     """Add the columns and the btree to every table of vectors."""
     op.execute("CREATE SEQUENCE IF NOT EXISTS chunk_embeddings_seq")
+    # A role that may insert rows must be able to number them, also where it was granted tables alone.
+    op.execute("GRANT USAGE ON SEQUENCE chunk_embeddings_seq TO PUBLIC")
     for table in op.get_bind().execute(_TABLES).scalars().all():
         op.execute(f"ALTER TABLE {table} ADD COLUMN seq bigint NOT NULL DEFAULT 0")
         op.execute(f"ALTER TABLE {table} ALTER COLUMN seq SET DEFAULT nextval('chunk_embeddings_seq')")
