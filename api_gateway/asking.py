@@ -213,6 +213,18 @@ def current_state(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> Q
     return state
 
 
+async def state_in_time(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> QueryState:
+    """Return the state of a query as ``current_state`` does. Raises Problem(503) LAST_S after its deadline, where this
+    gateway sent it and so knows the deadline though Redis hangs."""
+    deadline_at = gateway.deadlines.of(tenant_id, query_id)
+    try:
+        async with asyncio.timeout(None if deadline_at is None else max(0.0, deadline_at - time.time()) + LAST_S):
+            return await gateway.run_or_leave(current_state, tenant_id, query_id, gateway)
+    except TimeoutError:
+        detail = "The store that holds the answer did not respond by the query's deadline."
+        raise Problem(503, RETRIEVAL_UNAVAILABLE, detail, headers={"Retry-After": "2"}) from None
+
+
 def answer_so_far(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> bytes | None:
     """Return the answer to a query, or None if it is not answered yet. Blocking. Raises Problem(404), or
     Unavailable."""

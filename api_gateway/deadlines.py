@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -18,6 +19,7 @@ from pipeline.core.query import Query
 from pipeline.errors import Unavailable
 from pipeline.flows.recall import fail
 from pipeline.flows.resources import Resources
+from pipeline.records import QueryId, TenantId
 from pipeline.stores.queries import wake_name
 from workers import dispatch
 from workers.names import Queue
@@ -56,11 +58,19 @@ class Deadlines:
         self._use = use
         self._finish_here = finish_here
         self._tasks: set[asyncio.Task[None]] = set()
+        self._timers: WeakValueDictionary[str, Timer] = WeakValueDictionary()
 
     def keep(self, query: Query) -> Timer:
         """Start the timer of a query that is about to be sent; it runs until the query is answered or has failed. The
         caller stops the timer if the query is not sent after all."""
-        return Timer(query, self._wakes, self._finish)
+        timer = Timer(query, self._wakes, self._finish)
+        self._timers[wake_name("query", query.tenant_id, query.query_id)] = timer
+        return timer
+
+    def of(self, tenant_id: TenantId, query_id: QueryId) -> float | None:
+        """Return the deadline of a query that this process sent and whose timer still runs, in seconds since the epoch."""
+        timer = self._timers.get(wake_name("query", tenant_id, query_id))
+        return None if timer is None else timer.query.deadline_at
 
     async def close(self) -> None:
         """Cancel the calls under way."""
@@ -106,7 +116,7 @@ class Deadlines:
 class Timer:
     """One query's timer. It announces the answer under the name on which the waiting requests are woken."""
 
-    __slots__ = ("_bell", "_handle", "_name", "_wakes", "is_answered", "query")
+    __slots__ = ("__weakref__", "_bell", "_handle", "_name", "_wakes", "is_answered", "query")
 
     def __init__(self, query: Query, wakes: Wakes, due: Callable[[Timer], None]) -> None:
         self.query = query

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
-from api_gateway.asking import asked_query, await_answer, current_state, not_found, send
+from api_gateway.asking import asked_query, await_answer, not_found, send, state_in_time
 from api_gateway.auth import Requires, require_same_tenant
 from api_gateway.bodies import Decoded, decode_json, read_json_body
 from api_gateway.gateway import gateway_of
@@ -111,7 +111,7 @@ async def look(request: Request, principal: Reader, query_id: str, wait: Wait | 
     applied = preference.applied(waited=wait is None, ready=True)
 
     with gateway.wakes.watch_for(wake_name("query", principal.tenant_id, known), seconds=seconds) as waiter:
-        state = await gateway.run(current_state, principal.tenant_id, known, gateway)
+        state = await state_in_time(principal.tenant_id, known, gateway)
         answer = state.answer
         if answer is None and waiter is not None:
             answer = await await_answer(state.query, waiter, gateway, receive=request.receive, seconds=seconds)

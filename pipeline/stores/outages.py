@@ -32,6 +32,7 @@ class Outage:
         self._lock = threading.Lock()
         self._suspected_at: float | None = None
         self._failed = False  # a probe failed since then
+        self._waited = False  # a call waited in vain
         self._asked_at = 0.0
 
     @property
@@ -39,11 +40,13 @@ class Outage:
         """Whether a call would be in vain, as far as anybody knows."""
         self._asked_at = self._clock()
         since = self._suspected_at
-        return since is not None and (self._failed or self._asked_at - since > _GRACE_S)
+        return since is not None and (self._waited or self._failed or self._asked_at - since > _GRACE_S)
 
-    def suspect(self) -> None:
-        """Note a call that waited in vain. A false suspicion ends with the probe that begins now."""
+    def suspect(self, *, waited: bool = False) -> None:
+        """Note a call that failed; one that ``waited`` in vain proves an outage at once, since no closed connection makes a
+        caller wait. A false suspicion ends with the probe that begins now."""
         with self._lock:
+            self._waited |= waited
             if self._suspected_at is not None:
                 return
             self._suspected_at = self._asked_at = self._clock()
@@ -73,6 +76,7 @@ class Outage:
                 time.sleep(_PAUSE_S)
         with self._lock:
             self._suspected_at = None
+            self._waited = False
 
 
 _OUTAGES: weakref.WeakKeyDictionary[Engine, Outage] = weakref.WeakKeyDictionary()

@@ -73,7 +73,7 @@ def read_soon(mysql: Engine, read: Callable[[Connection], T], *, seconds: float)
     except TimeoutError:
         running.cancel()
         if outage is not None:
-            outage.suspect()
+            outage.suspect(waited=True)
         raise StoreUnavailable(f"MySQL: no answer within {seconds:g} s", public="MySQL is not answering") from None
 
 

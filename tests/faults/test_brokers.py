@@ -87,6 +87,7 @@ def own(
             "CHORDWISE_BROKER_URL": broker.url,
             "CHORDWISE_GATEWAY_PORT": str(port),
             "CHORDWISE_SWEEP_INTERVAL_S": "1",
+            "CHORDWISE_KEYWORD_ENGINE": "mysql",  # no indexer runs here
             "OPENBLAS_NUM_THREADS": "1",
         }
         whole.enter_context(process("api_gateway", log=logs / "gateway.log", ending=signal.SIGKILL, **environment))

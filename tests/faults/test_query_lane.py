@@ -97,9 +97,9 @@ class DescribeTheLaneDuringAnOutage:
             _ready(stack)
             stack.break_(part, "frozen")
             lost: dict[str, Any] = {}
+            body = {"query_text": f"photovoltaic panels {uuid.uuid4().hex[:8]}", "namespaces": [NAMESPACE]}
             try:
                 for path, headers in {"/v1/rag/query": {}, "/v1/queries": {"Prefer": "respond-async"}}.items():
-                    body = {"query_text": f"photovoltaic panels {uuid.uuid4().hex[:8]}", "namespaces": [NAMESPACE]}
                     began = time.monotonic()
                     response = stack.client.post(path, json=body, headers=headers)
                     if response.status_code == 202:
