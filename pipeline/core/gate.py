@@ -53,14 +53,15 @@ def lead_of(scores: Sequence[float]) -> float | None:
     return (first[0] - first[1]) / (first[0] - first[-1])
 
 
-def lead_factor(scores: Sequence[float]) -> float:
+def lead_factor(scores: Sequence[float], *, share: float = 1.0) -> float:
     """Return what a query's own signal multiplies the weight of the semantic channel with, from 0.61 to 1.65.
 
-    ``exp(min(0.5, 2.5 * (lead - 0.2)))`` with `lead_of`: a vector search always finds a hundred neighbours, and where the
-    first of them is one of many it did not recognise the query. 1 where nothing can be said.
+    ``exp(share * min(0.5, 2.5 * (lead - 0.2)))`` with `lead_of`: a vector search always finds a hundred neighbours, and where
+    the first of them is one of many it did not recognise the query. ``share``: how long the query is, from 0 to 1
+    (`keyword_scoring.long_share`). 1 where nothing can be said.
     """
     lead = lead_of(scores)
-    return 1.0 if lead is None else math.exp(min(_MOST, _SLOPE * (lead - _USUAL_LEAD)))
+    return 1.0 if lead is None else math.exp(share * min(_MOST, _SLOPE * (lead - _USUAL_LEAD)))
 
 
 def gated(

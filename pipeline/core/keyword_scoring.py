@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ _CODE = re.compile(r"(?=.*[a-z])(?=.*\d).{4,}", re.ASCII)
 _CODE_WORTH = 1.5
 _PRESENCE = 1e-9  # a k1 with which a term that occurs once counts all but as much as one that occurs often
 _NEAR = 0.5  # of what its word is worth: a spelling that may be meant
+_SHORT, _LONG = 16, 48  # units of a query
 _PHRASE = 0.5  # of a phrase's rarest term: what having it in one piece is worth beside its terms
 
 
@@ -42,12 +42,14 @@ class Weighed:
 def weigh(asked: Asked, collection: Collection, *, k1: float = K1) -> Weighed:
     """What each part of a query is worth.
 
-    A term is worth ``(k1 + 1) * idf``, one of letters and digits (``e1234``) half as much again, and what the query says
-    ``n`` times the square root of ``n`` as much. A unit of several ways is worth what the query's own words are, their idf
-    taken for the union of all ways, in at most as many chunks as they occur in together; each way can earn all of it, a
-    spelling that may be meant half. A run of terms occurs in at most as many chunks as its rarest term.
+    A term is worth ``(k1 + 1) * idf``, one of letters and digits (``e1234``) half as much again, and what a long query
+    says ``n`` times up to the square root of ``n`` as much (`long_share`). A unit of several ways is worth what the
+    query's own words are, their idf taken for the union of all ways, in at most as many chunks as they occur in together;
+    each way can earn all of it, a spelling that may be meant half. A run of terms occurs in at most as many chunks as its
+    rarest term.
     """
-    units = tuple(_ways(unit, collection, k1) for unit in asked.units)
+    repeating = 0.5 * long_share(len(asked.units))
+    units = tuple(_ways(unit, collection, (k1 + 1) * unit.count**repeating) for unit in asked.units)
     phrases = tuple((run, _PHRASE * (k1 + 1) * max(map(collection.idf, run))) for run in asked.phrases)
     bound = sum(sum(ways[0].weights.values()) for ways in units) + sum(worth for _, worth in phrases)
     return Weighed(units=units, phrases=phrases, average_length=collection.average_length, bound=bound)
@@ -120,8 +122,14 @@ def coverage(
     return [min(1.0, scored / (weighed.bound or 1.0)) for of_one in scores for scored in of_one]
 
 
-def _ways(unit: Unit, collection: Collection, k1: float) -> tuple[Way, ...]:
-    own, most = unit.ways[0], (k1 + 1) * math.sqrt(unit.count)
+def long_share(terms: int) -> float:
+    """Return how far a query of so many terms is a long one: 0 up to 16, 1 from 48 on. A short question repeats a word by
+    accident, a long one because it is about it."""
+    return min(1.0, max(0, terms - _SHORT) / (_LONG - _SHORT))
+
+
+def _ways(unit: Unit, collection: Collection, most: float) -> tuple[Way, ...]:
+    own = unit.ways[0]
     if len(unit.ways) == 1:
         return (Way(weights={term: most * _worth(term) * collection.idf(term) for term in own}),)
     together = min(collection.chunk_count, sum(_frequency(way, collection) for way in unit.ways))

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 
 from pipeline.core.answer import Degradation
 from pipeline.core.gate import lead_factor
+from pipeline.core.keyword_scoring import long_share
 from pipeline.core.local_models import weights_of
 from pipeline.core.plan import Lane
 from pipeline.core.query import Envelope, Query
+from pipeline.core.terms import query_terms
 from pipeline.records import ChannelName
 
 
@@ -51,7 +53,8 @@ class Arrived:
         semantic = self.usable.get(ChannelName.SEMANTIC)
         if how.strategy == "rrf" or not how.query_weights or semantic is None or len(weights) < 2:
             return weights
-        factor = lead_factor([score for _, score in semantic.admitted])
+        share = long_share(len(query_terms(self.query.query_text)))
+        factor = lead_factor([score for _, score in semantic.admitted], share=share)
         return {**weights, ChannelName.SEMANTIC: weights[ChannelName.SEMANTIC] * factor}
 
     @property

@@ -131,9 +131,11 @@ def answered(channel: ChannelName, **found: object) -> Envelope:
     return Envelope(channel=channel, status="ok", **found)
 
 
-def order_of(*envelopes: Envelope, **fusion: object) -> tuple[dict[str, float], Journal]:
+def order_of(*envelopes: Envelope, text: str = "", **fusion: object) -> tuple[dict[str, float], Journal]:
     journal = Journal(tracing=True)
     said = replace(arrived(FusionPlan(**fusion)), envelopes={each.channel: each for each in envelopes})
+    if text:
+        said = replace(said, query=replace(said.query, query_text=text))
     return {hit.chunk_id: hit.score for hit in fuse(said, {}, journal)}, journal
 
 
@@ -213,6 +215,8 @@ class DescribeTheReadingGate:
 class DescribeQueryWeights:
     """Twelve hits of meaning; of the words two."""
 
+    LONG = " ".join(f"word{number}" for number in range(48))
+    HALF = " ".join(f"word{number}" for number in range(32))
     WORDS = answered(KEYWORD, chunk_ids=("b", "a"), scores=(6.0, 3.0), upper_bound=10.0, zero=0.0)
 
     @pytest.mark.parametrize(("second", "weight"), [(0.89, 0.3 * 0.6258), (0.74, 0.3), (0.2, 0.3 * 1.6487)])
@@ -220,11 +224,19 @@ class DescribeQueryWeights:
         scores = (0.9, second, *(0.19 - place / 1000 for place in range(9)), 0.1)
         ids = ("a", *(f"c{place:02}" for place in range(11)))
         meaning = answered(SEMANTIC, chunk_ids=ids, scores=scores, upper_bound=1.0, zero=0.0)
-        found, journal = order_of(self.WORDS, meaning, query_weights=True)
+        found, journal = order_of(self.WORDS, meaning, query_weights=True, text=self.LONG)
         said = f"query_weights: the semantic channel counts {weight / (0.7 + weight):.3f} instead of 0.300"
         assert [remark[: len(said)] for remark in journal.remarks] == [said] * (weight != 0.3)
         assert found["a"] == pytest.approx(weight / (0.7 + weight), abs=1e-3)
-        assert order_of(self.WORDS, meaning)[0]["a"] == pytest.approx(0.3)
+        assert order_of(self.WORDS, meaning, text=self.LONG)[0]["a"] == pytest.approx(0.3)
+
+    @pytest.mark.parametrize(("text", "weight"), [("how do owls hunt", 0.3), (HALF, 0.3 * 1.6487**0.5)])
+    def it_does_so_as_far_as_the_query_is_long(self, text, weight):
+        scores = (0.9, 0.2, *(0.19 - place / 1000 for place in range(9)), 0.1)
+        ids = ("a", *(f"c{place:02}" for place in range(11)))
+        meaning = answered(SEMANTIC, chunk_ids=ids, scores=scores, upper_bound=1.0, zero=0.0)
+        found, _ = order_of(self.WORDS, meaning, query_weights=True, text=text)
+        assert found["a"] == pytest.approx(weight / (0.7 + weight), abs=1e-3)
 
     def it_changes_nothing_for_a_few_hits_or_equal_ones(self):
         few = answered(SEMANTIC, chunk_ids=("a", "b"), scores=(0.7, 0.1), upper_bound=1.0, zero=0.0)
