@@ -64,7 +64,7 @@ def _peak(pid: int) -> float:
 
 
 def disk_mb() -> dict[str, float]:
-    """What each server's and each service's data takes on disk."""
+    """Return the megabytes on disk of each server's and each service's data."""
     data = Path(os.environ["CHORDWISE_STACK_DIR"]) / "data"
     return {
         folder.name: sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 2**20

@@ -126,7 +126,7 @@ def covering(rows: Iterable[IndexRow]) -> list[IndexRow]:
 
 
 def gaps(spans: Iterable[Span]) -> list[Span]:
-    """What lies between these spans, which do not overlap, and after the last one, in order."""
+    """Return the gaps between these spans, which do not overlap, and the open range after the last one, in order."""
     left: list[Span] = []
     at: int | None = 0
     for first, end in sorted(spans):

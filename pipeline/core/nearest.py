@@ -17,7 +17,7 @@ Distance = Literal["cosine", "euclidean"]
 # The score of two unit vectors at right angles: ``1 - distance``, or ``1 / (1 + distance)`` with the distance sqrt(2).
 ORTHOGONAL: Final[dict[Distance, float]] = {"cosine": 0.0, "euclidean": 1 / (1 + math.sqrt(2))}
 
-# What an index costs, counted in rows that are read and compared one by one (measured: docs/decisions/0054): a row of a
+# Costs of an index in rows that are read and compared one by one (measured: docs/decisions/0054): a row of a
 # list lies beside its neighbours; one that is visited is looked up in the table.
 _ENTRY = 500
 _LISTED = 0.4

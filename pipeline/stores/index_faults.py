@@ -1,4 +1,4 @@
-"""What can be wrong with a local index, made of what tantivy says."""
+"""Errors of a local index, translated from those of tantivy."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Samples:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchTools:
-    """What searches of one process share. ``indexed`` gives connections on which only approximate indexes are planned."""
+    """Parts that all searches of a process share. ``indexed`` gives connections that plan approximate indexes only."""
 
     exact: Engine
     indexed: Callable[[], Engine]
@@ -280,7 +280,7 @@ _INDEXED = """
 WHERE passes OR place = :longest LIMIT :limit)
 """
 
-# What no index covers; fenced, as above.
+# Rows that no index covers; fenced, as above.
 _OUTSIDE = """
 (SELECT chunk_id, distance, true AS passes, 0 AS place FROM (
     SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance

@@ -52,7 +52,7 @@ def host(corner: Corner, tmp_path: Path) -> Iterator[Host]:
 
 @pytest.fixture
 def away(host: Host) -> Iterator[Resources]:
-    """What a query worker of that host has, with a MySQL that refuses connections."""
+    """Return the resources of a query worker on that host whose MySQL refuses connections."""
     settings = host.corner.use.settings
     nowhere = make_url(settings.mysql_url.get_secret_value()).set(host="127.0.0.1", port=free_port())
     changed = {

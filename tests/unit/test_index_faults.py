@@ -130,7 +130,7 @@ def at_most(byte_count: int) -> Iterator[None]:
 
 @contextmanager
 def read_only(folder: Path) -> Iterator[None]:
-    """Nobody may write in a folder, not even root, who becomes somebody else meanwhile."""
+    """Make a folder read-only. Root gives up its rights for the block."""
     user = os.geteuid()
     for each in (folder, *folder.parents[:3], *folder.iterdir()):
         each.chmod(0o555 if each.is_dir() else 0o444)
