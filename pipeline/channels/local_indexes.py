@@ -143,4 +143,5 @@ def _changed(
         found += ((state.namespace, document_id) for document_id in changes.document_ids)
         if not changes.complete or len(found) > _MOST_CHANGED:
             return None
-    return tuple(found)
+    # Most of these namespaces is not in the index yet, so its frequencies say little about them; MySQL's do.
+    return None if len(found) > sum(state.chunk_count for state in states) else tuple(found)

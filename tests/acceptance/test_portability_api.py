@@ -20,7 +20,7 @@ import pytest
 from chordwise import Chordwise, InvalidInput
 from tests.conftest import gateway, make_tenant
 from tests.support.commands import called
-from tests.support.documents import document, search, upload
+from tests.support.documents import document, search, until_indexed, upload
 from tests.support.gateway_client import problem
 
 PART = "application/vnd.chordwise.part"
@@ -90,6 +90,8 @@ def scores(answer: dict) -> list[float]:
 
 
 def compare(one: httpx.Client, other: httpx.Client, first: str, second: str) -> None:
+    until_indexed(one, first)
+    until_indexed(other, second)
     for question in QUESTIONS:
         copied, original = search(other, second, question), search(one, first, question)
         assert told(copied) == told(original)
