@@ -55,7 +55,7 @@ class DescribeTheMainJob:
 
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             looking = pool.submit(look)
-            for number in range(1, 6):
+            for number in range(1, 11):
                 upload(client, namespace, [document("d", f"zebra crossing version {number}")])
             stop.set()
             looking.result(timeout=30)
@@ -64,7 +64,7 @@ class DescribeTheMainJob:
         assert strange == [], "a search saw no version, or two"
         last = search(client, namespace, "zebra crossing version")
         texts = [chunk["text"] for chunk in last["chunks"] if chunk["document_id"] == "d"]
-        assert texts == ["zebra crossing version 5"]
+        assert texts == ["zebra crossing version 10"]
 
     def it_deletes_what_it_is_told_and_nothing_else(self, client, namespace):
         upload(client, namespace, [SOLAR, WIND])
