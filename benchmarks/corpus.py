@@ -1,4 +1,8 @@
-"""Synthetic documents whose words are distributed as in real text; the same seed gives the same documents."""
+"""Synthetic documents whose words are distributed as in real text; the same seed gives the same documents.
+
+Frequencies follow Zipf's law. Every document has a subject, and takes half of its words from those of the subject: without
+subjects no text would be nearer to a question than any other, and every index of vectors would have to be read whole.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,9 @@ TENTH = "tenth"
 _VOCABULARY = 20_000
 _CHINESE_EVERY = 8  # documents
 _SENTENCE = 12  # words
+_SUBJECTS = 500
+_WORDS_OF_SUBJECT = 200
+_DRAWN = 100_000  # at once
 _PARAGRAPHS = (2, 7)  # from, up to but not including
 _CONSONANTS = ("b", "c", "d", "f", "g", "h", "l", "m", "n", "p", "r", "s", "t", "v", "st", "tr", "pl")
 _SYLLABLES = [first + vowel for first in _CONSONANTS for vowel in "aeiou"]
@@ -59,6 +66,7 @@ class Corpus:
         number, self._taken = self._taken, self._taken + 1
         count = min(most, int(self._random.integers(*_PARAGRAPHS)))
         writer = self._chinese if number % _CHINESE_EVERY == _CHINESE_EVERY - 1 else self._english
+        writer.change_subject()
         paragraphs = [writer.paragraph() for _ in range(count)]
         return Text(
             document_id=f"bench-{number:06d}",
@@ -82,12 +90,18 @@ def questions(texts: list[Text], *, count: int, seed: int) -> list[str]:
 
 
 class _Writer:
-    """Draws words by Zipf's law and makes sentences of about twelve of them."""
+    """Draws words by Zipf's law, half of all words and half of one subject's, and makes sentences of about twelve."""
 
     def __init__(self, random: np.random.Generator, vocabulary: list[str], *, join: str, stop: str, words: int) -> None:
         self._random, self._words, self._join, self._stop, self._length = random, vocabulary, join, stop, words
-        weights = 1.0 / np.arange(2, len(vocabulary) + 2)
-        self._drawn = self._draw(weights / weights.sum())
+        self._subjects = random.integers(0, len(vocabulary), size=(_SUBJECTS, _WORDS_OF_SUBJECT))
+        self._subject = self._subjects[0]
+        self._general = self._ranks(len(vocabulary))
+        self._special = self._ranks(_WORDS_OF_SUBJECT)
+
+    def change_subject(self) -> None:
+        """Take another subject for all words that follow."""
+        self._subject = self._subjects[int(self._random.integers(_SUBJECTS))]
 
     def paragraph(self) -> str:
         """About as many words as asked for, in sentences."""
@@ -97,12 +111,14 @@ class _Writer:
 
     def sentence(self, words: int) -> str:
         """That many words."""
-        return self._join.join(next(self._drawn) for _ in range(words)).capitalize()
+        special = self._random.random(words) < 0.5
+        drawn = (self._subject[next(self._special)] if each else next(self._general) for each in special)
+        return self._join.join(self._words[index] for index in drawn).capitalize()
 
-    def _draw(self, weights: np.ndarray) -> Iterator[str]:
+    def _ranks(self, count: int) -> Iterator[int]:
+        weights = 1.0 / np.arange(2, count + 2)
         while True:
-            for index in self._random.choice(len(self._words), size=100_000, p=weights):
-                yield self._words[index]
+            yield from self._random.choice(count, size=_DRAWN, p=weights / weights.sum()).tolist()
 
 
 def _english(random: np.random.Generator) -> list[str]:
