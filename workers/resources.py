@@ -76,6 +76,7 @@ def warm_up(use: Resources) -> None:
         if use.reading:
             prepare_references(use.embedder)
             _ = use.rewriter  # whose client takes longer to load than a query waits for it
+            use.spaces.follow()
         with use.mysql.connect(), use.postgres.connect():
             pass
     except (Unavailable, Misconfigured) as error:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-FRESH_S = 1.0  # how late a process may learn that the pointer was moved
+FRESH_S = 1.0  # how late a process that searches or writes may learn that the pointer was moved
+_FOLLOW_S = 5.0  # how late one that does neither may
 _PATIENCE_S = 0.25  # a MySQL that hangs takes no more than this of what could go on without it
 _LEFT_ALONE_S = 30.0  # a standby model that failed is not waited for again before
 _STANDBY_AT_ONCE = 256
@@ -56,6 +57,7 @@ class Spaces:
         self._making = threading.Lock()
         self._embedders: dict[EmbeddingSpace, Embedder] = {}
         self._standby_away_until = 0.0
+        self._closed = threading.Event()
         self.base = spaces.base_space(settings)
 
     def live(self, *, fresh: bool = False, patient: bool = True) -> LiveSpaces:
@@ -83,6 +85,18 @@ class Spaces:
             self._refreshing.release()
         assert self._known is not None
         return self._known
+
+    def follow(self, *, every_s: float = _FOLLOW_S) -> None:
+        """Read the live spaces again and again beside everything else, so that a process without work loads a new model
+        before the first query needs it."""
+        threading.Thread(target=self._follow, args=(every_s,), name="spaces", daemon=True).start()
+
+    def _follow(self, every_s: float) -> None:
+        while not self._closed.wait(every_s):
+            try:
+                self.live(patient=False)
+            except PipelineError as error:
+                log.warning("spaces_not_read", code=error.code)
 
     def _refresh(self) -> None:
         """Read them again, and let the next one do so."""
@@ -145,6 +159,7 @@ class Spaces:
 
     def close(self) -> None:
         """Let go of every model's connections."""
+        self._closed.set()
         for embedder in self._embedders.values():
             embedder.close()
 
@@ -153,6 +168,7 @@ class Spaces:
         try:
             self.embedder(space).embed(["warm up"], timeout_s=10.0)
             prepare_references(self.embedder(space))
+            log.info("space_warm", space=space.number)
         except PipelineError as error:
             log.warning("space_not_warm", space=space.number, code=error.code)
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sqlalchemy import text
+from structlog.testing import capture_logs
 
 from pipeline.channels.semantic import SemanticChannel
 from pipeline.core.agreement import Gate
@@ -269,6 +270,16 @@ class DescribeQueries:
         assert other.spaces.live().active.number == 1
         migrating.switch(number, use, **NO_GATE)
         until(lambda: other.spaces.live().active.number == number, seconds=2)
+        other.close()
+
+    def it_loads_a_new_model_in_a_process_without_queries(self, corner, use):
+        other = Resources(use.settings)
+        fill(corner, 1)
+        other.spaces.live()
+        with capture_logs() as logs:
+            other.spaces.follow(every_s=0.1)
+            number = start(use)
+            until(lambda: number in [each["space"] for each in logs if each["event"] == "space_warm"])
         other.close()
 
     def it_goes_on_with_what_it_knew_while_mysql_is_away(self, corner, use):
