@@ -20,7 +20,7 @@ Action = Literal["note", "build", "adopt", "retire", "drop", "forget"]
 Span = tuple[int, int | None]  # from the first number up to and without the second; None: without end
 
 _MERGED = 4
-_ROWS_PER_LIST: Final = 250
+_ROWS_PER_LIST: Final = 100
 _FEWEST_LISTS, _MOST_LISTS = 10, 1000
 # A tenant keeps its indexes until it has shrunk to this share of what earned it one: no building and dropping by turns.
 _KEPT_DOWN_TO = 0.5
@@ -94,13 +94,16 @@ def index_name(table: str, tenant_id: TenantId, *, first: int, end: int, rows: i
     return f"{table}_ann_{digest}"
 
 
-def list_count(rows: int) -> int:
-    """Among how many lists an index divides its rows: finer ones find the same in fewer rows, coarser ones build faster."""
-    return max(_FEWEST_LISTS, min(_MOST_LISTS, rows // _ROWS_PER_LIST))
+def list_count(rows: int, *, dimension: int, memory_mb: int) -> int:
+    """Return among how many lists an index divides its rows: as many as ``memory_mb`` suffices to build, at most one for
+    100 rows. Finer lists find the same in fewer rows."""
+    most = max(_FEWEST_LISTS, min(_MOST_LISTS, rows // _ROWS_PER_LIST))
+    fitting = (lists for lists in range(most, _FEWEST_LISTS, -10) if build_bytes(lists, dimension) <= memory_mb << 20)
+    return next(fitting, _FEWEST_LISTS)
 
 
-def build_bytes(*, lists: int, dimension: int) -> int:
-    """Memory that finding the centers of the lists takes, generously; with less PostgreSQL refuses to build."""
+def build_bytes(lists: int, dimension: int) -> int:
+    """Return the memory that finding the centers of the lists takes, generously; with less PostgreSQL refuses to build."""
     samples = max(10_000, 50 * lists)
     return int(1.3 * (samples * (4 * lists + 2 * dimension + 32) + 8 * lists * (lists + dimension))) + 2**22
 

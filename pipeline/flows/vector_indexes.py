@@ -8,7 +8,7 @@ from dataclasses import replace
 import structlog
 from sqlalchemy import Connection
 
-from pipeline.core.indexing import IndexRow, Step, covering, gaps, plan_range, plan_repairs, tail_name
+from pipeline.core.indexing import IndexRow, Step, covering, gaps, list_count, plan_range, plan_repairs, tail_name
 from pipeline.errors import Unavailable
 from pipeline.flows.index_recall import QuestionVectors, measure, questions_of
 from pipeline.flows.resources import Resources
@@ -127,11 +127,15 @@ def _adjust(
 
 
 def _build(step: Step, tenant_id: TenantId, space: EmbeddingSpace, builder: IndexBuilder, use: Resources) -> None:
-    builder.note(step, "building")
+    memory_mb = use.settings.semantic_index_memory_mb
+    lists = list_count(step.chunks, dimension=space.dimension, memory_mb=memory_mb)
+    builder.note(step, "building", lists=lists)
     operator_class = OPERATOR_CLASSES[use.settings.pgvector_distance]
     try:
         with postgres_errors():
-            took_s = builder.build(step, tenant_id, operator_class=operator_class, dimension=space.dimension)
+            took_s = builder.build(
+                step, tenant_id, operator_class=operator_class, dimension=space.dimension, lists=lists
+            )
     except Unavailable as error:
         log.warning("vector_index_not_built", tenant_id=tenant_id, index=step.name, code=error.code)
         raise

@@ -18,7 +18,7 @@ import structlog
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.pool import NullPool
 
-from pipeline.core.indexing import Found, IndexRow, IndexState, Span, Step, Tail, build_bytes, covering, list_count
+from pipeline.core.indexing import Found, IndexRow, IndexState, Span, Step, Tail, build_bytes, covering
 from pipeline.core.nearest import Distance, IndexedRange
 from pipeline.errors import PipelineError
 from pipeline.records import TenantId
@@ -75,7 +75,7 @@ class IndexBuilder:
         self._connection.execute(_COUNTED, {**_key(row), "chunks": chunks})
         return chunks
 
-    def note(self, step: Step, state: IndexState) -> None:
+    def note(self, step: Step, state: IndexState, *, lists: int = 0) -> None:
         """Write down a state with the range of a step; its time begins now, unless it is the one that was noted."""
         values = {
             "tenant": step.tenant_id,
@@ -85,7 +85,7 @@ class IndexBuilder:
             "chunks": step.chunks,
             "first": step.first,
             "end": step.end,
-            "lists": list_count(step.chunks),
+            "lists": lists,
         }
         self._connection.execute(_NOTE, values)
 
@@ -98,15 +98,14 @@ class IndexBuilder:
         """Take a note away."""
         self._connection.execute(_FORGET, {"tenant": tenant_id, "table": table, "name": name})
 
-    def build(self, step: Step, tenant_id: TenantId, *, operator_class: str, dimension: int) -> float:
+    def build(self, step: Step, tenant_id: TenantId, *, operator_class: str, dimension: int, lists: int) -> float:
         """Make the index of a range while everybody reads and writes. Gives the seconds it took.
 
         Before PostgreSQL builds, it waits for every transaction that has written to the table, so all numbers below the
         range's end that were drawn by then are committed or lost: no later insertion falls into the range.
         """
         began = time.monotonic()
-        lists = list_count(step.chunks)
-        megabytes = max(self._memory_mb, build_bytes(lists=lists, dimension=dimension) // 2**20 + 1)
+        megabytes = max(self._memory_mb, build_bytes(lists, dimension) // 2**20 + 1)
         self._connection.exec_driver_sql(
             f"SELECT set_config('maintenance_work_mem', '{int(megabytes)}MB', false),"
             f" set_config('statement_timeout', '{int(BUILD_TIMEOUT_MS)}', false)"

@@ -1,4 +1,4 @@
-"""Graph or every row: decided before, by what a sample says."""
+"""Lists or every row: decided before, by what a sample says."""
 
 from __future__ import annotations
 
@@ -17,12 +17,28 @@ def sample(named: int, passing: int) -> Sample:
 
 
 def indexed(rows: int, *, first: int = 0) -> IndexedRange:
-    lists = list_count(rows)
+    lists = list_count(rows, dimension=256, memory_mb=512)
     return IndexedRange(first=first, end=first + rows, rows=rows, lists=lists, probes=3 * lists // 10)
 
 
 def plan(chunks: int, taken: Sample, limit: int):
     return plan_search(ranges=[indexed(chunks)], tail=0, sample=taken, limit=limit, exact_chunks=EXACT)
+
+
+class DescribeListCount:
+    @pytest.mark.parametrize(
+        ("rows", "dimension", "memory_mb", "lists"),
+        [
+            (500, 256, 256, 10),
+            (25_000, 256, 256, 250),
+            (2_000_000, 256, 1024, 1000),
+            (2_000_000, 256, 256, 920),
+            (2_000_000, 1536, 256, 660),
+            (2_000_000, 1536, 16, 10),  # even that takes more than 16 MB
+        ],
+    )
+    def it_is_as_fine_as_the_memory_allows(self, rows, dimension, memory_mb, lists):
+        assert list_count(rows, dimension=dimension, memory_mb=memory_mb) == lists
 
 
 class DescribeThePlan:
@@ -53,7 +69,7 @@ class DescribeThePlan:
     def it_reads_what_no_graph_covers_and_ranges_that_are_cheaper_to_read(self):
         old, new = indexed(200_000), indexed(800, first=200_000)
         found = plan_search(ranges=[old, new], tail=2_000, sample=sample(1000, 1000), limit=100, exact_chunks=EXACT)
-        assert (found.indexed, found.rows, found.probes) == ((old,), 202_800, 240)
+        assert (found.indexed, found.rows, found.probes) == ((old,), 202_800, 300)
 
     def it_reads_every_row_when_that_is_cheaper_than_the_graphs_with_the_rest(self):
         named = sample(200, 200)  # 20,000 rows in the namespaces, beside a tail of 30,000
