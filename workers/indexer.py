@@ -82,9 +82,9 @@ def _follow(
             if started - tidied_at >= _TIDIED_EVERY_S:
                 indexer.tidy()
                 tidied_at = started
-            indexer.step()
+            lag = indexer.step()
             pause_s = max(pause_s, _SHARE * (time.monotonic() - started))
-            folder.promise(pause_s + _PROMISED_S)
+            folder.promise(pause_s + _PROMISED_S, is_current=not lag.tenants)
             if started - reported_at >= EVERY_S:
                 reported_at = started
                 reports.write(indexer.facts(host))

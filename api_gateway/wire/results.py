@@ -149,7 +149,7 @@ class Stats(Shape):
     cached: bool = Field(default=False, description="Whether the answer was kept from the same question, asked before.")
     index_age_s: float | None = Field(
         default=None,
-        description="Set while MySQL is away: seconds since the oldest revision in the keyword index that answered.",
+        description="Set while MySQL is away: seconds since the keyword index that answered was last as MySQL had it.",
     )
 
 

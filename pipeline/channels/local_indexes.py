@@ -34,17 +34,21 @@ _MOST_CHANGED = 200  # documents; reading more from MySQL costs more than a sear
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """A tenant's index and how far it is. ``changed``: documents that changed after its revision; what the index has of
-    them is old, and MySQL has it. ``is_current`` is false for an index that could not be compared with MySQL."""
+    them is old, and MySQL has it. ``is_current`` is false for an index that could not be compared with MySQL;
+    ``behind_s``: how long ago the indexer last did."""
 
     view: View
     states: Mapping[Namespace, NamespaceState]
     changed: tuple[tuple[Namespace, DocumentId], ...] = ()
     is_current: bool = True
+    behind_s: float | None = None
 
     def age_s(self, now: datetime) -> float:
-        """Return the seconds since the oldest revision among the namespaces."""
+        """Return the seconds since the index was last known to be current, or since the oldest revision among the
+        namespaces if that is less."""
         revised = [state.revised_at or state.created_at for state in self.states.values()]
-        return max((now - moment.replace(tzinfo=UTC)).total_seconds() for moment in revised)
+        age_s = max((now - moment.replace(tzinfo=UTC)).total_seconds() for moment in revised)
+        return age_s if self.behind_s is None else min(age_s, self.behind_s)
 
 
 @dataclass(slots=True)
@@ -107,7 +111,9 @@ class LocalIndexes:
         view = self._tenant(tenant_id).reader.view()
         found = {} if view is None else {namespace: view.state(namespace) for namespace in namespaces}
         states = {namespace: state for namespace, state in found.items() if state is not None}
-        return None if view is None or not states else Standing(view=view, states=states, is_current=False)
+        if view is None or not states:
+            return None
+        return Standing(view=view, states=states, is_current=False, behind_s=self._folder.behind_s())
 
     def _is_coming(
         self, tenant: _Open, states: Mapping[Namespace, NamespaceState], behind: Mapping[Namespace, str]

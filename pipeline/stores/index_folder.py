@@ -1,8 +1,8 @@
 """The folder of a host's keyword indexes: the lock of its one writer, the installation it belongs to, and a sign of life.
 
 The sign is a file whose time of modification is a promise: until then, by the host's monotonic clock, the indexer looks
-for changes. A wall clock that jumps changes nothing about it, and after a restart of the host it lies too far ahead to be
-believed.
+for changes. Its time of access is when the indexes last were as MySQL had them. A wall clock that jumps changes nothing
+about either, and after a restart of the host they lie too far ahead to be believed.
 """
 
 from __future__ import annotations
@@ -30,15 +30,27 @@ class IndexFolder:
         self._clock = clock
         self._sign = root / "indexer.alive"
 
-    def promise(self, seconds: float) -> None:
-        """Say that somebody looks for changes within ``seconds`` from now on. Raises OSError."""
-        until = int((self._clock() + min(seconds, _LONGEST_PROMISE_S)) * 1e9)
+    def promise(self, seconds: float, *, is_current: bool = False) -> None:
+        """Say that somebody looks for changes within ``seconds`` from now on, and if the indexes are current, that they are
+        so now. Raises OSError."""
+        now = self._clock()
+        until = int((now + min(seconds, _LONGEST_PROMISE_S)) * 1e9)
         try:
-            os.utime(self._sign, ns=(until, until))
+            current = int(now * 1e9) if is_current else os.stat(self._sign).st_atime_ns
+            os.utime(self._sign, ns=(current, until))
         except FileNotFoundError:
             self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._sign.touch(mode=0o600)
-            os.utime(self._sign, ns=(until, until))
+            os.utime(self._sign, ns=(int(now * 1e9) if is_current else 0, until))
+
+    def behind_s(self) -> float | None:
+        """Return the seconds since the indexes were last known to be current; None if they never were on this host since
+        it started."""
+        try:
+            seconds = self._clock() - os.stat(self._sign).st_atime
+        except OSError:
+            return None
+        return seconds if 0 <= seconds < self._clock() else None
 
     def is_served(self) -> bool:
         """Whether an indexer has promised to look for changes. Costs one look at a file."""
