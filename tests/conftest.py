@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
+import ssl
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -212,7 +214,13 @@ def _copy(connection: sqlalchemy.Connection) -> Iterator[tuple[str, tuple[Any, .
 def gateway(key: str) -> httpx.Client:
     """A client of the gateway with the given key."""
     headers = {"Authorization": f"Bearer {key}"}
-    return httpx.Client(base_url=os.environ["CHORDWISE_URL"], headers=headers, timeout=60)
+    return httpx.Client(base_url=os.environ["CHORDWISE_URL"], headers=headers, timeout=60, verify=_tls())
+
+
+@functools.cache
+def _tls() -> ssl.SSLContext:
+    """Certificates are read once: reading them for every client takes longer than most tests."""
+    return httpx.create_ssl_context()
 
 
 def _outside_a_transaction(url: sqlalchemy.URL, statement: str) -> None:
