@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import gc
 import os
-import ssl
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -214,13 +212,7 @@ def _copy(connection: sqlalchemy.Connection) -> Iterator[tuple[str, tuple[Any, .
 def gateway(key: str) -> httpx.Client:
     """A client of the gateway with the given key."""
     headers = {"Authorization": f"Bearer {key}"}
-    return httpx.Client(base_url=os.environ["CHORDWISE_URL"], headers=headers, timeout=60, verify=_tls())
-
-
-@functools.cache
-def _tls() -> ssl.SSLContext:
-    """Certificates are read once: reading them for every client takes longer than most tests."""
-    return httpx.create_ssl_context()
+    return httpx.Client(base_url=os.environ["CHORDWISE_URL"], headers=headers, timeout=60)
 
 
 def _outside_a_transaction(url: sqlalchemy.URL, statement: str) -> None:
