@@ -109,9 +109,14 @@ async def read_by(deadline_at: float, gateway: Gateway, read: Callable[P, T], *a
         async with asyncio.timeout(max(0.0, deadline_at - time.time()) + LAST_S):
             return await gateway.run_or_leave(read, *args, **kwargs)
     except (TimeoutError, Unavailable) as error:
-        count_unsent(gateway.resources)
-        detail = f"A store that the search needs did not answer ({getattr(error, 'code', 'timeout')})."
-        raise Problem(503, RETRIEVAL_UNAVAILABLE, detail, headers={"Retry-After": "2"}) from None
+        raise store_lost(error, gateway) from None
+
+
+def store_lost(error: TimeoutError | Unavailable, gateway: Gateway) -> Problem:
+    """Return Problem(503) for a query that could not be sent because a store was not read, and count it as failed."""
+    count_unsent(gateway.resources)
+    detail = f"A store that the search needs did not answer ({getattr(error, 'code', 'timeout')})."
+    return Problem(503, RETRIEVAL_UNAVAILABLE, detail, headers={"Retry-After": "2"})
 
 
 async def send(query: Query, gateway: Gateway, *, cache_control: str = "", waits: bool = True) -> bytes | None:

@@ -41,6 +41,10 @@ class KnownNamespaces:
         self._missing: Remembered[tuple[TenantId, tuple[Namespace, ...], tuple[str, ...]], tuple[Namespace, ...]] = (
             Remembered("namespaces", fresh_s=_FRESH_S, away=away, clock=clock)
         )
+        # Read each time, because a new one must be found at once; what was read last serves while MySQL is away.
+        self._every: Remembered[tuple[TenantId, int], tuple[Namespace, ...]] = Remembered(
+            "namespaces", fresh_s=0.0, away=away, clock=clock
+        )
 
     async def require(
         self, tenant_id: TenantId, names: Sequence[Namespace], *, optional: Sequence[str] = ()
@@ -57,9 +61,19 @@ class KnownNamespaces:
             self._missing.forget(lambda known: known == key)
         return missing
 
+    async def every(self, tenant_id: TenantId, *, limit: int) -> tuple[Namespace, ...]:
+        """Return the tenant's first ``limit`` namespaces in the order of their names. Raises Unavailable while MySQL is
+        away, unless they were read in the last minutes."""
+        return await self._every.of((tenant_id, limit), lambda: self._run(self._first, tenant_id, limit))
+
     def forget(self, tenant_id: TenantId, name: Namespace) -> None:
         """This one was unmade; other processes notice within seconds."""
         self._missing.forget(lambda key: key[0] == tenant_id and name in key[1])
+
+    def _first(self, tenant_id: TenantId, limit: int) -> tuple[Namespace, ...]:
+        with unit_of_work(self._use.mysql) as work:
+            views = Namespaces(work.connection, tenant_id).views(after=None, limit=limit)
+        return tuple(Namespace(view.namespace) for view in views)
 
     def _look(
         self, tenant_id: TenantId, names: Sequence[Namespace], optional: Collection[Namespace]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 from starlette.types import Message
 
-from api_gateway.asking import answer_of, asked_query, current_state, read_by, retrieved
+from api_gateway.asking import answer_of, asked_query, current_state, retrieved, store_lost
 from api_gateway.bodies import Decoded
 from api_gateway.facades import mcp_reading as reading
 from api_gateway.facades import mcp_shapes as shapes
@@ -21,6 +21,7 @@ from api_gateway.routes.explaining import explanation, known_chunk_id
 from api_gateway.routes.jobs import known_id, until_finished
 from api_gateway.routes.queries import known_id as known_query_id
 from api_gateway.wire.answers import renamed
+from pipeline.errors import Unavailable
 from pipeline.records import Namespace
 from pipeline.stores.tenants import Principal
 
@@ -52,7 +53,8 @@ async def search(caller: Caller, asked: shapes.SearchIn) -> dict[str, Any]:
     remarks: list[str] = []
     names = asked.namespaces
     if names is None:
-        names, more = await _every_namespace(caller)
+        every, more = await _every_namespace(caller)
+        names = list(every)
         if more:
             remarks.append(f"only the first {len(names)} namespaces were searched; name the ones to search")
     if not names:
@@ -136,13 +138,14 @@ async def job_status(caller: Caller, asked: shapes.JobIn) -> dict[str, Any]:
     return await gateway.run(reading.job, tenant_id, asked.job_id, gateway)
 
 
-async def _every_namespace(caller: Caller) -> tuple[list[str], bool]:
-    deadline_at = caller.received_at + caller.gateway.settings.query_deadline_ms / 1000
-    tenant_id = caller.principal.tenant_id
-    found = await read_by(
-        deadline_at, caller.gateway, reading.namespaces, tenant_id, caller.gateway, limit=_MOST_NAMESPACES
-    )
-    return [each["namespace"] for each in found["namespaces"]], found["next"] is not None
+async def _every_namespace(caller: Caller) -> tuple[Sequence[str], bool]:
+    """Return the tenant's first namespaces, and whether there are more. Raises Problem(503)."""
+    gateway = caller.gateway
+    try:
+        names = await gateway.namespaces.every(caller.principal.tenant_id, limit=_MOST_NAMESPACES + 1)
+    except Unavailable as error:
+        raise store_lost(error, gateway) from None
+    return names[:_MOST_NAMESPACES], len(names) > _MOST_NAMESPACES
 
 
 def _by_document(chunks: list[Mapping[str, Any]], base_url: str) -> list[dict[str, Any]]:
