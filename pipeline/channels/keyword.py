@@ -234,7 +234,7 @@ class KeywordChannel:
         if self.local is not None:
             with reading_if_asked(self.mysql) as connection:
                 standing = self._words(connection, query).standing
-            entries = standing.view.chunks(chunk_ids) if standing is not None and not standing.changed else []
+            entries = [] if standing is None else standing.view.chunks(chunk_ids, without=standing.changed)
             found = {entry.row.chunk_id: terms_of(entry.row.terms) for entry in entries}
             if len(found) == len(set(chunk_ids)) or (standing is not None and not standing.is_current):
                 return found
@@ -399,9 +399,9 @@ def _proposed(
 def _rows_of(
     connection: Callable[[], Connection], query: Query, standing: Standing, chunk_ids: Sequence[ChunkId]
 ) -> list[TermsRow]:
-    """Given chunks out of this host's index; of MySQL those that it does not have, and all while it is behind, since an
-    edited chunk keeps its id."""
-    rows = [] if standing.changed else [entry.row for entry in standing.view.chunks(chunk_ids)]
+    """Given chunks out of this host's index; of MySQL those that it does not have, and those of documents that changed
+    after its revision, since an edited chunk keeps its id."""
+    rows = [entry.row for entry in standing.view.chunks(chunk_ids, without=standing.changed)]
     found = {row.chunk_id for row in rows}
     others = [chunk_id for chunk_id in chunk_ids if chunk_id not in found] if standing.is_current else []
     return rows + (KeywordIndex(connection(), query.tenant_id).rows(others) if others else [])

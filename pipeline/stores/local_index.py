@@ -132,32 +132,37 @@ class View:
         parts = [(tantivy.Occur.Must, _any(groups))]
         if wanted.clause != EVERYTHING:
             parts.append((tantivy.Occur.Must, tantivy.Query.const_score_query(self._query(wanted.clause), 0.0)))
-        if wanted.without:
-            keys = [_document_key(*each) for each in wanted.without]
-            parts.append((tantivy.Occur.MustNot, tantivy.Query.term_set_query(self._schema, _KEYS, keys)))
+        parts += self._unless(wanted.without)
         found = self._searcher.search(tantivy.Query.boolean_query(parts), limit=limit, count=False)
         return [self._entry(address) for _, address in found.hits]
 
     @readable
-    def chunks(self, chunk_ids: Sequence[ChunkId]) -> list[Entry]:
-        """Return these chunks, those that the index has."""
-        return self._of_keys([_key(_CHUNK_KEY, chunk_id) for chunk_id in chunk_ids])
+    def chunks(
+        self, chunk_ids: Sequence[ChunkId], *, without: Sequence[tuple[Namespace, DocumentId]] = ()
+    ) -> list[Entry]:
+        """Return these chunks, those that the index has, ``without`` these documents' chunks."""
+        keys = [_key(_CHUNK_KEY, chunk_id) for chunk_id in chunk_ids]
+        parts = [(tantivy.Occur.Must, self._any_of(keys)), *self._unless(without)]
+        found = self._searcher.search(tantivy.Query.boolean_query(parts), limit=max(1, len(keys)), count=False)
+        return [self._entry(address) for _, address in found.hits]
 
     @readable
     def documents(
         self, documents: Sequence[tuple[Namespace, DocumentId]], clause: Clause, *, limit: int
     ) -> list[Entry]:
         """Return up to ``limit`` chunks of these documents that meet the clause."""
-        keys = tantivy.Query.term_set_query(self._schema, _KEYS, [_document_key(*each) for each in documents])
+        keys = self._any_of([_document_key(*each) for each in documents])
         parts = [(tantivy.Occur.Must, keys), (tantivy.Occur.Must, self._query(clause))]
         found = self._searcher.search(tantivy.Query.boolean_query(parts), limit=limit, count=False)
         return [self._entry(address) for _, address in found.hits]
 
-    def _of_keys(self, keys: Sequence[str]) -> list[Entry]:
-        if not keys:
-            return []
-        query = tantivy.Query.term_set_query(self._schema, _KEYS, list(keys))
-        return [self._entry(address) for _, address in self._searcher.search(query, limit=len(keys), count=False).hits]
+    def _unless(self, documents: Sequence[tuple[Namespace, DocumentId]]) -> list[tuple[tantivy.Occur, tantivy.Query]]:
+        keys = [_document_key(*each) for each in documents]
+        return [(tantivy.Occur.MustNot, self._any_of(keys))] if keys else []
+
+    def _any_of(self, keys: Sequence[str]) -> tantivy.Query:
+        """A query for any of these keys. It takes a fifth of the time of tantivy's query for a set of terms."""
+        return tantivy.Query.const_score_query(_any([self._having(key) for key in keys]), 0.0)
 
     def _group(self, group: Mapping[str, float]) -> tantivy.Query:
         """A token's boost makes tantivy's weight, which is of all namespaces together, what the caller says it is worth."""
