@@ -39,7 +39,7 @@ from pipeline.stores.indexed_chunks import IndexedChunk, NamespaceState
 from pipeline.stores.keyword import TermsRow, terms_row
 
 DAMAGED = "damaged"  # a mark in the folder of an index that is to be built anew
-FORMAT = "1"  # of the folder: another one is built beside it
+FORMAT = "2"  # of the folder: another one is built beside it
 _MOST_COUNTED = 50_000  # chunks; counting them takes some 0.2 ms
 _WRITER_BYTES = 48_000_000  # tantivy takes no less than 15 MB a thread
 _TERMS, _KEYS, _PUBLISHED, _STORY_TIME, _ROW, _TEXT, _FIELDS = (
@@ -51,6 +51,7 @@ _TERMS, _KEYS, _PUBLISHED, _STORY_TIME, _ROW, _TEXT, _FIELDS = (
     "text",
     "fields",
 )
+_STORED = (_ROW, _TEXT, _FIELDS)
 _NAMESPACE_KEY, _DOCUMENT_KEY, _CHUNK_KEY, _STATE_KEY, _FIELD_KEY = "n", "d", "c", "s", "f"
 
 
@@ -58,12 +59,12 @@ class Entry(NamedTuple):
     """A chunk that was found. ``text`` and ``fields`` are read by `stored`."""
 
     row: TermsRow
-    text: bytes
-    fields: bytes
+    text: str
+    fields: str
 
     def stored(self) -> StoredChunk:
         """Return the chunk as MySQL had it."""
-        return stored_chunk(self.text.decode(), self.fields)
+        return stored_chunk(self.text, self.fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +124,7 @@ class View:
         return self._frequencies[token]
 
     @readable
-    def search(self, wanted: Wanted, *, limit: int) -> list[Entry]:
+    def search(self, wanted: Wanted, *, limit: int) -> list[TermsRow]:
         """Return the ``limit`` best chunks that hold a token and meet the clause, best first by tantivy's BM25: lengths
         are rounded there, and the mean length is that of the tenant, so the caller scores them again."""
         groups = [self._group(group) for group in wanted.groups if group]
@@ -133,18 +134,19 @@ class View:
         if wanted.clause != EVERYTHING:
             parts.append((tantivy.Occur.Must, tantivy.Query.const_score_query(self._query(wanted.clause), 0.0)))
         parts += self._unless(wanted.without)
-        found = self._searcher.search(tantivy.Query.boolean_query(parts), limit=limit, count=False)
-        return [self._entry(address) for _, address in found.hits]
+        return [self._row(address) for address in self._found(parts, limit=limit)]
 
     @readable
-    def chunks(
+    def rows(
         self, chunk_ids: Sequence[ChunkId], *, without: Sequence[tuple[Namespace, DocumentId]] = ()
-    ) -> list[Entry]:
-        """Return these chunks, those that the index has, ``without`` these documents' chunks."""
-        keys = [_key(_CHUNK_KEY, chunk_id) for chunk_id in chunk_ids]
-        parts = [(tantivy.Occur.Must, self._any_of(keys)), *self._unless(without)]
-        found = self._searcher.search(tantivy.Query.boolean_query(parts), limit=max(1, len(keys)), count=False)
-        return [self._entry(address) for _, address in found.hits]
+    ) -> list[TermsRow]:
+        """Return the rows of these chunks, those that the index has, ``without`` these documents' chunks."""
+        return [self._row(address) for address in self._of_chunks(chunk_ids, without)]
+
+    @readable
+    def chunks(self, chunk_ids: Sequence[ChunkId]) -> list[Entry]:
+        """Return these chunks, those that the index has."""
+        return [self._entry(address) for address in self._of_chunks(chunk_ids)]
 
     @readable
     def documents(
@@ -153,8 +155,19 @@ class View:
         """Return up to ``limit`` chunks of these documents that meet the clause."""
         keys = self._any_of([_document_key(*each) for each in documents])
         parts = [(tantivy.Occur.Must, keys), (tantivy.Occur.Must, self._query(clause))]
-        found = self._searcher.search(tantivy.Query.boolean_query(parts), limit=limit, count=False)
-        return [self._entry(address) for _, address in found.hits]
+        return [self._entry(address) for address in self._found(parts, limit=limit)]
+
+    def _of_chunks(
+        self, chunk_ids: Sequence[ChunkId], without: Sequence[tuple[Namespace, DocumentId]] = ()
+    ) -> list[tantivy.DocAddress]:
+        if not chunk_ids:
+            return []
+        keys = [_key(_CHUNK_KEY, chunk_id) for chunk_id in chunk_ids]
+        return self._found([(tantivy.Occur.Must, self._any_of(keys)), *self._unless(without)], limit=len(keys))
+
+    def _found(self, parts: list[tuple[tantivy.Occur, tantivy.Query]], *, limit: int) -> list[tantivy.DocAddress]:
+        hits = self._searcher.search(tantivy.Query.boolean_query(parts), limit=limit, count=False).hits
+        return [address for _, address in hits]
 
     def _unless(self, documents: Sequence[tuple[Namespace, DocumentId]]) -> list[tuple[tantivy.Occur, tantivy.Query]]:
         keys = [_document_key(*each) for each in documents]
@@ -200,9 +213,12 @@ class View:
 
     def _entry(self, address: tantivy.DocAddress) -> Entry:
         row, body, fields = self._stored(address, _ROW, _TEXT, _FIELDS)
-        return Entry(terms_row(row), body, fields)
+        return Entry(terms_row(row.encode()), body, fields)
 
-    def _stored(self, address: tantivy.DocAddress, *names: str) -> list[bytes]:
+    def _row(self, address: tantivy.DocAddress) -> TermsRow:
+        return terms_row(self._stored(address, _ROW)[0].encode())
+
+    def _stored(self, address: tantivy.DocAddress, *names: str) -> list[str]:
         document: Any = self._searcher.doc(address)
         return [document.get_first(name) for name in names]
 
@@ -358,14 +374,22 @@ def _sizes(folder: Path) -> tuple[int, int]:
 
 
 def _schema() -> tantivy.Schema:
+    """Return the fields of an index. What is only stored is text, since tantivy reads bytes one by one and takes three times
+    as long for them. Its Python package makes no text that is not indexed, so that is taken out of what it made."""
     builder = tantivy.SchemaBuilder()
     builder.add_text_field(_TERMS, stored=False, tokenizer_name="whitespace", index_option="freq")
     builder.add_text_field(_KEYS, stored=False, tokenizer_name="whitespace", index_option="basic")
     builder.add_integer_field(_PUBLISHED, stored=False, indexed=True, fast=True)
     builder.add_integer_field(_STORY_TIME, stored=False, indexed=True, fast=True)
-    for name in (_ROW, _TEXT, _FIELDS):
-        builder.add_bytes_field(name, stored=True)
-    return builder.build()
+    for name in _STORED:
+        builder.add_text_field(name, stored=True, tokenizer_name="raw")
+    reduced: Any = builder.build().__reduce__()  # as for pickle
+    make, (described,) = reduced
+    for field in described["inner"]:
+        if field["name"] in _STORED:
+            del field["options"]["indexing"]
+    schema: tantivy.Schema = make(described)
+    return schema
 
 
 def _document(chunk: IndexedChunk) -> tantivy.Document:
@@ -385,9 +409,9 @@ def _document(chunk: IndexedChunk) -> tantivy.Document:
         document.add_integer(_PUBLISHED, microseconds(stored.published_at))
     if stored.story_time is not None:
         document.add_integer(_STORY_TIME, stored.story_time)
-    document.add_bytes(_ROW, chunk.terms)
-    document.add_bytes(_TEXT, chunk.text.encode())
-    document.add_bytes(_FIELDS, chunk.fields.encode())
+    document.add_text(_ROW, chunk.terms.decode())
+    document.add_text(_TEXT, chunk.text)
+    document.add_text(_FIELDS, chunk.fields)
     return document
 
 
@@ -396,7 +420,7 @@ def _state_document(state: NamespaceState) -> tantivy.Document:
     document.add_text(
         _KEYS, " ".join([_STATE_KEY, _key(_STATE_KEY, state.namespace), _key(_NAMESPACE_KEY, state.namespace)])
     )
-    document.add_bytes(_FIELDS, orjson.dumps(state))
+    document.add_text(_FIELDS, orjson.dumps(state).decode())
     return document
 
 
