@@ -24,14 +24,15 @@ from pipeline.core.index_terms import EVERYTHING, Clause, clause_of
 from pipeline.core.keyword_scoring import Weighed, coverage, score, weigh
 from pipeline.core.matching import FieldWeights, IndexRows
 from pipeline.core.query import Query
-from pipeline.core.terms import token
+from pipeline.core.terms import tokenizer_of
 from pipeline.errors import Unavailable
 from pipeline.records import ChannelName, ChunkId, DocumentId, Namespace, Scope, TenantId
 from pipeline.stores.index_faults import IndexDamaged
+from pipeline.stores.indexed_chunks import NamespaceState
 from pipeline.stores.keyword import NARROW, KeywordIndex, Search, TermsRow
 from pipeline.stores.local_index import Wanted
 from pipeline.stores.namespaces import Namespaces
-from pipeline.stores.statistics import Statistics
+from pipeline.stores.statistics import NamespaceStatistics, Statistics
 from pipeline.stores.work import read_soon, reading_if_asked
 
 P = ParamSpec("P")
@@ -336,41 +337,36 @@ def _stamps(connection: Connection, query: Query) -> dict[Namespace, str]:
 
 def _words(statistics: Statistics, query: Query, lexicon: Lexicon) -> _Words:
     asked = read(query.query_text, lexicon)
-    tokens = _tokens(asked, query.tenant_id, query.namespaces)
-    sizes, found = statistics.of_query(
-        query.namespaces, [token for of_one in tokens.values() for token in of_one.values()]
-    )
-    frequency = _counted(tokens, found)
+    tokens = _tokens(asked.terms, query.tenant_id, query.namespaces)
+    sizes, found = statistics.of_query(query.namespaces, _of_all(tokens))
     asked, tokens, frequency = _respelled(
-        asked, tokens, frequency, query, lambda some: statistics.frequencies(query.namespaces, some)
+        asked, tokens, _counted(tokens, found), query, lambda some: statistics.frequencies(query.namespaces, some)
     )
-    collection = Collection(
-        chunk_count=sum(size.chunk_count for size in sizes.values()),
-        term_count=sum(size.term_count for size in sizes.values()),
-        chunk_frequency=frequency,
-    )
-    return _Words(
-        asked=asked,
-        tokens=tokens,
-        frequency=frequency,
-        weighed=weigh(asked, collection),
-        chunk_count=collection.chunk_count,
-        lags=any(size.lags for size in sizes.values()),
-    )
+    return _weighed(asked, tokens, frequency, list(sizes.values()), lags=any(size.lags for size in sizes.values()))
 
 
 def _words_of_index(standing: Standing, query: Query, lexicon: Lexicon) -> _Words:
     """The same from this host's index, which never lags; what changed after its revision is not counted."""
     asked = read(query.query_text, lexicon)
-    tokens = _tokens(asked, query.tenant_id, list(standing.states))
-    frequencies = standing.view.frequency
-    frequency = {term: sum(frequencies(of_one[term]) for of_one in tokens.values()) for term in asked.terms}
-    asked, tokens, frequency = _respelled(
-        asked, tokens, frequency, query, lambda some: {token: frequencies(token) for token in some}
-    )
+    tokens = _tokens(asked.terms, query.tenant_id, list(standing.states))
+    frequencies = standing.view.frequencies
+    frequency = _counted(tokens, frequencies(_of_all(tokens)))
+    asked, tokens, frequency = _respelled(asked, tokens, frequency, query, frequencies)
+    return _weighed(asked, tokens, frequency, list(standing.states.values()), standing=standing)
+
+
+def _weighed(
+    asked: Asked,
+    tokens: dict[Namespace, dict[str, str]],
+    frequency: dict[str, int],
+    sizes: Sequence[NamespaceState | NamespaceStatistics],
+    *,
+    lags: bool = False,
+    standing: Standing | None = None,
+) -> _Words:
     collection = Collection(
-        chunk_count=sum(state.chunk_count for state in standing.states.values()),
-        term_count=sum(state.term_count for state in standing.states.values()),
+        chunk_count=sum(size.chunk_count for size in sizes),
+        term_count=sum(size.term_count for size in sizes),
         chunk_frequency=frequency,
     )
     return _Words(
@@ -379,7 +375,7 @@ def _words_of_index(standing: Standing, query: Query, lexicon: Lexicon) -> _Word
         frequency=frequency,
         weighed=weigh(asked, collection),
         chunk_count=collection.chunk_count,
-        lags=False,
+        lags=lags,
         standing=standing,
     )
 
@@ -417,15 +413,18 @@ def _rows_of_index(words: _Words, standing: Standing, chunk_ids: Sequence[ChunkI
     return [words.rows[chunk_id] for chunk_id in chunk_ids if chunk_id in words.rows]
 
 
-def _tokens(asked: Asked, tenant_id: TenantId, namespaces: Iterable[Namespace]) -> dict[Namespace, dict[str, str]]:
-    return _written(asked.terms, tenant_id, namespaces)
-
-
-def _written(
+def _tokens(
     terms: Sequence[str], tenant_id: TenantId, namespaces: Iterable[Namespace]
 ) -> dict[Namespace, dict[str, str]]:
     scopes = {namespace: Scope(tenant_id=tenant_id, namespace=namespace) for namespace in namespaces}
-    return {namespace: {term: token(scope, term) for term in terms} for namespace, scope in scopes.items()}
+    return {
+        namespace: dict(zip(terms, tokenizer_of(scope).tokens(terms), strict=True))
+        for namespace, scope in scopes.items()
+    }
+
+
+def _of_all(tokens: Mapping[Namespace, Mapping[str, str]]) -> list[str]:
+    return [token for of_one in tokens.values() for token in of_one.values()]
 
 
 def _respelled(
@@ -442,10 +441,10 @@ def _respelled(
     others = list(dict.fromkeys(other for some in near.values() for other in some))[:bound]
     if not others:
         return asked, tokens, frequency
-    written = _written(others, query.tenant_id, tokens)
-    held = _counted(written, count([token for of_one in written.values() for token in of_one.values()]))
+    written = _tokens(others, query.tenant_id, tokens)
+    held = _counted(written, count(_of_all(written)))
     asked = asked.respelled({term: [other for other in some if held.get(other)] for term, some in near.items()})
-    return asked, _tokens(asked, query.tenant_id, tokens), held | frequency
+    return asked, _tokens(asked.terms, query.tenant_id, tokens), held | frequency
 
 
 def _counted(tokens: Mapping[Namespace, Mapping[str, str]], found: Mapping[str, int]) -> dict[str, int]:

@@ -41,6 +41,7 @@ from pipeline.stores.keyword import TermsRow, terms_row
 DAMAGED = "damaged"  # a mark in the folder of an index that is to be built anew
 FORMAT = "2"  # of the folder: another one is built beside it
 _MOST_COUNTED = 50_000  # chunks; counting them takes some 0.2 ms
+_BLOCK_BYTES = 4096  # of stored chunks: a quarter of tantivy's own size takes 0.6 of the time and 1.2 of the disk
 _WRITER_BYTES = 48_000_000  # tantivy takes no less than 15 MB a thread
 _TERMS, _KEYS, _PUBLISHED, _STORY_TIME, _ROW, _TEXT, _FIELDS = (
     "terms",
@@ -107,21 +108,25 @@ class View:
         return {state.namespace: state for state in (self._state_at(address) for _, address in hits)}
 
     @readable
-    def frequency(self, token: str) -> int:
-        """Return in how many chunks a token occurs. Tantivy's own figure has those that were deleted and not yet merged
-        away, so where there are any it is counted; a very frequent token's is reduced by the share of all that they are.
-        """
-        if token not in self._frequencies:
-            frequency, every = int(self._searcher.doc_freq(_TERMS, token)), self._searcher.num_docs
-            if self._written > every:
-                if frequency <= _MOST_COUNTED:
-                    query = tantivy.Query.term_query(self._schema, _TERMS, token, "freq")
-                    found: Any = self._searcher.search(query, limit=1, count=True)
-                    frequency = int(found.count)
-                else:
-                    frequency = frequency * every // self._written
-            self._frequencies[token] = frequency
-        return self._frequencies[token]
+    def frequencies(self, tokens: Sequence[str]) -> dict[str, int]:
+        """Return in how many chunks each token occurs; a token in none is left out, and not remembered: a misspelt word has
+        hundreds. Tantivy's own figure has chunks that were deleted and not yet merged away, so where there are any it is
+        counted; a very frequent token's is reduced by the share of all that they are."""
+        known, held = self._frequencies, self._searcher.doc_freq
+        for token in tokens:
+            if token not in known and (frequency := int(held(_TERMS, token))):
+                known[token] = self._counted(token, frequency)
+        return {token: known[token] for token in tokens if token in known}
+
+    def _counted(self, token: str, frequency: int) -> int:
+        every = self._searcher.num_docs
+        if self._written <= every:
+            return frequency
+        if frequency > _MOST_COUNTED:
+            return frequency * every // self._written
+        query = tantivy.Query.term_query(self._schema, _TERMS, token, "freq")
+        found: Any = self._searcher.search(query, limit=1, count=True)
+        return int(found.count)
 
     @readable
     def search(self, wanted: Wanted, *, limit: int) -> list[TermsRow]:
@@ -285,6 +290,7 @@ class LocalIndexWriter:
         self._folder = folder_of(root, tenant_id)
         with writing(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
+            _make(self._folder)
             self._index = tantivy.Index(_schema(), path=str(self._folder), reuse=True)
             self._writer = self._index.writer(heap_size=_WRITER_BYTES, num_threads=1)
             self._index.reload()
@@ -371,6 +377,17 @@ def _sizes(folder: Path) -> tuple[int, int]:
     segments = orjson.loads((folder / "meta.json").read_bytes())["segments"]
     deleted = sum((segment["deletes"] or {}).get("num_deleted_docs", 0) for segment in segments)
     return sum(segment["max_doc"] for segment in segments), deleted
+
+
+def _make(folder: Path) -> None:
+    """Make an empty index if there is none, with small blocks: a chunk is read by decompressing one. tantivy's Python package
+    has no setting for it."""
+    meta = folder / "meta.json"
+    if not meta.exists():
+        tantivy.Index(_schema(), path=str(folder))
+        description = orjson.loads(meta.read_bytes())
+        description["index_settings"]["docstore_blocksize"] = _BLOCK_BYTES
+        meta.write_bytes(orjson.dumps(description))
 
 
 def _schema() -> tantivy.Schema:
