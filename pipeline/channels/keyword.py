@@ -24,14 +24,15 @@ from pipeline.core.index_terms import EVERYTHING, Clause, clause_of
 from pipeline.core.keyword_scoring import Weighed, coverage, score, weigh
 from pipeline.core.matching import FieldWeights, IndexRows
 from pipeline.core.query import Query
-from pipeline.core.terms import token
+from pipeline.core.terms import tokenizer_of
 from pipeline.errors import Unavailable
 from pipeline.records import ChannelName, ChunkId, DocumentId, Namespace, Scope, TenantId
 from pipeline.stores.index_faults import IndexDamaged
+from pipeline.stores.indexed_chunks import NamespaceState
 from pipeline.stores.keyword import NARROW, KeywordIndex, Search, TermsRow
 from pipeline.stores.local_index import Wanted
 from pipeline.stores.namespaces import Namespaces
-from pipeline.stores.statistics import Statistics
+from pipeline.stores.statistics import NamespaceStatistics, Statistics
 from pipeline.stores.work import read_soon, reading_if_asked
 
 P = ParamSpec("P")
@@ -45,8 +46,9 @@ _ENOUGH = 400  # rows that are expected to hold all of the terms they have to
 _LEAST_CANDIDATES = 200
 _CANDIDATES_PER_PLACE = 2
 _CHUNKS_PER_RULE = 5
-_MOST_KNOWN = 64  # queries; each may hold files of the index open that were merged away since
-_LEAST_PROPOSED = 100  # by this host's index, whose order differs from BM25's by rounded lengths
+_MOST_KNOWN = 32  # queries; each may hold files of the index open that were merged away since, and some 200 rows
+_LEAST_PROPOSED = 100  # by this host's index
+_PROPOSED_PER_PLACE = 1.25  # its order differs from BM25's by rounded lengths alone
 _MOST_SPELLINGS = 4_000  # looked up for words that no chunk holds, those of each namespace counted
 _PATIENCE_S = 0.25  # for what an index is to be compared with
 _MOST_CHANGED = 1_000  # chunks of documents that changed after the index was brought up to date
@@ -64,7 +66,7 @@ class _Block:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Words:
     """A query's terms as the index of each namespace writes them, and what the collection knows of them, at one moment.
-    ``standing``: the index that says it; None for MySQL."""
+    ``standing``: the index that says it; None for MySQL. ``rows``: those that were read of it for this query."""
 
     asked: Asked
     tokens: dict[Namespace, dict[str, str]]
@@ -73,6 +75,7 @@ class _Words:
     chunk_count: int
     lags: bool
     standing: Standing | None = None
+    rows: dict[ChunkId, TermsRow] = field(default_factory=dict)
 
     def wanted(self, clause: Clause) -> Wanted:
         """Return what this host's index is to look for. Phrases and ways of several terms count by their terms there."""
@@ -185,6 +188,7 @@ class KeywordChannel:
             clause = _clause(query, words.standing)
             if words.standing is not None and clause is not None:
                 rows = _proposed(connection, query, words.standing, words.wanted(clause), pool)
+                words.rows.update((row.chunk_id, row) for row in rows)
                 scores = words.score(words.of_rows(rows), fields)
                 guard = {"method": "index", "rows": len(rows), "may_be_short": False, **_age(query, words.standing)}
             else:
@@ -230,15 +234,15 @@ class KeywordChannel:
 
     @_without_damage
     def indexed(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, Terms] | None:
-        """The tokens of these chunks, where this process holds the index as it was when the query was sent."""
-        if self.local is not None:
-            with reading_if_asked(self.mysql) as connection:
-                standing = self._words(connection, query).standing
-            entries = standing.view.chunks(chunk_ids) if standing is not None and not standing.changed else []
-            found = {entry.row.chunk_id: terms_of(entry.row.terms) for entry in entries}
-            if len(found) == len(set(chunk_ids)) or (standing is not None and not standing.is_current):
-                return found
-        return None
+        """The tokens of these chunks, where this host's index has them as they were when the query was sent."""
+        if self.local is None:
+            return None
+        with reading_if_asked(self.mysql) as connection:
+            words = self._words(connection, query)
+        if words.standing is None:
+            return None
+        found = {row.chunk_id: terms_of(row.terms) for row in _rows_of_index(words, words.standing, chunk_ids)}
+        return found if len(found) == len(set(chunk_ids)) or not words.standing.is_current else None
 
     def terms(self, query: Query) -> tuple[str, ...]:
         """The query's words, their synonyms and the spellings that stand in for them, stop words left out."""
@@ -259,7 +263,7 @@ class KeywordChannel:
     ) -> list[_Block]:
         """Given chunks out of this host's index, or MySQL's."""
         if words.standing is not None:
-            return words.of_rows(_rows_of(connection, query, words.standing, chunk_ids))
+            return words.of_rows(_rows_of(connection, query, words, words.standing, chunk_ids))
         return words.of_rows(KeywordIndex(connection(), query.tenant_id).rows(chunk_ids))
 
     def _words(self, connection: Callable[[], Connection], query: Query) -> _Words:
@@ -333,41 +337,36 @@ def _stamps(connection: Connection, query: Query) -> dict[Namespace, str]:
 
 def _words(statistics: Statistics, query: Query, lexicon: Lexicon) -> _Words:
     asked = read(query.query_text, lexicon)
-    tokens = _tokens(asked, query.tenant_id, query.namespaces)
-    sizes, found = statistics.of_query(
-        query.namespaces, [token for of_one in tokens.values() for token in of_one.values()]
-    )
-    frequency = _counted(tokens, found)
+    tokens = _tokens(asked.terms, query.tenant_id, query.namespaces)
+    sizes, found = statistics.of_query(query.namespaces, _of_all(tokens))
     asked, tokens, frequency = _respelled(
-        asked, tokens, frequency, query, lambda some: statistics.frequencies(query.namespaces, some)
+        asked, tokens, _counted(tokens, found), query, lambda some: statistics.frequencies(query.namespaces, some)
     )
-    collection = Collection(
-        chunk_count=sum(size.chunk_count for size in sizes.values()),
-        term_count=sum(size.term_count for size in sizes.values()),
-        chunk_frequency=frequency,
-    )
-    return _Words(
-        asked=asked,
-        tokens=tokens,
-        frequency=frequency,
-        weighed=weigh(asked, collection),
-        chunk_count=collection.chunk_count,
-        lags=any(size.lags for size in sizes.values()),
-    )
+    return _weighed(asked, tokens, frequency, list(sizes.values()), lags=any(size.lags for size in sizes.values()))
 
 
 def _words_of_index(standing: Standing, query: Query, lexicon: Lexicon) -> _Words:
     """The same from this host's index, which never lags; what changed after its revision is not counted."""
     asked = read(query.query_text, lexicon)
-    tokens = _tokens(asked, query.tenant_id, list(standing.states))
-    frequencies = standing.view.frequency
-    frequency = {term: sum(frequencies(of_one[term]) for of_one in tokens.values()) for term in asked.terms}
-    asked, tokens, frequency = _respelled(
-        asked, tokens, frequency, query, lambda some: {token: frequencies(token) for token in some}
-    )
+    tokens = _tokens(asked.terms, query.tenant_id, list(standing.states))
+    frequencies = standing.view.frequencies
+    frequency = _counted(tokens, frequencies(_of_all(tokens)))
+    asked, tokens, frequency = _respelled(asked, tokens, frequency, query, frequencies)
+    return _weighed(asked, tokens, frequency, list(standing.states.values()), standing=standing)
+
+
+def _weighed(
+    asked: Asked,
+    tokens: dict[Namespace, dict[str, str]],
+    frequency: dict[str, int],
+    sizes: Sequence[NamespaceState | NamespaceStatistics],
+    *,
+    lags: bool = False,
+    standing: Standing | None = None,
+) -> _Words:
     collection = Collection(
-        chunk_count=sum(state.chunk_count for state in standing.states.values()),
-        term_count=sum(state.term_count for state in standing.states.values()),
+        chunk_count=sum(size.chunk_count for size in sizes),
+        term_count=sum(size.term_count for size in sizes),
         chunk_frequency=frequency,
     )
     return _Words(
@@ -376,7 +375,7 @@ def _words_of_index(standing: Standing, query: Query, lexicon: Lexicon) -> _Word
         frequency=frequency,
         weighed=weigh(asked, collection),
         chunk_count=collection.chunk_count,
-        lags=False,
+        lags=lags,
         standing=standing,
     )
 
@@ -385,8 +384,8 @@ def _proposed(
     connection: Callable[[], Connection], query: Query, standing: Standing, wanted: Wanted, pool: int
 ) -> list[TermsRow]:
     """The best chunks of this host's index, and those of documents that changed since, from MySQL."""
-    limit = max(_LEAST_PROPOSED, _CANDIDATES_PER_PLACE * pool)
-    rows = [entry.row for entry in standing.view.search(wanted, limit=limit)]
+    limit = max(_LEAST_PROPOSED, int(_PROPOSED_PER_PLACE * pool))
+    rows = standing.view.search(wanted, limit=limit)
     tokens = [token.encode() for group in wanted.groups for token in group]
     for namespace in {namespace for namespace, _ in standing.changed}:
         ids = [document_id for of, document_id in standing.changed if of == namespace]
@@ -397,25 +396,35 @@ def _proposed(
 
 
 def _rows_of(
-    connection: Callable[[], Connection], query: Query, standing: Standing, chunk_ids: Sequence[ChunkId]
+    connection: Callable[[], Connection], query: Query, words: _Words, standing: Standing, chunk_ids: Sequence[ChunkId]
 ) -> list[TermsRow]:
-    """Given chunks out of this host's index; of MySQL those that it does not have, and all while it is behind, since an
-    edited chunk keeps its id."""
-    rows = [] if standing.changed else [entry.row for entry in standing.view.chunks(chunk_ids)]
+    """Given chunks out of this host's index; of MySQL those that it does not have, and those of documents that changed
+    after its revision, since an edited chunk keeps its id."""
+    rows = _rows_of_index(words, standing, chunk_ids)
     found = {row.chunk_id for row in rows}
     others = [chunk_id for chunk_id in chunk_ids if chunk_id not in found] if standing.is_current else []
     return rows + (KeywordIndex(connection(), query.tenant_id).rows(others) if others else [])
 
 
-def _tokens(asked: Asked, tenant_id: TenantId, namespaces: Iterable[Namespace]) -> dict[Namespace, dict[str, str]]:
-    return _written(asked.terms, tenant_id, namespaces)
+def _rows_of_index(words: _Words, standing: Standing, chunk_ids: Sequence[ChunkId]) -> list[TermsRow]:
+    """Those of these chunks that this host's index has and that were not changed since; each is read once a query."""
+    unread = [chunk_id for chunk_id in chunk_ids if chunk_id not in words.rows]
+    words.rows.update((row.chunk_id, row) for row in standing.view.rows(unread, without=standing.changed))
+    return [words.rows[chunk_id] for chunk_id in chunk_ids if chunk_id in words.rows]
 
 
-def _written(
+def _tokens(
     terms: Sequence[str], tenant_id: TenantId, namespaces: Iterable[Namespace]
 ) -> dict[Namespace, dict[str, str]]:
     scopes = {namespace: Scope(tenant_id=tenant_id, namespace=namespace) for namespace in namespaces}
-    return {namespace: {term: token(scope, term) for term in terms} for namespace, scope in scopes.items()}
+    return {
+        namespace: dict(zip(terms, tokenizer_of(scope).tokens(terms), strict=True))
+        for namespace, scope in scopes.items()
+    }
+
+
+def _of_all(tokens: Mapping[Namespace, Mapping[str, str]]) -> list[str]:
+    return [token for of_one in tokens.values() for token in of_one.values()]
 
 
 def _respelled(
@@ -432,10 +441,10 @@ def _respelled(
     others = list(dict.fromkeys(other for some in near.values() for other in some))[:bound]
     if not others:
         return asked, tokens, frequency
-    written = _written(others, query.tenant_id, tokens)
-    held = _counted(written, count([token for of_one in written.values() for token in of_one.values()]))
+    written = _tokens(others, query.tenant_id, tokens)
+    held = _counted(written, count(_of_all(written)))
     asked = asked.respelled({term: [other for other in some if held.get(other)] for term, some in near.items()})
-    return asked, _tokens(asked, query.tenant_id, tokens), held | frequency
+    return asked, _tokens(asked.terms, query.tenant_id, tokens), held | frequency
 
 
 def _counted(tokens: Mapping[Namespace, Mapping[str, str]], found: Mapping[str, int]) -> dict[str, int]:

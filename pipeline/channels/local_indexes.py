@@ -28,6 +28,7 @@ _MOST_OPEN = 128  # tenants whose index a process keeps open
 _IDLE_S = 120.0  # without a query, until it is closed: what was merged away or erased takes its disk while it is open
 _LOOKED_AGAIN_S = 0.005
 _MOST_AWAITED = 4  # revisions; an index that is further behind is catching up with a load
+_FEW_CHANGED = 20  # documents; reading these from MySQL takes less time than waiting for the indexer
 _MOST_CHANGED = 200  # documents; reading more from MySQL costs more than a search there
 
 
@@ -60,6 +61,25 @@ class _Open:
     in_vain: Mapping[Namespace, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A tenant's index at one moment. ``behind``: the stamps that it has not reached."""
+
+    view: View | None
+    states: Mapping[Namespace, NamespaceState]
+    behind: Mapping[Namespace, str]
+
+    def changed(self, tenant_id: TenantId, ask: AskMysql) -> Changed | None:
+        """Return the documents that changed after what the index holds; None if they are not known or too many, or if it
+        lacks a namespace. Raises StoreUnavailable."""
+        if not self.behind:
+            return ()
+        late = [self.states[namespace] for namespace in self.behind if namespace in self.states]
+        if len(late) < len(self.behind):
+            return None
+        return ask(lambda connection: _changed(connection, tenant_id, late))
+
+
 class LocalIndexes:
     """The indexes below ``root``, kept open while they are asked for. ``wait_s``: how long a query waits for the indexer
     to reach the revision it must see, if there is one. Safe between threads."""
@@ -74,32 +94,19 @@ class LocalIndexes:
 
     def at(self, tenant_id: TenantId, stamps: Mapping[Namespace, str], ask: AskMysql) -> Standing | None:
         """Return the index at these stamps, or at an older one with the documents that changed since then; None where the
-        index is missing, lacks a namespace, or is too far behind. ``ask`` reads from MySQL, where that is needed.
-        Raises StoreUnavailable."""
+        index is missing, lacks a namespace, or is too far behind. Wait for the indexer only if the index lacks a namespace
+        or many documents changed. ``ask`` reads from MySQL, where that is needed. Raises StoreUnavailable."""
         tenant = self._tenant(tenant_id)
-        until: float | None = None
-        while True:
-            view = tenant.reader.view()
-            found = {namespace: None if view is None else view.state(namespace) for namespace in stamps}
-            states = {namespace: state for namespace, state in found.items() if state is not None}
-            behind = {
-                namespace: stamp
-                for namespace, stamp in stamps.items()
-                if namespace not in states or not states[namespace].has(stamp)
-            }
-            if view is not None and not behind:
-                return Standing(view=view, states=states)
-            if until is None:
-                until = time.monotonic() + (self._wait_s if self._is_coming(tenant, states, behind) else 0.0)
-            if time.monotonic() >= until:
-                break
-            self._sleep(_LOOKED_AGAIN_S)
-        tenant.in_vain = behind
-        if view is None or len(states) < len(stamps):
-            return None
-        late = [states[namespace] for namespace in behind]
-        changed = ask(lambda connection: _changed(connection, tenant_id, late))
-        return None if changed is None else Standing(view=view, states=states, changed=changed)
+        look = _look(tenant, stamps)
+        changed = look.changed(tenant_id, ask)
+        if (changed is None or len(changed) > _FEW_CHANGED) and self._is_coming(tenant, look):
+            look = self._awaited(tenant, stamps)
+            changed = look.changed(tenant_id, ask)
+        return (
+            None
+            if look.view is None or changed is None
+            else Standing(view=look.view, states=look.states, changed=changed)
+        )
 
     def distrust(self, tenant_id: TenantId) -> None:
         """Have the indexer build a tenant's index anew, which has turned out to be damaged; MySQL answers until then."""
@@ -115,14 +122,22 @@ class LocalIndexes:
             return None
         return Standing(view=view, states=states, is_current=False, behind_s=self._folder.behind_s())
 
-    def _is_coming(
-        self, tenant: _Open, states: Mapping[Namespace, NamespaceState], behind: Mapping[Namespace, str]
-    ) -> bool:
+    def _is_coming(self, tenant: _Open, look: _Look) -> bool:
         """Whether an indexer is at work that will soon be there, as far as anybody knows."""
-        if not self._wait_s or all(tenant.in_vain.get(namespace) == stamp for namespace, stamp in behind.items()):
+        if not self._wait_s or all(tenant.in_vain.get(namespace) == stamp for namespace, stamp in look.behind.items()):
             return False
-        is_near = all(_gap(states.get(namespace), stamp) <= _MOST_AWAITED for namespace, stamp in behind.items())
+        is_near = all(
+            _gap(look.states.get(namespace), stamp) <= _MOST_AWAITED for namespace, stamp in look.behind.items()
+        )
         return is_near and self._folder.is_served()
+
+    def _awaited(self, tenant: _Open, stamps: Mapping[Namespace, str]) -> _Look:
+        """Look at the index until it has reached these stamps or the time for that is over."""
+        until = time.monotonic() + self._wait_s
+        while (look := _look(tenant, stamps)).behind and time.monotonic() < until:
+            self._sleep(_LOOKED_AGAIN_S)
+        tenant.in_vain = look.behind or tenant.in_vain
+        return look
 
     def _tenant(self, tenant_id: TenantId) -> _Open:
         with self._lock:
@@ -134,6 +149,18 @@ class LocalIndexes:
                     break
                 del self._open[oldest]
             return tenant
+
+
+def _look(tenant: _Open, stamps: Mapping[Namespace, str]) -> _Look:
+    view = tenant.reader.view()
+    found = {namespace: None if view is None else view.state(namespace) for namespace in stamps}
+    states = {namespace: state for namespace, state in found.items() if state is not None}
+    behind = {
+        namespace: stamp
+        for namespace, stamp in stamps.items()
+        if namespace not in states or not states[namespace].has(stamp)
+    }
+    return _Look(view, states, behind)
 
 
 def _gap(state: NamespaceState | None, stamp: str) -> int:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import get_args
 
 from pipeline.core.fusion import Contribution, Fused
-from pipeline.core.local_models import Evidence, Writing, calibrations_of
+from pipeline.core.local_models import Calibration, Evidence, Writing, calibrations_of
 from pipeline.core.nearest import ORTHOGONAL
 from pipeline.core.query import Envelope
 from pipeline.core.terms import holds_unspaced
 from pipeline.records import ChannelName
 
 
-def confidences(query_text: str, fused: Sequence[Fused], envelopes: Mapping[ChannelName, Envelope]) -> dict[str, float]:
+def confidences(query_text: str, fused: Sequence[Fused], envelopes: Mapping[ChannelName, Envelope]) -> Confidences:
     """Return the confidence of each hit of the fused order, in [0, 1], by chunk id.
 
     Words and meaning are calibrated together. A channel other than these two that recalled a hit is taken at its word:
@@ -23,23 +24,47 @@ def confidences(query_text: str, fused: Sequence[Fused], envelopes: Mapping[Chan
     semantic = envelopes.get(ChannelName.SEMANTIC)
     calibrations = calibrations_of(semantic.model if semantic else None)
     writing: Writing = "unspaced" if holds_unspaced(query_text) else "spaced"
-    found: dict[str, float] = {}
-    first: float | None = None
-    for place, hit in enumerate(fused, start=1):
-        parts = {part.channel: part for part in hit.contributions}
-        own = max((_own(part, envelopes) for part in hit.contributions), default=0.0)
-        words, meaning = _words(parts, envelopes), _meaning(parts, envelopes)
+    return Confidences(fused, envelopes, {kind: calibrations[kind, writing] for kind in get_args(Evidence)})
+
+
+class Confidences(dict[str, float]):
+    """Confidences by chunk id. A dict that fills itself: of most hits of a fused order nobody asks for it."""
+
+    def __init__(
+        self,
+        fused: Sequence[Fused],
+        envelopes: Mapping[ChannelName, Envelope],
+        models: Mapping[Evidence, Calibration],
+    ) -> None:
+        super().__init__()
+        self._places = {hit.chunk_id: place for place, hit in enumerate(fused)}
+        self._fused = fused
+        self._envelopes = envelopes
+        self._models = models
+        judged = (evidence for hit in fused if (evidence := self._evidence(hit)[1]) is not None)
+        self._first = next(judged, 0.0)
+
+    def __missing__(self, chunk_id: str) -> float:
+        place = self._places[chunk_id]  # type: ignore[index]
+        hit = self._fused[place]
+        own = max((_own(part, self._envelopes) for part in hit.contributions), default=0.0)
+        model, evidence = self._evidence(hit)
         calibrated = 0.0
-        if words is not None or meaning is not None:
-            kind: Evidence = "words" if meaning is None else "meaning" if words is None else "words_and_meaning"
-            model = calibrations[kind, writing]
-            evidence = model.intercept + model.words * math.sqrt(words or 0.0) + model.meaning * (meaning or 0.0)
-            first = evidence if first is None else first
+        if model is not None and evidence is not None:
             calibrated = _logistic(evidence) * _logistic(
-                model.leading + model.gap * min(0.0, evidence - first) + model.place * math.log(place)
+                model.leading + model.gap * min(0.0, evidence - self._first) + model.place * math.log(place + 1)
             )
-        found[hit.chunk_id] = max(own, calibrated)
-    return found
+        found = self[chunk_id] = max(own, calibrated)
+        return found
+
+    def _evidence(self, hit: Fused) -> tuple[Calibration | None, float | None]:
+        """Return the log odds of a hit by its words and meaning, and the model that gives them."""
+        parts = {part.channel: part for part in hit.contributions}
+        words, meaning = _words(parts, self._envelopes), _meaning(parts, self._envelopes)
+        if words is None and meaning is None:
+            return None, None
+        model = self._models["words" if meaning is None else "meaning" if words is None else "words_and_meaning"]
+        return model, model.intercept + model.words * math.sqrt(words or 0.0) + model.meaning * (meaning or 0.0)
 
 
 def cosine_of(score: float, zero: float | None) -> float:

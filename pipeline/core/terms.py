@@ -249,11 +249,6 @@ def tokenizer_of(scope: Scope) -> Tokenizer:
     return _tokenizer_of(scope)
 
 
-def token(scope: Scope, term: str) -> str:
-    """The token of ``term`` in ``scope``; see `Tokenizer`. Remembers the scopes used last, so it is cheap for a query."""
-    return _tokenizer_of(scope).token(term)
-
-
 _tokenizer_of = functools.lru_cache(maxsize=8)(Tokenizer)
 
 

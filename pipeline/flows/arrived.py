@@ -5,18 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from pipeline.core.answer import Degradation
-from pipeline.core.gate import lead_factor
+from pipeline.core.gate import Weak, gated, lead_factor
 from pipeline.core.keyword_scoring import long_share
 from pipeline.core.local_models import weights_of
 from pipeline.core.plan import Lane
 from pipeline.core.query import Envelope, Query
 from pipeline.core.terms import query_terms
-from pipeline.records import ChannelName
+from pipeline.records import ChannelName, ChunkId, Ranking
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Arrived:
     """A query and what its channels said, those that did. ``losses``: what was lost while it was understood.
     ``ran``: when each channel was asked (seconds since the epoch), and by which worker.
@@ -29,13 +30,13 @@ class Arrived:
     ran: Mapping[str, tuple[float, str]] = field(default_factory=dict)
     lane: Lane = "chord"
 
-    @property
+    @cached_property
     def usable(self) -> dict[ChannelName, Envelope]:
         """The envelopes of channels that worked, in the order the query names them."""
         named = (self.envelopes.get(channel) for channel in self.query.channels)
         return {envelope.channel: envelope for envelope in named if envelope is not None and envelope.status == "ok"}
 
-    @property
+    @cached_property
     def planned(self) -> dict[ChannelName, float]:
         """The weight of each of them: the plan's or, where nobody chose any, that of the model that compared meanings."""
         plans, usable, how = self.query.plan.channels, self.usable, self.query.plan.retrieve.fusion
@@ -45,7 +46,7 @@ class Arrived:
             return planned
         return {**planned, **weights_of(semantic.model, planned)}
 
-    @property
+    @cached_property
     def weights(self) -> dict[ChannelName, float]:
         """``planned``, as far as each of them reads the query; with the plan's query weights, that of the semantic channel
         times what its own signal is worth."""
@@ -57,7 +58,7 @@ class Arrived:
         factor = lead_factor([score for _, score in semantic.admitted], share=share)
         return {**weights, ChannelName.SEMANTIC: weights[ChannelName.SEMANTIC] * factor}
 
-    @property
+    @cached_property
     def reading_weights(self) -> dict[ChannelName, float]:
         """``planned``; with the plan's reading gate, times the part of the query that each of them reads."""
         how, planned = self.query.plan.retrieve.fusion, self.planned
@@ -65,12 +66,23 @@ class Arrived:
             return planned
         return {channel: planned[channel] * envelope.trust for channel, envelope in self.usable.items()}
 
-    @property
-    def bounds(self) -> dict[ChannelName, float | None]:
-        """The highest score that each channel could have given, where it says so."""
-        return {name: envelope.upper_bound for name, envelope in self.usable.items()}
+    @cached_property
+    def heard(self) -> tuple[list[Ranking], list[Weak]]:
+        """What each channel that worked admits, of those that the plan's gate lets pass, and the channels that it does
+        not. A channel admits what scores no less than a chunk that has nothing in common with the query."""
+        rankings = [_admitted(envelope) for envelope in self.usable.values()]
+        gate = self.query.plan.retrieve.fusion.gate
+        if gate is None:
+            return rankings, []
+        return gated(rankings, {name: envelope.upper_bound for name, envelope in self.usable.items()}, gate=gate)
 
     @property
     def left_s(self) -> float:
         """Seconds until the deadline; negative once it has passed."""
         return self.query.deadline_at - time.time()
+
+
+def _admitted(envelope: Envelope) -> Ranking:
+    pairs = envelope.admitted
+    chunk_ids, scores = zip(*pairs, strict=True) if pairs else ((), ())
+    return Ranking(channel=envelope.channel, chunk_ids=tuple(map(ChunkId, chunk_ids)), scores=scores)

@@ -10,7 +10,6 @@ from pipeline.core.coverage import CONSIDERED, coverage_share, covered
 from pipeline.core.fusion import Fused
 from pipeline.flows.arrived import Arrived
 from pipeline.flows.channels import aside, in_time
-from pipeline.flows.fusing import heard
 from pipeline.flows.journal import Journal
 from pipeline.records import ChannelName
 
@@ -21,7 +20,7 @@ def with_coverage(
     """The fused order after `core.coverage`; as it was where every channel understood the query, where it was not merged
     by weights, and where the keyword channel cannot tell in time. One statement, by key."""
     query, how = arrived.query, arrived.query.plan.retrieve.fusion
-    names = {ranking.channel for ranking in heard(arrived)[0]}
+    names = {ranking.channel for ranking in arrived.heard[0]}
     planned = {name: weight for name, weight in arrived.planned.items() if name in names}
     share = coverage_share(planned, {name: arrived.reading_weights[name] for name in planned})
     keyword = channels.get(ChannelName.KEYWORD)

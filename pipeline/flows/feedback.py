@@ -11,7 +11,6 @@ from pipeline.core.fusion import Fused
 from pipeline.core.query import Query
 from pipeline.flows.arrived import Arrived
 from pipeline.flows.channels import aside, in_time
-from pipeline.flows.fusing import heard
 from pipeline.flows.journal import Journal
 from pipeline.flows.resources import Resources
 from pipeline.records import ChannelName, ChunkId
@@ -33,7 +32,7 @@ def with_feedback(
     alone lost by it on scifact. What the keyword channel does not hold in memory takes one statement, by key.
     """
     query, how = arrived.query, arrived.query.plan.retrieve.fusion
-    names = {ranking.channel for ranking in heard(arrived)[0]}
+    names = {ranking.channel for ranking in arrived.heard[0]}
     trust = min((envelope.trust for name, envelope in arrived.usable.items() if name in names), default=1.0)
     share = feedback_share(weight for name, weight in arrived.reading_weights.items() if name in names) * trust
     if not how.feedback or how.strategy == "rrf" or not share:

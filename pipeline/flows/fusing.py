@@ -12,9 +12,8 @@ import structlog
 from pipeline.channels.port import Channel
 from pipeline.core.custom_fusion import custom_fusion
 from pipeline.core.fusion import Completed, Fused, Weights, reciprocal_rank_fusion, weighted_fusion
-from pipeline.core.gate import Weak, gated, lead_of
+from pipeline.core.gate import Weak, lead_of
 from pipeline.core.hits import Drop
-from pipeline.core.query import Envelope
 from pipeline.errors import FusionPluginFailed
 from pipeline.flows.arrived import Arrived
 from pipeline.flows.channels import aside, in_time
@@ -25,23 +24,6 @@ from pipeline.records import ChannelName, ChunkId, Ranking
 log = structlog.get_logger(__name__)
 
 _PLUGIN_S = 0.2  # a rule over a few hundred numbers takes milliseconds; one that hangs must not cost the deadline
-
-
-def heard(arrived: Arrived) -> tuple[list[Ranking], list[Weak]]:
-    """Return what each channel that worked admits, of those that the plan's gate lets pass, and the channels that it does
-    not. A channel admits what scores no less than a chunk that has nothing in common with the query."""
-    rankings = [_admitted(envelope) for envelope in arrived.usable.values()]
-    gate = arrived.query.plan.retrieve.fusion.gate
-    return (rankings, []) if gate is None else gated(rankings, arrived.bounds, gate=gate)
-
-
-def _admitted(envelope: Envelope) -> Ranking:
-    pairs = envelope.admitted
-    return Ranking(
-        channel=envelope.channel,
-        chunk_ids=tuple(ChunkId(chunk_id) for chunk_id, _ in pairs),
-        scores=tuple(score for _, score in pairs),
-    )
 
 
 def _scales(arrived: Arrived, rankings: Sequence[Ranking]) -> dict[ChannelName, tuple[float | None, float | None]]:
@@ -58,7 +40,7 @@ def _scales(arrived: Arrived, rankings: Sequence[Ranking]) -> dict[ChannelName, 
 def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel], journal: Journal) -> list[Fused]:
     """The candidates of every channel that worked, in the fused order."""
     how = arrived.query.plan.retrieve.fusion
-    rankings, weak = heard(arrived)
+    rankings, weak = arrived.heard
     if how.gate is not None:
         journal.remarks.extend(
             f"the {each.channel} channel had no say: its best hit reaches {each.strength:.2f}, the gate is {how.gate:g}"

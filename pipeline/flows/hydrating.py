@@ -89,9 +89,7 @@ def _enough(
     for hit in read:
         chunk = found.get(hit.chunk_id)
         if chunk is not None and chunk.generation == newest[chunk.namespace, chunk.document_id]:
-            hits.append(
-                Hit(fused=hit, passage=_hydrated(chunk), score=hit.score, confidence=sure.get(hit.chunk_id, 0.0))
-            )
+            hits.append(Hit(fused=hit, passage=_hydrated(chunk), score=hit.score, confidence=sure[hit.chunk_id]))
     return bool(hits) and enough(hits, unread, query.plan, query.present)
 
 

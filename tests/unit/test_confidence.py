@@ -53,9 +53,10 @@ class DescribeConfidences:
     def it_is_a_probability_and_falls_with_the_place(self, query, scores):
         fused = [hit(f"c{n}", keyword=words, semantic=meaning) for n, (words, meaning) in enumerate(scores)]
         found = confidences(query, fused, envelopes())
-        assert all(0 <= each <= 1 for each in found.values())
+        assert all(0 <= found[each.chunk_id] <= 1 for each in reversed(fused))
         same = [hit(f"c{n}", keyword=0.5, semantic=0.5) for n in range(len(scores))]
-        ordered = list(confidences(query, same, envelopes()).values())
+        found = confidences(query, same, envelopes())
+        ordered = [found[each.chunk_id] for each in same]
         assert ordered == sorted(ordered, reverse=True)
 
     @pytest.mark.parametrize("query", [ENGLISH, CHINESE])

@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.channels.local_indexes import LocalIndexes
 from pipeline.errors import StoreUnavailable, WrongInstallation
-from pipeline.records import Namespace, TenantId
+from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.stores.index_folder import IndexFolder
 from pipeline.stores.indexed_chunks import NamespaceState
 from pipeline.stores.local_index import LocalIndexWriter
@@ -42,17 +42,12 @@ class Host:
         self.writer.replace(state, None, [])
         self.writer.commit()
 
-    def found(self, revision: int) -> int | None:
-        """The revision that a query gets without MySQL, which must have at least ``revision``."""
-
-        def away(_read: object) -> None:
-            raise StoreUnavailable("MySQL is asked for what the index does not have")
-
-        try:
-            standing = self.reader.at(TENANT, {SPACE: stamp(revision)}, away)
-        except StoreUnavailable:
-            return None
-        return None if standing is None else standing.states[SPACE].revision
+    def found(self, revision: int, *, changed: int = 100) -> tuple[int, int] | None:
+        """The revision that a query gets which must have at least ``revision``, and how many documents it reads from MySQL
+        besides; ``changed`` have changed after the index's."""
+        documents = tuple((SPACE, DocumentId(f"d{number}")) for number in range(changed))
+        standing = self.reader.at(TENANT, {SPACE: stamp(revision)}, lambda _: documents)
+        return None if standing is None else (standing.states[SPACE].revision, len(standing.changed))
 
     def _sleep(self, _: float) -> None:
         self.waited += 1
@@ -76,27 +71,46 @@ class DescribeWaiting:
             host.reach(before)
         host.folder.promise(5)
         host.while_waiting = lambda: host.reach(2)
-        assert (host.found(2), host.waited) == (2, 1)
+        assert (host.found(2), host.waited) == ((2, 0), 1)
 
-    @pytest.mark.parametrize("before", [None, 1])
-    def it_waits_for_no_indexer_that_is_not(self, host, before):
+    @pytest.mark.parametrize(("before", "found"), [(None, None), (1, (1, 100))])
+    def it_waits_for_no_indexer_that_is_not(self, host, before, found):
         if before is not None:
             host.reach(before)
-        assert (host.found(2), host.waited) == (None, 0)
+        assert (host.found(2), host.waited) == (found, 0)
 
     def it_waits_once_for_what_does_not_come(self, host):
         host.reach(1)
         host.folder.promise(5)
-        assert host.found(2) is None
+        assert host.found(2) == (1, 100)
         waited, host.waited = host.waited, 0
-        assert (host.found(2), waited > 0, host.waited) == (None, True, 0)
+        assert (host.found(2), waited > 0, host.waited) == ((1, 100), True, 0)
         host.while_waiting = lambda: host.reach(3)
-        assert host.found(3) == 3
+        assert host.found(3) == (3, 0)
 
     def it_does_not_wait_for_a_load_to_be_over(self, host):
         host.reach(1)
         host.folder.promise(5)
-        assert (host.found(9), host.waited) == (None, 0)
+        assert (host.found(9), host.waited) == ((1, 100), 0)
+
+    @pytest.mark.parametrize(("changed", "waits"), [(1, False), (20, False), (21, True)])
+    def it_reads_a_few_changed_documents_instead(self, host, changed, waits):
+        host.reach(1)
+        host.folder.promise(5)
+        assert (host.found(2, changed=changed), host.waited > 0) == ((1, changed), waits)
+
+    def it_reads_nothing_once_the_index_is_there(self, host):
+        host.reach(2)
+        assert (host.found(2), host.waited) == ((2, 0), 0)
+
+    def it_raises_if_mysql_is_away_and_the_index_is_behind(self, host):
+        def away(_read: object) -> None:
+            raise StoreUnavailable("MySQL is away")
+
+        host.reach(1)
+        host.folder.promise(5)
+        with pytest.raises(StoreUnavailable):
+            host.reader.at(TENANT, {SPACE: stamp(2)}, away)
 
 
 class DescribeTheSignOfLife:
@@ -134,9 +148,9 @@ class DescribeOneWriter:
     def it_keeps_installations_apart(self, host, tmp_path):
         host.folder.belong_to("ours", is_alone=True)
         host.reach(1)
-        assert host.found(1) == 1
+        assert host.found(1) == (1, 0)
         with pytest.raises(WrongInstallation, match="CHORDWISE_KEYWORD_INDEX_DIR"):
             host.folder.belong_to("theirs", is_alone=False)
-        assert host.found(1) == 1
+        assert host.found(1) == (1, 0)
         host.folder.belong_to("theirs", is_alone=True)
         assert list(tmp_path.glob("format-*")) == []

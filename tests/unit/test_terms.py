@@ -8,7 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.identifiers import near_spellings
-from pipeline.core.terms import STOP_WORDS, Tokenizer, analyze, content_terms, counted_query_terms, query_terms, token
+from pipeline.core.terms import (
+    STOP_WORDS,
+    Tokenizer,
+    analyze,
+    content_terms,
+    counted_query_terms,
+    query_terms,
+    tokenizer_of,
+)
 from pipeline.records import Namespace, Scope, TenantId
 
 texts = st.text(alphabet=st.characters() | st.sampled_from("aé -_.@'1维生素 的么"), max_size=60)
@@ -167,9 +175,9 @@ class DescribeTokenizer:
         assert set(written) <= set("abcdefghijklmnopqrstuvwxyz234567")
 
     def it_is_the_same_in_every_process(self):
-        assert token(scope(), "flow") == "jaxwsvsspxcjn"
+        assert tokenizer_of(scope()).token("flow") == "jaxwsvsspxcjn"
         assert Tokenizer(scope()).tokens(["flow", "over", "flow"]) == [
-            token(scope(), t) for t in ("flow", "over", "flow")
+            tokenizer_of(scope()).token(t) for t in ("flow", "over", "flow")
         ]
 
     @pytest.mark.parametrize(
