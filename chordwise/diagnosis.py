@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from chordwise.decoding import Result, decode
-from chordwise.retries import RetryPolicy, exchange
-from chordwise.transport import Call, Steps
+from chordwise.decoding import Result
+from chordwise.requesting import Requesting
+from chordwise.transport import Steps
 
 _HOLD_S = 15.0  # the server gives every worker two seconds, and each store its own
 
@@ -30,13 +29,9 @@ class Diagnosis(Result):
     findings: tuple[Finding, ...] = ()
 
 
-class DoctorOperations:
+class DoctorOperations(Requesting):
     """The part of ``Operations`` that examines the installation."""
 
-    _policy: RetryPolicy
-    _clock: Callable[[], float]
-
     def doctor(self) -> Steps[Diagnosis]:
-        """See ``Chordwise.doctor``."""
-        call = Call(method="GET", path="/v1/doctor", hold_s=_HOLD_S)
-        return decode(Diagnosis, (yield from exchange(call, self._policy, clock=self._clock)).json())
+        """What is wrong with the installation, and what to do about it. Takes the operator's key, and some seconds."""
+        return self._one(Diagnosis, "GET", "/v1/doctor", hold_s=_HOLD_S)

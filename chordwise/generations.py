@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-from urllib.parse import quote
 
-from chordwise.decoding import Result, decode
+from chordwise.decoding import Result
+from chordwise.requesting import Requesting, segment
 from chordwise.results import Job
-from chordwise.retries import RetryPolicy, exchange
-from chordwise.transport import Call, Steps, encode
+from chordwise.transport import Steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,34 +38,25 @@ class DocumentGenerations(Result):
     data: tuple[GenerationInfo, ...] = ()
 
 
-class GenerationOperations:
+class GenerationOperations(Requesting):
     """What ``Operations`` can do with generations."""
 
-    _policy: RetryPolicy
-    _clock: Callable[[], float]
-
     def generations(self, document_id: str, *, namespace: str) -> Steps[DocumentGenerations]:
-        """The generations of one document."""
-        path = f"/v1/documents/{_segment(document_id)}/generations"
-        call = Call(method="GET", path=path, params=(("namespace", namespace),))
-        answer = yield from exchange(call, self._policy, clock=self._clock)
-        return decode(DocumentGenerations, answer.json())
+        """What is left of a document's generations, the newest first."""
+        path = f"/v1/documents/{segment(document_id)}/generations"
+        return self._one(DocumentGenerations, "GET", path, params={"namespace": namespace})
 
-    def rollback(self, document_id: str, *, namespace: str, generation: int | None, etag: str | None) -> Steps[Job]:
-        """Go back to a kept generation. Sent twice it would be undone, so it is not repeated."""
+    def rollback(
+        self, document_id: str, *, namespace: str, generation: int | None = None, if_match: str | None = None
+    ) -> Steps[Job]:
+        """Go back to the generation before, or to another that is kept: what was sent then is ingested once more.
+
+        ``if_match``: only if the generations still have this etag, else ProblemError with status 412. ProblemError with
+        status 409 if nothing is kept.
+        """
         body: dict[str, Any] = {"namespace": namespace}
         if generation is not None:
             body["generation"] = generation
-        call = Call(
-            method="POST",
-            path=f"/v1/documents/{_segment(document_id)}/rollback",
-            content=encode(body),
-            headers={} if etag is None else {"If-Match": etag},
-            safe=False,
-        )
-        answer = yield from exchange(call, self._policy, clock=self._clock)
-        return decode(Job, answer.json())
-
-
-def _segment(identifier: str) -> str:
-    return quote(identifier, safe="", errors="surrogatepass")
+        headers = {} if if_match is None else {"If-Match": if_match}
+        path = f"/v1/documents/{segment(document_id)}/rollback"
+        return self._one(Job, "POST", path, body=body, headers=headers, safe=False)
