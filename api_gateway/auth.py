@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated
 
 import structlog
 from fastapi import Depends, Request
@@ -100,6 +101,11 @@ class Requires:
         require_scope(principal, self._scope)
         refuse_unknown(request)
         return principal
+
+
+Reader = Annotated[Principal, Depends(Requires("read"))]
+Writer = Annotated[Principal, Depends(Requires("write"))]
+Admin = Annotated[Principal, Depends(Requires("admin"))]
 
 
 async def require_operator(request: Request, _: HTTPAuthorizationCredentials | None = Depends(_BEARER)) -> None:

@@ -12,6 +12,7 @@ import redis
 import redis.asyncio
 from anyio import CapacityLimiter, to_thread
 from fastapi import Request
+from sqlalchemy import Connection
 
 from api_gateway.auth import Keys, look_up
 from api_gateway.computing import Turns
@@ -39,9 +40,11 @@ from pipeline.records import TenantId
 from pipeline.settings import Settings
 from pipeline.stores.request_rates import RequestRates
 from pipeline.stores.tenants import Principal
+from pipeline.stores.work import unit_of_work
 from pipeline.stores.worker_heartbeats import WorkerHeartbeats
 
 P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
 
 THREADS = 40
@@ -94,6 +97,17 @@ class Gateway:
         """Call something that blocks, in a thread."""
         self._threads = self._threads or CapacityLimiter(THREADS)  # needs a running loop, so not made earlier
         return await to_thread.run_sync(lambda: function(*args, **kwargs), limiter=self._threads)
+
+    async def ask(
+        self, store: Callable[[Connection, TenantId], S], principal: Principal, question: Callable[[S], T]
+    ) -> T:
+        """Ask or change a store of the principal's tenant, in a thread and in one transaction."""
+
+        def run() -> T:
+            with unit_of_work(self.resources.mysql) as work:
+                return question(store(work.connection, principal.tenant_id))
+
+        return await self.run(run)
 
     async def run_or_leave(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a blocking function in a thread, for a caller with a deadline. On cancellation return at once and let

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import orjson
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response, StreamingResponse
 
 from api_gateway import cursors
-from api_gateway.auth import Requires
+from api_gateway.auth import Admin
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.problems import invalid
 from api_gateway.routes.documenting import PRINTABLE, Cursor, Limit, answers
@@ -20,12 +20,10 @@ from api_gateway.wire.answers import page_response
 from api_gateway.wire.audit import AuditPage, audit_entry
 from pipeline.records import TenantId
 from pipeline.stores.audit import Audit, AuditFilter, AuditRow
-from pipeline.stores.tenants import Principal
 from pipeline.stores.work import unit_of_work
 
 router = APIRouter(tags=["audit"])
 
-Admin = Annotated[Principal, Depends(Requires("admin"))]
 Action = Annotated[
     str | None,
     Parameter(max_length=32, pattern=PRINTABLE, description="Only this action, such as `search` or `ingest`."),

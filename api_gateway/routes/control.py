@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from api_gateway.auth import Requires
+from api_gateway.auth import Writer
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.problems import Problem
 from api_gateway.routes.documenting import answers
@@ -21,8 +20,6 @@ from pipeline.stores.tenants import Principal
 from workers.dispatch import ring_for
 
 router = APIRouter(tags=["jobs"])
-
-Writer = Annotated[Principal, Depends(Requires("write"))]
 
 _PROBLEMS = (401, 403, 404, 409, 422, 503)
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Path, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
 from api_gateway import cursors, polling
-from api_gateway.auth import Requires
+from api_gateway.auth import Reader, Writer
 from api_gateway.bodies import MAX_BODY_BYTES, read_json_body
 from api_gateway.context import SLASH
 from api_gateway.gateway import Gateway, gateway_of
@@ -37,8 +37,6 @@ from workers import dispatch
 
 router = APIRouter(tags=["documents"])
 
-Reader = Annotated[Principal, Depends(Requires("read"))]
-Writer = Annotated[Principal, Depends(Requires("write"))]
 InNamespace = Annotated[str, Parameter(description="The namespace the document is in.")]
 Id = Annotated[str, Path(description="The document's id; a slash in it is written `%2F`.")]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Header, Request
+from fastapi import APIRouter, Header, Request
 from starlette.responses import Response
 
 from api_gateway.asking import current_state
 from api_gateway.asking import not_found as query_not_found
-from api_gateway.auth import Requires, api_key_of
+from api_gateway.auth import Reader, api_key_of
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.problems import Problem
 from api_gateway.query_stream import QueryStream
@@ -20,11 +20,9 @@ from api_gateway.routes.queries import known_id as known_query
 from api_gateway.streams import JobStream
 from pipeline.errors import Unavailable
 from pipeline.stores.queries import QueryState
-from pipeline.stores.tenants import Principal
 
 router = APIRouter(tags=["jobs"])
 
-Reader = Annotated[Principal, Depends(Requires("read"))]
 LastEventId = Annotated[
     str, Header(alias="Last-Event-ID", max_length=64, description="The id of the last event that was seen.")
 ]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from pydantic import ValidationError
 from starlette.responses import Response
 
-from api_gateway.auth import Requires, require_same_tenant
+from api_gateway.auth import Reader, Writer, require_same_tenant
 from api_gateway.bodies import decode_json, read_json_body, refuse_flaws
 from api_gateway.gateway import gateway_of
 from api_gateway.problems import Problem, invalid, places
@@ -21,13 +21,9 @@ from pipeline.core.experiments import read_experiment
 from pipeline.core.plan import PlanFlaw
 from pipeline.flows import profiles as flow
 from pipeline.stores.profiles import Experiments
-from pipeline.stores.tenants import Principal
 from pipeline.stores.work import reading, unit_of_work
 
 router = APIRouter(tags=["profiles"])
-
-Reader = Annotated[Principal, Depends(Requires("read"))]
-Writer = Annotated[Principal, Depends(Requires("write"))]
 
 _MAX_BODY_BYTES = 64 * 1024
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

@@ -6,14 +6,14 @@ import uuid
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
 from pydantic import TypeAdapter, ValidationError
 from starlette.responses import Response
 
 from api_gateway import cursors
 from api_gateway.asking import current_state
-from api_gateway.auth import Requires, require_same_tenant
+from api_gateway.auth import Reader, Writer, require_same_tenant
 from api_gateway.bodies import decode_json, read_json_body, refuse_flaws
 from api_gateway.gateway import gateway_of
 from api_gateway.problems import Problem, invalid, places
@@ -25,13 +25,10 @@ from pipeline.core.judgments import DEFAULT_MIN_VOTES, Feedback, Rating
 from pipeline.flows import rating as flow
 from pipeline.records import QueryId
 from pipeline.stores.feedback import FeedbackStore
-from pipeline.stores.tenants import Principal
-from pipeline.stores.work import reading, unit_of_work
+from pipeline.stores.work import reading
 
 router = APIRouter(tags=["feedback"])
 
-Reader = Annotated[Principal, Depends(Requires("read"))]
-Writer = Annotated[Principal, Depends(Requires("write"))]
 Since = Annotated[
     str | None, Parameter(max_length=64, description="RFC 3339: only what was first given then or later.")
 ]
@@ -120,11 +117,7 @@ async def take_back(request: Request, principal: Writer, feedback_id: str) -> Re
     gateway = gateway_of(request)
     known = _known(feedback_id, "feedback_not_found", "There is no such feedback.")
 
-    def forget() -> bool:
-        with unit_of_work(gateway.resources.mysql) as work:
-            return FeedbackStore(work.connection, principal.tenant_id).remove(known)
-
-    if not await gateway.run(forget):
+    if not await gateway.ask(FeedbackStore, principal, lambda store: store.remove(known)):
         raise Problem(404, "feedback_not_found", "There is no such feedback.")
     return Response(status_code=204)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException
 from starlette.responses import Response
 
-from api_gateway.auth import Requires, require_same_tenant
+from api_gateway.auth import Writer, require_same_tenant
 from api_gateway.bodies import MAX_BODY_BYTES, limited, require_identity
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.idempotency import work_id
@@ -28,8 +28,6 @@ from pipeline.stores.tenants import Principal
 from workers import dispatch
 
 router = APIRouter(tags=["documents"])
-
-Writer = Annotated[Principal, Depends(Requires("write"))]
 
 _MOST_FIELDS = 1000
 _FORM: dict[str, Any] = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Header, Request
+from fastapi import APIRouter, Header, Request
 from starlette.responses import Response
 
-from api_gateway.auth import Requires
+from api_gateway.auth import Reader, Writer
 from api_gateway.gateway import gateway_of
 from api_gateway.routes.documenting import answers, json_body
 from api_gateway.routes.documents import Id, InNamespace, known_document_id, not_found
@@ -20,17 +20,12 @@ from api_gateway.wire.shapes import JobAccepted
 from pipeline.flows.intake import Ticket
 from pipeline.flows.rollback import roll_back
 from pipeline.records import Namespace
-from pipeline.stores.generations import Generations, History
-from pipeline.stores.tenants import Principal
-from pipeline.stores.work import unit_of_work
+from pipeline.stores.generations import Generations
 from workers import dispatch
 
 _MAX_BODY_BYTES = 64 * 1024
 
 router = APIRouter(tags=["documents"])
-
-Reader = Annotated[Principal, Depends(Requires("read"))]
-Writer = Annotated[Principal, Depends(Requires("write"))]
 
 
 @router.get(
@@ -49,11 +44,7 @@ async def list_generations(request: Request, principal: Reader, document_id: Id,
     gateway = gateway_of(request)
     within, known = namespace_parameter(namespace), known_document_id(document_id)
 
-    def read() -> History | None:
-        with unit_of_work(gateway.resources.mysql) as work:
-            return Generations(work.connection, principal.tenant_id).history(within, known)
-
-    found = await gateway.run(read)
+    found = await gateway.ask(Generations, principal, lambda store: store.history(within, known))
     if found is None:
         raise not_found(known)
     return json_response(wire.history(within, known, found), headers={"ETag": found.etag})

@@ -6,13 +6,13 @@ import uuid
 from datetime import datetime
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 from starlette.types import Receive
 
 from api_gateway import cursors
-from api_gateway.auth import Requires
+from api_gateway.auth import Reader
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.prefer import LONGEST_WAIT_S
 from api_gateway.problems import Problem
@@ -23,12 +23,10 @@ from pipeline.records import JobId, TenantId
 from pipeline.stores.job_statuses import JobStatus
 from pipeline.stores.job_views import ItemView, JobView, JobViews
 from pipeline.stores.queries import wake_name
-from pipeline.stores.tenants import Principal
 from pipeline.stores.work import unit_of_work
 
 router = APIRouter(tags=["jobs"])
 
-Reader = Annotated[Principal, Depends(Requires("read"))]
 Wait = Annotated[
     float, Parameter(ge=0, le=LONGEST_WAIT_S, description="Seconds to hold the answer for, unless the job ends sooner.")
 ]
@@ -56,13 +54,12 @@ async def list_jobs(
     gateway = gateway_of(request)
     before = _before(cursor)
 
-    def read() -> list[JobView]:
-        with unit_of_work(gateway.resources.mysql) as work:
-            views = JobViews(work.connection, principal.tenant_id)
-            return views.newest(statuses=status or (), before=before, limit=limit + 1)
-
     found, following = cursors.page(
-        await gateway.run(read), limit, lambda last: cursors.encode("jobs", last.created_at.isoformat(), last.job_id)
+        await gateway.ask(
+            JobViews, principal, lambda store: store.newest(statuses=status or (), before=before, limit=limit + 1)
+        ),
+        limit,
+        lambda last: cursors.encode("jobs", last.created_at.isoformat(), last.job_id),
     )
     return wire.page_response([wire.job(view) for view in found], following)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from api_gateway.auth import Requires
+from api_gateway.auth import Reader, Writer
 from api_gateway.facades.openai import shapes, shown
 from api_gateway.facades.openai.asked import FileBatchRequest, to_chunking
 from api_gateway.facades.openai.errors import answered, no_batch, wrong
@@ -27,9 +27,6 @@ from pipeline.stores.tenants import Principal
 from pipeline.stores.work import unit_of_work
 
 router = APIRouter()
-
-Reader = Annotated[Principal, Depends(Requires("read"))]
-Writer = Annotated[Principal, Depends(Requires("write"))]
 
 _MAX_BODY_BYTES = 24 * 1024 * 1024  # 2000 files with 16 attributes of the greatest length
 

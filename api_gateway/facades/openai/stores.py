@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from api_gateway.auth import Requires
+from api_gateway.auth import Reader, Writer
 from api_gateway.facades.openai import shapes, shown
 from api_gateway.facades.openai.asked import VectorStoreChange, VectorStoreRequest, to_chunking
 from api_gateway.facades.openai.errors import answered, no_store
@@ -29,9 +29,6 @@ from pipeline.stores.vector_stores import VectorStore, VectorStores
 from pipeline.stores.work import unit_of_work
 
 router = APIRouter()
-
-Reader = Annotated[Principal, Depends(Requires("read"))]
-Writer = Annotated[Principal, Depends(Requires("write"))]
 
 ID_PREFIX = "vs_"
 _MAX_BODY_BYTES = 256 * 1024
