@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from dataclasses import replace
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
@@ -18,14 +18,12 @@ from api_gateway.auth import Keys, look_up
 from api_gateway.computing import Turns
 from api_gateway.configurations import Configurations
 from api_gateway.deadlines import Deadlines
-from api_gateway.following import Following
-from api_gateway.job_source import JobSource
+from api_gateway.following import Following, JobSource
 from api_gateway.known_namespaces import KnownNamespaces
 from api_gateway.lane import Lane
 from api_gateway.live_workers import LiveWorkers
-from api_gateway.own_rates import OwnRates
+from api_gateway.rate_limits import OwnRates
 from api_gateway.readiness import Probes
-from api_gateway.sharing import SharedLooks
 from api_gateway.waiting import Wakes
 from api_gateway.wrong_keys import WrongKeys
 from pipeline.core.buckets import Rate
@@ -42,6 +40,36 @@ from pipeline.stores.request_rates import RequestRates
 from pipeline.stores.tenants import Principal
 from pipeline.stores.work import unit_of_work
 from pipeline.stores.worker_heartbeats import WorkerHeartbeats
+
+
+class SharedLooks:
+    """Of each name there is one look at a time. Who asks meanwhile shares the next one, which begins after he asked and
+    so is never older than his question."""
+
+    def __init__(self) -> None:
+        self._running: dict[Hashable, asyncio.Task[Any]] = {}
+        self._next: dict[Hashable, asyncio.Task[Any]] = {}
+
+    async def look(self, name: Hashable, do: Callable[[], Awaitable[T]]) -> T:
+        """What ``do`` gives, called by this or by another caller. Raises what it raises."""
+        task = self._next.get(name)
+        if task is None:
+            task = self._next[name] = asyncio.ensure_future(self._in_turn(name, do))
+        found: T = await asyncio.shield(task)
+        return found
+
+    async def _in_turn(self, name: Hashable, do: Callable[[], Awaitable[T]]) -> T:
+        try:
+            while (before := self._running.get(name)) is not None:
+                await asyncio.wait({before})
+        finally:
+            task = self._next.pop(name)
+        self._running[name] = task
+        try:
+            return await do()
+        finally:
+            del self._running[name]
+
 
 P = ParamSpec("P")
 S = TypeVar("S")

@@ -1,15 +1,48 @@
-"""Steering jobs and dead letters: the part of the operations that changes what is under way."""
+"""Steering jobs, and dead letters: documents that failed for good."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Unpack
 
+from chordwise.decoding import Result
 from chordwise.errors import InvalidInput, UnexpectedAnswer
-from chordwise.letters import DeadLetter
 from chordwise.options import DeadLetterFilters
 from chordwise.requesting import Requesting, segment
 from chordwise.results import Job
 from chordwise.transport import Answer, Steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PayloadReference(Result):
+    """What was to be ingested, without its text. ``available``: it can still be tried again."""
+
+    media_type: str | None = None
+    uri: str | None = None
+    bytes: int = 0
+    content_hash: str | None = None
+    available: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter(Result):
+    """A document that failed for good. ``reason``: rejected (it is at fault), gave_up (something was away at every
+    attempt) or bug. ``stage``: the last step it had finished."""
+
+    id: str
+    job_id: str
+    document_id: str
+    namespace: str = ""
+    generation: int = 0
+    reason: str = ""
+    code: str = ""
+    detail: str | None = None
+    stage: str = ""
+    attempts: int = 0
+    failed_at: datetime | None = None
+    payload: PayloadReference = PayloadReference()
+
 
 _LETTERS = "/v1/dead-letters"
 

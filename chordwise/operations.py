@@ -15,7 +15,6 @@ from chordwise.chunks import ChunkOperations
 from chordwise.configuring import ConfigureOperations
 from chordwise.control import ControlOperations
 from chordwise.decoding import decode
-from chordwise.diagnosis import DoctorOperations
 from chordwise.documents import Document, IngestOptions, document_at, document_batches, is_url
 from chordwise.entities import EntityOperations
 from chordwise.errors import ChordwiseError, InvalidInput, ProblemError, UnexpectedAnswer
@@ -23,27 +22,17 @@ from chordwise.examples import ExampleOperations
 from chordwise.explaining import ExplainOperations
 from chordwise.feedback import FeedbackOperations
 from chordwise.files import FoundFile, file_batches, find_files, read_documents
-from chordwise.generations import GenerationOperations
 from chordwise.governing import GovernOperations
 from chordwise.hooks import WebhookOperations
-from chordwise.migrations import MigrationOperations
+from chordwise.installation import DoctorOperations, MigrationOperations
 from chordwise.options import FileKeywords, IngestKeywords, Told
 from chordwise.portability import PortabilityOperations
 from chordwise.profiles import ProfileOperations
 from chordwise.querying import LONGEST_HOLD_S, QueryOperations
-from chordwise.quotas import Quotas
-from chordwise.results import (
-    Alignment,
-    DocumentInfo,
-    Health,
-    Ingestion,
-    Job,
-    NamespaceInfo,
-    together,
-)
+from chordwise.results import Alignment, DocumentInfo, Health, Ingestion, Job, NamespaceInfo, together
 from chordwise.retries import PATIENT, RetryPolicy, exchange
-from chordwise.sources import SourceOperations
-from chordwise.tenancy import TenancyOperations
+from chordwise.sources import GenerationOperations, SourceOperations
+from chordwise.tenancy import Quotas, TenancyOperations
 from chordwise.transport import Call, Steps
 from chordwise.usage import UsageOperations
 

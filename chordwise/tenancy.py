@@ -1,4 +1,4 @@
-"""Tenants, API keys and the audit, as an administrator handles them."""
+"""Tenants, their quotas, API keys and the audit, as an administrator handles them."""
 
 from __future__ import annotations
 
@@ -20,6 +20,24 @@ class Tenant(Result):
     name: str = ""
     created_at: datetime | None = None
     disabled_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota(Result):
+    """How much there may be, None for any number, and how much there is."""
+
+    limit: int | None = None
+    used: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quotas(Result):
+    """What the tenant may store, and how many documents may wait for a worker."""
+
+    documents: Quota = Quota()
+    chunks: Quota = Quota()
+    queued: Quota = Quota()
+    tokens: Quota = Quota()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

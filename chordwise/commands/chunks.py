@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from chordwise.chunk_results import Chunk, ChunkResult
+from chordwise.chunks import Chunk, ChunkResult
 from chordwise.commands import screen
 
 chunks = typer.Typer(add_completion=False, rich_markup_mode=None)

@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from chordwise.commands import screen
-from chordwise.letters import DeadLetter
+from chordwise.control import DeadLetter
 
 
 def dead_letters(

@@ -12,8 +12,8 @@ from rich.text import Text
 from chordwise.client import Chordwise
 from chordwise.commands import screen
 from chordwise.config import Connection, as_operator
-from chordwise.diagnosis import Finding
 from chordwise.errors import ChordwiseError, NotConfigured, ProblemError
+from chordwise.installation import Finding
 from chordwise.results import Dependency
 from chordwise.transport import CLIENT_VERSION
 

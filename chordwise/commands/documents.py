@@ -11,8 +11,8 @@ from rich.text import Text
 
 from chordwise.commands import screen
 from chordwise.errors import ChordwiseError
-from chordwise.generations import DocumentGenerations
 from chordwise.results import failures
+from chordwise.sources import DocumentGenerations
 
 
 class DocumentStatus(enum.StrEnum):

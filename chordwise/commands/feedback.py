@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from chordwise.chunk_results import Chunk
+from chordwise.chunks import Chunk
 from chordwise.client import Chordwise
 from chordwise.commands import screen
 from chordwise.errors import ChordwiseError, InvalidInput

@@ -12,7 +12,7 @@ from rich.text import Text
 from chordwise.client import Chordwise
 from chordwise.commands import screen
 from chordwise.errors import ChordwiseError, InvalidInput
-from chordwise.migrations import EmbeddingMigration
+from chordwise.installation import EmbeddingMigration
 
 models = typer.Typer(
     help="Move the installation to another embedding model. Reads CHORDWISE_ADMIN_KEY, or else CHORDWISE_API_KEY of a"

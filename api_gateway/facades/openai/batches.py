@@ -13,8 +13,17 @@ from api_gateway.auth import Reader, Writer
 from api_gateway.facades.openai import shapes, shown
 from api_gateway.facades.openai.asked import FileBatchRequest, to_chunking
 from api_gateway.facades.openai.errors import answered, no_batch, wrong
-from api_gateway.facades.openai.found import files_page, namespace_of, put, store_of
-from api_gateway.facades.openai.listing import After, Before, Filter, Limit, Order
+from api_gateway.facades.openai.found import (
+    After,
+    Before,
+    Filter,
+    Limit,
+    Order,
+    files_page,
+    namespace_of,
+    put,
+    store_of,
+)
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.routes.documenting import json_body
 from api_gateway.routes.reading import read_shape

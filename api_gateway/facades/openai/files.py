@@ -12,7 +12,7 @@ from starlette.responses import Response
 from api_gateway.auth import Reader, Writer
 from api_gateway.facades.openai import shapes, shown
 from api_gateway.facades.openai.errors import answered, no_file, wrong
-from api_gateway.facades.openai.listing import Order, cut
+from api_gateway.facades.openai.found import Order, cut
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.problems import Problem
 from api_gateway.routes.files import read_form

@@ -11,8 +11,18 @@ from api_gateway.auth import Reader, Writer
 from api_gateway.facades.openai import shapes, shown
 from api_gateway.facades.openai.asked import StoreFileChange, StoreFileRequest, to_chunking
 from api_gateway.facades.openai.errors import answered, no_file
-from api_gateway.facades.openai.found import file_of, files_page, namespace_of, put, store_of
-from api_gateway.facades.openai.listing import After, Before, Filter, Limit, Order
+from api_gateway.facades.openai.found import (
+    After,
+    Before,
+    Filter,
+    Limit,
+    Order,
+    file_of,
+    files_page,
+    namespace_of,
+    put,
+    store_of,
+)
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.routes.documenting import json_body
 from api_gateway.routes.jobs import until_finished

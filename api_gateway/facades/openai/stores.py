@@ -13,8 +13,7 @@ from api_gateway.auth import Reader, Writer
 from api_gateway.facades.openai import shapes, shown
 from api_gateway.facades.openai.asked import VectorStoreChange, VectorStoreRequest, to_chunking
 from api_gateway.facades.openai.errors import answered, no_store
-from api_gateway.facades.openai.found import namespace_of, put, store_of
-from api_gateway.facades.openai.listing import After, Before, Limit, Order, cut, place_of
+from api_gateway.facades.openai.found import After, Before, Limit, Order, cut, namespace_of, place_of, put, store_of
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.routes.documenting import json_body
 from api_gateway.routes.reading import read_shape
