@@ -16,13 +16,12 @@ from sqlalchemy import Connection
 
 from api_gateway.auth import Keys, look_up
 from api_gateway.computing import Turns
-from api_gateway.configurations import Configurations
+from api_gateway.configurations import Configurations, OwnRates
 from api_gateway.deadlines import Deadlines
 from api_gateway.following import Following, JobSource
 from api_gateway.known_namespaces import KnownNamespaces
 from api_gateway.lane import Lane
 from api_gateway.live_workers import LiveWorkers
-from api_gateway.rate_limits import OwnRates
 from api_gateway.readiness import Probes
 from api_gateway.waiting import Wakes
 from api_gateway.wrong_keys import WrongKeys
@@ -43,8 +42,7 @@ from pipeline.stores.worker_heartbeats import WorkerHeartbeats
 
 
 class SharedLooks:
-    """Of each name there is one look at a time. Who asks meanwhile shares the next one, which begins after he asked and
-    so is never older than his question."""
+    """One read at a time for each name. A caller that comes during a read shares the next one, so no answer is stale."""
 
     def __init__(self) -> None:
         self._running: dict[Hashable, asyncio.Task[Any]] = {}

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import structlog
 from starlette.datastructures import Headers, MutableHeaders
@@ -19,42 +18,9 @@ from api_gateway.auth import api_key_of, is_admin_key
 from api_gateway.gateway import Gateway
 from api_gateway.metrics import LIMITED
 from api_gateway.problems import Problem
-from api_gateway.remembering import Remembered
 from pipeline.core.buckets import Allowance, Rate
 from pipeline.errors import Unavailable
-from pipeline.flows.resources import Resources
 from pipeline.records import TenantId
-from pipeline.stores.quotas import own_requests_per_minute
-from pipeline.stores.work import unit_of_work
-
-_FRESH_S = 30.0
-
-
-class OwnRates:
-    """Every tenant's rate. ``run`` calls something that blocks, in a thread."""
-
-    def __init__(
-        self, run: Callable[..., Awaitable[Any]], use: Resources, *, away: Callable[[], bool] = lambda: False
-    ) -> None:
-        self._run = run
-        self._use = use
-        self._default = Rate(per_minute=use.settings.quota_requests_per_minute, burst=use.settings.quota_requests_burst)
-        self._known: Remembered[TenantId, Rate] = Remembered("rate", fresh_s=_FRESH_S, away=away)
-
-    async def of(self, tenant_id: TenantId) -> Rate | None:
-        """None for no limit. While MySQL is away, what was known last holds, or the setting."""
-        try:
-            rate = await self._known.of(tenant_id, lambda: self._run(self._read, tenant_id))
-        except Unavailable as error:
-            log.info("rate_not_read", code=error.code)
-            rate = self._default
-        return rate if rate.per_minute else None
-
-    def _read(self, tenant_id: TenantId) -> Rate:
-        with unit_of_work(self._use.mysql) as work:
-            own = own_requests_per_minute(work.connection, tenant_id)
-        return self._default if own is None else self._default.scaled_to(own)
-
 
 log = structlog.get_logger(__name__)
 
@@ -114,8 +80,7 @@ class RateLimits:
 async def _tenant_of(
     scope: Scope, headers: Mapping[str, str], gateway: Gateway
 ) -> tuple[TenantId | None, Problem | None]:
-    """Return the tenant of the key, or None if the route itself will refuse the request; and the Problem for an address
-    that has sent too many wrong keys."""
+    """Return the key's tenant, None if the route will refuse it, and the Problem of an address with many wrong keys."""
     try:
         key = api_key_of(headers)
         turn = gateway.wrong_keys.turn(scope, headers)

@@ -18,7 +18,7 @@ from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.problems import invalid
 from api_gateway.routes.documenting import PRINTABLE, Cursor, Limit, answers
 from api_gateway.wire.answers import page_response
-from api_gateway.wire.shapes import Shape
+from api_gateway.wire.shapes import Shape, shown
 from pipeline.records import TenantId
 from pipeline.stores.audit import Audit, AuditFilter, AuditRow
 from pipeline.stores.work import unit_of_work
@@ -59,25 +59,7 @@ class AuditPage(Shape):
 
 def audit_entry(row: AuditRow, tenant_id: str) -> dict[str, Any]:
     """A row as it is sent."""
-    return {
-        "audit_id": row.audit_id,
-        "at": row.at,
-        "tenant_id": tenant_id,
-        "action": row.action,
-        "actor": {
-            "key_id": row.actor.key_id,
-            "key_name": row.actor.key_name,
-            "scopes": list(row.actor.scopes),
-        },
-        "request_id": row.request_id,
-        "namespaces": list(row.namespaces),
-        "ids": list(row.ids),
-        "count": row.count,
-        "status": row.status,
-        "query_hash": row.query_hash,
-        "query_text": row.query_text,
-        "detail": row.detail,
-    }
+    return shown(AuditEntry, row, tenant_id=tenant_id, actor=shown(AuditActor, row.actor))
 
 
 router = APIRouter(tags=["audit"])
@@ -112,7 +94,7 @@ async def list_audit(
     """The tenant's own rows. A search appears within seconds of its answer, a write with its transaction."""
     gateway = gateway_of(request)
     wanted = _filter(action, since, until)
-    before = _before(cursor)
+    before = cursors.before(cursor, "audit", is_uuid=False)
     rows = await gateway.run(_read, principal.tenant_id, wanted, before, limit + 1, gateway)
     found, following = cursors.page(rows, limit, _cursor_after)
     return page_response([audit_entry(row, principal.tenant_id) for row in found], following)
@@ -163,13 +145,3 @@ def _filter(action: str | None, since: datetime | None, until: datetime | None) 
 
 def _cursor_after(last: AuditRow) -> str:
     return cursors.encode("audit", last.at.isoformat(), last.audit_id)
-
-
-def _before(cursor: str | None) -> tuple[datetime, str] | None:
-    position = cursors.decode(cursor, "audit", str, str)
-    if position is None:
-        return None
-    try:
-        return datetime.fromisoformat(position[0]), position[1]
-    except ValueError:
-        raise cursors.foreign() from None

@@ -8,15 +8,14 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
-from pydantic import ValidationError
 from starlette.responses import Response
 
 from api_gateway import cursors
-from api_gateway.auth import Reader, Writer, require_same_tenant
-from api_gateway.bodies import decode_json, read_json_body, refuse_flaws
+from api_gateway.auth import Reader, Writer
 from api_gateway.gateway import gateway_of
-from api_gateway.problems import Problem, invalid, places
+from api_gateway.problems import Problem, invalid
 from api_gateway.routes.documenting import Cursor, Limit, answers, json_body
+from api_gateway.routes.reading import read_shape
 from api_gateway.wire import answers as wire
 from api_gateway.wire import dead_letters as shapes
 from api_gateway.wire.fields import namespace_parameter
@@ -89,12 +88,7 @@ async def look(request: Request, principal: Reader, letter_id: str) -> Response:
 async def replay_selected(request: Request, principal: Writer) -> Response:
     """Those that fit every field given, or all with `{"all": true}`; an empty object is an error."""
     gateway = gateway_of(request)
-    decoded = decode_json(await read_json_body(request, min(_MAX_BODY_BYTES, gateway.settings.max_body_bytes)))
-    require_same_tenant(principal, decoded.value.get("tenant_id"))
-    try:
-        asked = shapes.ReplayRequest.model_validate(refuse_flaws(decoded))
-    except ValidationError as error:
-        raise invalid(places(error)) from None
+    asked = await read_shape(request, principal, shapes.ReplayRequest, limit=_MAX_BODY_BYTES)
     chosen = _selection(asked.job_id, asked.namespace, asked.code, asked.reason)
     tenant_id, use = principal.tenant_id, gateway.resources
     replayed = await gateway.run_heavy(control.replay_selected, tenant_id, chosen, use, ring=ring_for)

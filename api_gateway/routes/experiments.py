@@ -9,11 +9,11 @@ from fastapi import APIRouter, Request
 from pydantic import ValidationError
 from starlette.responses import Response
 
-from api_gateway.auth import Reader, Writer, require_same_tenant
-from api_gateway.bodies import decode_json, read_json_body, refuse_flaws
+from api_gateway.auth import Reader, Writer
 from api_gateway.gateway import gateway_of
 from api_gateway.problems import Problem, invalid, places
 from api_gateway.routes.documenting import answers, json_body
+from api_gateway.routes.reading import read_shape
 from api_gateway.wire import answers as wire
 from api_gateway.wire import profiles as shapes
 from api_gateway.wire.queries import flaws
@@ -72,12 +72,7 @@ async def store(request: Request, principal: Writer, experiment_id: str) -> Resp
     if not _ID.fullmatch(experiment_id):
         raise invalid([{"pointer": "/experiment_id", "detail": "may hold 1 to 64 letters, digits, '.', '_' and '-'"}])
     gateway = gateway_of(request)
-    decoded = decode_json(await read_json_body(request, _MAX_BODY_BYTES))
-    require_same_tenant(principal, decoded.value.get("tenant_id"))
-    try:
-        asked = shapes.ExperimentRequest.model_validate(refuse_flaws(decoded))
-    except ValidationError as error:
-        raise invalid(places(error)) from None
+    asked = await read_shape(request, principal, shapes.ExperimentRequest, limit=_MAX_BODY_BYTES)
     try:
         experiment = read_experiment(asked.experiment)
     except ValidationError as error:

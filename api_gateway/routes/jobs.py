@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import uuid
 from collections.abc import Callable
-from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Request
@@ -21,6 +21,7 @@ from api_gateway.routes.documenting import Cursor, Limit, answers
 from api_gateway.wire import answers as wire
 from api_gateway.wire.shapes import ItemPage, Job, JobPage
 from pipeline.flows import control
+from pipeline.flows.resources import Resources
 from pipeline.records import JobId, TenantId
 from pipeline.stores.job_statuses import JobStatus
 from pipeline.stores.job_views import ItemView, JobView, JobViews
@@ -56,7 +57,7 @@ async def list_jobs(
 ) -> Response:
     """Every submission of the tenant, or those with a status."""
     gateway = gateway_of(request)
-    before = _before(cursor)
+    before = cursors.before(cursor, "jobs")
 
     found, following = cursors.page(
         await gateway.ask(
@@ -66,16 +67,6 @@ async def list_jobs(
         lambda last: cursors.encode("jobs", last.created_at.isoformat(), last.job_id),
     )
     return wire.page_response([wire.job(view) for view in found], following)
-
-
-def _before(cursor: str | None) -> tuple[datetime, str] | None:
-    position = cursors.decode(cursor, "jobs", str, str)
-    if position is None:
-        return None
-    try:
-        return datetime.fromisoformat(position[0]), str(uuid.UUID(position[1]))
-    except ValueError:
-        raise cursors.foreign() from None
 
 
 @router.get(
@@ -177,11 +168,7 @@ _PROBLEMS = (401, 403, 404, 409, 422, 503)
 async def cancel(request: Request, principal: Writer, job_id: str) -> Response:
     """Documents that are done stay; the others are called back, also those a worker is busy with. Cancelling again
     changes nothing. A job that ended by itself is a 409."""
-
-    def do(tenant_id: TenantId, known: JobId, gateway: Gateway) -> None:
-        control.cancel(tenant_id, known, gateway.resources)
-
-    return await _steer(request, principal, job_id, do)
+    return await _steer(request, principal, job_id, control.cancel)
 
 
 @router.post(
@@ -191,11 +178,7 @@ async def cancel(request: Request, principal: Writer, job_id: str) -> Response:
 )
 async def retry(request: Request, principal: Writer, job_id: str) -> Response:
     """Attempts are counted anew. A job that has ended without anything that could be tried again is a 409."""
-
-    def do(tenant_id: TenantId, known: JobId, gateway: Gateway) -> None:
-        control.retry(tenant_id, known, gateway.resources, ring=ring_for)
-
-    return await _steer(request, principal, job_id, do)
+    return await _steer(request, principal, job_id, functools.partial(control.retry, ring=ring_for))
 
 
 @router.post(
@@ -205,11 +188,7 @@ async def retry(request: Request, principal: Writer, job_id: str) -> Response:
 )
 async def pause(request: Request, principal: Writer, job_id: str) -> Response:
     """Pausing again changes nothing. A job that has ended is a 409."""
-
-    def do(tenant_id: TenantId, known: JobId, gateway: Gateway) -> None:
-        control.pause(tenant_id, known, gateway.resources)
-
-    return await _steer(request, principal, job_id, do)
+    return await _steer(request, principal, job_id, control.pause)
 
 
 @router.post(
@@ -219,15 +198,11 @@ async def pause(request: Request, principal: Writer, job_id: str) -> Response:
 )
 async def resume(request: Request, principal: Writer, job_id: str) -> Response:
     """Resuming a job that is not paused changes nothing. A job that has ended is a 409."""
-
-    def do(tenant_id: TenantId, known: JobId, gateway: Gateway) -> None:
-        control.resume(tenant_id, known, gateway.resources, ring=ring_for)
-
-    return await _steer(request, principal, job_id, do)
+    return await _steer(request, principal, job_id, functools.partial(control.resume, ring=ring_for))
 
 
 async def _steer(
-    request: Request, principal: Principal, job_id: str, what: Callable[[TenantId, JobId, Gateway], None]
+    request: Request, principal: Principal, job_id: str, what: Callable[[TenantId, JobId, Resources], object]
 ) -> Response:
     """Do it and show the job as it is afterwards."""
     gateway = gateway_of(request)
@@ -235,7 +210,7 @@ async def _steer(
 
     def run() -> Response:
         try:
-            what(principal.tenant_id, known, gateway)
+            what(principal.tenant_id, known, gateway.resources)
         except control.NoSuchJob:
             raise not_found() from None
         except control.NotNow as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
@@ -184,7 +183,7 @@ async def list_deliveries(
     """Delivered ones are kept for a week, dead ones for a month, news of progress for an hour."""
     gateway = gateway_of(request)
     known = _known(webhook_id)
-    before = _before(cursor)
+    before = cursors.before(cursor, "deliveries", is_uuid=False)
     standing = None if state is None else Standing(state)
 
     def read() -> list[Delivery]:
@@ -265,16 +264,6 @@ def _found(principal: Principal, webhook_id: str, gateway: Gateway) -> Webhook:
     if found is None:
         raise _not_found()
     return found
-
-
-def _before(cursor: str | None) -> tuple[datetime, str] | None:
-    position = cursors.decode(cursor, "deliveries", str, str)
-    if position is None:
-        return None
-    try:
-        return datetime.fromisoformat(position[0]), position[1]
-    except ValueError:
-        raise cursors.foreign() from None
 
 
 def _known(webhook_id: str) -> str:

@@ -33,7 +33,7 @@ _ADVICE = {
 
 def doctor(
     drift: Annotated[bool, typer.Option("--drift", help="Also compare the two stores; may take a while.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Check the connection, the key, everything the server depends on, how it is set up, and the versions.
 

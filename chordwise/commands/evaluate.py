@@ -119,7 +119,7 @@ def evaluate_collection(
         float | None,
         typer.Option("--max-loss", min=0, max=1, help="With --compare: exit with 1 if nDCG@10 falls more."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Measure retrieval on a judged collection.
 

@@ -24,7 +24,7 @@ def usage(
         datetime | None, typer.Option("--to", formats=["%Y-%m-%d"], help="The last day, UTC. Default: today.")
     ] = None,
     by: Annotated[str, typer.Option("--by", help="day, job, model or purpose.")] = "day",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Show the tokens, requests and cost of embedding, and what the cache has saved."""
     if by not in _KEYS:
@@ -59,11 +59,10 @@ tenants = typer.Typer(
 )
 
 Id = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant's id, as it stands in its keys.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @tenants.command("list")
-def list_tenants(as_json: Json = False) -> None:
+def list_tenants(as_json: screen.Json = False) -> None:
     """Show every tenant."""
     with screen.connect_as_operator() as client:
         listed = client.tenants()
@@ -84,7 +83,7 @@ def create(
     tenant_id: Id,
     name: Annotated[str | None, typer.Option("--name", help="What people call it. Default: its id.")] = None,
     key: Annotated[bool, typer.Option("--key/--no-key", help="Make a first key too, with every scope.")] = True,
-    as_json: Json = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Make a tenant, and print a first key for whoever administers it: it is shown this once."""
     with screen.connect_as_operator() as client:
@@ -99,7 +98,7 @@ def create(
 
 
 @tenants.command()
-def show(tenant_id: Id, as_json: Json = False) -> None:
+def show(tenant_id: Id, as_json: screen.Json = False) -> None:
     """Show one tenant."""
     with screen.connect_as_operator() as client:
         _tell(client.tenant(tenant_id), as_json=as_json)
@@ -112,7 +111,7 @@ def quotas(
         list[str] | None,
         typer.Option("--set", metavar="NAME=N", help="A quota of its own; 0: no limit, empty: the installation's."),
     ] = None,
-    as_json: Json = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Show a tenant's own quotas, or change some: documents, chunks, queued, tokens, requests_per_minute."""
     with screen.connect_as_operator() as client:
@@ -142,14 +141,14 @@ def _changed(changes: list[str]) -> dict[str, int | None]:
 
 
 @tenants.command()
-def disable(tenant_id: Id, as_json: Json = False) -> None:
+def disable(tenant_id: Id, as_json: screen.Json = False) -> None:
     """Let none of its keys work, from within three seconds on. Nothing is deleted."""
     with screen.connect_as_operator() as client:
         _tell(client.disable_tenant(tenant_id), as_json=as_json)
 
 
 @tenants.command()
-def enable(tenant_id: Id, as_json: Json = False) -> None:
+def enable(tenant_id: Id, as_json: screen.Json = False) -> None:
     """Let its keys work again."""
     with screen.connect_as_operator() as client:
         _tell(client.enable_tenant(tenant_id), as_json=as_json)
@@ -159,7 +158,7 @@ def enable(tenant_id: Id, as_json: Json = False) -> None:
 def erase(
     tenant_id: Id,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    as_json: Json = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Delete everything it has in every store, and print what went; exits with 1 if anything is left."""
     if not yes:

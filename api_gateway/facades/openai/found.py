@@ -36,8 +36,7 @@ Filter = Annotated[
 
 
 def place_of(after: str | None, before: str | None, position: Callable[[str], datetime | None]) -> Place | None:
-    """The place that a request names. ``position`` says when an entry was made. Raises Problem for an entry that is
-    unknown, or for two places."""
+    """Return the position a request names. Raises Problem for an unknown entry, or for two. ``position``: when it was made."""
     if after is not None and before is not None:
         raise wrong("before", "cannot be given together with after")
     named, param = (after, "after") if after is not None else (before, "before")
@@ -123,8 +122,7 @@ def files_page(
     status: Status | None,
     job_id: JobId | None = None,
 ) -> Response:
-    """One page of a vector store's files; only of those that a job was the last to bring, if one is named. Blocking.
-    Raises Problem for a place that is none."""
+    """Return a page of a vector store's files, or of those a job brought last. Blocking. Raises Problem for a bad cursor."""
     with unit_of_work(gateway.resources.mysql) as work:
         attachments = Attachments(work.connection, principal.tenant_id)
 
