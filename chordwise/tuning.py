@@ -41,7 +41,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Overrides for ``retrieve``, empty if none is better. ``tuning``, ``held_out``: nDCG@10 of the choice (b) and the plan (a)."""
+    """Overrides for ``retrieve``, empty if none is better. ``tuning``, ``held_out``: nDCG@10 of the choice (b) and of (a)."""
 
     chosen: Knobs
     overrides: Mapping[str, Any]
