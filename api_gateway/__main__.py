@@ -1,5 +1,4 @@
-"""Run the gateway: `python -m api_gateway`. Exit code 0 after a requested end, 1 with one sentence when it cannot
-run."""
+"""Run the gateway: `python -m api_gateway`. Exit code 0 after a requested end, 1 with one sentence if it cannot run."""
 
 from __future__ import annotations
 
@@ -32,10 +31,7 @@ class _Server(uvicorn.Server):
 
 
 def _check_redis(use: Settings) -> None:
-    """Stop the start if Redis refuses our credentials or rights; an unreachable Redis is ignored, as it may come back.
-
-    Raises StoreMisconfigured.
-    """
+    """Raise StoreMisconfigured if Redis refuses our credentials or rights. Ignore an unreachable one: it may come back."""
     from pipeline.stores.engines import check_redis
 
     try:

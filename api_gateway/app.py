@@ -31,7 +31,6 @@ from api_gateway.routes import (
     audit,
     chunks,
     console,
-    control,
     dead_letters,
     dictionaries,
     doctor,
@@ -45,7 +44,6 @@ from api_gateway.routes import (
     explaining,
     feedback,
     files,
-    generations,
     health,
     jobs,
     keys,
@@ -74,11 +72,9 @@ log = structlog.get_logger(__name__)
 _ROUTERS = (
     queries,  # routes are tried one after the other, and this one is asked most
     documents,
-    generations,
     files,
     examples,
     jobs,
-    control,
     events,
     dead_letters,
     webhooks,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated
 
 import structlog
 from fastapi import Depends, Request
@@ -44,10 +45,7 @@ class Keys:
         self.is_away = self._known.is_away  # whether MySQL was lately waited for in vain
 
     async def principal(self, api_key: str) -> Principal | None:
-        """Who the key stands for, None if nobody.
-
-        Raises Unavailable when MySQL does not answer and the key was not verified lately.
-        """
+        """Return whose key it is, or None. Raises Unavailable if MySQL is away and the key was not verified lately."""
         if tenant_of(api_key) is None:
             return None
         return await self._known.of(hashed(api_key), lambda: self._look_up(api_key))
@@ -100,6 +98,11 @@ class Requires:
         require_scope(principal, self._scope)
         refuse_unknown(request)
         return principal
+
+
+Reader = Annotated[Principal, Depends(Requires("read"))]
+Writer = Annotated[Principal, Depends(Requires("write"))]
+Admin = Annotated[Principal, Depends(Requires("admin"))]
 
 
 async def require_operator(request: Request, _: HTTPAuthorizationCredentials | None = Depends(_BEARER)) -> None:

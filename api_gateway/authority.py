@@ -25,8 +25,7 @@ def authorities(dependant: Dependant) -> Iterator[Any]:
 
 
 async def owner_of(request: Request) -> TenantId | None:
-    """Whose request it is, None for a route that anyone may use. Raises the route's own Problem for one who may not use
-    it, and Unavailable."""
+    """Return a request's owner, None for a public route. Raises the route's Problem for a refused key, and Unavailable."""
     dependant = getattr(request.scope.get("route"), "dependant", None)
     owner: TenantId | None = None
     for authority in [] if dependant is None else authorities(dependant):

@@ -49,8 +49,7 @@ def too_large(limit: int, setting: str | None = None) -> Problem:
 
 
 def limited(receive: Receive, headers: Headers, limit: int, *, setting: str | None = None) -> Receive:
-    """``receive``, but raising Problem 413 as soon as the body is known to be larger than ``limit`` bytes, and 408 when
-    nothing of it comes for long."""
+    """Wrap ``receive``: raise Problem 413 for a body of more than ``limit`` bytes, 408 for a sender that stalls."""
     declared = headers.get("content-length", "")
     if declared.isascii() and declared.isdigit() and int(declared[:19]) > limit:
         raise too_large(limit, setting)
@@ -120,8 +119,7 @@ def decode_json(body: bytes) -> Decoded:
 
 
 def require_bounded(body: bytes) -> None:
-    """Check the structure of a JSON body that another parser reads. Raises Problem(413); that parser reports invalid
-    JSON."""
+    """Raise Problem(413) for JSON with too much structure. Its own parser reports invalid JSON."""
     with _bounded():
         if json_bounds.require_few_values(body):
             try:

@@ -29,8 +29,7 @@ class Captured:
 
 
 class Capture:
-    """A ``send`` that keeps an answer of up to ``limit`` bytes. A larger one goes through as it comes, and so does one
-    whose length is not told: events and exports are not held back."""
+    """A ``send`` that keeps an answer of up to ``limit`` bytes. Larger answers and streams pass through unkept."""
 
     def __init__(self, send: Send, *, limit: int) -> None:
         self._send = send

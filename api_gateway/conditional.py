@@ -166,8 +166,7 @@ def _without_wait(query_string: bytes) -> bytes:
 
 
 def _nothing_to_say() -> Receive:
-    """The ``receive`` of a client that sends an empty body and stays. It has to sleep from then on: whoever watches for
-    the client's going away asks again and again, and an answer at once would keep the event loop from all else."""
+    """The ``receive`` of a client that sends an empty body and stays. It sleeps, as watchers of a disconnect poll it."""
     said = False
 
     async def receive() -> Message:

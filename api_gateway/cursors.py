@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import uuid
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any, TypeVar
 
 import orjson
@@ -31,6 +33,17 @@ def decode(cursor: str | None, kind: str, *types: type[str] | type[int]) -> tupl
     if not fits or not all(type(value) is wanted for value, wanted in zip(found[1:], types, strict=True)):
         raise foreign()
     return tuple(found[1:])
+
+
+def before(cursor: str | None, kind: str, *, is_uuid: bool = True) -> tuple[datetime, str] | None:
+    """Return the time and id in a cursor of a list ordered by them, None without a cursor. Raises Problem 422."""
+    position = decode(cursor, kind, str, str)
+    if position is None:
+        return None
+    try:
+        return datetime.fromisoformat(position[0]), str(uuid.UUID(position[1])) if is_uuid else position[1]
+    except ValueError:
+        raise foreign() from None
 
 
 def foreign() -> Problem:

@@ -240,8 +240,7 @@ def _facts(
 
 
 def flower_facts(url: str, *, own_addresses: Callable[[], Sequence[str]] | None = None) -> FlowerFacts | None:
-    """What Flower says to somebody without a password, and whether others than this machine reach it; None for no
-    URL."""
+    """Return what Flower tells without a password, and whether other machines reach it; None without a URL."""
     if not url:
         return None
     parts = urlsplit(url)

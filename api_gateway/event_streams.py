@@ -31,8 +31,7 @@ class EventStream(Response):
         super().__init__(media_type="text/event-stream", headers=HEADERS)
 
     async def stream(self, receive: Receive, send: Send, send_all: Callable[[Write], Awaitable[None]]) -> None:
-        """Begin the answer, let ``send_all`` write, and end it. Raises ClientDisconnect when the client is gone, or takes
-        nothing for a minute."""
+        """Send an answer that ``send_all`` writes. Raises ClientDisconnect if the client leaves or stalls for a minute."""
         headers = [(name, value) for name, value in self.raw_headers if name != b"content-length"]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
 

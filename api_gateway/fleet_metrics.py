@@ -1,5 +1,4 @@
-"""What all processes counted together, and what waits in the broker, as Prometheus reads it. Every gateway shows the
-same figures."""
+"""Counters of all processes and the queues of the broker for Prometheus; every gateway reports the same figures."""
 
 from __future__ import annotations
 
@@ -27,8 +26,7 @@ CountMessages = Callable[[Sequence[str]], Mapping[str, int]]
 
 
 class FleetMetrics:
-    """The figures as they were read for this very page; none while Redis does not answer, for old ones would say that
-    all is well."""
+    """Figures read for each request; none while Redis does not answer, because old ones would look healthy."""
 
     def __init__(self) -> None:
         self._totals: Mapping[Field, float] = {}

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import structlog
 
@@ -19,10 +19,12 @@ from api_gateway.problems import Problem
 from api_gateway.waiting import Wakes
 from pipeline.core.pace import Pace, pace
 from pipeline.errors import Unavailable
+from pipeline.flows.resources import Resources
 from pipeline.records import ItemState, JobId, TenantId
 from pipeline.stores.job_bells import progress_name
-from pipeline.stores.job_signals import Failure, Fingerprint, Position, Snapshot
+from pipeline.stores.job_signals import Failure, Fingerprint, JobSignals, Position, Snapshot
 from pipeline.stores.queries import wake_name
+from pipeline.stores.work import unit_of_work
 
 log = structlog.get_logger(__name__)
 
@@ -268,3 +270,34 @@ class Following:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+T = TypeVar("T")
+
+
+class JobSource:
+    """See ``following.Source``. ``run`` calls something that blocks, in a thread."""
+
+    def __init__(self, run: Callable[..., Awaitable[Any]], use: Resources) -> None:
+        self._run = run
+        self._use = use
+
+    async def snapshot(self, tenant_id: TenantId, job_id: JobId) -> Snapshot | None:
+        """How the job stands."""
+        return await self._ask(tenant_id, lambda signals: signals.snapshot(job_id))
+
+    async def failures(self, tenant_id: TenantId, job_id: JobId, after: Position) -> Sequence[Failure]:
+        """Its next failures."""
+        return await self._ask(tenant_id, lambda signals: signals.failures(job_id, after=after, limit=FAILURES_AT_ONCE))
+
+    async def fingerprints(self, tenant_id: TenantId, job_ids: Sequence[JobId]) -> dict[JobId, Fingerprint]:
+        """What tells whether these jobs have moved."""
+        return await self._ask(tenant_id, lambda signals: signals.fingerprints(job_ids))
+
+    async def _ask(self, tenant_id: TenantId, question: Callable[[JobSignals], T]) -> T:
+        def ask() -> T:
+            with unit_of_work(self._use.mysql) as work:
+                return question(JobSignals(work.connection, tenant_id))
+
+        answer: T = await self._run(ask)
+        return answer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from dataclasses import replace
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
@@ -12,19 +12,17 @@ import redis
 import redis.asyncio
 from anyio import CapacityLimiter, to_thread
 from fastapi import Request
+from sqlalchemy import Connection
 
 from api_gateway.auth import Keys, look_up
 from api_gateway.computing import Turns
-from api_gateway.configurations import Configurations
+from api_gateway.configurations import Configurations, OwnRates
 from api_gateway.deadlines import Deadlines
-from api_gateway.following import Following
-from api_gateway.job_source import JobSource
+from api_gateway.following import Following, JobSource
 from api_gateway.known_namespaces import KnownNamespaces
 from api_gateway.lane import Lane
 from api_gateway.live_workers import LiveWorkers
-from api_gateway.own_rates import OwnRates
 from api_gateway.readiness import Probes
-from api_gateway.sharing import SharedLooks
 from api_gateway.waiting import Wakes
 from api_gateway.wrong_keys import WrongKeys
 from pipeline.core.buckets import Rate
@@ -39,9 +37,40 @@ from pipeline.records import TenantId
 from pipeline.settings import Settings
 from pipeline.stores.request_rates import RequestRates
 from pipeline.stores.tenants import Principal
+from pipeline.stores.work import unit_of_work
 from pipeline.stores.worker_heartbeats import WorkerHeartbeats
 
+
+class SharedLooks:
+    """One read at a time for each name. A caller that comes during a read shares the next one, so no answer is stale."""
+
+    def __init__(self) -> None:
+        self._running: dict[Hashable, asyncio.Task[Any]] = {}
+        self._next: dict[Hashable, asyncio.Task[Any]] = {}
+
+    async def look(self, name: Hashable, do: Callable[[], Awaitable[T]]) -> T:
+        """What ``do`` gives, called by this or by another caller. Raises what it raises."""
+        task = self._next.get(name)
+        if task is None:
+            task = self._next[name] = asyncio.ensure_future(self._in_turn(name, do))
+        found: T = await asyncio.shield(task)
+        return found
+
+    async def _in_turn(self, name: Hashable, do: Callable[[], Awaitable[T]]) -> T:
+        try:
+            while (before := self._running.get(name)) is not None:
+                await asyncio.wait({before})
+        finally:
+            task = self._next.pop(name)
+        self._running[name] = task
+        try:
+            return await do()
+        finally:
+            del self._running[name]
+
+
 P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
 
 THREADS = 40
@@ -94,6 +123,17 @@ class Gateway:
         """Call something that blocks, in a thread."""
         self._threads = self._threads or CapacityLimiter(THREADS)  # needs a running loop, so not made earlier
         return await to_thread.run_sync(lambda: function(*args, **kwargs), limiter=self._threads)
+
+    async def ask(
+        self, store: Callable[[Connection, TenantId], S], principal: Principal, question: Callable[[S], T]
+    ) -> T:
+        """Ask or change a store of the principal's tenant, in a thread and in one transaction."""
+
+        def run() -> T:
+            with unit_of_work(self.resources.mysql) as work:
+                return question(store(work.connection, principal.tenant_id))
+
+        return await self.run(run)
 
     async def run_or_leave(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a blocking function in a thread, for a caller with a deadline. On cancellation return at once and let

@@ -157,8 +157,7 @@ async def claim_key(request: Request) -> None:
 
 
 def work_id(request: Request) -> JobId | None:
-    """The id of the job that this request is to make, if it has a key: the same for whoever does the same request again
-    because nobody knows how far the first one came. None without a key. Only once the body has been read."""
+    """Return the job id that every attempt with this key shares, None without a key. Call after the body was read."""
     attempt: _Attempt | None = request.scope.get("state", {}).get(_ATTEMPT)
     if attempt is None or attempt.claim is None or not attempt.receive.complete:
         return None

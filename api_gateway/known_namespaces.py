@@ -23,10 +23,7 @@ _FRESH_S = 5.0
 
 
 class KnownNamespaces:
-    """The namespaces that requests name together. ``run`` calls something that blocks, in a thread.
-
-    Who asks is about to use them, and that is noted: vector stores may be kept only as long as they are used.
-    """
+    """Namespaces that requests name. Notes their use: vector stores may expire when unused. ``run`` calls in a thread."""
 
     def __init__(
         self,

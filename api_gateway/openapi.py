@@ -12,7 +12,6 @@ from starlette.responses import HTMLResponse, Response
 
 from api_gateway.facades.dify_wire import DifyRequest
 from api_gateway.facades.openai import asked as openai_asked
-from api_gateway.forms import flatten_forms
 from api_gateway.openapi_details import complete
 from api_gateway.readiness import installed_version
 from api_gateway.routes.upkeep import VerifyRequest
@@ -171,3 +170,31 @@ table {{ border-collapse: collapse; }} td {{ padding: .1rem 1rem .1rem 0; vertic
 {sections}
 </body></html>
 """
+
+
+FORM = "multipart/form-data"
+
+
+def flatten_forms(document: dict[str, Any]) -> None:
+    """Put one schema in the place of each ``allOf`` of a form."""
+    schemas = document["components"]["schemas"]
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            content = operation.get("requestBody", {}).get("content", {})
+            parts = content.get(FORM, {}).get("schema", {}).get("allOf")
+            if parts:
+                content[FORM]["schema"] = _joined([_resolved(part, schemas) for part in parts])
+
+
+def _resolved(part: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
+    reference = part.get("$ref")
+    return part if reference is None else dict(schemas[reference.rpartition("/")[2]])
+
+
+def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    for part in parts:
+        properties |= part.get("properties", {})
+        required += part.get("required", [])
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}

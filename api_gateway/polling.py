@@ -25,8 +25,7 @@ async def until(
     is_settled: Callable[[T], bool],
     seconds: float,
 ) -> T:
-    """What ``read`` gives, as soon as it is settled or the seconds are over. ``read`` blocks; ``name`` begins with the
-    tenant and says what is read. Raises what ``read`` raises; ClientDisconnect when nobody is there any more."""
+    """Return what ``read`` gives once it is settled or the time is over. ``name``: a cache key that begins with the tenant."""
 
     async def look() -> T:
         return await gateway.looks.look(name, lambda: gateway.run(read))

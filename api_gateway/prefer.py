@@ -34,8 +34,7 @@ class Preference:
 
 
 def parse_prefer(values: Iterable[str]) -> Preference:
-    """Read all Prefer headers of a request; unknown and malformed preferences count for nothing, the first of two
-    wins."""
+    """Read all Prefer headers of a request. Unknown and malformed preferences are ignored; the first of two wins."""
     found: dict[str, str] = {}
     for value in values:
         for item in islice(_ITEM.finditer(value), _MOST_ITEMS):

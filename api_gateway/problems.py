@@ -202,8 +202,7 @@ def printable(text: str) -> str:
 
 
 def places(error: ValidationError, *, under: Sequence[str | int] = ()) -> list[dict[str, str]]:
-    """Return the first errors of a validation error, as many as one answer shows; ``under`` is the path to the
-    validated value."""
+    """Return the first errors of a validation error, up to the limit; ``under``: path to the validated value."""
     return [
         {"pointer": pointer([*under, *(part for part in found["loc"] if part != "[key]")]), "detail": sentence(found)}
         for found in islice(error.errors(include_url=False, include_input=False), MOST_ERRORS)

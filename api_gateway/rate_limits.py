@@ -80,8 +80,7 @@ class RateLimits:
 async def _tenant_of(
     scope: Scope, headers: Mapping[str, str], gateway: Gateway
 ) -> tuple[TenantId | None, Problem | None]:
-    """Return the tenant of the key, or None if the route itself will refuse the request; and the Problem for an address
-    that has sent too many wrong keys."""
+    """Return the key's tenant, None if the route will refuse it, and the Problem of an address with many wrong keys."""
     try:
         key = api_key_of(headers)
         turn = gateway.wrong_keys.turn(scope, headers)

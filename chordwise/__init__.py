@@ -10,10 +10,10 @@ with Chordwise("http://127.0.0.1:8080", api_key) as client:
 
 from chordwise.archive import Manifest
 from chordwise.async_client import AsyncChordwise
-from chordwise.chunk_results import Chunk, ChunkResult, Preview, PreviewedChunk
+from chordwise.chunks import Chunk, ChunkResult, Preview, PreviewedChunk
 from chordwise.client import Chordwise
 from chordwise.configuring import ApiSource, Dictionary, Experiment, TriedSource
-from chordwise.diagnosis import Diagnosis, Finding
+from chordwise.control import DeadLetter, PayloadReference
 from chordwise.documents import Document
 from chordwise.entities import EntityState
 from chordwise.errors import (
@@ -31,14 +31,12 @@ from chordwise.explaining import Difference, Dropped, Replay, Stage, Trace, WhyN
 from chordwise.extras import MissingExtra
 from chordwise.feedback import ArmResult, Feedback, JudgedText
 from chordwise.following import JobEvent
-from chordwise.generations import DocumentGenerations, GenerationInfo
 from chordwise.governing import JobItem, NamespaceDeletion
 from chordwise.hooks import Delivery, NotGenuine, Webhook, verify_webhook
-from chordwise.letters import DeadLetter, PayloadReference
+from chordwise.installation import Diagnosis, Finding
 from chordwise.portability import Imported
 from chordwise.profiles import Profile, ProfileVersion
 from chordwise.querying import PendingQuery
-from chordwise.quotas import Quota, Quotas
 from chordwise.results import (
     Alignment,
     Citation,
@@ -58,8 +56,8 @@ from chordwise.results import (
     Rerank,
     Stats,
 )
-from chordwise.sources import SourceDeletion, SourceInfo
-from chordwise.tenancy import ApiKey, AuditEntry, CurrentKey, Tenant, TenantErasure, TenantQuotas
+from chordwise.sources import DocumentGenerations, GenerationInfo, SourceDeletion, SourceInfo
+from chordwise.tenancy import ApiKey, AuditEntry, CurrentKey, Quota, Quotas, Tenant, TenantErasure, TenantQuotas
 from chordwise.transport import CLIENT_VERSION
 
 __version__ = CLIENT_VERSION

@@ -32,9 +32,8 @@ from chordwise.commands.portability import export_namespace, import_archive
 from chordwise.commands.query import query
 from chordwise.commands.reliability import reliability
 from chordwise.commands.sources import app as sources
-from chordwise.commands.tenants import tenants
+from chordwise.commands.tenants import tenants, usage
 from chordwise.commands.tune import tune_profile
-from chordwise.commands.usage import usage
 from chordwise.commands.verify import verify
 from chordwise.commands.webhooks import webhooks
 from chordwise.errors import ChordwiseError, NotConfigured

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Unpack
 
-from chordwise.decoding import Result, decode
+from chordwise.decoding import Result
 from chordwise.options import QueryKeywords
 from chordwise.queries import query_body
-from chordwise.requesting import Requesting, entries, segment
+from chordwise.requesting import Requesting, segment
 from chordwise.results import Hit
 from chordwise.transport import Steps
 
@@ -68,71 +68,9 @@ class Experiment(Result):
 class ConfigureOperations(Requesting):
     """The part of ``Operations`` for what a tenant sets up. Every call may be sent twice."""
 
-    def dictionary(self, namespace: str | None) -> Steps[Dictionary]:
-        """One dictionary."""
-        return decode(Dictionary, (yield from self._request("GET", _WORDS, params={"namespace": namespace})).json())
-
-    def store_dictionary(self, namespace: str | None, words: Mapping[str, Any]) -> Steps[Dictionary]:
-        """Replace a dictionary."""
-        answer = yield from self._request("PUT", _WORDS, body=words, params={"namespace": namespace})
-        return decode(Dictionary, answer.json())
-
-    def delete_dictionary(self, namespace: str | None) -> Steps[None]:
-        """Forget a dictionary."""
-        yield from self._request("DELETE", _WORDS, params={"namespace": namespace})
-
-    def api_sources(self) -> Steps[list[ApiSource]]:
-        """Every source."""
-        return entries(ApiSource, (yield from self._request("GET", _SOURCES)).json(), _SOURCES)
-
-    def api_source(self, name: str) -> Steps[ApiSource]:
-        """One source."""
-        return decode(ApiSource, (yield from self._request("GET", f"{_SOURCES}/{segment(name)}")).json())
-
-    def store_api_source(self, name: str, source: Mapping[str, Any]) -> Steps[ApiSource]:
-        """Add or change a source."""
-        answer = yield from self._request("PUT", f"{_SOURCES}/{segment(name)}", body=dict(source))
-        return decode(ApiSource, answer.json())
-
-    def delete_api_source(self, name: str) -> Steps[None]:
-        """Remove a source."""
-        yield from self._request("DELETE", f"{_SOURCES}/{segment(name)}")
-
-    def try_api_source(self, name: str, body: Mapping[str, Any]) -> Steps[TriedSource]:
-        """Ask a source once."""
-        answer = yield from self._request("POST", f"{_SOURCES}/{segment(name)}/test", body=body)
-        return decode(TriedSource, answer.json())
-
-    def experiments(self) -> Steps[list[Experiment]]:
-        """Every experiment."""
-        return entries(Experiment, (yield from self._request("GET", _EXPERIMENTS)).json(), _EXPERIMENTS)
-
-    def store_experiment(self, experiment_id: str, experiment: Mapping[str, Any], active: bool) -> Steps[Experiment]:
-        """Add or change an experiment."""
-        body = {"experiment": dict(experiment), "active": active}
-        answer = yield from self._request("PUT", f"{_EXPERIMENTS}/{segment(experiment_id)}", body=body)
-        return decode(Experiment, answer.json())
-
-    def delete_experiment(self, experiment_id: str) -> Steps[None]:
-        """Remove an experiment."""
-        yield from self._request("DELETE", f"{_EXPERIMENTS}/{segment(experiment_id)}")
-
-
-_WORDS = "/v1/dictionary"
-_SOURCES = "/v1/api-sources"
-_EXPERIMENTS = "/v1/experiments"
-
-
-class ConfigureMethods:
-    """The methods of ``Chordwise`` for what a tenant sets up."""
-
-    _operations: ConfigureOperations
-    _run: Callable[[Steps[Any]], Any]
-
-    def dictionary(self, *, namespace: str | None = None) -> Dictionary:
+    def dictionary(self, *, namespace: str | None = None) -> Steps[Dictionary]:
         """The words of a namespace, or those of all namespaces; ProblemError with status 404 if there are none."""
-        found: Dictionary = self._run(self._operations.dictionary(namespace))
-        return found
+        return self._one(Dictionary, "GET", _WORDS, params={"namespace": namespace})
 
     def store_dictionary(
         self,
@@ -142,119 +80,55 @@ class ConfigureMethods:
         stop_words: Iterable[str] = (),
         phrases: Iterable[str] = (),
         rules: Iterable[Mapping[str, Any]] = (),
-    ) -> Dictionary:
+    ) -> Steps[Dictionary]:
         """Replace the words of a namespace, or those of all: what is not said again is forgotten."""
         words = _words(synonyms, stop_words, phrases, rules)
-        found: Dictionary = self._run(self._operations.store_dictionary(namespace, words))
-        return found
+        return self._one(Dictionary, "PUT", _WORDS, body=words, params={"namespace": namespace})
 
-    def delete_dictionary(self, *, namespace: str | None = None) -> None:
+    def delete_dictionary(self, *, namespace: str | None = None) -> Steps[None]:
         """Forget the words of a namespace, or those of all."""
-        self._run(self._operations.delete_dictionary(namespace))
+        yield from self._request("DELETE", _WORDS, params={"namespace": namespace})
 
-    def api_sources(self) -> list[ApiSource]:
+    def api_sources(self) -> Steps[list[ApiSource]]:
         """Every business API that queries may ask."""
-        return list(self._run(self._operations.api_sources()))
+        return self._list(ApiSource, _SOURCES)
 
-    def api_source(self, name: str) -> ApiSource:
+    def api_source(self, name: str) -> Steps[ApiSource]:
         """One business API, without the values of its headers."""
-        found: ApiSource = self._run(self._operations.api_source(name))
-        return found
+        return self._one(ApiSource, "GET", f"{_SOURCES}/{segment(name)}")
 
-    def store_api_source(self, name: str, source: Mapping[str, Any]) -> ApiSource:
+    def store_api_source(self, name: str, source: Mapping[str, Any]) -> Steps[ApiSource]:
         """Add or change a business API: ``url``, ``mapping`` and more, see docs/channels.md."""
-        found: ApiSource = self._run(self._operations.store_api_source(name, source))
-        return found
+        return self._one(ApiSource, "PUT", f"{_SOURCES}/{segment(name)}", body=dict(source))
 
-    def delete_api_source(self, name: str) -> None:
+    def delete_api_source(self, name: str) -> Steps[None]:
         """Remove a business API; queries that name it go on without it, and say so."""
-        self._run(self._operations.delete_api_source(name))
+        yield from self._request("DELETE", f"{_SOURCES}/{segment(name)}")
 
-    def try_api_source(self, name: str, text: str, **options: Unpack[QueryKeywords]) -> TriedSource:
+    def try_api_source(self, name: str, text: str, **options: Unpack[QueryKeywords]) -> Steps[TriedSource]:
         """Ask a business API now, as this query would. That it failed is an answer, not an error."""
-        found: TriedSource = self._run(self._operations.try_api_source(name, query_body(text, **options)))
-        return found
+        body = query_body(text, **options)
+        return self._one(TriedSource, "POST", f"{_SOURCES}/{segment(name)}/test", body=body)
 
-    def experiments(self) -> list[Experiment]:
+    def experiments(self) -> Steps[list[Experiment]]:
         """Every experiment."""
-        return list(self._run(self._operations.experiments()))
+        return self._list(Experiment, _EXPERIMENTS)
 
-    def store_experiment(self, experiment_id: str, experiment: Mapping[str, Any], *, active: bool = True) -> Experiment:
-        """Add or change an experiment: ``arms`` and ``coverage``, see docs/profiles.md."""
-        found: Experiment = self._run(self._operations.store_experiment(experiment_id, experiment, active))
-        return found
-
-    def delete_experiment(self, experiment_id: str) -> None:
-        """Remove an experiment; queries that name it are asked as if there were none."""
-        self._run(self._operations.delete_experiment(experiment_id))
-
-
-class AsyncConfigureMethods:
-    """The methods of ``AsyncChordwise`` for what a tenant sets up."""
-
-    _operations: ConfigureOperations
-    _run: Callable[[Steps[Any]], Coroutine[Any, Any, Any]]
-
-    async def dictionary(self, *, namespace: str | None = None) -> Dictionary:
-        """See ``Chordwise.dictionary``."""
-        found: Dictionary = await self._run(self._operations.dictionary(namespace))
-        return found
-
-    async def store_dictionary(
-        self,
-        *,
-        namespace: str | None = None,
-        synonyms: Iterable[Iterable[str]] = (),
-        stop_words: Iterable[str] = (),
-        phrases: Iterable[str] = (),
-        rules: Iterable[Mapping[str, Any]] = (),
-    ) -> Dictionary:
-        """See ``Chordwise.store_dictionary``."""
-        words = _words(synonyms, stop_words, phrases, rules)
-        found: Dictionary = await self._run(self._operations.store_dictionary(namespace, words))
-        return found
-
-    async def delete_dictionary(self, *, namespace: str | None = None) -> None:
-        """See ``Chordwise.delete_dictionary``."""
-        await self._run(self._operations.delete_dictionary(namespace))
-
-    async def api_sources(self) -> list[ApiSource]:
-        """See ``Chordwise.api_sources``."""
-        return list(await self._run(self._operations.api_sources()))
-
-    async def api_source(self, name: str) -> ApiSource:
-        """See ``Chordwise.api_source``."""
-        found: ApiSource = await self._run(self._operations.api_source(name))
-        return found
-
-    async def store_api_source(self, name: str, source: Mapping[str, Any]) -> ApiSource:
-        """See ``Chordwise.store_api_source``."""
-        found: ApiSource = await self._run(self._operations.store_api_source(name, source))
-        return found
-
-    async def delete_api_source(self, name: str) -> None:
-        """See ``Chordwise.delete_api_source``."""
-        await self._run(self._operations.delete_api_source(name))
-
-    async def try_api_source(self, name: str, text: str, **options: Unpack[QueryKeywords]) -> TriedSource:
-        """See ``Chordwise.try_api_source``."""
-        found: TriedSource = await self._run(self._operations.try_api_source(name, query_body(text, **options)))
-        return found
-
-    async def experiments(self) -> list[Experiment]:
-        """See ``Chordwise.experiments``."""
-        return list(await self._run(self._operations.experiments()))
-
-    async def store_experiment(
+    def store_experiment(
         self, experiment_id: str, experiment: Mapping[str, Any], *, active: bool = True
-    ) -> Experiment:
-        """See ``Chordwise.store_experiment``."""
-        found: Experiment = await self._run(self._operations.store_experiment(experiment_id, experiment, active))
-        return found
+    ) -> Steps[Experiment]:
+        """Add or change an experiment: ``arms`` and ``coverage``, see docs/profiles.md."""
+        body = {"experiment": dict(experiment), "active": active}
+        return self._one(Experiment, "PUT", f"{_EXPERIMENTS}/{segment(experiment_id)}", body=body)
 
-    async def delete_experiment(self, experiment_id: str) -> None:
-        """See ``Chordwise.delete_experiment``."""
-        await self._run(self._operations.delete_experiment(experiment_id))
+    def delete_experiment(self, experiment_id: str) -> Steps[None]:
+        """Remove an experiment; queries that name it are asked as if there were none."""
+        yield from self._request("DELETE", f"{_EXPERIMENTS}/{segment(experiment_id)}")
+
+
+_WORDS = "/v1/dictionary"
+_SOURCES = "/v1/api-sources"
+_EXPERIMENTS = "/v1/experiments"
 
 
 def _words(

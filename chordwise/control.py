@@ -1,77 +1,94 @@
-"""Steering jobs and dead letters: the part of the operations that changes what is under way."""
+"""Steering jobs, and dead letters: documents that failed for good."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-from urllib.parse import quote
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Unpack
 
-from chordwise.decoding import decode
+from chordwise.decoding import Result
 from chordwise.errors import InvalidInput, UnexpectedAnswer
-from chordwise.letters import DeadLetter
+from chordwise.options import DeadLetterFilters
+from chordwise.requesting import Requesting, segment
 from chordwise.results import Job
-from chordwise.retries import RetryPolicy, exchange
-from chordwise.transport import Answer, Call, Steps, encode
-
-_STEERED = frozenset({"cancel", "retry", "pause", "resume"})
+from chordwise.transport import Answer, Steps
 
 
-class ControlOperations:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PayloadReference(Result):
+    """What was to be ingested, without its text. ``available``: it can still be tried again."""
+
+    media_type: str | None = None
+    uri: str | None = None
+    bytes: int = 0
+    content_hash: str | None = None
+    available: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter(Result):
+    """A document that failed for good. ``reason``: rejected (it is at fault), gave_up (something was away at every
+    attempt) or bug. ``stage``: the last step it had finished."""
+
+    id: str
+    job_id: str
+    document_id: str
+    namespace: str = ""
+    generation: int = 0
+    reason: str = ""
+    code: str = ""
+    detail: str | None = None
+    stage: str = ""
+    attempts: int = 0
+    failed_at: datetime | None = None
+    payload: PayloadReference = PayloadReference()
+
+
+_LETTERS = "/v1/dead-letters"
+
+
+class ControlOperations(Requesting):
     """What ``Operations`` can do to jobs and dead letters. Every call may be sent twice."""
 
-    _policy: RetryPolicy
-    _clock: Callable[[], float]
+    def cancel_job(self, job_id: str) -> Steps[Job]:
+        """Call back every document of a job that is not done. ProblemError with status 409 if it ended by itself."""
+        return self._one(Job, "POST", f"/v1/jobs/{segment(job_id)}/cancel")
 
-    def steer(self, job_id: str, what: str) -> Steps[Job]:
-        """Cancel, retry, pause or resume a job; gives it as it is afterwards."""
-        if what not in _STEERED:
-            raise InvalidInput(f"a job can be {', '.join(sorted(_STEERED))}, not {what}")
-        answer = yield from self._call("POST", f"/v1/jobs/{_segment(job_id)}/{what}")
-        return decode(Job, answer.json())
+    def retry_job(self, job_id: str) -> Steps[Job]:
+        """Queue what failed or was cancelled again. ProblemError with status 409 if there is nothing to try."""
+        return self._one(Job, "POST", f"/v1/jobs/{segment(job_id)}/retry")
 
-    def dead_letters(self, *, limit: int | None, **chosen: str | None) -> Steps[list[DeadLetter]]:
-        """Dead letters that fit every filter given, the latest first."""
-        found: list[DeadLetter] = []
-        cursor: str | None = None
-        while limit is None or len(found) < limit:
-            size = 100 if limit is None else min(100, limit - len(found))
-            asked = {**chosen, "limit": str(size), "cursor": cursor}
-            params = tuple((name, value) for name, value in asked.items() if value is not None)
-            page = (yield from self._call("GET", "/v1/dead-letters", params=params)).json()
-            if not isinstance(page, dict) or not isinstance(page.get("data"), list):
-                raise UnexpectedAnswer("/v1/dead-letters does not answer with a list")
-            found += [decode(DeadLetter, entry) for entry in page["data"]]
-            cursor = page.get("next_cursor")
-            if not cursor:
-                break
-        return found
+    def pause_job(self, job_id: str) -> Steps[Job]:
+        """Let workers take nothing more of a job until it is resumed."""
+        return self._one(Job, "POST", f"/v1/jobs/{segment(job_id)}/pause")
+
+    def resume_job(self, job_id: str) -> Steps[Job]:
+        """Let workers go on with a paused job."""
+        return self._one(Job, "POST", f"/v1/jobs/{segment(job_id)}/resume")
+
+    def dead_letters(self, *, limit: int | None = 100, **chosen: Unpack[DeadLetterFilters]) -> Steps[list[DeadLetter]]:
+        """Documents that failed for good, the latest first: those that fit every filter given."""
+        return self._pages(DeadLetter, _LETTERS, chosen, limit=limit)
 
     def dead_letter(self, letter_id: str) -> Steps[DeadLetter]:
         """One dead letter."""
-        answer = yield from self._call("GET", f"/v1/dead-letters/{_segment(letter_id)}")
-        return decode(DeadLetter, answer.json())
+        return self._one(DeadLetter, "GET", f"{_LETTERS}/{segment(letter_id)}")
 
     def replay_dead_letter(self, letter_id: str) -> Steps[int]:
-        """Queue one dead letter again."""
-        return _replayed((yield from self._call("POST", f"/v1/dead-letters/{_segment(letter_id)}/replay")))
+        """Try one again; gives 1."""
+        return _replayed((yield from self._request("POST", f"{_LETTERS}/{segment(letter_id)}/replay")))
 
-    def replay_dead_letters(self, *, everything: bool, **chosen: str | None) -> Steps[int]:
-        """Queue again what fits every filter given, or everything."""
-        body: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
+    def replay_dead_letters(self, *, everything: bool = False, **chosen: Unpack[DeadLetterFilters]) -> Steps[int]:
+        """Try again those that fit every filter given, or, with no filter, ``everything``. Gives how many."""
+        body = {name: value for name, value in chosen.items() if value is not None}
         if everything == bool(body):
             raise InvalidInput("name which dead letters to replay, or say that it is all of them")
-        content = encode({"all": True} if everything else body)
-        return _replayed((yield from self._call("POST", "/v1/dead-letters/replay", content=content)))
+        answer = yield from self._request("POST", f"{_LETTERS}/replay", body={"all": True} if everything else body)
+        return _replayed(answer)
 
     def drop_dead_letter(self, letter_id: str) -> Steps[None]:
-        """Give one dead letter up."""
-        yield from self._call("DELETE", f"/v1/dead-letters/{_segment(letter_id)}")
-
-    def _call(
-        self, method: str, path: str, *, params: tuple[tuple[str, str], ...] = (), content: bytes | None = None
-    ) -> Steps[Answer]:
-        call = Call(method=method, path=path, params=params, content=content)
-        return exchange(call, self._policy, clock=self._clock)
+        """Give one up: its bytes are deleted, in its job it stays failed."""
+        yield from self._request("DELETE", f"{_LETTERS}/{segment(letter_id)}")
 
 
 def _replayed(answer: Answer) -> int:
@@ -79,7 +96,3 @@ def _replayed(answer: Answer) -> int:
     if not isinstance(said, dict) or not isinstance(said.get("replayed"), int):
         raise UnexpectedAnswer("the answer does not say how many were replayed")
     return int(said["replayed"])
-
-
-def _segment(identifier: str) -> str:
-    return quote(identifier, safe="", errors="surrogatepass")

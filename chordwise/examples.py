@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from chordwise.decoding import Result, decode
 from chordwise.errors import InvalidInput
-from chordwise.retries import RetryPolicy, exchange, problem
-from chordwise.transport import Call, FilePart, Steps
+from chordwise.requesting import Requesting
+from chordwise.retries import problem
+from chordwise.transport import FilePart, Steps
 
 _MEDIA_TYPES = {
     ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
@@ -112,23 +113,25 @@ class ExampleStatistics(Result):
     duplicates: Mapping[str, Any] = field(default_factory=dict)
 
 
-class ExampleOperations:
+class ExampleOperations(Requesting):
     """What ``Operations`` can do with the example library."""
-
-    _policy: RetryPolicy
-    _clock: Callable[[], float]
 
     def import_examples(
         self,
         book: str | Path,
         *,
         namespace: str,
-        strict: bool,
-        dry_run: bool,
-        on_conflict: str | None,
+        strict: bool = False,
+        dry_run: bool = False,
+        on_conflict: str | None = None,
         category: str | None = None,
     ) -> Steps[ExamplesImport]:
-        """Send a book; see ``Chordwise.import_examples``."""
+        """Send a book of examples, an ``.xlsx`` or ``.json`` file; see docs/example-library.md for what is in it.
+
+        Its good rows become the documents of the job whose id is returned; rows that are not are among ``errors``. With
+        ``strict``, and if no row is good, nothing is stored. ``dry_run`` only looks at the book. ``category`` (qa, record,
+        query, greeting) takes only its sheets, so that each category of a book can have a namespace of its own.
+        """
         path = Path(book)
         media_type = _MEDIA_TYPES.get(path.suffix.lower())
         if media_type is None:
@@ -138,19 +141,17 @@ class ExampleOperations:
         except OSError as error:
             raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
         form = {"namespace": namespace, "strict": "true" if strict else "false"}
-        call = Call(
-            method="POST",
-            path="/v1/examples",
-            params=(("dry_run", "true"),) if dry_run else (),
+        chosen = {"on_conflict": on_conflict, "category": category}
+        answer = yield from self._request(
+            "POST",
+            "/v1/examples",
+            params={"dry_run": dry_run or None},
             files=(FilePart(name=path.name, content=content, media_type=media_type),),
-            form=form
-            | ({"on_conflict": on_conflict} if on_conflict else {})
-            | ({"category": category} if category else {}),
+            form=form | {name: value for name, value in chosen.items() if value},
             hold_s=_READING_S,
             safe=dry_run or on_conflict in (None, "replace"),
             expects=frozenset({422}),
         )
-        answer = yield from exchange(call, self._policy, clock=self._clock)
         said = answer.json()
         if answer.status == 422:
             if not isinstance(said, dict) or said.get("code") != "examples_refused":
@@ -159,19 +160,14 @@ class ExampleOperations:
         return decode(ExamplesImport, said)
 
     def examples_template(self) -> Steps[bytes]:
-        """The template; see ``Chordwise.examples_template``."""
-        call = Call(method="GET", path="/v1/examples/template.xlsx")
-        return (yield from exchange(call, self._policy, clock=self._clock)).content
+        """An Excel workbook to fill in with examples."""
+        return (yield from self._request("GET", "/v1/examples/template.xlsx")).content
 
-    def example_statistics(self, namespace: str) -> Steps[ExampleStatistics]:
-        """Counts of what is stored; see ``Chordwise.example_statistics``."""
-        call = Call(method="GET", path="/v1/examples/statistics", params=(("namespace", namespace),))
-        answer = yield from exchange(call, self._policy, clock=self._clock)
-        return decode(ExampleStatistics, answer.json())
+    def example_statistics(self, *, namespace: str) -> Steps[ExampleStatistics]:
+        """How many examples a namespace holds, by category, grade and tag; ProblemError with 404 if there is none."""
+        return self._one(ExampleStatistics, "GET", "/v1/examples/statistics", params={"namespace": namespace})
 
-    def verify_examples(self, job_id: str, *, sample: int) -> Steps[ExamplesVerification]:
-        """Which rows of an import can be found; see ``Chordwise.verify_examples``."""
-        params = (("job_id", job_id), ("sample", str(sample)))
-        call = Call(method="GET", path="/v1/examples/verification", params=params)
-        answer = yield from exchange(call, self._policy, clock=self._clock)
-        return decode(ExamplesVerification, answer.json())
+    def verify_examples(self, job_id: str, *, sample: int = 10) -> Steps[ExamplesVerification]:
+        """Whether searches find every accepted row of an import; ``sample`` of those they find are named."""
+        params = {"job_id": job_id, "sample": sample}
+        return self._one(ExamplesVerification, "GET", "/v1/examples/verification", params=params)

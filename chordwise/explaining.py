@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote
 
-from chordwise.decoding import Result, decode
-from chordwise.errors import InvalidInput
+from chordwise.decoding import Result
+from chordwise.requesting import Requesting, as_content, segment
 from chordwise.results import QueryResult
-from chordwise.retries import RetryPolicy, exchange
-from chordwise.transport import Answer, Call, Steps, encode
+from chordwise.transport import Steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,77 +88,22 @@ class Replay(Result):
     answer: QueryResult
 
 
-class ExplainOperations:
+class ExplainOperations(Requesting):
     """The part of ``Operations`` that asks why."""
 
-    _policy: RetryPolicy
-    _clock: Callable[[], float]
-
     def trace(self, query: QueryResult | str) -> Steps[Trace]:
-        """How an answer came about."""
-        return decode(Trace, (yield from self._explain_call("GET", query, "trace")).json())
+        """How an answer came about, of a query asked with ``trace=True``; of any other, ProblemError with status 404."""
+        return self._one(Trace, "GET", _path(query, "trace"))
 
     def why_not(self, query: QueryResult | str, chunk_id: str) -> Steps[WhyNot]:
-        """Where a chunk was lost."""
-        answer = yield from self._explain_call("POST", query, "why-not", {"chunk_id": chunk_id})
-        return decode(WhyNot, answer.json())
-
-    def replay(self, query: QueryResult | str, plan: Mapping[str, Any]) -> Steps[Replay]:
-        """The same with other settings. Raises InvalidInput for a plan that is no JSON."""
-        return decode(Replay, (yield from self._explain_call("POST", query, "replay", {"plan": plan})).json())
-
-    def _explain_call(
-        self, method: str, query: QueryResult | str, what: str, body: Mapping[str, Any] | None = None
-    ) -> Steps[Answer]:
-        query_id = query if isinstance(query, str) else query.query_id
-        try:
-            content = None if body is None else encode(body)
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(f"the plan is not JSON: {error}") from error
-        call = Call(method=method, path=f"/v1/queries/{quote(query_id, safe='')}/{what}", content=content)
-        return exchange(call, self._policy, clock=self._clock)
-
-
-class ExplainMethods:
-    """The methods of ``Chordwise`` that ask why."""
-
-    _operations: ExplainOperations
-    _run: Callable[[Steps[Any]], Any]
-
-    def trace(self, query: QueryResult | str) -> Trace:
-        """How an answer came about, of a query asked with ``trace=True``; of any other, ProblemError with status 404."""
-        found: Trace = self._run(self._operations.trace(query))
-        return found
-
-    def why_not(self, query: QueryResult | str, chunk_id: str) -> WhyNot:
         """Where a chunk was lost on its way to the answer. ProblemError with status 404 for a query that is forgotten,
         or a chunk that is not there, and with 409 before the answer."""
-        found: WhyNot = self._run(self._operations.why_not(query, chunk_id))
-        return found
+        return self._one(WhyNot, "POST", _path(query, "why-not"), body={"chunk_id": chunk_id})
 
-    def replay(self, query: QueryResult | str, plan: Mapping[str, Any]) -> Replay:
+    def replay(self, query: QueryResult | str, plan: Mapping[str, Any]) -> Steps[Replay]:
         """Ask the same again with parts of the plan changed, on the documents as they are now, and compare."""
-        found: Replay = self._run(self._operations.replay(query, plan))
-        return found
+        return self._one(Replay, "POST", _path(query, "replay"), content=as_content({"plan": plan}, "plan"))
 
 
-class AsyncExplainMethods:
-    """The methods of ``AsyncChordwise`` that ask why."""
-
-    _operations: ExplainOperations
-    _run: Callable[[Steps[Any]], Coroutine[Any, Any, Any]]
-
-    async def trace(self, query: QueryResult | str) -> Trace:
-        """See ``Chordwise.trace``."""
-        found: Trace = await self._run(self._operations.trace(query))
-        return found
-
-    async def why_not(self, query: QueryResult | str, chunk_id: str) -> WhyNot:
-        """See ``Chordwise.why_not``."""
-        found: WhyNot = await self._run(self._operations.why_not(query, chunk_id))
-        return found
-
-    async def replay(self, query: QueryResult | str, plan: Mapping[str, Any]) -> Replay:
-        """See ``Chordwise.replay``."""
-        found: Replay = await self._run(self._operations.replay(query, plan))
-        return found
+def _path(query: QueryResult | str, what: str) -> str:
+    return f"/v1/queries/{segment(query if isinstance(query, str) else query.query_id)}/{what}"

@@ -8,18 +8,18 @@ import hashlib
 import hmac
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
-from urllib.parse import quote
 
-from chordwise.decoding import Result, decode
-from chordwise.errors import ChordwiseError, UnexpectedAnswer
-from chordwise.retries import RetryPolicy, exchange
-from chordwise.transport import Answer, Call, Steps, encode
+from chordwise.decoding import Result
+from chordwise.errors import ChordwiseError
+from chordwise.requesting import Requesting, entries, segment
+from chordwise.transport import Steps
 
 TOLERANCE_S = 300
+_PATH = "/v1/webhooks"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,75 +83,49 @@ def verify_webhook(
     return message
 
 
-class WebhookOperations:
+class WebhookOperations(Requesting):
     """What ``Operations`` can do to webhooks."""
 
-    _policy: RetryPolicy
-    _clock: Callable[[], float]
-
     def webhooks(self) -> Steps[list[Webhook]]:
-        """Every endpoint of the tenant."""
-        return _list(Webhook, (yield from self._ask("GET", "")))
+        """Every endpoint that is told how jobs end."""
+        return self._list(Webhook, _PATH)
 
-    def add_webhook(self, url: str, events: Iterable[str] | None) -> Steps[Webhook]:
-        """A new endpoint with its secret. Not repeated after a broken connection: that could make two."""
+    def add_webhook(self, url: str, *, events: Iterable[str] | None = None) -> Steps[Webhook]:
+        """Have an endpoint told, by default of every end of a job. Its ``secret``, for ``verify_webhook``, is shown once."""
         body: dict[str, Any] = {"url": url} if events is None else {"url": url, "events": list(events)}
-        return decode(Webhook, (yield from self._ask("POST", "", body, safe=False)).json())
+        return self._one(Webhook, "POST", _PATH, body=body, safe=False)
 
     def remove_webhook(self, webhook_id: str) -> Steps[None]:
-        """Forget an endpoint."""
-        yield from self._ask("DELETE", f"/{_segment(webhook_id)}")
+        """Tell an endpoint nothing more."""
+        yield from self._request("DELETE", f"{_PATH}/{segment(webhook_id)}")
 
-    def rotate_webhook(self, webhook_id: str, overlap_s: int | None) -> Steps[Webhook]:
-        """The endpoint with a new secret. Not repeated: the secret would be lost with the first answer."""
-        body = {} if overlap_s is None else {"overlap_seconds": overlap_s}
-        answer = yield from self._ask("POST", f"/{_segment(webhook_id)}/rotate", body, safe=False)
-        return decode(Webhook, answer.json())
+    def rotate_webhook(self, webhook_id: str, *, overlap_seconds: int | None = None) -> Steps[Webhook]:
+        """Give an endpoint a new ``secret``; for ``overlap_seconds``, a day by default, the old one signs too."""
+        body = {} if overlap_seconds is None else {"overlap_seconds": overlap_seconds}
+        return self._one(Webhook, "POST", f"{_PATH}/{segment(webhook_id)}/rotate", body=body, safe=False)
 
     def enable_webhook(self, webhook_id: str) -> Steps[Webhook]:
         """Call an endpoint again that was given up."""
-        return decode(Webhook, (yield from self._ask("POST", f"/{_segment(webhook_id)}/enable")).json())
+        return self._one(Webhook, "POST", f"{_PATH}/{segment(webhook_id)}/enable")
 
     def test_webhook(self, webhook_id: str) -> Steps[str]:
         """Have a test message sent; gives the id of its delivery."""
-        said = (yield from self._ask("POST", f"/{_segment(webhook_id)}/test", safe=False)).json()
-        return decode(Delivery, said).delivery_id
+        path = f"{_PATH}/{segment(webhook_id)}/test"
+        return (yield from self._one(Delivery, "POST", path, safe=False)).delivery_id
 
-    def deliveries(self, webhook_id: str, *, state: str | None, limit: int) -> Steps[list[Delivery]]:
-        """The latest deliveries to an endpoint."""
-        asked = {"limit": str(min(limit, 200)), **({"state": state} if state else {})}
-        path = f"/{_segment(webhook_id)}/deliveries"
-        return _list(Delivery, (yield from self._ask("GET", path, params=tuple(asked.items()))))
+    def webhook_deliveries(
+        self, webhook_id: str, *, state: str | None = None, limit: int = 100
+    ) -> Steps[list[Delivery]]:
+        """The latest messages to an endpoint; ``state``: pending, delivered or dead."""
+        params = {"limit": min(limit, 200), "state": state or None}
+        path = f"{_PATH}/{segment(webhook_id)}/deliveries"
+        return entries(Delivery, (yield from self._request("GET", path, params=params)).json(), path)
 
-    def delivery(self, webhook_id: str, delivery_id: str) -> Steps[Delivery]:
-        """One delivery."""
-        path = f"/{_segment(webhook_id)}/deliveries/{_segment(delivery_id)}"
-        return decode(Delivery, (yield from self._ask("GET", path)).json())
+    def webhook_delivery(self, webhook_id: str, delivery_id: str) -> Steps[Delivery]:
+        """One message to an endpoint."""
+        return self._one(Delivery, "GET", f"{_PATH}/{segment(webhook_id)}/deliveries/{segment(delivery_id)}")
 
     def redeliver(self, webhook_id: str, delivery_id: str) -> Steps[None]:
-        """Send a delivery again that has ended."""
-        yield from self._ask("POST", f"/{_segment(webhook_id)}/deliveries/{_segment(delivery_id)}/redeliver")
-
-    def _ask(
-        self,
-        method: str,
-        path: str,
-        body: Mapping[str, Any] | None = None,
-        *,
-        params: tuple[tuple[str, str], ...] = (),
-        safe: bool = True,
-    ) -> Steps[Answer]:
-        content = None if body is None else encode(body)
-        call = Call(method=method, path=f"/v1/webhooks{path}", params=params, content=content, safe=safe)
-        return exchange(call, self._policy, clock=self._clock)
-
-
-def _list(kind: type[Any], answer: Answer) -> list[Any]:
-    page = answer.json()
-    if not isinstance(page, dict) or not isinstance(page.get("data"), list):
-        raise UnexpectedAnswer("/v1/webhooks does not answer with a list")
-    return [decode(kind, entry) for entry in page["data"]]
-
-
-def _segment(identifier: str) -> str:
-    return quote(identifier, safe="", errors="surrogatepass")
+        """Send a message again that has ended, under the same id."""
+        path = f"{_PATH}/{segment(webhook_id)}/deliveries/{segment(delivery_id)}/redeliver"
+        yield from self._request("POST", path)

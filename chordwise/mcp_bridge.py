@@ -1,5 +1,4 @@
-"""MCP over standard input and output for agents that start their servers themselves: every message goes on to the
-gateway's own MCP server with the user's key, so that both offer the same and decide alike."""
+"""MCP over standard input and output: pass every message to the gateway's MCP server with the user's key."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ T = TypeVar("T")
 
 
 async def serve_stdio(url: str | None, api_key: str | None) -> None:
-    """Serve until standard input ends. Raises NotConfigured, and ConnectionFailed or UnexpectedAnswer if there is no gateway
-    to go on to, or it does not take the key."""
+    """Serve until standard input ends. Raises NotConfigured, ConnectionFailed, or UnexpectedAnswer if the key is refused."""
     known = client_arguments(url, api_key)
     base, headers = known["base_url"], {name: known["headers"][name] for name in ("Authorization", "User-Agent")}
     timeout = httpx2.Timeout(_READ_S, connect=_CONNECT_S)

@@ -8,14 +8,13 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, Unpack, overload
 from urllib.parse import quote
 
 from chordwise.chunks import ChunkOperations
 from chordwise.configuring import ConfigureOperations
 from chordwise.control import ControlOperations
 from chordwise.decoding import decode
-from chordwise.diagnosis import DoctorOperations
 from chordwise.documents import Document, IngestOptions, document_at, document_batches, is_url
 from chordwise.entities import EntityOperations
 from chordwise.errors import ChordwiseError, InvalidInput, ProblemError, UnexpectedAnswer
@@ -23,29 +22,18 @@ from chordwise.examples import ExampleOperations
 from chordwise.explaining import ExplainOperations
 from chordwise.feedback import FeedbackOperations
 from chordwise.files import FoundFile, file_batches, find_files, read_documents
-from chordwise.generations import GenerationOperations
 from chordwise.governing import GovernOperations
 from chordwise.hooks import WebhookOperations
-from chordwise.migrations import MigrationOperations
-from chordwise.options import Told
+from chordwise.installation import DoctorOperations, MigrationOperations
+from chordwise.options import FileKeywords, IngestKeywords, Told
 from chordwise.portability import PortabilityOperations
 from chordwise.profiles import ProfileOperations
 from chordwise.querying import LONGEST_HOLD_S, QueryOperations
-from chordwise.quotas import Quotas
-from chordwise.requesting import as_content
-from chordwise.results import (
-    Alignment,
-    DocumentInfo,
-    Health,
-    Ingestion,
-    Job,
-    NamespaceInfo,
-    together,
-)
+from chordwise.results import Alignment, DocumentInfo, Health, Ingestion, Job, NamespaceInfo, together
 from chordwise.retries import PATIENT, RetryPolicy, exchange
-from chordwise.sources import SourceOperations
-from chordwise.tenancy import TenancyOperations
-from chordwise.transport import Answer, Call, Steps
+from chordwise.sources import GenerationOperations, SourceOperations
+from chordwise.tenancy import Quotas, TenancyOperations
+from chordwise.transport import Call, Steps
 from chordwise.usage import UsageOperations
 
 T = TypeVar("T")
@@ -93,14 +81,28 @@ class Operations(
         self._clock = clock
 
     def ingest(
-        self, what: Iterable[Ingestible] | Ingestible, options: IngestOptions, told: Told | None
+        self,
+        documents: Iterable[Ingestible] | Ingestible = (),
+        *,
+        url: str | Iterable[str] | None = None,
+        on_progress: Told | None = None,
+        **options: Unpack[IngestKeywords],
     ) -> Steps[Ingestion]:
-        """Send documents, and files by their paths; see ``Chordwise.ingest``."""
-        things = [what] if isinstance(what, Document | Mapping | str | Path) else what
+        """Send documents: ``Document`` objects, mappings in the words of the HTTP interface, paths, or addresses.
+
+        An address begins with http:// or https://, also those in ``url``; the server fetches what is there, each time
+        that it is sent, and names the document by it.
+
+        A path may name a folder, which is searched for files; a JSON Lines file has one document per line. Any number
+        is taken: they travel in requests of up to 1,000 documents or 16 MB, each of which becomes a job. Returns once
+        everything is durable at the server, not once it is searchable: see ``wait``. ``on_progress`` is called after
+        every request. If one fails, the error's ``accepted`` has the jobs before it.
+        """
+        things, given = with_urls(documents, url), IngestOptions(**options)
         paths: list[str | Path] = []
 
-        def documents() -> Iterator[Document | Mapping[str, Any]]:
-            """What is not a path; the paths are put aside on the way, so ``things`` is read once, as it comes."""
+        def without_paths() -> Iterator[Document | Mapping[str, Any]]:
+            """Yield what is not a path; the paths are put aside on the way, so ``things`` is read once, as it comes."""
             for thing in things:
                 if isinstance(thing, str) and is_url(thing):
                     yield document_at(thing)
@@ -109,20 +111,24 @@ class Operations(
                 else:
                     yield thing
 
-        done = yield from self._documents(documents(), options, told, Ingestion())
+        done = yield from self._documents(without_paths(), given, on_progress, Ingestion())
         found = _found(paths, done)
         for lines in (file for file in found if file.is_json_lines):
-            done = yield from self._documents(read_documents(lines.path), options, told, done)
-        return (yield from self._files([file for file in found if not file.is_json_lines], options, told, done))
+            done = yield from self._documents(read_documents(lines.path), given, on_progress, done)
+        return (yield from self._files([file for file in found if not file.is_json_lines], given, on_progress, done))
 
     def ingest_files(
-        self, files: Iterable[FoundFile | str | Path], options: IngestOptions, told: Told | None
+        self,
+        paths: Iterable[FoundFile | str | Path],
+        *,
+        on_progress: Told | None = None,
+        **options: Unpack[FileKeywords],
     ) -> Steps[Ingestion]:
-        """Send files as they are; see ``Chordwise.ingest_files``."""
+        """Send files as they are, for the server to parse; folders are searched. Otherwise as ``ingest``."""
         found = [
-            file for each in files for file in ([each] if isinstance(each, FoundFile) else find_files([each]).files)
+            file for each in paths for file in ([each] if isinstance(each, FoundFile) else find_files([each]).files)
         ]
-        return self._files(found, options, told, Ingestion())
+        return self._files(found, IngestOptions(**options), on_progress, Ingestion())
 
     def _documents(
         self, documents: Iterable[Any], options: IngestOptions, told: Told | None, done: Ingestion
@@ -163,118 +169,115 @@ class Operations(
             raise
         return done
 
-    def job(self, job_id: str, *, deadline: float = math.inf) -> Steps[Job]:
-        """One job as it stands."""
-        call = Call(method="GET", path=f"/v1/jobs/{_segment(job_id)}")
-        answer = yield from exchange(call, self._policy, deadline=deadline, clock=self._clock)
-        return decode(Job, answer.json())
+    def job(self, job_id: str) -> Steps[Job]:
+        """A job as it stands."""
+        return self._one(Job, "GET", f"/v1/jobs/{segment(job_id)}")
 
-    def _held_job(self, job_id: str, *, hold_s: float, deadline: float) -> Steps[Job]:
-        """One job as it stands when it ends within ``hold_s``, or after that. Outlives a restart of the server."""
+    def _job(self, job_id: str, deadline: float, *, policy: RetryPolicy | None = None, hold_s: float = 0) -> Steps[Job]:
+        """Return a job as it stands when it ends within ``hold_s``, or after that."""
         params = (("wait", f"{hold_s:g}"),) if hold_s else ()
-        call = Call(method="GET", path=f"/v1/jobs/{_segment(job_id)}", params=params, hold_s=hold_s)
-        answer = yield from exchange(call, PATIENT, deadline=deadline, clock=self._clock)
-        return decode(Job, answer.json())
+        call = Call(method="GET", path=f"/v1/jobs/{segment(job_id)}", params=params, hold_s=hold_s)
+        return decode(
+            Job, (yield from exchange(call, policy or self._policy, deadline=deadline, clock=self._clock)).json()
+        )
 
     @overload
     def wait(
-        self, target: Ingestion, *, timeout_s: float | None, told: Callable[[Ingestion], None] | None
+        self, job: Ingestion, *, timeout: float | None = None, on_progress: Callable[[Ingestion], None] | None = None
     ) -> Steps[Ingestion]: ...
     @overload
-    def wait(self, target: Job | str, *, timeout_s: float | None, told: Callable[[Job], None] | None) -> Steps[Job]: ...
-    def wait(self, target: Any, *, timeout_s: float | None, told: Callable[[Any], None] | None) -> Steps[Any]:
+    def wait(
+        self, job: Job | str, *, timeout: float | None = None, on_progress: Callable[[Job], None] | None = None
+    ) -> Steps[Job]: ...
+    def wait(
+        self, job: Any, *, timeout: float | None = None, on_progress: Callable[[Any], None] | None = None
+    ) -> Steps[Any]:
         """Until a job, or every job of an ingestion, is final; see ``Chordwise.wait``."""
-        several = isinstance(target, Ingestion)
-        deadline = self._clock() + (math.inf if timeout_s is None else timeout_s)
-        if several:
-            jobs = list(target.jobs)
-        else:
-            jobs = [target if isinstance(target, Job) else (yield from self.job(target, deadline=deadline))]
+        several = isinstance(job, Ingestion)
+        deadline = self._clock() + (math.inf if timeout is None else timeout)
+        jobs = list(job.jobs) if several else [job if isinstance(job, Job) else (yield from self._job(job, deadline))]
         for place in range(len(jobs)):
             while not jobs[place].done:
                 began = self._clock()
-                hold_s = max(0, math.ceil(min(WATCHED_HOLD_S if told else LONGEST_HOLD_S, deadline - began)))
-                jobs[place] = yield from self._held_job(jobs[place].job_id, hold_s=hold_s, deadline=deadline)
-                if told:
-                    told(Ingestion(jobs=tuple(jobs)) if several else jobs[0])
+                hold_s = max(0, math.ceil(min(WATCHED_HOLD_S if on_progress else LONGEST_HOLD_S, deadline - began)))
+                jobs[place] = yield from self._job(jobs[place].job_id, deadline, policy=PATIENT, hold_s=hold_s)
+                if on_progress:
+                    on_progress(Ingestion(jobs=tuple(jobs)) if several else jobs[0])
                 if not jobs[place].done:
                     yield from self._next_round(began, deadline, f"job {jobs[place].job_id}", jobs[place].status)
         return Ingestion(jobs=tuple(jobs)) if several else jobs[0]
 
-    def jobs(self, *, status: str | Sequence[str] | None = None, limit: int | None) -> Steps[list[Job]]:
-        """The latest jobs, newest first as the server lists them."""
+    def jobs(self, *, status: str | Sequence[str] | None = None, limit: int | None = 100) -> Steps[list[Job]]:
+        """The latest jobs, as many as ``limit``; None for all that the server remembers. With ``status``, one or several of
+        queued, running, succeeded, partly_failed, failed and cancelled, those in such a state."""
         statuses = [status] if isinstance(status, str) else status or ()
-        return self._listed(Job, "/v1/jobs", tuple(("status", each) for each in statuses), limit)
+        return self._pages(Job, "/v1/jobs", {"status": statuses}, limit=limit)
 
     def documents(
-        self, *, namespace: str | None, status: str | None, source_id: str | None, limit: int | None
+        self,
+        *,
+        namespace: str | None = None,
+        status: str | None = None,
+        source_id: str | None = None,
+        limit: int | None = 100,
     ) -> Steps[list[DocumentInfo]]:
-        """Documents, of one namespace or of all."""
-        asked = {"namespace": namespace, "status": status, "source_id": source_id}
-        params = tuple((name, value) for name, value in asked.items() if value)
-        return self._listed(DocumentInfo, "/v1/documents", params, limit)
+        """Documents of a namespace, or of all, that are searchable or on their way; ``limit`` None for every one.
+
+        With ``status`` (queued, running, succeeded, failed or cancelled), those whose latest upload is in that state;
+        with ``source_id`` those of one source.
+        """
+        asked = {"namespace": namespace or None, "status": status or None, "source_id": source_id or None}
+        return self._pages(DocumentInfo, "/v1/documents", asked, limit=limit)
 
     def namespaces(self, *, examples: bool = False) -> Steps[list[NamespaceInfo]]:
-        """Every namespace of the tenant, or every one that holds examples."""
-        params = (("examples", "true"),) if examples else ()
-        return self._listed(NamespaceInfo, "/v1/namespaces", params, None)
+        """Every namespace of the tenant with its size; with ``examples`` those that hold examples of the library."""
+        return self._pages(NamespaceInfo, "/v1/namespaces", {"examples": examples or None})
 
     def quotas(self) -> Steps[Quotas]:
-        """What the tenant may, and how much of it is used."""
-        return decode(Quotas, (yield from self._get("/v1/quotas")).json())
+        """What the tenant may store and queue, and how much of it is used."""
+        return self._one(Quotas, "GET", "/v1/quotas")
 
     def delete_document(self, document_id: str, *, namespace: str) -> Steps[None]:
-        """Remove a document; one that is not there raises ProblemError with status 404."""
-        path = f"/v1/documents/{_segment(document_id)}"
-        call = Call(method="DELETE", path=path, params=(("namespace", namespace),))
-        yield from exchange(call, self._policy, clock=self._clock)
+        """Remove a document and its chunks; one that is not there raises ProblemError with status 404."""
+        path = f"/v1/documents/{segment(document_id)}"
+        yield from self._request("DELETE", path, params={"namespace": namespace})
 
     def verify(
-        self, namespaces: Iterable[str] | None, *, repair: bool, delete_share: float | None, timeout_s: float
+        self,
+        namespaces: Iterable[str] | str | None = None,
+        *,
+        repair: bool = False,
+        delete_share: float | None = None,
+        timeout: float = 600.0,
     ) -> Steps[Alignment]:
-        """Compare the two stores; it looks at every chunk, so it may take ``timeout_s``."""
-        body = {"namespaces": None if namespaces is None else list(namespaces), "repair": repair}
-        content = as_content(body if delete_share is None else {**body, "delete_share": delete_share})
-        call = Call(method="POST", path="/v1/verify", content=content, hold_s=max(0.0, timeout_s - self._timeout_s))
-        answer = yield from exchange(call, self._policy, clock=self._clock)
-        return decode(Alignment, answer.json())
+        """Compare the two stores chunk by chunk, in the namespaces given or in all; with ``repair`` put them right.
+
+        A repair that would delete a large share of the tenant's vectors or rows of chunks withholds that; ``delete_share``
+        (0 to 1) confirms it.
+        """
+        chosen = [namespaces] if isinstance(namespaces, str) else namespaces
+        body: dict[str, Any] = {"namespaces": None if chosen is None else list(chosen), "repair": repair}
+        if delete_share is not None:
+            body["delete_share"] = delete_share
+        hold_s = max(0.0, timeout - self._timeout_s)
+        return self._one(Alignment, "POST", "/v1/verify", body=body, hold_s=hold_s)
 
     def health(self) -> Steps[Health]:
-        """Readiness, dependency by dependency; a server that is not ready is an answer, not an error."""
-        call = Call(method="GET", path="/readyz", expects=frozenset({503}))
-        answer = yield from exchange(call, self._policy, clock=self._clock)
+        """Whether the server can work, dependency by dependency."""
+        answer = yield from self._request("GET", "/readyz", expects=frozenset({503}))
         if "json" not in answer.headers.get("content-type", ""):
             raise UnexpectedAnswer(f"/readyz answers {answer.status} without JSON; is this a Chordwise gateway?")
         return decode(Health, answer.json())
 
     def server_version(self) -> Steps[str | None]:
-        """The version that the server's OpenAPI description gives, None if it gives none."""
+        """The server's version, if it tells."""
         try:
-            answer = yield from self._get("/openapi.json")
+            answer = yield from self._request("GET", "/openapi.json")
         except ProblemError:
             return None
         said = answer.json()
         info = said.get("info") if isinstance(said, dict) else None
         return str(info["version"]) if isinstance(info, dict) and "version" in info else None
-
-    def _listed(self, kind: type[T], path: str, params: Params, limit: int | None) -> Steps[list[T]]:
-        """Follow the cursor until ``limit`` entries, or all, are there."""
-        found: list[T] = []
-        cursor: str | None = None
-        while limit is None or len(found) < limit:
-            size = 100 if limit is None else min(100, limit - len(found))
-            asked = (*params, ("limit", str(size)), *((("cursor", cursor),) if cursor else ()))
-            page = (yield from self._get(path, params=asked)).json()
-            if not isinstance(page, dict) or not isinstance(page.get("data"), list):
-                raise UnexpectedAnswer(f"{path} does not answer with a list")
-            found += [decode(kind, entry) for entry in page["data"]]
-            cursor = page.get("next_cursor")
-            if not cursor:
-                break
-        return found[:limit]
-
-    def _get(self, path: str, *, params: Params = ()) -> Steps[Answer]:
-        return exchange(Call(method="GET", path=path, params=params), self._policy, clock=self._clock)
 
 
 def _found(paths: Iterable[str | Path], done: Ingestion) -> tuple[FoundFile, ...]:
@@ -291,5 +294,5 @@ def _once() -> dict[str, str]:
     return {"Idempotency-Key": str(uuid.uuid4())}
 
 
-def _segment(identifier: str) -> str:
+def segment(identifier: str) -> str:
     return quote(identifier, safe="", errors="surrogatepass")

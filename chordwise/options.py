@@ -27,8 +27,7 @@ class IngestKeywords(TypedDict, total=False):
 
 
 class FileKeywords(IngestKeywords, total=False):
-    """What ``ingest_files`` takes beside the files. ``charset`` names the encoding of text, which is found out without
-    it."""
+    """Options of ``ingest_files``. ``charset`` names the encoding of text; without it, the server detects it."""
 
     parser_hint: str | None
     charset: str | None
@@ -57,8 +56,7 @@ class SettingKeywords(TypedDict, total=False):
 
 
 class QueryKeywords(SettingKeywords, total=False):
-    """What the body of a query is made of, beside the text. ``namespace`` and ``namespaces`` are the same thing, and one of
-    them is needed."""
+    """Fields of a query beside its text. ``namespace`` and ``namespaces`` are synonyms; one of them is required."""
 
     namespace: str | None
     namespaces: Iterable[str] | str | None

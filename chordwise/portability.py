@@ -8,15 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from chordwise.archive import ArchiveReader, ArchiveWriter, Manifest, PartEntry, counts_of, missing
 from chordwise.decoding import decode
 from chordwise.errors import ChordwiseError, InvalidInput, ProblemError, UnexpectedAnswer
 from chordwise.options import Told
+from chordwise.requesting import Requesting, segment
 from chordwise.results import Ingestion, Job, together
-from chordwise.retries import RetryPolicy, exchange
-from chordwise.transport import Answer, Call, Steps
+from chordwise.transport import Answer, Steps
 
 PART = "application/vnd.chordwise.part"
 _HOLD_S = 60.0  # a part of large documents takes its time, at either end
@@ -32,35 +31,48 @@ class Imported:
     vectors_kept: bool
 
 
-class PortabilityOperations:
+class PortabilityOperations(Requesting):
     """What ``Operations`` can do with archives. Every call may be sent twice."""
 
-    _policy: RetryPolicy
-    _clock: Callable[[], float]
+    def export(
+        self, namespace: str, path: str | Path, *, on_progress: Callable[[Manifest], None] | None = None
+    ) -> Steps[Manifest]:
+        """Write a namespace with its chunks and vectors to a folder, or to one file if ``path`` ends in .chordwise.
 
-    def export(self, namespace: str, path: Path, told: Callable[[Manifest], None] | None) -> Steps[Manifest]:
-        """Fetch what is not there yet, part by part; see ``Chordwise.export``."""
-        archive = ArchiveWriter(path, namespace)
+        Called again after it was broken off, it goes on after the last whole part. Raises InvalidInput as well.
+        """
+        archive = ArchiveWriter(Path(path), namespace)
         while not archive.manifest.complete:
             cursor = archive.manifest.next_cursor
-            params = (("cursor", cursor),) if cursor else ()
-            answer = yield from self._send("GET", f"/v1/namespaces/{_segment(namespace)}/export", params=params)
+            source = f"/v1/namespaces/{segment(namespace)}/export"
+            answer = yield from self._request("GET", source, params={"cursor": cursor or None}, hold_s=_HOLD_S)
             _require_whole(answer)
             counts = counts_of(answer.headers.get("chordwise-counts", ""))
             archive.add(answer.content, counts, answer.headers.get("next-cursor"))
-            if told:
-                told(archive.manifest)
+            if on_progress:
+                on_progress(archive.manifest)
         archive.finish()
         return archive.manifest
 
     def import_archive(
-        self, path: Path, namespace: str, *, on_conflict: str | None, again: bool, told: Told | None
+        self,
+        path: str | Path,
+        *,
+        namespace: str,
+        on_conflict: str | None = None,
+        again: bool = False,
+        on_progress: Told | None = None,
     ) -> Steps[Imported]:
-        """Send the parts that have not arrived; see ``Chordwise.import_archive``."""
-        archive = ArchiveReader(path)
+        """Send the parts of an archive that have not arrived yet; ``again`` sends all. Returns once everything is durable
+        at the server: ``wait(imported.ingestion)`` until it is searchable.
+
+        Every part is verified first: InvalidInput names one that is damaged, and nothing was sent. An error in between
+        has the jobs before it in ``accepted``; called again, this goes on.
+        """
+        archive = ArchiveReader(Path(path))
         try:
             archive.verify()
-            return (yield from self._import(archive, namespace, on_conflict=on_conflict, again=again, told=told))
+            return (yield from self._import(archive, namespace, on_conflict=on_conflict, again=again, told=on_progress))
         finally:
             archive.close()
 
@@ -68,9 +80,9 @@ class PortabilityOperations:
         self, archive: ArchiveReader, namespace: str, *, on_conflict: str | None, again: bool, told: Told | None
     ) -> Steps[Imported]:
         manifest = archive.manifest
-        place = f"/v1/namespaces/{_segment(namespace)}/imports/{_segment(manifest.archive_id)}"
+        place = f"/v1/namespaces/{segment(namespace)}/imports/{segment(manifest.archive_id)}"
         if again:
-            yield from self._send("DELETE", place, expects=frozenset({404}))
+            yield from self._request("DELETE", place, hold_s=_HOLD_S, expects=frozenset({404}))
         arrived = yield from self._arrived(place)
         waiting = missing(manifest.parts, {int(part["part"]): str(part["sha256"]) for part in arrived})
         kept = all(bool(part.get("vectors_kept")) for part in arrived)
@@ -93,7 +105,7 @@ class PortabilityOperations:
         return Imported(ingestion=done, manifest=manifest, sent=sent, vectors_kept=kept)
 
     def _arrived(self, place: str) -> Steps[list[dict[str, Any]]]:
-        answer = yield from self._send("GET", place, expects=frozenset({404}))
+        answer = yield from self._request("GET", place, hold_s=_HOLD_S, expects=frozenset({404}))
         if answer.status == 404:
             return []
         said = answer.json()
@@ -106,10 +118,11 @@ class PortabilityOperations:
         digest = base64.b64encode(hashlib.sha256(content).digest()).decode()
         try:
             return (
-                yield from self._send(
+                yield from self._request(
                     "PUT",
                     f"{place}/parts/{part.number}",
-                    params=(("on_conflict", on_conflict),) if on_conflict else (),
+                    params={"on_conflict": on_conflict or None},
+                    hold_s=_HOLD_S,
                     headers={"Content-Type": PART, "Content-Digest": f"sha-256=:{digest}:"},
                     content=content,
                 )
@@ -118,27 +131,6 @@ class PortabilityOperations:
             if error.status == 422:
                 raise InvalidInput(f"{part.name} was refused: {error}") from error
             raise
-
-    def _send(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: tuple[tuple[str, str], ...] = (),
-        headers: dict[str, str] | None = None,
-        content: bytes | None = None,
-        expects: frozenset[int] = frozenset(),
-    ) -> Steps[Answer]:
-        call = Call(
-            method=method,
-            path=path,
-            params=params,
-            headers=headers or {},
-            content=content,
-            hold_s=_HOLD_S,
-            expects=expects,
-        )
-        return exchange(call, self._policy, clock=self._clock)
 
 
 def _require_whole(answer: Answer) -> None:
@@ -152,7 +144,3 @@ def _job(said: Any) -> Job:
     if not isinstance(said, dict) or not isinstance(said.get("job_id"), str):
         raise UnexpectedAnswer("a part was answered without its job")
     return decode(Job, {"job_id": said["job_id"], "status": "queued", "total": said.get("documents", 0)})
-
-
-def _segment(identifier: str) -> str:
-    return quote(identifier, safe="", errors="surrogatepass")

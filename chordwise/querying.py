@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Unpack
 
@@ -36,10 +35,22 @@ class QueryOperations(Requesting):
     _timeout_s: float
 
     def query(
-        self, body: Mapping[str, Any], *, timeout_s: float | None, request_id: str | None = None, fresh: bool = False
+        self,
+        text: str,
+        *,
+        timeout: float | None = None,
+        request_id: str | None = None,
+        fresh: bool = False,
+        **options: Unpack[QueryKeywords],
     ) -> Steps[QueryResult]:
-        """Ask, and wait for the answer; see ``Chordwise.query``."""
-        patience_s = self._timeout_s if timeout_s is None else timeout_s
+        """Find the chunks that answer ``text``, in the namespaces that ``options`` name.
+
+        ``request_id`` is what the server's logs and tasks call this request; ``fresh`` asks again what may have been
+        answered before. Raises QueryFailed if the query ends without an answer, and Timeout after ``timeout`` seconds
+        (default: the client's).
+        """
+        body = query_body(text, **options)
+        patience_s = self._timeout_s if timeout is None else timeout
         deadline = self._clock() + patience_s
         hold_s = math.ceil(min(LONGEST_HOLD_S, patience_s))
         headers = {"Prefer": f"wait={hold_s}", **query_headers(request_id, fresh=fresh)}
@@ -48,19 +59,28 @@ class QueryOperations(Requesting):
         answer = yield from exchange(call, self._policy, deadline=deadline, clock=self._clock)
         return (yield from self._awaited(answer.json(), began, deadline))
 
-    def submit_query(self, body: Mapping[str, Any], *, request_id: str | None, fresh: bool) -> Steps[PendingQuery]:
-        """Ask, and wait for nothing."""
+    def submit_query(
+        self, text: str, *, request_id: str | None = None, fresh: bool = False, **options: Unpack[QueryKeywords]
+    ) -> Steps[PendingQuery]:
+        """Ask as ``query`` does and return at once, with the id under which the answer can be fetched."""
+        body = query_body(text, **options)
         headers = {"Prefer": "respond-async", **query_headers(request_id, fresh=fresh)}
-        return decode(PendingQuery, (yield from self._request("POST", _PATH, body=body, headers=headers)).json())
+        return self._one(PendingQuery, "POST", _PATH, body=body, headers=headers)
 
-    def query_result(self, query: PendingQuery | QueryResult | str, *, timeout_s: float | None) -> Steps[QueryResult]:
-        """The answer to a query that was sent before."""
-        deadline = self._clock() + (self._timeout_s if timeout_s is None else timeout_s)
+    def query_result(
+        self, query: PendingQuery | QueryResult | str, *, timeout: float | None = None
+    ) -> Steps[QueryResult]:
+        """The answer to a query, waited for up to ``timeout`` seconds (default: the client's; 0 only looks).
+
+        Raises Timeout if there is none by then, QueryFailed if there will be none, and ProblemError with status 404 for
+        a query that is forgotten or was cancelled.
+        """
+        deadline = self._clock() + (self._timeout_s if timeout is None else timeout)
         began = self._clock()
         return (yield from self._awaited((yield from self._look(_id(query), began, deadline)), began, deadline))
 
     def cancel_query(self, query: PendingQuery | QueryResult | str) -> Steps[None]:
-        """Stop a query, or forget its answer."""
+        """Stop a query, or forget its answer; ProblemError with status 404 if there is none."""
         yield from self._request("DELETE", f"{_PATH}/{segment(_id(query))}")
 
     def _awaited(self, said: Any, began: float, deadline: float) -> Steps[QueryResult]:
@@ -87,60 +107,6 @@ class QueryOperations(Requesting):
             raise Timeout(f"{what} is still {status}; it goes on without being waited for")
         if now - began < SHORTEST_ROUND_S:
             yield Pause(seconds=min(SHORTEST_ROUND_S, deadline - now))
-
-
-class QueryMethods:
-    """The methods of ``Chordwise`` for queries whose answers are fetched later."""
-
-    _operations: QueryOperations
-    _run: Callable[[Steps[Any]], Any]
-
-    def submit_query(
-        self, text: str, *, request_id: str | None = None, fresh: bool = False, **options: Unpack[QueryKeywords]
-    ) -> PendingQuery:
-        """Ask as ``query`` does and return at once, with the id under which the answer can be fetched."""
-        steps = self._operations.submit_query(query_body(text, **options), request_id=request_id, fresh=fresh)
-        found: PendingQuery = self._run(steps)
-        return found
-
-    def query_result(self, query: PendingQuery | QueryResult | str, *, timeout: float | None = None) -> QueryResult:
-        """The answer to a query, waited for up to ``timeout`` seconds (default: the client's; 0 only looks).
-
-        Raises Timeout if there is none by then, QueryFailed if there will be none, and ProblemError with status 404 for
-        a query that is forgotten or was cancelled.
-        """
-        found: QueryResult = self._run(self._operations.query_result(query, timeout_s=timeout))
-        return found
-
-    def cancel_query(self, query: PendingQuery | QueryResult | str) -> None:
-        """Stop a query, or forget its answer; ProblemError with status 404 if there is none."""
-        self._run(self._operations.cancel_query(query))
-
-
-class AsyncQueryMethods:
-    """The methods of ``AsyncChordwise`` for queries whose answers are fetched later."""
-
-    _operations: QueryOperations
-    _run: Callable[[Steps[Any]], Coroutine[Any, Any, Any]]
-
-    async def submit_query(
-        self, text: str, *, request_id: str | None = None, fresh: bool = False, **options: Unpack[QueryKeywords]
-    ) -> PendingQuery:
-        """See ``Chordwise.submit_query``."""
-        steps = self._operations.submit_query(query_body(text, **options), request_id=request_id, fresh=fresh)
-        found: PendingQuery = await self._run(steps)
-        return found
-
-    async def query_result(
-        self, query: PendingQuery | QueryResult | str, *, timeout: float | None = None
-    ) -> QueryResult:
-        """See ``Chordwise.query_result``."""
-        found: QueryResult = await self._run(self._operations.query_result(query, timeout_s=timeout))
-        return found
-
-    async def cancel_query(self, query: PendingQuery | QueryResult | str) -> None:
-        """See ``Chordwise.cancel_query``."""
-        await self._run(self._operations.cancel_query(query))
 
 
 def _result(said: Any, status: object) -> QueryResult:

@@ -44,8 +44,7 @@ class RecallRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallHit:
-    """A passage: where it was found (``source``, the strongest channel), how well (``score``), how sure (``confidence``, 0
-    to 1) and why."""
+    """A passage with its strongest channel (``source``), ``score``, ``confidence`` from 0 to 1, and ``reason``."""
 
     source: str
     score: float

@@ -25,8 +25,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bin:
-    """The hits whose confidence lies in [``low``, ``low`` + 0.1): how many, their mean confidence, and the share of them
-    that is relevant."""
+    """Hits with confidence in [``low``, ``low`` + 0.1): their number, mean confidence and share of relevant ones."""
 
     low: float
     hits: int

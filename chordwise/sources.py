@@ -1,15 +1,66 @@
-"""Sources: what documents came from, listed, looked at and taken away."""
+"""Sources, which documents came from, and generations, which became of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from chordwise.decoding import Result, decode
+from chordwise.decoding import Result
 from chordwise.requesting import Requesting, segment
+from chordwise.results import Job
 from chordwise.transport import Steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationInfo(Result):
+    """One ingestion of a document. ``state``: shown, previous (can be gone back to until ``kept_until``), pending,
+    failed, cancelled or retired. ``bytes``: the size of what was sent."""
+
+    generation: int
+    state: str = ""
+    title: str | None = None
+    created_at: datetime | None = None
+    kept_until: datetime | None = None
+    chunks: int | None = None
+    content_hash: str = ""
+    bytes: int = 0
+    job_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentGenerations(Result):
+    """What is left of a document's generations, the newest first. ``etag`` names this state."""
+
+    namespace: str = ""
+    document_id: str = ""
+    etag: str = ""
+    data: tuple[GenerationInfo, ...] = ()
+
+
+class GenerationOperations(Requesting):
+    """What ``Operations`` can do with generations."""
+
+    def generations(self, document_id: str, *, namespace: str) -> Steps[DocumentGenerations]:
+        """What is left of a document's generations, the newest first."""
+        path = f"/v1/documents/{segment(document_id)}/generations"
+        return self._one(DocumentGenerations, "GET", path, params={"namespace": namespace})
+
+    def rollback(
+        self, document_id: str, *, namespace: str, generation: int | None = None, if_match: str | None = None
+    ) -> Steps[Job]:
+        """Go back to the generation before, or to another that is kept: what was sent then is ingested once more.
+
+        ``if_match``: only if the generations still have this etag, else ProblemError with status 412. ProblemError with
+        status 409 if nothing is kept.
+        """
+        body: dict[str, Any] = {"namespace": namespace}
+        if generation is not None:
+            body["generation"] = generation
+        headers = {} if if_match is None else {"If-Match": if_match}
+        path = f"/v1/documents/{segment(document_id)}/rollback"
+        return self._one(Job, "POST", path, body=body, headers=headers, safe=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,62 +96,16 @@ class SourceDeletion(Result):
 class SourceOperations(Requesting):
     """The part of ``Operations`` for sources."""
 
-    def sources(self, namespace: str, *, kind: str | None, limit: int | None) -> Steps[list[SourceInfo]]:
-        """Sources of a namespace, by id."""
+    def sources(self, *, namespace: str, kind: str | None = None, limit: int | None = 100) -> Steps[list[SourceInfo]]:
+        """Sources with a document that is searchable or on its way, by id; ``limit`` None for all."""
         return self._pages(SourceInfo, "/v1/sources", {"namespace": namespace, "kind": kind}, limit=limit)
 
     def source(self, source_id: str, *, namespace: str) -> Steps[SourceInfo]:
-        """One source."""
+        """A source with its counts; one that is not there raises ProblemError with status 404."""
         path = f"/v1/sources/{segment(source_id)}"
-        return decode(SourceInfo, (yield from self._request("GET", path, params={"namespace": namespace})).json())
+        return self._one(SourceInfo, "GET", path, params={"namespace": namespace})
 
     def delete_source(self, source_id: str, *, namespace: str) -> Steps[SourceDeletion]:
-        """A source with its documents. Asked again, it goes on."""
-        path = f"/v1/sources/{segment(source_id)}"
-        return decode(
-            SourceDeletion, (yield from self._request("DELETE", path, params={"namespace": namespace})).json()
-        )
-
-
-class SourceMethods:
-    """The methods of ``Chordwise`` for sources."""
-
-    _operations: SourceOperations
-    _run: Callable[[Steps[Any]], Any]
-
-    def sources(self, *, namespace: str, kind: str | None = None, limit: int | None = 100) -> list[SourceInfo]:
-        """Sources with a document that is searchable or on its way, by id; ``limit`` None for all."""
-        found: list[SourceInfo] = self._run(self._operations.sources(namespace, kind=kind, limit=limit))
-        return found
-
-    def source(self, source_id: str, *, namespace: str) -> SourceInfo:
-        """A source with its counts; one that is not there raises ProblemError with status 404."""
-        found: SourceInfo = self._run(self._operations.source(source_id, namespace=namespace))
-        return found
-
-    def delete_source(self, source_id: str, *, namespace: str) -> SourceDeletion:
         """Take a source away with all its documents, also those on their way."""
-        found: SourceDeletion = self._run(self._operations.delete_source(source_id, namespace=namespace))
-        return found
-
-
-class AsyncSourceMethods:
-    """The methods of ``AsyncChordwise`` for sources."""
-
-    _operations: SourceOperations
-    _run: Callable[[Steps[Any]], Coroutine[Any, Any, Any]]
-
-    async def sources(self, *, namespace: str, kind: str | None = None, limit: int | None = 100) -> list[SourceInfo]:
-        """See ``Chordwise.sources``."""
-        found: list[SourceInfo] = await self._run(self._operations.sources(namespace, kind=kind, limit=limit))
-        return found
-
-    async def source(self, source_id: str, *, namespace: str) -> SourceInfo:
-        """See ``Chordwise.source``."""
-        found: SourceInfo = await self._run(self._operations.source(source_id, namespace=namespace))
-        return found
-
-    async def delete_source(self, source_id: str, *, namespace: str) -> SourceDeletion:
-        """See ``Chordwise.delete_source``."""
-        found: SourceDeletion = await self._run(self._operations.delete_source(source_id, namespace=namespace))
-        return found
+        path = f"/v1/sources/{segment(source_id)}"
+        return self._one(SourceDeletion, "DELETE", path, params={"namespace": namespace})

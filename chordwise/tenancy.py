@@ -1,4 +1,4 @@
-"""Tenants, API keys and the audit, as an administrator handles them."""
+"""Tenants, their quotas, API keys and the audit, as an administrator handles them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
-from chordwise.decoding import Result, decode
+from chordwise.decoding import Result
 from chordwise.requesting import Requesting, segment
 from chordwise.transport import Steps
 
@@ -20,6 +20,24 @@ class Tenant(Result):
     name: str = ""
     created_at: datetime | None = None
     disabled_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota(Result):
+    """How much there may be, None for any number, and how much there is."""
+
+    limit: int | None = None
+    used: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quotas(Result):
+    """What the tenant may store, and how many documents may wait for a worker."""
+
+    documents: Quota = Quota()
+    chunks: Quota = Quota()
+    queued: Quota = Quota()
+    tokens: Quota = Quota()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,77 +118,89 @@ class TenancyOperations(Requesting):
     tenant."""
 
     def tenants(self) -> Steps[list[Tenant]]:
-        """Every tenant."""
+        """Every tenant of the installation."""
         return self._pages(Tenant, "/v1/tenants")
 
     def tenant(self, tenant_id: str) -> Steps[Tenant]:
-        """One tenant."""
-        return decode(Tenant, (yield from self._request("GET", _tenant(tenant_id))).json())
+        """One tenant; ProblemError with status 404 if there is none."""
+        return self._one(Tenant, "GET", _tenant(tenant_id))
 
-    def create_tenant(self, tenant_id: str, name: str) -> Steps[Tenant]:
-        """A new tenant. Not repeated: the second time it would be there already."""
+    def create_tenant(self, tenant_id: str, *, name: str | None = None) -> Steps[Tenant]:
+        """Make a tenant, which has no key yet; ProblemError with status 409 if there is one of this id."""
+        name = name or tenant_id
         body = {"tenant_id": tenant_id, "name": name}
-        return decode(Tenant, (yield from self._request("POST", "/v1/tenants", body=body, safe=False)).json())
+        return self._one(Tenant, "POST", "/v1/tenants", body=body, safe=False)
 
     def tenant_quotas(self, tenant_id: str) -> Steps[TenantQuotas]:
-        """Return the tenant's own quotas."""
-        return decode(TenantQuotas, (yield from self._request("GET", f"{_tenant(tenant_id)}/quotas")).json())
+        """Return the tenant's own quotas; None where the installation's setting applies."""
+        return self._one(TenantQuotas, "GET", f"{_tenant(tenant_id)}/quotas")
 
-    def set_tenant_quotas(self, tenant_id: str, quotas: Mapping[str, int | None]) -> Steps[TenantQuotas]:
-        """Replace all of the tenant's own quotas."""
+    def set_tenant_quotas(self, /, tenant_id: str, **quotas: int | None) -> Steps[TenantQuotas]:
+        """Replace the tenant's own quotas: ``documents``, ``chunks``, ``queued``, ``tokens``, ``requests_per_minute``.
+        An omitted quota takes the installation's setting again, 0 means no limit."""
         path = f"{_tenant(tenant_id)}/quotas"
-        return decode(TenantQuotas, (yield from self._request("PUT", path, body=dict(quotas))).json())
+        return self._one(TenantQuotas, "PUT", path, body=dict(quotas))
 
-    def admit_tenant(self, tenant_id: str, *, admitted: bool) -> Steps[Tenant]:
-        """Let the tenant's keys work, or none of them."""
-        path = f"{_tenant(tenant_id)}/{'enable' if admitted else 'disable'}"
-        return decode(Tenant, (yield from self._request("POST", path)).json())
+    def disable_tenant(self, tenant_id: str) -> Steps[Tenant]:
+        """Let no key of the tenant work, from within three seconds on; nothing is deleted."""
+        return self._one(Tenant, "POST", f"{_tenant(tenant_id)}/disable")
+
+    def enable_tenant(self, tenant_id: str) -> Steps[Tenant]:
+        """Let the tenant's keys work again."""
+        return self._one(Tenant, "POST", f"{_tenant(tenant_id)}/enable")
 
     def erase_tenant(self, tenant_id: str) -> Steps[TenantErasure]:
-        """Erase it from every store."""
-        return decode(TenantErasure, (yield from self._request("DELETE", _tenant(tenant_id))).json())
+        """Delete everything the tenant has, in every store. It cannot be brought back."""
+        return self._one(TenantErasure, "DELETE", _tenant(tenant_id))
 
     def current_key(self) -> Steps[CurrentKey]:
-        """The client's own key."""
-        return decode(CurrentKey, (yield from self._request("GET", "/v1/keys/current")).json())
+        """Whose key this client uses, and what it may do."""
+        return self._one(CurrentKey, "GET", "/v1/keys/current")
 
-    def keys(self, tenant_id: str | None) -> Steps[list[ApiKey]]:
-        """Every key, those that have ended included."""
+    def keys(self, *, tenant_id: str | None = None) -> Steps[list[ApiKey]]:
+        """Every key, the newest first, those that have ended included."""
         return self._pages(ApiKey, _keys(tenant_id))
 
-    def key(self, key_id: str, tenant_id: str | None) -> Steps[ApiKey]:
-        """One key."""
+    def key(self, key_id: str, *, tenant_id: str | None = None) -> Steps[ApiKey]:
+        """One key; ProblemError with status 404 if there is none."""
         path = f"{_keys(tenant_id)}/{segment(key_id)}"
-        return decode(ApiKey, (yield from self._request("GET", path)).json())
+        return self._one(ApiKey, "GET", path)
 
     def create_key(
-        self, name: str, scopes: Sequence[str], expires_at: datetime | None, tenant_id: str | None
+        self,
+        name: str,
+        *,
+        scopes: Sequence[str] = ("read",),
+        expires_at: datetime | None = None,
+        tenant_id: str | None = None,
     ) -> Steps[ApiKey]:
-        """A new key. Not repeated: the secret would be lost with the first answer."""
+        """Make a key with some of the scopes read, write and admin. Its ``api_key`` is shown this once."""
         body: dict[str, Any] = {"name": name, "scopes": list(scopes)}
         if expires_at is not None:
             body["expires_at"] = expires_at.astimezone().isoformat()
-        return decode(ApiKey, (yield from self._request("POST", _keys(tenant_id), body=body, safe=False)).json())
+        return self._one(ApiKey, "POST", _keys(tenant_id), body=body, safe=False)
 
-    def rotate_key(self, key_id: str, overlap_s: int | None, tenant_id: str | None) -> Steps[ApiKey]:
-        """A key in the place of another. Not repeated either."""
+    def rotate_key(
+        self, key_id: str, *, overlap_seconds: int | None = None, tenant_id: str | None = None
+    ) -> Steps[ApiKey]:
+        """A key in the place of another, which works for ``overlap_seconds`` more, by default a day."""
         path = f"{_keys(tenant_id)}/{segment(key_id)}/rotate"
-        body = {} if overlap_s is None else {"overlap_seconds": overlap_s}
-        return decode(ApiKey, (yield from self._request("POST", path, body=body, safe=False)).json())
+        body = {} if overlap_seconds is None else {"overlap_seconds": overlap_seconds}
+        return self._one(ApiKey, "POST", path, body=body, safe=False)
 
-    def revoke_key(self, key_id: str, tenant_id: str | None) -> Steps[None]:
-        """End a key."""
+    def revoke_key(self, key_id: str, *, tenant_id: str | None = None) -> Steps[None]:
+        """End a key: every gateway refuses it within three seconds."""
         yield from self._request("DELETE", f"{_keys(tenant_id)}/{segment(key_id)}")
 
     def audit(
         self,
-        action: str | None,
-        since: datetime | date | str | None,
-        until: datetime | date | str | None,
         *,
-        limit: int | None,
+        action: str | None = None,
+        since: datetime | date | str | None = None,
+        until: datetime | date | str | None = None,
+        limit: int | None = 100,
     ) -> Steps[list[AuditEntry]]:
-        """Rows of the audit."""
+        """Who searched and who wrote, the newest first; ``limit`` None for all."""
         asked = {"action": action, "since": since, "until": until}
         return self._pages(AuditEntry, "/v1/audit", asked, limit=limit)
 

@@ -41,8 +41,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What tuning came to. ``overrides`` is laid over ``retrieve`` of the plan; empty where nothing was better.
-    ``tuning`` and ``held_out``: the choice (b) against the plan as it was (a), by nDCG@10."""
+    """Overrides for ``retrieve``, empty if none is better. ``tuning``, ``held_out``: nDCG@10 of the choice (b) and of (a)."""
 
     chosen: Knobs
     overrides: Mapping[str, Any]
@@ -121,8 +120,7 @@ async def tune(
 async def _turn(
     asked: _Asked, coordinate: Coordinate, at: Knobs, queries: Sequence[JudgedQuery]
 ) -> tuple[Knobs, list[Tried]]:
-    """Where the search stands after one knob, and what was tried. A candidate that is hopeless after a first look is
-    asked no further."""
+    """Return the state of the search after one knob, and the tries. Drop a candidate that is hopeless at first look."""
     sample = queries[: max(_LEAST_LOOK, len(queries) // _FIRST_LOOK)]
     results: dict[Knobs, Paired] = {}
     for knobs in coordinate.points:

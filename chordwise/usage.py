@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 
 from chordwise.decoding import Result, decode
 from chordwise.errors import UnexpectedAnswer
-from chordwise.retries import RetryPolicy, exchange
-from chordwise.transport import Call, Steps
+from chordwise.requesting import Requesting
+from chordwise.transport import Steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,23 +40,20 @@ class UsageReport(Result):
     data: tuple[UsageRow, ...]
 
 
-class UsageOperations:
+class UsageOperations(Requesting):
     """The part of ``Operations`` that asks what things cost."""
 
-    _policy: RetryPolicy
-    _clock: Callable[[], float]
-
-    def usage(self, *, start: date | str | None, end: date | str | None, by: str) -> Steps[UsageReport]:
-        """Every row there is; see ``Chordwise.usage``."""
+    def usage(
+        self, *, start: date | str | None = None, end: date | str | None = None, by: str = "day"
+    ) -> Steps[UsageReport]:
+        """What embedding cost between two days (UTC, both included; default: this month), ``by`` day, job, model or
+        purpose."""
         asked = {"from": start, "to": end, "by": by, "limit": 200}
         report: UsageReport | None = None
         rows: tuple[UsageRow, ...] = ()
         cursor: str | None = None
         while True:
-            pairs = [*asked.items(), ("cursor", cursor)]
-            params = tuple((name, str(value)) for name, value in pairs if value is not None)
-            call = Call(method="GET", path="/v1/usage", params=params)
-            page = (yield from exchange(call, self._policy, clock=self._clock)).json()
+            page = (yield from self._request("GET", "/v1/usage", params={**asked, "cursor": cursor})).json()
             if not isinstance(page, dict):
                 raise UnexpectedAnswer("/v1/usage does not answer with an object")
             found = decode(UsageReport, page)

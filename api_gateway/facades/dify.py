@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from pydantic import ValidationError
 from starlette.responses import Response
 from starlette.types import Scope
 
 from api_gateway.asking import answer_of, asked_query, retrieved
-from api_gateway.auth import Requires
+from api_gateway.auth import Reader
 from api_gateway.bodies import Decoded, decode_json, read_json_body, refuse_flaws
 from api_gateway.facades.dify_wire import DifyError, DifyRecords, DifyRequest, record, to_conditions
 from api_gateway.gateway import gateway_of
@@ -24,7 +24,6 @@ from pipeline.stores.tenants import Principal
 
 router = APIRouter(tags=["dify"])
 
-Reader = Annotated[Principal, Depends(Requires("read"))]
 
 MALFORMED_AUTHORIZATION, NOT_AUTHORIZED, NO_SUCH_KNOWLEDGE = 1001, 1002, 2001
 _MAX_BODY_BYTES = 1024 * 1024

@@ -9,13 +9,12 @@ from starlette.datastructures import MutableHeaders
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from api_gateway.auth import Requires
+from api_gateway.auth import Reader
 from api_gateway.bodies import read_json_body, require_bounded
 from api_gateway.facades.mcp_opening import McpOpening
 from api_gateway.gateway import gateway_of
 from api_gateway.problems import Problem
 from api_gateway.routes.documenting import answers
-from pipeline.stores.tenants import Principal
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -51,7 +50,6 @@ async def from_an_allowed_origin(request: Request) -> str | None:
 router = APIRouter(tags=["mcp"], dependencies=[Depends(from_an_allowed_origin)])
 
 Origin = Annotated[str | None, Depends(from_an_allowed_origin)]
-Reader = Annotated[Principal, Depends(Requires("read"))]
 
 
 @router.post(

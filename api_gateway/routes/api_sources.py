@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from api_gateway.auth import Requires, require_same_tenant
+from api_gateway.auth import Writer, require_same_tenant
 from api_gateway.bodies import Decoded, decode_json, read_json_body, refuse_flaws
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.problems import Problem, invalid
@@ -22,10 +21,8 @@ from pipeline.stores.api_sources import ApiSources, StoredSource
 from pipeline.stores.tenants import Principal
 from pipeline.stores.work import unit_of_work
 
+# Reading takes the scope write too: address and parameters of a business API often are secrets.
 router = APIRouter(tags=["api sources"])
-
-# Also for reading: address and parameters of a business API often are secrets themselves.
-Writer = Annotated[Principal, Depends(Requires("write"))]
 
 _MAX_BODY_BYTES = 64 * 1024
 _PROBLEMS = (401, 403, 404, 422, 503)
@@ -47,11 +44,10 @@ async def list_api_sources(request: Request, principal: Writer) -> Response:
     """There are twenty at most."""
     gateway = gateway_of(request)
 
-    def read() -> list[StoredSource]:
-        with unit_of_work(gateway.resources.mysql) as work:
-            return ApiSources(work.connection, principal.tenant_id).all()
-
-    return wire.page_response([shapes.api_source(found) for found in await gateway.run(read)], None)
+    return wire.page_response(
+        [shapes.api_source(found) for found in await gateway.ask(ApiSources, principal, lambda store: store.all())],
+        None,
+    )
 
 
 @router.get(
@@ -111,11 +107,9 @@ async def remove(request: Request, principal: Writer, name: str) -> Response:
     """Queries that name it go on without it, and say so."""
     gateway = gateway_of(request)
 
-    def forget() -> bool:
-        with unit_of_work(gateway.resources.mysql) as work:
-            return ApiSources(work.connection, principal.tenant_id).remove(name)
-
-    if not re.fullmatch(SOURCE_NAME, name) or not await gateway.run(forget):
+    if not re.fullmatch(SOURCE_NAME, name) or not await gateway.ask(
+        ApiSources, principal, lambda store: store.remove(name)
+    ):
         raise _not_found()
     return Response(status_code=204)
 

@@ -4,28 +4,66 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
+from pydantic import Field
 from starlette.responses import Response, StreamingResponse
 
 from api_gateway import cursors
-from api_gateway.auth import Requires
+from api_gateway.auth import Admin
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.problems import invalid
 from api_gateway.routes.documenting import PRINTABLE, Cursor, Limit, answers
 from api_gateway.wire.answers import page_response
-from api_gateway.wire.audit import AuditPage, audit_entry
+from api_gateway.wire.shapes import Shape, shown
 from pipeline.records import TenantId
 from pipeline.stores.audit import Audit, AuditFilter, AuditRow
-from pipeline.stores.tenants import Principal
 from pipeline.stores.work import unit_of_work
+
+
+class AuditActor(Shape):
+    """Who it was: the key's id in the audit, its name and scopes, never the key. An empty id is the installation."""
+
+    key_id: str
+    key_name: str
+    scopes: list[str]
+
+
+class AuditEntry(Shape):
+    """One search or one write. `ids` names the first hundred of `count`: the documents found, or what was written."""
+
+    audit_id: str
+    at: datetime
+    tenant_id: str
+    action: str = Field(description="search, ingest, delete, chunk_edit …: docs/security-and-audit.md lists them.")
+    actor: AuditActor
+    request_id: str
+    namespaces: list[str]
+    ids: list[str]
+    count: int
+    status: str
+    query_hash: str | None
+    query_text: str | None = Field(description="Only if the installation keeps what was asked.")
+    detail: dict[str, Any] = Field(description="Of a search: channels, hits, source_share, degraded, latency_ms …")
+
+
+class AuditPage(Shape):
+    """One page of the audit, newest first."""
+
+    data: list[AuditEntry]
+    next_cursor: str | None
+
+
+def audit_entry(row: AuditRow, tenant_id: str) -> dict[str, Any]:
+    """A row as it is sent."""
+    return shown(AuditEntry, row, tenant_id=tenant_id, actor=shown(AuditActor, row.actor))
+
 
 router = APIRouter(tags=["audit"])
 
-Admin = Annotated[Principal, Depends(Requires("admin"))]
 Action = Annotated[
     str | None,
     Parameter(max_length=32, pattern=PRINTABLE, description="Only this action, such as `search` or `ingest`."),
@@ -56,7 +94,7 @@ async def list_audit(
     """The tenant's own rows. A search appears within seconds of its answer, a write with its transaction."""
     gateway = gateway_of(request)
     wanted = _filter(action, since, until)
-    before = _before(cursor)
+    before = cursors.before(cursor, "audit", is_uuid=False)
     rows = await gateway.run(_read, principal.tenant_id, wanted, before, limit + 1, gateway)
     found, following = cursors.page(rows, limit, _cursor_after)
     return page_response([audit_entry(row, principal.tenant_id) for row in found], following)
@@ -107,13 +145,3 @@ def _filter(action: str | None, since: datetime | None, until: datetime | None) 
 
 def _cursor_after(last: AuditRow) -> str:
     return cursors.encode("audit", last.at.isoformat(), last.audit_id)
-
-
-def _before(cursor: str | None) -> tuple[datetime, str] | None:
-    position = cursors.decode(cursor, "audit", str, str)
-    if position is None:
-        return None
-    try:
-        return datetime.fromisoformat(position[0]), position[1]
-    except ValueError:
-        raise cursors.foreign() from None

@@ -6,12 +6,12 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Depends, Header, Request
+from fastapi import APIRouter, Header, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
 from api_gateway import cursors
-from api_gateway.auth import Requires
+from api_gateway.auth import Reader, Writer
 from api_gateway.computing import compute
 from api_gateway.gateway import gateway_of
 from api_gateway.problems import MOST_ERRORS, Problem, invalid
@@ -28,12 +28,9 @@ from pipeline.flows.chunk_edit import delete_chunks
 from pipeline.flows.edits import Edited
 from pipeline.records import ChunkId
 from pipeline.stores.chunk_edits import ChunkOrder, OwnedChunk
-from pipeline.stores.tenants import Principal
 
 router = APIRouter(tags=["chunks"])
 
-Reader = Annotated[Principal, Depends(Requires("read"))]
-Writer = Annotated[Principal, Depends(Requires("write"))]
 _STATUS = {
     "chunk_not_found": 404,
     "precondition_failed": 412,

@@ -6,17 +6,16 @@ import uuid
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
-from pydantic import ValidationError
 from starlette.responses import Response
 
 from api_gateway import cursors
-from api_gateway.auth import Requires, require_same_tenant
-from api_gateway.bodies import decode_json, read_json_body, refuse_flaws
+from api_gateway.auth import Reader, Writer
 from api_gateway.gateway import gateway_of
-from api_gateway.problems import Problem, invalid, places
+from api_gateway.problems import Problem, invalid
 from api_gateway.routes.documenting import Cursor, Limit, answers, json_body
+from api_gateway.routes.reading import read_shape
 from api_gateway.wire import answers as wire
 from api_gateway.wire import dead_letters as shapes
 from api_gateway.wire.fields import namespace_parameter
@@ -24,14 +23,10 @@ from pipeline.flows import control
 from pipeline.records import FailureReason, JobId
 from pipeline.stores.audit import Audit
 from pipeline.stores.dead_letters import DeadLetter, DeadLetters, Place, Selection
-from pipeline.stores.tenants import Principal
 from pipeline.stores.work import unit_of_work
 from workers.dispatch import ring_for
 
 router = APIRouter(tags=["dead letters"])
-
-Reader = Annotated[Principal, Depends(Requires("read"))]
-Writer = Annotated[Principal, Depends(Requires("write"))]
 
 _MAX_BODY_BYTES = 64 * 1024
 
@@ -57,11 +52,11 @@ async def list_dead_letters(
     chosen = _selection(job_id, None if namespace is None else namespace_parameter(namespace), code, reason)
     before = _before(cursor)
 
-    def read() -> list[DeadLetter]:
-        with unit_of_work(gateway.resources.mysql) as work:
-            return DeadLetters(work.connection, principal.tenant_id).page(chosen, before=before, limit=limit + 1)
-
-    found, following = cursors.page(await gateway.run(read), limit, _cursor_after)
+    found, following = cursors.page(
+        await gateway.ask(DeadLetters, principal, lambda store: store.page(chosen, before=before, limit=limit + 1)),
+        limit,
+        _cursor_after,
+    )
     return wire.page_response([shapes.dead_letter(letter) for letter in found], following)
 
 
@@ -75,11 +70,7 @@ async def look(request: Request, principal: Reader, letter_id: str) -> Response:
     gateway = gateway_of(request)
     place = _place(letter_id)
 
-    def read() -> DeadLetter | None:
-        with unit_of_work(gateway.resources.mysql) as work:
-            return DeadLetters(work.connection, principal.tenant_id).one(place)
-
-    letter = await gateway.run(read)
+    letter = await gateway.ask(DeadLetters, principal, lambda store: store.one(place))
     if letter is None:
         raise _not_found()
     return wire.json_response(shapes.dead_letter(letter))
@@ -97,12 +88,7 @@ async def look(request: Request, principal: Reader, letter_id: str) -> Response:
 async def replay_selected(request: Request, principal: Writer) -> Response:
     """Those that fit every field given, or all with `{"all": true}`; an empty object is an error."""
     gateway = gateway_of(request)
-    decoded = decode_json(await read_json_body(request, min(_MAX_BODY_BYTES, gateway.settings.max_body_bytes)))
-    require_same_tenant(principal, decoded.value.get("tenant_id"))
-    try:
-        asked = shapes.ReplayRequest.model_validate(refuse_flaws(decoded))
-    except ValidationError as error:
-        raise invalid(places(error)) from None
+    asked = await read_shape(request, principal, shapes.ReplayRequest, limit=_MAX_BODY_BYTES)
     chosen = _selection(asked.job_id, asked.namespace, asked.code, asked.reason)
     tenant_id, use = principal.tenant_id, gateway.resources
     replayed = await gateway.run_heavy(control.replay_selected, tenant_id, chosen, use, ring=ring_for)

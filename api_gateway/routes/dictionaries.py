@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
-from api_gateway.auth import Requires
+from api_gateway.auth import Reader, Writer
 from api_gateway.gateway import gateway_of
 from api_gateway.problems import Problem, invalid
 from api_gateway.routes.documenting import answers, json_body
@@ -19,13 +19,9 @@ from api_gateway.wire.fields import namespace_parameter
 from pipeline.core.dictionary import Dictionary
 from pipeline.records import Namespace
 from pipeline.stores.dictionaries import EVERY_NAMESPACE, Dictionaries
-from pipeline.stores.tenants import Principal
-from pipeline.stores.work import unit_of_work
 
 router = APIRouter(tags=["dictionary"])
 
-Reader = Annotated[Principal, Depends(Requires("read"))]
-Writer = Annotated[Principal, Depends(Requires("write"))]
 Within = Annotated[
     str | None, Parameter(description="The namespace it holds for. Without it, the dictionary of all namespaces.")
 ]
@@ -48,12 +44,10 @@ async def look(request: Request, principal: Reader, namespace: Within = None) ->
     gateway = gateway_of(request)
     within = _within(namespace)
 
-    def read() -> tuple[Dictionary | None, int]:
-        with unit_of_work(gateway.resources.mysql) as work:
-            store = Dictionaries(work.connection, principal.tenant_id)
-            return store.load([within]).get(within), store.versions([within]).get(within, 0)
+    def read(store: Dictionaries) -> tuple[Dictionary | None, int]:
+        return store.load([within]).get(within), store.versions([within]).get(within, 0)
 
-    found, version = await gateway.run(read)
+    found, version = await gateway.ask(Dictionaries, principal, read)
     if found is None:
         raise _missing(within)
     return json_response(wire.dictionary(found, within, version))
@@ -79,11 +73,13 @@ async def replace(request: Request, principal: Writer, namespace: Within = None)
     except ValueError as error:
         raise invalid([{"pointer": "/rules", "detail": str(error)}]) from None
 
-    def write() -> int:
-        with unit_of_work(gateway.resources.mysql) as work:
-            return Dictionaries(work.connection, principal.tenant_id).replace(within, dictionary)
-
-    return json_response(wire.dictionary(dictionary, within, await gateway.run(write)))
+    return json_response(
+        wire.dictionary(
+            dictionary,
+            within,
+            await gateway.ask(Dictionaries, principal, lambda store: store.replace(within, dictionary)),
+        )
+    )
 
 
 @router.delete(
@@ -97,11 +93,7 @@ async def delete(request: Request, principal: Writer, namespace: Within = None) 
     gateway = gateway_of(request)
     within = _within(namespace)
 
-    def forget() -> bool:
-        with unit_of_work(gateway.resources.mysql) as work:
-            return Dictionaries(work.connection, principal.tenant_id).delete(within)
-
-    if not await gateway.run(forget):
+    if not await gateway.ask(Dictionaries, principal, lambda store: store.delete(within)):
         raise _missing(within)
     return Response(status_code=204)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
@@ -10,7 +13,41 @@ from api_gateway.doctor import examine
 from api_gateway.gateway import gateway_of
 from api_gateway.routes.documenting import answers
 from api_gateway.wire.answers import json_response
-from api_gateway.wire.doctor import Diagnosis, diagnosis
+from api_gateway.wire.shapes import Shape
+from pipeline.core.diagnosis import Finding, Severity
+
+
+class FindingBody(Shape):
+    """One thing that was looked at; `advice` says what to do, and is empty where all is well."""
+
+    check: str
+    severity: Severity
+    detail: str
+    advice: str
+
+
+class Diagnosis(Shape):
+    """Everything that was looked at. `ok` is false if anything failed; warnings do not count."""
+
+    ok: bool
+    findings: list[FindingBody]
+
+
+def diagnosis(findings: Sequence[Finding]) -> dict[str, Any]:
+    """The body of GET /v1/doctor."""
+    return {
+        "ok": all(finding.severity is not Severity.FAILED for finding in findings),
+        "findings": [
+            {
+                "check": finding.check,
+                "severity": finding.severity.value,
+                "detail": finding.detail,
+                "advice": finding.advice,
+            }
+            for finding in findings
+        ],
+    }
+
 
 router = APIRouter(tags=["operation"], dependencies=[Depends(require_operator)])
 

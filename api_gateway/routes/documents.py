@@ -1,4 +1,4 @@
-"""Documents: hand them in as JSON, list them, look at one and its chunks, take one away."""
+"""Documents: hand them in as JSON, list them, look at one, its chunks and its generations, roll it back, take it away."""
 
 from __future__ import annotations
 
@@ -6,39 +6,41 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Header, Path, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
 from api_gateway import cursors, polling
-from api_gateway.auth import Requires
+from api_gateway.auth import Reader, Writer
 from api_gateway.bodies import MAX_BODY_BYTES, read_json_body
 from api_gateway.context import SLASH
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.idempotency import work_id
 from api_gateway.problems import Problem
 from api_gateway.routes.documenting import Cursor, Limit, Wait, answers, json_body
+from api_gateway.routes.reading import read_shape
 from api_gateway.submitting import batch_of
 from api_gateway.wire import answers as wire
 from api_gateway.wire.chunks import of_document
 from api_gateway.wire.documents import DocumentsRequest
 from api_gateway.wire.fields import namespace_parameter, tidy_document_id
+from api_gateway.wire.generations import GenerationList, RollbackRequest, history
 from api_gateway.wire.shapes import ChunkPage, Document, DocumentPage, JobAccepted
 from pipeline.flows import listing
 from pipeline.flows.edit import delete_document
 from pipeline.flows.intake import Ticket, accept
+from pipeline.flows.rollback import roll_back
 from pipeline.records import DocumentId, JobId, Namespace, TenantId
 from pipeline.stores.chunk_edits import OwnedChunk
 from pipeline.stores.document_outcomes import DocumentStatus
 from pipeline.stores.document_views import DocumentView, DocumentViews
+from pipeline.stores.generations import Generations
 from pipeline.stores.tenants import Principal
 from pipeline.stores.work import unit_of_work
 from workers import dispatch
 
 router = APIRouter(tags=["documents"])
 
-Reader = Annotated[Principal, Depends(Requires("read"))]
-Writer = Annotated[Principal, Depends(Requires("write"))]
 InNamespace = Annotated[str, Parameter(description="The namespace the document is in.")]
 Id = Annotated[str, Path(description="The document's id; a slash in it is written `%2F`.")]
 
@@ -213,3 +215,74 @@ def known_document_id(segment: str) -> DocumentId:
 def not_found(document_id: str) -> Problem:
     """404 for a document that this tenant does not have there."""
     return Problem(404, "document_not_found", f"There is no document {document_id[:64]!r} in this namespace.")
+
+
+_MAX_BODY_BYTES = 64 * 1024
+
+
+@router.get(
+    "/v1/documents/{document_id}/generations",
+    responses=answers(
+        200,
+        GenerationList,
+        "The generations of which something is left.",
+        *(401, 403, 404, 422, 503),
+        headers={"ETag": "The present state, for `If-Match` of a rollback."},
+    ),
+    summary="List a document's generations",
+)
+async def list_generations(request: Request, principal: Reader, document_id: Id, namespace: InNamespace) -> Response:
+    """The newest first: what is shown, what can be gone back to, what is on its way, and what failed."""
+    gateway = gateway_of(request)
+    within, known = namespace_parameter(namespace), known_document_id(document_id)
+
+    found = await gateway.ask(Generations, principal, lambda store: store.history(within, known))
+    if found is None:
+        raise not_found(known)
+    return wire.json_response(history(within, known, found), headers={"ETag": found.etag})
+
+
+@router.post(
+    "/v1/documents/{document_id}/rollback",
+    status_code=202,
+    responses=answers(
+        202,
+        JobAccepted,
+        "The generation is accepted once more, as the latest upload of the document; searches see what is shown now "
+        "until it is ingested.",
+        *(400, 401, 403, 404, 409, 412, 413, 415, 422, 429, 503),
+        headers={"Location": "The job."},
+    ),
+    openapi_extra=json_body(RollbackRequest, {"namespace": "kb"}),
+    summary="Go back to the generation before",
+)
+async def rollback(
+    request: Request,
+    principal: Writer,
+    document_id: Id,
+    if_match: Annotated[
+        str | None, Header(description="Only if the document's generations are still those this etag came with.")
+    ] = None,
+) -> Response:
+    """What was uploaded then is ingested again, by the rules of today; edits of single chunks do not come back. What
+    is shown now becomes the generation before, so a second rollback undoes the first. A 409 if nothing is kept."""
+    gateway = gateway_of(request)
+    known = known_document_id(document_id)
+    sent = await read_shape(request, principal, RollbackRequest, limit=_MAX_BODY_BYTES)
+
+    def run() -> Ticket | None:
+        return roll_back(
+            principal.tenant_id,
+            Namespace(sent.namespace),
+            known,
+            gateway.resources,
+            to=sent.generation,
+            etag=None if if_match in (None, "*") else if_match,
+            request_id=request.state.request_id,
+            ring=dispatch.ring,
+        )
+
+    ticket = await gateway.run(run)
+    if ticket is None:
+        raise not_found(known)
+    return wire.accepted_response(ticket)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Request
-from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
 
 from api_gateway.auth import require_operator
-from api_gateway.bodies import decode_json, read_json_body, refuse_flaws
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.problems import Problem, invalid, places
+from api_gateway.problems import Problem, invalid
 from api_gateway.routes.documenting import answers, json_body
+from api_gateway.routes.reading import read_shape
 from api_gateway.wire.answers import json_response
 from api_gateway.wire.embedding_migrations import (
     CompareRequest,
@@ -29,7 +28,6 @@ from pipeline.flows.golden import compare_models
 
 router = APIRouter(tags=["admin"], dependencies=[Depends(require_operator)])
 
-B = TypeVar("B", bound=BaseModel)
 Number = Annotated[int, Path(ge=1, le=2**31, description="The migration, as the start gave it.")]
 
 _ROOT = "/v1/admin/embedding-migrations"
@@ -55,7 +53,7 @@ async def start(request: Request) -> Response:
     """The new model is asked for one vector first. Searches go on as before; what is ingested is written for both
     models from now on. Asked again for the same model, it gives the move that is under way."""
     gateway = gateway_of(request)
-    asked = await _body(request, StartRequest)
+    asked = await read_shape(request, None, StartRequest, limit=_MAX_BODY_BYTES)
 
     def begin() -> Response:
         try:
@@ -99,7 +97,7 @@ async def look(request: Request, number: Number) -> Response:
 async def compare(request: Request, number: Number) -> Response:
     """Asks both models the same questions. With judgments nDCG decides, otherwise how many of the first hits they
     share. The numbers are kept, the texts are not."""
-    asked = await _body(request, CompareRequest)
+    asked = await read_shape(request, None, CompareRequest, limit=_MAX_BODY_BYTES)
 
     def do(gateway: Gateway) -> None:
         compare_models(number, asked.golden, asked.gate, gateway.resources, sample=asked.sample)
@@ -116,7 +114,7 @@ async def compare(request: Request, number: Number) -> Response:
 async def switch(request: Request, number: Number) -> Response:
     """One row is changed, and every process follows within about a second. Refused while vectors are missing, and
     unless the latest comparison has passed. Both models' vectors are kept up to date until `finish`."""
-    asked = await _body(request, SwitchRequest)
+    asked = await read_shape(request, None, SwitchRequest, limit=_MAX_BODY_BYTES)
 
     def do(gateway: Gateway) -> None:
         migrating.switch(number, gateway.resources, skip_gate=asked.skip_gate, accept_missing=asked.accept_missing)
@@ -172,16 +170,3 @@ def _told(number: int, gateway: Gateway, *, status: int = 200) -> Response:
         raise Problem(404, "migration_not_found", f"There is no migration {number}.")
     headers = {"Location": f"{_ROOT}/{number}"} if status == 202 else None
     return json_response(embedding_migration(found), status=status, headers=headers)
-
-
-async def _body(request: Request, shape: type[B]) -> B:
-    gateway = gateway_of(request)
-    body = await read_json_body(request, min(_MAX_BODY_BYTES, gateway.settings.max_body_bytes))
-
-    def check() -> B:
-        try:
-            return shape.model_validate(refuse_flaws(decode_json(body)))
-        except ValidationError as error:
-            raise invalid(places(error)) from None
-
-    return await gateway.run(check)

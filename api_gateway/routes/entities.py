@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
 from api_gateway import cursors
-from api_gateway.auth import Requires
+from api_gateway.auth import Reader, Writer
 from api_gateway.gateway import gateway_of
 from api_gateway.problems import invalid
 from api_gateway.routes.documenting import Cursor, Limit, answers, json_body
@@ -27,12 +27,9 @@ from api_gateway.wire.entities import (
 from api_gateway.wire.fields import INT64, namespace_parameter
 from pipeline.flows.entities import delete_entities, list_states, put_states
 from pipeline.records import Namespace
-from pipeline.stores.tenants import Principal
 
 router = APIRouter(tags=["entities"])
 
-Reader = Annotated[Principal, Depends(Requires("read"))]
-Writer = Annotated[Principal, Depends(Requires("write"))]
 _EXAMPLE = {"entity_id": "lin", "name": "林远", "type": "person", "story_time": 1200, "state": {"place": "北城"}}
 
 

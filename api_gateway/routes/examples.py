@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from starlette.datastructures import UploadFile
 from starlette.responses import Response
 
-from api_gateway.auth import Requires, require_same_tenant
+from api_gateway.auth import Reader, Requires, Writer, require_same_tenant
 from api_gateway.bodies import MAX_BODY_BYTES, decode_json, read_json_body
 from api_gateway.computing import compute
 from api_gateway.gateway import Gateway, gateway_of
@@ -35,9 +35,6 @@ from pipeline.stores.tenants import Principal
 from pipeline.stores.work import unit_of_work
 
 router = APIRouter(tags=["examples"])
-
-Reader = Annotated[Principal, Depends(Requires("read"))]
-Writer = Annotated[Principal, Depends(Requires("write"))]
 
 _LONGEST_NAME = 255
 _EXAMPLE = {

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from pydantic import ValidationError
 from starlette.responses import Response
 
-from api_gateway.auth import Requires, require_same_tenant
-from api_gateway.bodies import decode_json, read_json_body, refuse_flaws
+from api_gateway.auth import Reader, Writer
 from api_gateway.gateway import gateway_of
 from api_gateway.problems import Problem, invalid, places
 from api_gateway.routes.documenting import answers, json_body
+from api_gateway.routes.reading import read_shape
 from api_gateway.wire import answers as wire
 from api_gateway.wire import profiles as shapes
 from api_gateway.wire.queries import flaws
@@ -21,13 +21,9 @@ from pipeline.core.experiments import read_experiment
 from pipeline.core.plan import PlanFlaw
 from pipeline.flows import profiles as flow
 from pipeline.stores.profiles import Experiments
-from pipeline.stores.tenants import Principal
 from pipeline.stores.work import reading, unit_of_work
 
 router = APIRouter(tags=["profiles"])
-
-Reader = Annotated[Principal, Depends(Requires("read"))]
-Writer = Annotated[Principal, Depends(Requires("write"))]
 
 _MAX_BODY_BYTES = 64 * 1024
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -76,12 +72,7 @@ async def store(request: Request, principal: Writer, experiment_id: str) -> Resp
     if not _ID.fullmatch(experiment_id):
         raise invalid([{"pointer": "/experiment_id", "detail": "may hold 1 to 64 letters, digits, '.', '_' and '-'"}])
     gateway = gateway_of(request)
-    decoded = decode_json(await read_json_body(request, _MAX_BODY_BYTES))
-    require_same_tenant(principal, decoded.value.get("tenant_id"))
-    try:
-        asked = shapes.ExperimentRequest.model_validate(refuse_flaws(decoded))
-    except ValidationError as error:
-        raise invalid(places(error)) from None
+    asked = await read_shape(request, principal, shapes.ExperimentRequest, limit=_MAX_BODY_BYTES)
     try:
         experiment = read_experiment(asked.experiment)
     except ValidationError as error:

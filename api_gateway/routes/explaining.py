@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 import uuid
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Any
 
 import orjson
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 from starlette.types import Receive
 
 from api_gateway.asking import answer_of, current_state, retrieved
-from api_gateway.auth import Requires
+from api_gateway.auth import Reader
 from api_gateway.computing import compute
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.problems import Problem, invalid
@@ -34,11 +34,8 @@ from pipeline.errors import ComputationTimeout, WorkerUnavailable
 from pipeline.flows.planning import replanned
 from pipeline.flows.tracing import trace_of_query
 from pipeline.records import ChunkId, QueryId
-from pipeline.stores.tenants import Principal
 
 router = APIRouter(tags=["retrieval"])
-
-Reader = Annotated[Principal, Depends(Requires("read"))]
 
 _MAX_BODY_BYTES = 64 * 1024
 _PROBLEMS = (401, 403, 404, 409, 422, 503)

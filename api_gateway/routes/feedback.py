@@ -6,18 +6,18 @@ import uuid
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
 from pydantic import TypeAdapter, ValidationError
 from starlette.responses import Response
 
 from api_gateway import cursors
 from api_gateway.asking import current_state
-from api_gateway.auth import Requires, require_same_tenant
-from api_gateway.bodies import decode_json, read_json_body, refuse_flaws
+from api_gateway.auth import Reader, Writer
 from api_gateway.gateway import gateway_of
-from api_gateway.problems import Problem, invalid, places
+from api_gateway.problems import Problem
 from api_gateway.routes.documenting import Cursor, Limit, answers, json_body
+from api_gateway.routes.reading import read_shape
 from api_gateway.wire import answers as wire
 from api_gateway.wire import feedback as shapes
 from api_gateway.wire.fields import Moment, namespace_parameter
@@ -25,13 +25,10 @@ from pipeline.core.judgments import DEFAULT_MIN_VOTES, Feedback, Rating
 from pipeline.flows import rating as flow
 from pipeline.records import QueryId
 from pipeline.stores.feedback import FeedbackStore
-from pipeline.stores.tenants import Principal
-from pipeline.stores.work import reading, unit_of_work
+from pipeline.stores.work import reading
 
 router = APIRouter(tags=["feedback"])
 
-Reader = Annotated[Principal, Depends(Requires("read"))]
-Writer = Annotated[Principal, Depends(Requires("write"))]
 Since = Annotated[
     str | None, Parameter(max_length=64, description="RFC 3339: only what was first given then or later.")
 ]
@@ -56,12 +53,7 @@ async def give(request: Request, principal: Reader, query_id: str) -> Response:
     once; of different ones the newest counts. What the answer missed may be rated `good` or `bad` too."""
     gateway = gateway_of(request)
     known = _known(query_id, "query_not_found", "There is no such query; it may have been cancelled, or have expired.")
-    decoded = decode_json(await read_json_body(request, min(_MAX_BODY_BYTES, gateway.settings.max_body_bytes)))
-    require_same_tenant(principal, decoded.value.get("tenant_id"))
-    try:
-        said = shapes.FeedbackRequest.model_validate(refuse_flaws(decoded)).said
-    except ValidationError as error:
-        raise invalid(places(error)) from None
+    said = (await read_shape(request, principal, shapes.FeedbackRequest, limit=_MAX_BODY_BYTES)).said
     request_id: str = request.state.request_id
 
     def rate() -> tuple[Feedback, bool]:
@@ -89,7 +81,7 @@ async def list_feedback(
     """Everything that was said and not taken back."""
     gateway = gateway_of(request)
     chosen = None if namespace is None else namespace_parameter(namespace)
-    start, before = _since(since), _before(cursor)
+    start, before = _since(since), cursors.before(cursor, "feedback")
 
     def read() -> list[Feedback]:
         with reading(gateway.resources.mysql) as connection:
@@ -120,11 +112,7 @@ async def take_back(request: Request, principal: Writer, feedback_id: str) -> Re
     gateway = gateway_of(request)
     known = _known(feedback_id, "feedback_not_found", "There is no such feedback.")
 
-    def forget() -> bool:
-        with unit_of_work(gateway.resources.mysql) as work:
-            return FeedbackStore(work.connection, principal.tenant_id).remove(known)
-
-    if not await gateway.run(forget):
+    if not await gateway.ask(FeedbackStore, principal, lambda store: store.remove(known)):
         raise Problem(404, "feedback_not_found", "There is no such feedback.")
     return Response(status_code=204)
 
@@ -197,13 +185,3 @@ def _since(value: str | None) -> datetime | None:
         detail = str(error.errors()[0]["ctx"]["error"])
         errors = [{"pointer": "/since", "in": "query", "detail": detail}]
         raise Problem(422, "invalid_request", f"The parameter since {detail}.", errors=errors) from None
-
-
-def _before(cursor: str | None) -> tuple[datetime, str] | None:
-    position = cursors.decode(cursor, "feedback", str, str)
-    if position is None:
-        return None
-    try:
-        return datetime.fromisoformat(position[0]), str(uuid.UUID(position[1]))
-    except ValueError:
-        raise cursors.foreign() from None

@@ -1,34 +1,37 @@
-"""Jobs: how far a submission has come."""
+"""Jobs: how far a submission has come; cancel it, try again, pause it, resume it."""
 
 from __future__ import annotations
 
+import functools
 import uuid
-from datetime import datetime
+from collections.abc import Callable
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 from starlette.types import Receive
 
 from api_gateway import cursors
-from api_gateway.auth import Requires
+from api_gateway.auth import Reader, Writer
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.prefer import LONGEST_WAIT_S
 from api_gateway.problems import Problem
 from api_gateway.routes.documenting import Cursor, Limit, answers
 from api_gateway.wire import answers as wire
 from api_gateway.wire.shapes import ItemPage, Job, JobPage
+from pipeline.flows import control
+from pipeline.flows.resources import Resources
 from pipeline.records import JobId, TenantId
 from pipeline.stores.job_statuses import JobStatus
 from pipeline.stores.job_views import ItemView, JobView, JobViews
 from pipeline.stores.queries import wake_name
 from pipeline.stores.tenants import Principal
 from pipeline.stores.work import unit_of_work
+from workers.dispatch import ring_for
 
 router = APIRouter(tags=["jobs"])
 
-Reader = Annotated[Principal, Depends(Requires("read"))]
 Wait = Annotated[
     float, Parameter(ge=0, le=LONGEST_WAIT_S, description="Seconds to hold the answer for, unless the job ends sooner.")
 ]
@@ -54,27 +57,16 @@ async def list_jobs(
 ) -> Response:
     """Every submission of the tenant, or those with a status."""
     gateway = gateway_of(request)
-    before = _before(cursor)
-
-    def read() -> list[JobView]:
-        with unit_of_work(gateway.resources.mysql) as work:
-            views = JobViews(work.connection, principal.tenant_id)
-            return views.newest(statuses=status or (), before=before, limit=limit + 1)
+    before = cursors.before(cursor, "jobs")
 
     found, following = cursors.page(
-        await gateway.run(read), limit, lambda last: cursors.encode("jobs", last.created_at.isoformat(), last.job_id)
+        await gateway.ask(
+            JobViews, principal, lambda store: store.newest(statuses=status or (), before=before, limit=limit + 1)
+        ),
+        limit,
+        lambda last: cursors.encode("jobs", last.created_at.isoformat(), last.job_id),
     )
     return wire.page_response([wire.job(view) for view in found], following)
-
-
-def _before(cursor: str | None) -> tuple[datetime, str] | None:
-    position = cursors.decode(cursor, "jobs", str, str)
-    if position is None:
-        return None
-    try:
-        return datetime.fromisoformat(position[0]), str(uuid.UUID(position[1]))
-    except ValueError:
-        raise cursors.foreign() from None
 
 
 @router.get(
@@ -163,3 +155,66 @@ def known_id(job_id: str) -> JobId:
 def not_found() -> Problem:
     """404 for a job that this tenant does not have."""
     return Problem(404, "job_not_found", "There is no such job.")
+
+
+_PROBLEMS = (401, 403, 404, 409, 422, 503)
+
+
+@router.post(
+    "/v1/jobs/{job_id}/cancel",
+    responses=answers(200, Job, "The job; nothing of it is open any more.", *_PROBLEMS),
+    summary="Cancel a job",
+)
+async def cancel(request: Request, principal: Writer, job_id: str) -> Response:
+    """Documents that are done stay; the others are called back, also those a worker is busy with. Cancelling again
+    changes nothing. A job that ended by itself is a 409."""
+    return await _steer(request, principal, job_id, control.cancel)
+
+
+@router.post(
+    "/v1/jobs/{job_id}/retry",
+    responses=answers(200, Job, "The job; what failed or was cancelled is queued.", *_PROBLEMS, 429),
+    summary="Try failed documents again",
+)
+async def retry(request: Request, principal: Writer, job_id: str) -> Response:
+    """Attempts are counted anew. A job that has ended without anything that could be tried again is a 409."""
+    return await _steer(request, principal, job_id, functools.partial(control.retry, ring=ring_for))
+
+
+@router.post(
+    "/v1/jobs/{job_id}/pause",
+    responses=answers(200, Job, "The job; workers finish what they have begun and take nothing more.", *_PROBLEMS),
+    summary="Pause a job",
+)
+async def pause(request: Request, principal: Writer, job_id: str) -> Response:
+    """Pausing again changes nothing. A job that has ended is a 409."""
+    return await _steer(request, principal, job_id, control.pause)
+
+
+@router.post(
+    "/v1/jobs/{job_id}/resume",
+    responses=answers(200, Job, "The job; workers may take its documents.", *_PROBLEMS),
+    summary="Resume a job",
+)
+async def resume(request: Request, principal: Writer, job_id: str) -> Response:
+    """Resuming a job that is not paused changes nothing. A job that has ended is a 409."""
+    return await _steer(request, principal, job_id, functools.partial(control.resume, ring=ring_for))
+
+
+async def _steer(
+    request: Request, principal: Principal, job_id: str, what: Callable[[TenantId, JobId, Resources], object]
+) -> Response:
+    """Do it and show the job as it is afterwards."""
+    gateway = gateway_of(request)
+    known = known_id(job_id)
+
+    def run() -> Response:
+        try:
+            what(principal.tenant_id, known, gateway.resources)
+        except control.NoSuchJob:
+            raise not_found() from None
+        except control.NotNow as error:
+            raise Problem(409, error.code, str(error)) from None
+        return wire.json_response(wire.job(view_of(principal.tenant_id, known, gateway)))
+
+    return await gateway.run(run)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from api_gateway import cursors
-from api_gateway.auth import Requires
+from api_gateway.auth import Admin, Reader
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.problems import Problem
 from api_gateway.routes.documenting import Cursor, Limit, answers, json_body
@@ -24,9 +23,6 @@ from pipeline.stores.tenants import OPERATOR, Principal
 from pipeline.stores.work import unit_of_work
 
 router = APIRouter(tags=["keys"])
-
-Admin = Annotated[Principal, Depends(Requires("admin"))]
-Reader = Annotated[Principal, Depends(Requires("read"))]
 
 MAX_BODY_BYTES = 16 * 1024
 PROBLEMS = (401, 403, 404, 422, 503)

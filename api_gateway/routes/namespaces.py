@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
-from api_gateway.auth import Requires
+from api_gateway.auth import Writer
 from api_gateway.gateway import gateway_of
 from api_gateway.problems import Problem
 from api_gateway.routes.documenting import answers
@@ -16,11 +16,8 @@ from api_gateway.wire.fields import tidy_namespace
 from api_gateway.wire.shapes import NamespaceDeleted
 from pipeline.flows.erase import delete_namespace
 from pipeline.records import Namespace
-from pipeline.stores.tenants import Principal
 
 router = APIRouter(tags=["namespaces"])
-
-Writer = Annotated[Principal, Depends(Requires("write"))]
 
 
 @router.delete(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Path, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
 from api_gateway import cursors
-from api_gateway.auth import Requires
+from api_gateway.auth import Reader, Writer
 from api_gateway.bodies import limited, require_identity
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.problems import Problem, invalid
@@ -32,13 +32,10 @@ from pipeline.flows.export import ExportedPart, export_part
 from pipeline.flows.importing import Received, forget, parts_of, receive_part
 from pipeline.flows.intake import Batch, OnConflict
 from pipeline.stores.imports import NewPart
-from pipeline.stores.tenants import Principal
 from workers import dispatch
 
 router = APIRouter(tags=["namespaces"])
 
-Reader = Annotated[Principal, Depends(Requires("read"))]
-Writer = Annotated[Principal, Depends(Requires("write"))]
 Name = Annotated[str, Path(description="The namespace's name.")]
 ImportId = Annotated[str, Path(description="Chosen by the sender: the archive's `archive_id`.")]
 Number = Annotated[int, Path(ge=1, le=1_000_000, description="The part's number in the archive.")]

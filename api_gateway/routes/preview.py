@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, ValidationError
 from starlette.datastructures import FormData, UploadFile
 from starlette.responses import Response
 
-from api_gateway.auth import Requires, require_same_tenant
+from api_gateway.auth import Writer, require_same_tenant
 from api_gateway.bodies import Decoded, decode_json, flaws_in, json_field, read_json_body, refuse_flaws
 from api_gateway.computing import compute
 from api_gateway.gateway import Gateway, gateway_of
@@ -27,7 +27,6 @@ from pipeline.stores.tenants import Principal
 
 router = APIRouter(tags=["chunks"])
 
-Writer = Annotated[Principal, Depends(Requires("write"))]
 Body = TypeVar("Body", bound=BaseModel)
 
 _AROUND = 256 * 1024  # bytes that JSON or a form may take beside the document

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from api_gateway.auth import Requires
+from api_gateway.auth import Reader, Writer
 from api_gateway.gateway import gateway_of
 from api_gateway.problems import Problem, invalid
 from api_gateway.routes.documenting import answers, json_body
@@ -25,9 +24,6 @@ from pipeline.stores.tenants import Principal
 from pipeline.stores.work import reading, unit_of_work
 
 router = APIRouter(tags=["profiles"])
-
-Reader = Annotated[Principal, Depends(Requires("read"))]
-Writer = Annotated[Principal, Depends(Requires("write"))]
 
 _MAX_BODY_BYTES = 64 * 1024
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

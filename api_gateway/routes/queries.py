@@ -6,12 +6,12 @@ import math
 import uuid
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
 from api_gateway.asking import asked_query, await_answer, not_found, send, state_in_time
-from api_gateway.auth import Requires, require_same_tenant
+from api_gateway.auth import Reader, require_same_tenant
 from api_gateway.bodies import Decoded, decode_json, read_json_body
 from api_gateway.gateway import gateway_of
 from api_gateway.prefer import LONGEST_WAIT_S, Preference, parse_prefer
@@ -27,7 +27,6 @@ from pipeline.stores.tenants import Principal
 
 router = APIRouter(tags=["retrieval"])
 
-Reader = Annotated[Principal, Depends(Requires("read"))]
 Wait = Annotated[float, Parameter(ge=0, le=LONGEST_WAIT_S, description="Seconds to hold the answer for.")]
 
 _MAX_BODY_BYTES = 1024 * 1024  # ten times the largest valid query; it is parsed on the event loop

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from api_gateway.auth import Requires
+from api_gateway.auth import Reader
 from api_gateway.gateway import gateway_of
 from api_gateway.routes.documenting import answers
 from api_gateway.wire.answers import json_response
 from api_gateway.wire.shapes import QuotaUse
 from pipeline.flows.intake import quota_use
-from pipeline.stores.tenants import Principal
 
 router = APIRouter(tags=["operation"])
-
-Reader = Annotated[Principal, Depends(Requires("read"))]
 
 
 @router.get(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Path, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
 from api_gateway import cursors
-from api_gateway.auth import Requires
+from api_gateway.auth import Reader, Writer
 from api_gateway.context import SLASH
 from api_gateway.gateway import gateway_of
 from api_gateway.problems import Problem
@@ -19,14 +19,10 @@ from api_gateway.wire.fields import namespace_parameter, tidy_document_id
 from api_gateway.wire.shapes import SourceDeleted, SourceInfo, SourcePage
 from pipeline.document_sources import SourceKind
 from pipeline.flows.sources import delete_source
-from pipeline.stores.source_views import SourceView, SourceViews
-from pipeline.stores.tenants import Principal
-from pipeline.stores.work import unit_of_work
+from pipeline.stores.source_views import SourceViews
 
 router = APIRouter(tags=["sources"])
 
-Reader = Annotated[Principal, Depends(Requires("read"))]
-Writer = Annotated[Principal, Depends(Requires("write"))]
 InNamespace = Annotated[str, Parameter(description="The namespace the source is in.")]
 Id = Annotated[str, Path(description="The source's id; a slash in it is written `%2F`.")]
 
@@ -49,13 +45,14 @@ async def list_sources(
     within = namespace_parameter(namespace)
     after = cursors.decode(cursor, "sources", str)
 
-    def read() -> list[SourceView]:
-        with unit_of_work(gateway.resources.mysql) as work:
-            views = SourceViews(work.connection, principal.tenant_id)
-            return views.page(within, kind=kind, after=after[0] if after else "", limit=limit + 1)
-
     found, following = cursors.page(
-        await gateway.run(read), limit, lambda last: cursors.encode("sources", last.source_id)
+        await gateway.ask(
+            SourceViews,
+            principal,
+            lambda store: store.page(within, kind=kind, after=after[0] if after else "", limit=limit + 1),
+        ),
+        limit,
+        lambda last: cursors.encode("sources", last.source_id),
     )
     return wire.page_response([wire.source(view) for view in found], following)
 
@@ -70,11 +67,7 @@ async def look(request: Request, principal: Reader, source_id: Id, namespace: In
     gateway = gateway_of(request)
     within, known = namespace_parameter(namespace), _known_id(source_id)
 
-    def read() -> SourceView | None:
-        with unit_of_work(gateway.resources.mysql) as work:
-            return SourceViews(work.connection, principal.tenant_id).one(within, known)
-
-    found = await gateway.run(read)
+    found = await gateway.ask(SourceViews, principal, lambda store: store.one(within, known))
     if found is None:
         raise _not_found(known)
     return wire.json_response(wire.source(found))

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Request
-from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
 
 from api_gateway import cursors
 from api_gateway.auth import require_operator
-from api_gateway.bodies import decode_json, read_json_body, refuse_flaws
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.problems import Problem, invalid, places
+from api_gateway.problems import Problem, invalid
 from api_gateway.routes import keys
 from api_gateway.routes.documenting import Cursor, Limit, answers, json_body
+from api_gateway.routes.reading import read_shape
 from api_gateway.wire import tenancy as shapes
 from api_gateway.wire.answers import json_response, page_response
 from pipeline.records import TenantId
@@ -26,7 +25,6 @@ from pipeline.stores.work import unit_of_work
 
 router = APIRouter(tags=["admin"], dependencies=[Depends(require_operator)])
 
-M = TypeVar("M", bound=BaseModel)
 Id = Annotated[str, Path(description="The tenant, as it stands in its keys.")]
 
 
@@ -40,7 +38,7 @@ Id = Annotated[str, Path(description="The tenant, as it stands in its keys.")]
 async def make(request: Request) -> Response:
     """An id that is taken is a 409. One that was erased may be taken anew, once nothing of it is left."""
     gateway = gateway_of(request)
-    asked = await _read(request, shapes.TenantRequest)
+    asked = await read_shape(request, None, shapes.TenantRequest, limit=keys.MAX_BODY_BYTES)
     tenant_id = TenantId(asked.tenant_id)
 
     def make_it() -> Tenant | None:
@@ -124,7 +122,7 @@ async def set_quotas(request: Request, tenant_id: Id) -> Response:
     """Replaces all of them: a quota that is left out follows the installation's setting again. Gateways count requests
     by the new number within 30 seconds; the others hold at once."""
     gateway = gateway_of(request)
-    asked = (await _read(request, shapes.QuotasIn)).own()
+    asked = (await read_shape(request, None, shapes.QuotasIn, limit=keys.MAX_BODY_BYTES)).own()
 
     def change() -> None:
         known = _found(gateway, tenant_id).tenant_id
@@ -167,7 +165,7 @@ async def enable(request: Request, tenant_id: Id) -> Response:
 async def make_key(request: Request, tenant_id: Id) -> Response:
     """With the scope `admin`, the tenant can make the others itself."""
     gateway = gateway_of(request)
-    asked = await _read(request, shapes.KeyRequest)
+    asked = await read_shape(request, None, shapes.KeyRequest, limit=keys.MAX_BODY_BYTES)
     if asked.tenant_id not in (None, tenant_id):
         raise invalid([{"pointer": "/tenant_id", "detail": "is not the tenant in the path"}])
     tenant = await gateway.run(_found, gateway, tenant_id)
@@ -208,7 +206,7 @@ async def look_at_key(request: Request, tenant_id: Id, key_id: str) -> Response:
 async def rotate_key(request: Request, tenant_id: Id, key_id: str) -> Response:
     """As the tenant can do itself."""
     gateway = gateway_of(request)
-    asked = await _read(request, shapes.KeyRotateRequest)
+    asked = await read_shape(request, None, shapes.KeyRotateRequest, limit=keys.MAX_BODY_BYTES)
     tenant = await gateway.run(_found, gateway, tenant_id)
     return await keys.rotate_key(gateway, tenant.tenant_id, key_id, asked, under=f"/v1/tenants/{tenant_id}/keys")
 
@@ -247,12 +245,3 @@ def _found(gateway: Gateway, tenant_id: str) -> Tenant:
     if found is None:
         raise Problem(404, "tenant_not_found", f"There is no tenant {tenant_id[:63]!r}.")
     return found
-
-
-async def _read(request: Request, shape: type[M]) -> M:
-    """The body as ``shape``; an operator speaks of any tenant, so whose it is plays no part. Raises Problem."""
-    decoded = decode_json(await read_json_body(request, keys.MAX_BODY_BYTES))
-    try:
-        return shape.model_validate(refuse_flaws(decoded))
-    except ValidationError as error:
-        raise invalid(places(error)) from None

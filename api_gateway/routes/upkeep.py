@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
 from pydantic import Field
 from starlette.responses import Response
 
 from api_gateway import cursors
-from api_gateway.auth import Requires, require_scope
+from api_gateway.auth import Reader, require_scope
 from api_gateway.computing import compute
 from api_gateway.gateway import gateway_of
 from api_gateway.routes.documenting import Cursor, Limit, answers, json_body
@@ -20,13 +20,9 @@ from api_gateway.wire.fields import NamespaceName, Wire
 from api_gateway.wire.shapes import Alignment, NamespacePage
 from pipeline.core.computation import Kind
 from pipeline.records import Namespace
-from pipeline.stores.namespaces import Namespaces, NamespaceView
-from pipeline.stores.tenants import Principal
-from pipeline.stores.work import unit_of_work
+from pipeline.stores.namespaces import Namespaces
 
 router = APIRouter(tags=["namespaces"])
-
-Reader = Annotated[Principal, Depends(Requires("read"))]
 
 _MAX_BODY_BYTES = 1024 * 1024
 
@@ -57,13 +53,14 @@ async def list_namespaces(
     gateway = gateway_of(request)
     after = cursors.decode(cursor, "namespaces", str)
 
-    def read() -> list[NamespaceView]:
-        with unit_of_work(gateway.resources.mysql) as work:
-            found = Namespaces(work.connection, principal.tenant_id)
-            return found.views(after=after[0] if after else None, limit=limit + 1, examples=examples)
-
     found, following = cursors.page(
-        await gateway.run(read), limit, lambda last: cursors.encode("namespaces", last.namespace)
+        await gateway.ask(
+            Namespaces,
+            principal,
+            lambda store: store.views(after=after[0] if after else None, limit=limit + 1, examples=examples),
+        ),
+        limit,
+        lambda last: cursors.encode("namespaces", last.namespace),
     )
     return wire.page_response([wire.namespace(view) for view in found], following)
 

@@ -5,24 +5,22 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
 from api_gateway import cursors
-from api_gateway.auth import Requires
+from api_gateway.auth import Reader
 from api_gateway.gateway import gateway_of
 from api_gateway.problems import Problem
 from api_gateway.routes.documenting import Cursor, Limit, answers
 from api_gateway.wire import answers as wire
 from api_gateway.wire.shapes import UsagePage
-from pipeline.stores.tenants import Principal
 from pipeline.stores.usage import Usage, UsageKey, UsageRow
 from pipeline.stores.work import unit_of_work
 
 router = APIRouter(tags=["usage"])
 
-Reader = Annotated[Principal, Depends(Requires("read"))]
 First = Annotated[
     date | None, Parameter(alias="from", description="The first day, UTC. Without it, the first of the month of `to`.")
 ]

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
 from api_gateway import cursors, polling
-from api_gateway.auth import Requires
+from api_gateway.auth import Writer
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.problems import Problem, invalid
 from api_gateway.routes.documenting import Cursor, Limit, Wait, answers, json_body
@@ -28,10 +27,8 @@ from pipeline.stores.webhooks import Webhook, Webhooks
 from pipeline.stores.work import UnitOfWork, unit_of_work
 from pipeline.webhooks.post import NotAllowed
 
+# Reading takes the scope write too: the URL of an endpoint often is a secret.
 router = APIRouter(tags=["webhooks"])
-
-# Also for reading: the URL of an endpoint often is a secret itself.
-Writer = Annotated[Principal, Depends(Requires("write"))]
 
 _MAX_BODY_BYTES = 16 * 1024
 _PROBLEMS = (401, 403, 404, 422, 503)
@@ -71,11 +68,9 @@ async def list_webhooks(request: Request, principal: Writer) -> Response:
     """There are twenty at most."""
     gateway = gateway_of(request)
 
-    def read() -> list[Webhook]:
-        with unit_of_work(gateway.resources.mysql) as work:
-            return Webhooks(work.connection, principal.tenant_id).all()
-
-    return wire.page_response([shapes.webhook(found) for found in await gateway.run(read)], None)
+    return wire.page_response(
+        [shapes.webhook(found) for found in await gateway.ask(Webhooks, principal, lambda store: store.all())], None
+    )
 
 
 @router.get(
@@ -188,7 +183,7 @@ async def list_deliveries(
     """Delivered ones are kept for a week, dead ones for a month, news of progress for an hour."""
     gateway = gateway_of(request)
     known = _known(webhook_id)
-    before = _before(cursor)
+    before = cursors.before(cursor, "deliveries", is_uuid=False)
     standing = None if state is None else Standing(state)
 
     def read() -> list[Delivery]:
@@ -269,16 +264,6 @@ def _found(principal: Principal, webhook_id: str, gateway: Gateway) -> Webhook:
     if found is None:
         raise _not_found()
     return found
-
-
-def _before(cursor: str | None) -> tuple[datetime, str] | None:
-    position = cursors.decode(cursor, "deliveries", str, str)
-    if position is None:
-        return None
-    try:
-        return datetime.fromisoformat(position[0]), position[1]
-    except ValueError:
-        raise cursors.foreign() from None
 
 
 def _known(webhook_id: str) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from api_gateway.wire.fields import Wire
-from api_gateway.wire.shapes import Chunk, Shape
+from api_gateway.wire.shapes import Chunk, Shape, shown
 from pipeline.core.passage_json import passage_as_json
 from pipeline.flows.edits import Edit, Edited
 from pipeline.records import ChunkId
@@ -168,4 +168,4 @@ def of_document(chunk: OwnedChunk, window: str | None) -> dict[str, Any]:
 
 def results(found: Sequence[Edited]) -> dict[str, Any]:
     """What became of the chunks, as it is sent."""
-    return {"data": [{name: getattr(each, name) for name in ChunkResult.model_fields} for each in found]}
+    return {"data": [shown(ChunkResult, each) for each in found]}

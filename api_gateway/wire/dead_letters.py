@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from api_gateway.wire.fields import NamespaceName, Wire
-from api_gateway.wire.shapes import Shape
+from api_gateway.wire.shapes import Shape, shown
 from pipeline.stores import dead_letters as store
 
 Reason = Literal["rejected", "gave_up", "bug"]
@@ -77,24 +77,6 @@ class ReplayRequest(Wire):
 
 def dead_letter(letter: store.DeadLetter) -> dict[str, Any]:
     """A dead letter as it is sent."""
-    return {
-        "id": letter.place.to_id(),
-        "job_id": letter.place.job_id,
-        "ordinal": letter.place.ordinal,
-        "namespace": letter.namespace,
-        "document_id": letter.document_id,
-        "generation": letter.generation,
-        "reason": letter.reason,
-        "code": letter.code,
-        "detail": letter.detail,
-        "stage": letter.stage,
-        "attempts": letter.attempts,
-        "failed_at": letter.failed_at,
-        "payload": {
-            "media_type": letter.payload.media_type,
-            "uri": letter.payload.source_uri,
-            "bytes": letter.payload.body_bytes,
-            "content_hash": letter.payload.content_hash,
-            "available": letter.payload.available,
-        },
-    }
+    place, payload = letter.place, letter.payload
+    sent = shown(PayloadReference, payload, uri=payload.source_uri, bytes=payload.body_bytes)
+    return shown(DeadLetter, letter, id=place.to_id(), job_id=place.job_id, ordinal=place.ordinal, payload=sent)

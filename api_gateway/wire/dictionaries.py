@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from api_gateway.wire.fields import DocumentIdText, NamespaceName, Wire
-from api_gateway.wire.shapes import Shape
+from api_gateway.wire.shapes import Shape, shown
 from pipeline.core.dictionary import Dictionary, Rule
 from pipeline.core.terms import holds_words
 from pipeline.records import Namespace
@@ -95,11 +95,4 @@ def to_dictionary(sent: DictionaryIn, namespace: Namespace) -> Dictionary:
 
 def dictionary(found: Dictionary, namespace: Namespace, version: int) -> dict[str, Any]:
     """A dictionary as it is sent."""
-    return {
-        "namespace": namespace or None,
-        "version": version,
-        "synonyms": found.synonyms,
-        "stop_words": found.stop_words,
-        "phrases": found.phrases,
-        "rules": found.rules,
-    }
+    return shown(DictionaryOut, found, namespace=namespace or None, version=version)

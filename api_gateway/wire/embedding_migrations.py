@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from api_gateway.wire.fields import NamespaceName, Wire
-from api_gateway.wire.shapes import Shape
+from api_gateway.wire.shapes import Shape, shown
 from pipeline.core.agreement import Gate
 from pipeline.core.local_models import flaw_of, local_model
 from pipeline.flows.golden import GoldenQuery
@@ -149,7 +149,7 @@ class EmbeddingMigrationList(Shape):
 def embedding_migration(status: Status) -> dict[str, Any]:
     """A move as it is sent."""
     found = status.migration
-    progress = {name: getattr(status.progress, name) for name in MigrationProgress.model_fields}
+    progress = shown(MigrationProgress, status.progress)
     kept = ("state", "source", "missing", "comparison", "error_code", "error_detail")
     moments = ("created_at", "ready_at", "switched_at", "ended_at")
     return {

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from api_gateway.wire.fields import DocumentIdText, Integer64, Metadata, NamespaceName, TypeName, Wire
-from api_gateway.wire.shapes import Shape
+from api_gateway.wire.shapes import Shape, shown
 from pipeline.core.entities import EntityState
 
 MOST_STATES = 500
@@ -98,4 +98,4 @@ def to_states(sent: EntitiesRequest) -> list[EntityState]:
 
 def entity(state: EntityState) -> dict[str, Any]:
     """An entity as it is sent."""
-    return {name: getattr(state, name) for name in EntityShape.model_fields}
+    return shown(EntityShape, state)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from api_gateway.following import View
-from api_gateway.wire.shapes import Shape
+from api_gateway.wire.shapes import Shape, shown
 from pipeline.core.query import Envelope
 from pipeline.records import ItemState
 from pipeline.stores.job_signals import Failure
@@ -104,9 +104,4 @@ def finished(view: View) -> dict[str, Any]:
 
 def item_failed(failure: Failure) -> dict[str, Any]:
     """A document that failed."""
-    return {
-        "document_id": failure.document_id,
-        "code": failure.code,
-        "detail": failure.detail,
-        "pointer": failure.pointer,
-    }
+    return shown(ItemFailed, failure)

@@ -9,8 +9,9 @@ from pydantic import Field, ValidationError
 from pydantic.json_schema import WithJsonSchema
 
 from api_gateway.problems import invalid, places, pointer
-from api_gateway.wire.example_shapes import MissingExample, SampledExample
+from api_gateway.wire.example_shapes import ExamplesVerification, MissingExample, SampledExample
 from api_gateway.wire.fields import NamespaceName, Wire
+from api_gateway.wire.shapes import shown
 from pipeline.core.examples.records import Category
 from pipeline.core.examples.reporting import ordered
 from pipeline.flows.intake import OnConflict
@@ -113,12 +114,6 @@ def _added(found: Iterable[Stored]) -> Stored:
 
 def verification(found: Verified) -> dict[str, Any]:
     """A verified import as it is sent."""
-    return {
-        "job_id": found.job_id,
-        "namespace": found.namespace,
-        "status": found.status,
-        "rows": found.rows,
-        "searchable": found.searchable,
-        "missing": [{name: getattr(row, name) for name in MissingExample.model_fields} for row in found.missing],
-        "sample": [{name: getattr(row, name) for name in SampledExample.model_fields} for row in found.sample],
-    }
+    missing = [shown(MissingExample, row) for row in found.missing]
+    sample = [shown(SampledExample, row) for row in found.sample]
+    return shown(ExamplesVerification, found, missing=missing, sample=sample)

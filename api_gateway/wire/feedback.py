@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from api_gateway.wire.fields import Label, NamespaceName, Wire
-from api_gateway.wire.shapes import Shape
+from api_gateway.wire.shapes import Shape, shown
 from pipeline.core import judgments as core
 from pipeline.flows import rating as flow
 from pipeline.records import TenantId
@@ -141,7 +141,7 @@ class ExperimentResults(Shape):
 
 def feedback(given: core.Feedback) -> dict[str, Any]:
     """One rating as it is sent."""
-    return {name: getattr(given, name) for name in FeedbackShape.model_fields}
+    return shown(FeedbackShape, given)
 
 
 def judged_query(tenant_id: TenantId, namespace: str, judged: core.JudgedText) -> dict[str, Any]:
@@ -152,10 +152,7 @@ def judged_query(tenant_id: TenantId, namespace: str, judged: core.JudgedText) -
         "namespaces": [namespace],
         "query_text": judged.query_text,
         "relevant": {each.document_id: each.grade for each in judged.documents},
-        "votes": {
-            each.document_id: {name: getattr(each, name) for name in JudgmentVotes.model_fields}
-            for each in judged.documents
-        },
+        "votes": {each.document_id: shown(JudgmentVotes, each) for each in judged.documents},
     }
 
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from api_gateway.wire.fields import NamespaceName, Wire
-from api_gateway.wire.shapes import Shape
-from pipeline.stores.generations import GenerationView, History
+from api_gateway.wire.shapes import Shape, shown
+from pipeline.stores.generations import History
 
 
 class RollbackRequest(Wire):
@@ -46,23 +46,8 @@ class GenerationList(Shape):
 
 def history(namespace: str, document_id: str, found: History) -> dict[str, Any]:
     """A document's generations as they are sent."""
-    return {
-        "namespace": namespace,
-        "document_id": document_id,
-        "etag": found.etag,
-        "data": [_generation(each) for each in found.generations],
-    }
-
-
-def _generation(view: GenerationView) -> dict[str, Any]:
-    return {
-        "generation": view.number,
-        "state": view.state,
-        "title": view.title,
-        "created_at": view.created_at,
-        "kept_until": view.kept_until,
-        "chunks": view.chunk_count,
-        "content_hash": view.content_hash,
-        "bytes": view.body_bytes,
-        "job_id": view.job_id,
-    }
+    data = [
+        shown(GenerationShape, each, generation=each.number, chunks=each.chunk_count, bytes=each.body_bytes)
+        for each in found.generations
+    ]
+    return {"namespace": namespace, "document_id": document_id, "etag": found.etag, "data": data}

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from api_gateway.wire.fields import DescribedBy, Label, Wire
-from api_gateway.wire.shapes import Shape
+from api_gateway.wire.shapes import Shape, shown
 from pipeline.core.experiments import Experiment
 from pipeline.core.plan import Plan, plan_as_json
 from pipeline.core.profiles import BUILT_IN, ProfileHead, ProfileVersion
@@ -120,10 +120,4 @@ def profile_detail(head: ProfileHead, plan: Plan) -> dict[str, Any]:
 
 def profile_version(version: ProfileVersion) -> dict[str, Any]:
     """One version."""
-    return {
-        "config_version": version.version,
-        "config": dict(version.config),
-        "note": version.note,
-        "created_by": version.created_by,
-        "created_at": version.created_at,
-    }
+    return shown(ProfileVersionShape, version, config_version=version.version, config=dict(version.config))

@@ -17,6 +17,11 @@ class Shape(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+def shown(shape: type[Shape], record: object, **given: Any) -> dict[str, Any]:
+    """Return the fields of ``shape`` in its order: those in ``given``, the others from attributes of ``record``."""
+    return {name: given[name] if name in given else getattr(record, name) for name in shape.model_fields}
+
+
 class Renamed(Shape):
     """A document that is stored under another id, because `requested_id` is that of a document with other bytes."""
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from api_gateway.wire.fields import Label, Moment, Wire
-from api_gateway.wire.shapes import Shape
+from api_gateway.wire.shapes import Shape, shown
 from pipeline.stores.api_keys import ApiKey as StoredKey
 from pipeline.stores.quotas import OwnQuotas
 from pipeline.stores.tenants import RESERVED, TENANT_ID
@@ -151,4 +151,4 @@ def own_quotas(stored: OwnQuotas) -> dict[str, Any]:
 
 def tenant(stored: StoredTenant) -> dict[str, Any]:
     """A tenant as it is sent."""
-    return {name: getattr(stored, name) for name in TenantView.model_fields}
+    return shown(TenantView, stored)

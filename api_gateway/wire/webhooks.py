@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from api_gateway.wire.fields import Wire
-from api_gateway.wire.shapes import Shape
+from api_gateway.wire.shapes import Shape, shown
 from pipeline.stores.deliveries import Delivery as StoredDelivery
 from pipeline.stores.webhooks import Webhook as StoredWebhook
 
@@ -91,22 +91,11 @@ class DeliveryQueued(Shape):
 
 def webhook(stored: StoredWebhook, *, secret: str | None = None) -> dict[str, Any]:
     """An endpoint as it is sent; with its secret only when that was just made."""
-    sent: dict[str, Any] = {
-        "webhook_id": stored.webhook_id,
-        "url": stored.url,
-        "events": list(stored.events),
-        "created_at": stored.created_at,
-        "updated_at": stored.updated_at,
-        "delivered_at": stored.delivered_at,
-        "failing_since": stored.failing_since,
-        "disabled_at": stored.disabled_at,
-        "disabled_reason": stored.disabled_reason,
-        "previous_secret_until": stored.previous_until if len(stored.valid_secrets()) > 1 else None,
-    }
+    until = stored.previous_until if len(stored.valid_secrets()) > 1 else None
+    sent = shown(Webhook, stored, events=list(stored.events), previous_secret_until=until)
     return sent if secret is None else {**sent, "secret": secret}
 
 
 def delivery(stored: StoredDelivery) -> dict[str, Any]:
     """A delivery as it is sent."""
-    same = {name: getattr(stored, name) for name in Delivery.model_fields if name != "state"}
-    return {**same, "event": stored.event.value, "state": stored.standing.value}
+    return shown(Delivery, stored, event=stored.event.value, state=stored.standing.value)

@@ -24,7 +24,7 @@ def audit(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", dir_okay=False, help="Write all of them to a file, as JSON lines.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Show who searched and who wrote, the newest first. Takes a key with the scope admin."""
     begins, ends = (None if each is None else each.replace(tzinfo=UTC) for each in (since, until))

@@ -9,13 +9,12 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from chordwise.chunk_results import Chunk, ChunkResult
+from chordwise.chunks import Chunk, ChunkResult
 from chordwise.commands import screen
 
 chunks = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 Ids = Annotated[list[str], typer.Argument(metavar="ID…", help="The chunks.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 _SHOWN = 60  # characters of a text in a table
 
 
@@ -39,7 +38,7 @@ def list_chunks(
     ] = "document_id",
     offset: Annotated[int, typer.Option("--offset", min=0, max=10_000, help="How many to leave out.")] = 0,
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many.")] = 50,
-    as_json: AsJson = False,
+    as_json: screen.Json = False,
 ) -> None:
     """List chunks of what is published, by document, parent and place in it."""
     with screen.connect() as client:
@@ -67,7 +66,7 @@ def edit(
     chunk_id: Annotated[str, typer.Argument(metavar="ID", help="The chunk.")],
     text: Annotated[str, typer.Option("--text", "-t", help="Its new text; - reads it from standard input.")],
     etag: Annotated[str | None, typer.Option("--etag", help="Only if the chunk is still this one.")] = None,
-    as_json: AsJson = False,
+    as_json: screen.Json = False,
 ) -> int:
     """Give a chunk another text. It is embedded again before this returns."""
     wanted = {"chunk_id": chunk_id, "text": sys.stdin.read() if text == "-" else text, "etag": etag}
@@ -77,20 +76,20 @@ def edit(
 
 
 @chunks.command()
-def delete(chunk_ids: Ids, as_json: AsJson = False) -> int:
+def delete(chunk_ids: Ids, as_json: screen.Json = False) -> int:
     """Delete chunks; a parent goes with its children, a document with its last chunk."""
     with screen.connect() as client:
         return _told(client.delete_chunks(chunk_ids), as_json=as_json)
 
 
 @chunks.command()
-def enable(chunk_ids: Ids, as_json: AsJson = False) -> int:
+def enable(chunk_ids: Ids, as_json: screen.Json = False) -> int:
     """Let searches see chunks again."""
     return _switch(chunk_ids, enabled=True, as_json=as_json)
 
 
 @chunks.command()
-def disable(chunk_ids: Ids, as_json: AsJson = False) -> int:
+def disable(chunk_ids: Ids, as_json: screen.Json = False) -> int:
     """Hide chunks from every search without deleting them."""
     return _switch(chunk_ids, enabled=False, as_json=as_json)
 

@@ -33,7 +33,7 @@ _INSTALL = {
 
 def completion(
     shell: Annotated[Shell, typer.Argument(help="Your shell.", show_choices=True)],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Print a script that completes commands and options; its first line says where to put it.
 

@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from chordwise.commands import screen
-from chordwise.letters import DeadLetter
+from chordwise.control import DeadLetter
 
 
 def dead_letters(
@@ -23,7 +23,7 @@ def dead_letters(
     code: Annotated[str | None, typer.Option("--code", help="Only those with this error code.")] = None,
     reason: Annotated[str | None, typer.Option("--reason", help="rejected, gave_up or bug.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many to list.")] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Show documents that failed for good, try them again, or give them up."""
     chosen = {"job_id": job, "namespace": namespace, "code": code, "reason": reason}

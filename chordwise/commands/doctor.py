@@ -12,8 +12,8 @@ from rich.text import Text
 from chordwise.client import Chordwise
 from chordwise.commands import screen
 from chordwise.config import Connection, as_operator
-from chordwise.diagnosis import Finding
 from chordwise.errors import ChordwiseError, NotConfigured, ProblemError
+from chordwise.installation import Finding
 from chordwise.results import Dependency
 from chordwise.transport import CLIENT_VERSION
 
@@ -33,7 +33,7 @@ _ADVICE = {
 
 def doctor(
     drift: Annotated[bool, typer.Option("--drift", help="Also compare the two stores; may take a while.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Check the connection, the key, everything the server depends on, how it is set up, and the versions.
 

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from chordwise.commands import screen
 from chordwise.errors import ChordwiseError
-from chordwise.generations import DocumentGenerations
 from chordwise.results import failures
+from chordwise.sources import DocumentGenerations
 
 
 class DocumentStatus(enum.StrEnum):
@@ -31,7 +31,6 @@ app = typer.Typer(
 
 DocumentIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The document's id.")]
 NamespaceOption = Annotated[str, typer.Option("--namespace", "-n", help="The namespace it is in.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @app.command("list")
@@ -42,7 +41,7 @@ def list_documents(
     ] = None,
     source_id: Annotated[str | None, typer.Option("--source-id", help="Only those of this source.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many.")] = 100,
-    as_json: JsonOption = False,
+    as_json: screen.Json = False,
 ) -> None:
     """List documents that are searchable or on their way, or those with a status."""
     with screen.connect() as client:
@@ -63,7 +62,7 @@ def list_documents(
 
 
 @app.command()
-def generations(document_id: DocumentIdArgument, namespace: NamespaceOption, as_json: JsonOption = False) -> None:
+def generations(document_id: DocumentIdArgument, namespace: NamespaceOption, as_json: screen.Json = False) -> None:
     """List what is left of a document's generations, the newest first.
 
     shown: what searches see. previous: can be gone back to. pending: on its way. retired: about to be dropped.
@@ -87,7 +86,7 @@ def rollback(
         str | None, typer.Option("--if-match", help="Only if the generations still have this etag.")
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Until searches see it.")] = False,
-    as_json: JsonOption = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Go back to the generation before. Doing so again undoes it."""
     with screen.connect() as client:

@@ -56,7 +56,7 @@ def import_examples(
     on_conflict: Annotated[
         str | None, typer.Option("--on-conflict", help="If an example is there already: replace, skip, error or new.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Import a book of examples: a workbook with the sheets qa, record, query and greeting, or the same as JSON.
 
@@ -165,7 +165,7 @@ def _into_tables(
 def template(
     file: Annotated[Path, typer.Argument(metavar="FILE", dir_okay=False, help="Where to write the workbook.")],
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Write an empty book: the four sheets with one row each, and a filling guide."""
     if file.suffix.lower() != ".xlsx":
@@ -187,7 +187,7 @@ def template(
 @examples.command("statistics")
 def statistics(
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="The knowledge base.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Count the stored examples by category, grade and tag, with their lengths and exact duplicates."""
     with screen.connect() as client:

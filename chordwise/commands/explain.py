@@ -14,10 +14,9 @@ from chordwise.commands import screen
 from chordwise.explaining import Trace
 
 QueryId = Annotated[str, typer.Argument(metavar="QUERY_ID", help="The query's id, from its answer.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
-def trace(query_id: QueryId, as_json: AsJson = False) -> None:
+def trace(query_id: QueryId, as_json: screen.Json = False) -> None:
     """Show how an answer came about, of a query asked with --trace.
 
     Says of every chunk which numbers put it in its place, then what each step was given, left out and took.
@@ -33,7 +32,7 @@ def trace(query_id: QueryId, as_json: AsJson = False) -> None:
 def why_not(
     query_id: QueryId,
     chunk_id: Annotated[str, typer.Argument(metavar="CHUNK_ID", help="The chunk that was expected.")],
-    as_json: AsJson = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Say why a chunk is not in an answer: the step at which it was lost, and the number that decided it."""
     with screen.connect() as client:

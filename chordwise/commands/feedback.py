@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from chordwise.chunk_results import Chunk
+from chordwise.chunks import Chunk
 from chordwise.client import Chordwise
 from chordwise.commands import screen
 from chordwise.errors import ChordwiseError, InvalidInput
@@ -32,7 +32,7 @@ def add(
     document_id: Annotated[str | None, typer.Option("--document", help="Which document, as a whole.")] = None,
     note: Annotated[str | None, typer.Option("--note", help="Why.")] = None,
     session_id: Annotated[str | None, typer.Option("--session", help="Who says so. Default: the query's.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Say what a hit of a query was worth.
 
@@ -63,7 +63,7 @@ def export(
     corpus: Annotated[
         bool, typer.Option("--corpus/--no-corpus", help="Also the texts, for another installation.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Write what people judged as a collection for eval and tune.
 

@@ -47,7 +47,7 @@ def jobs(
         list[JobStatus] | None, typer.Option("--status", help="List only those in this state; may be repeated.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many to list.")] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Show ingestion jobs, or one of them with its errors; cancel, retry, pause or resume one.
 

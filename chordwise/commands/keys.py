@@ -22,7 +22,6 @@ _SPAN = re.compile(r"(\d{1,5})([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The key's id: 16 digits, not the key itself.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 OfTenant = Annotated[
     str | None, typer.Option("--tenant", help="Another tenant's keys; takes an operator's key. Default: your own.")
 ]
@@ -32,7 +31,7 @@ OfTenant = Annotated[
 def list_keys(
     tenant: OfTenant = None,
     all_: Annotated[bool, typer.Option("--all", help="Those too that have ended.")] = False,
-    as_json: Json = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Show the keys, without their secrets."""
     with _connect(tenant) as client:
@@ -58,7 +57,7 @@ def create(
     ] = None,
     expires: Annotated[str | None, typer.Option("--expires", help="How long it works, such as 90d, 12h.")] = None,
     tenant: OfTenant = None,
-    as_json: Json = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Make a key and print it: it is shown this once."""
     scopes = tuple(dict.fromkeys(scope or ("read",)))
@@ -73,7 +72,7 @@ def create(
 def show(
     key_id: Annotated[str | None, typer.Argument(metavar="ID", help="Default: the key in use.")] = None,
     tenant: OfTenant = None,
-    as_json: Json = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Show one key, or whose key is in use."""
     with _connect(tenant) as client:
@@ -98,7 +97,7 @@ def rotate(
         str | None, typer.Option("--overlap", help="How long the old key works too, such as 1h; a day.")
     ] = None,
     tenant: OfTenant = None,
-    as_json: Json = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Make a key in the place of another and print it; the old one goes on for the overlap."""
     seconds = None if overlap is None else _span(overlap, "--overlap")
@@ -107,7 +106,7 @@ def rotate(
 
 
 @keys.command()
-def revoke(key_id: Id, tenant: OfTenant = None, as_json: Json = False) -> None:
+def revoke(key_id: Id, tenant: OfTenant = None, as_json: screen.Json = False) -> None:
     """End a key: every gateway refuses it within three seconds."""
     with _connect(tenant) as client:
         client.revoke_key(key_id, tenant_id=tenant)

@@ -12,7 +12,7 @@ from rich.text import Text
 from chordwise.client import Chordwise
 from chordwise.commands import screen
 from chordwise.errors import ChordwiseError, InvalidInput
-from chordwise.migrations import EmbeddingMigration
+from chordwise.installation import EmbeddingMigration
 
 models = typer.Typer(
     help="Move the installation to another embedding model. Reads CHORDWISE_ADMIN_KEY, or else CHORDWISE_API_KEY of a"
@@ -22,7 +22,6 @@ models = typer.Typer(
 )
 
 Number = Annotated[int | None, typer.Argument(metavar="[NUMBER]", help="Which move; default: the latest.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @models.command()
@@ -33,7 +32,7 @@ def migrate(
     service: Annotated[
         str, typer.Option("--service", help="default, or next: the one at CHORDWISE_EMBEDDING_NEXT_BASE_URL.")
     ] = "default",
-    as_json: AsJson = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Begin to make the vectors of another model beside those in use."""
     with screen.connect_as_operator() as client:
@@ -41,7 +40,7 @@ def migrate(
 
 
 @models.command()
-def status(number: Number = None, as_json: AsJson = False) -> None:
+def status(number: Number = None, as_json: screen.Json = False) -> None:
     """How far a move is."""
     with screen.connect_as_operator() as client:
         _show(_chosen(client, number), as_json)
@@ -57,7 +56,7 @@ def compare(
     sample: Annotated[int, typer.Option("--sample", min=1, max=500, help="Without --queries: how many to take.")] = 50,
     min_overlap: Annotated[float | None, typer.Option("--min-overlap", min=0, max=1)] = None,
     max_ndcg_loss: Annotated[float | None, typer.Option("--max-ndcg-loss", min=0, max=1)] = None,
-    as_json: AsJson = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Ask both models the same questions. Exits with 1 if the new one does not pass."""
     options: dict[str, Any] = {"queries": _read(queries)} if queries else {"sample": sample}
@@ -77,7 +76,7 @@ def switch(
     accept_missing: Annotated[
         bool, typer.Option("--accept-missing", help="Though the model refused some chunks.")
     ] = False,
-    as_json: AsJson = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Let searches use the new model."""
     with screen.connect_as_operator() as client:
@@ -86,19 +85,19 @@ def switch(
 
 
 @models.command()
-def rollback(number: Number = None, as_json: AsJson = False) -> None:
+def rollback(number: Number = None, as_json: screen.Json = False) -> None:
     """Let searches use the old model again."""
     _steer(number, "rollback", as_json)
 
 
 @models.command()
-def finish(number: Number = None, as_json: AsJson = False) -> None:
+def finish(number: Number = None, as_json: screen.Json = False) -> None:
     """Drop the old model's vectors; there is no way back."""
     _steer(number, "finish", as_json)
 
 
 @models.command()
-def abort(number: Number = None, as_json: AsJson = False) -> None:
+def abort(number: Number = None, as_json: screen.Json = False) -> None:
     """Give the move up and drop the new vectors."""
     _steer(number, "abort", as_json)
 

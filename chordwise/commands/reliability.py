@@ -65,7 +65,7 @@ def reliability(
             "--beside", exists=True, dir_okay=False, help="Draw what --json printed of another collection too."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Measure how reliable the confidence of answers is, on a judged collection.
 

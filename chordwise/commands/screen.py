@@ -9,8 +9,9 @@ import sys
 import time
 from datetime import datetime
 from types import TracebackType
-from typing import Self
+from typing import Annotated, Self
 
+import typer
 from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -19,6 +20,8 @@ from rich.text import Text
 
 from chordwise.client import Chordwise
 from chordwise.config import Connection, as_operator, discover
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 PIPED_WIDTH = 120  # columns of a table that does not go to a terminal
 _PLAIN_EVERY_S = 2.0

@@ -27,7 +27,6 @@ app = typer.Typer(
 
 SourceIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The source's id.")]
 NamespaceOption = Annotated[str, typer.Option("--namespace", "-n", help="The namespace it is in.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @app.command("list")
@@ -35,7 +34,7 @@ def list_sources(
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="The namespace they are in.")],
     kind: Annotated[SourceKind | None, typer.Option("--kind", help="Only those of this kind.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many.")] = 100,
-    as_json: JsonOption = False,
+    as_json: screen.Json = False,
 ) -> None:
     """List sources with a document that is searchable or on its way."""
     with screen.connect() as client:
@@ -53,7 +52,7 @@ def list_sources(
 
 
 @app.command()
-def show(source_id: SourceIdArgument, namespace: NamespaceOption, as_json: JsonOption = False) -> None:
+def show(source_id: SourceIdArgument, namespace: NamespaceOption, as_json: screen.Json = False) -> None:
     """Show a source: its kind and address, and how many documents and chunks came from it."""
     with screen.connect() as client:
         found = client.source(source_id, namespace=namespace)
@@ -80,7 +79,7 @@ def show(source_id: SourceIdArgument, namespace: NamespaceOption, as_json: JsonO
 
 
 @app.command()
-def delete(source_id: SourceIdArgument, namespace: NamespaceOption, as_json: JsonOption = False) -> None:
+def delete(source_id: SourceIdArgument, namespace: NamespaceOption, as_json: screen.Json = False) -> None:
     """Delete a source with all its documents, also those on their way."""
     with screen.connect() as client:
         done = client.delete_source(source_id, namespace=namespace)

@@ -1,7 +1,8 @@
-"""``chordwise tenants``: who uses the installation. Takes an operator's key."""
+"""``chordwise tenants``, for an operator's key, and ``chordwise usage``: who uses the installation, and what it costs."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -10,6 +11,44 @@ from rich.text import Text
 from chordwise.commands import screen
 from chordwise.errors import ChordwiseError
 from chordwise.tenancy import Tenant, TenantQuotas
+from chordwise.usage import UsageCounts
+
+_KEYS = ("day", "job", "model", "purpose")
+_COLUMNS = ("tokens", "requests", "texts", "cached", "saved tokens", "cost")
+_DAY = typer.Option("--from", formats=["%Y-%m-%d"], help="The first day, UTC. Default: the first of the month.")
+
+
+def usage(
+    start: Annotated[datetime | None, _DAY] = None,
+    end: Annotated[
+        datetime | None, typer.Option("--to", formats=["%Y-%m-%d"], help="The last day, UTC. Default: today.")
+    ] = None,
+    by: Annotated[str, typer.Option("--by", help="day, job, model or purpose.")] = "day",
+    as_json: screen.Json = False,
+) -> None:
+    """Show the tokens, requests and cost of embedding, and what the cache has saved."""
+    if by not in _KEYS:
+        raise typer.BadParameter(f"--by takes one of {', '.join(_KEYS)}")
+    with screen.connect() as client:
+        found = client.usage(start=start and start.date(), end=end and end.date(), by=by)
+    if as_json:
+        screen.print_json({**found.raw, "data": [dict(row.raw) for row in found.data], "next_cursor": None})
+        return
+    if not found.data:
+        screen.say("Nothing was embedded in these days.")
+        return
+    table = screen.table(by, *_COLUMNS, numbers=_COLUMNS)
+    for row in found.data:
+        table.add_row(Text(screen.clean(row.key) or "none"), *_cells(row))
+    if len(found.data) > 1:
+        table.add_row(Text("all", style="bold"), *_cells(found.total))
+    screen.stdout().print(table)
+
+
+def _cells(counts: UsageCounts) -> list[str]:
+    numbers = (counts.tokens, counts.requests, counts.texts, counts.cached, counts.saved_tokens)
+    return [*(f"{number}" for number in numbers), f"{counts.cost:.6f}".rstrip("0").rstrip(".")]
+
 
 QUOTAS = ("documents", "chunks", "queued", "tokens", "requests_per_minute")
 
@@ -20,11 +59,10 @@ tenants = typer.Typer(
 )
 
 Id = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant's id, as it stands in its keys.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @tenants.command("list")
-def list_tenants(as_json: Json = False) -> None:
+def list_tenants(as_json: screen.Json = False) -> None:
     """Show every tenant."""
     with screen.connect_as_operator() as client:
         listed = client.tenants()
@@ -45,7 +83,7 @@ def create(
     tenant_id: Id,
     name: Annotated[str | None, typer.Option("--name", help="What people call it. Default: its id.")] = None,
     key: Annotated[bool, typer.Option("--key/--no-key", help="Make a first key too, with every scope.")] = True,
-    as_json: Json = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Make a tenant, and print a first key for whoever administers it: it is shown this once."""
     with screen.connect_as_operator() as client:
@@ -60,7 +98,7 @@ def create(
 
 
 @tenants.command()
-def show(tenant_id: Id, as_json: Json = False) -> None:
+def show(tenant_id: Id, as_json: screen.Json = False) -> None:
     """Show one tenant."""
     with screen.connect_as_operator() as client:
         _tell(client.tenant(tenant_id), as_json=as_json)
@@ -73,7 +111,7 @@ def quotas(
         list[str] | None,
         typer.Option("--set", metavar="NAME=N", help="A quota of its own; 0: no limit, empty: the installation's."),
     ] = None,
-    as_json: Json = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Show a tenant's own quotas, or change some: documents, chunks, queued, tokens, requests_per_minute."""
     with screen.connect_as_operator() as client:
@@ -103,14 +141,14 @@ def _changed(changes: list[str]) -> dict[str, int | None]:
 
 
 @tenants.command()
-def disable(tenant_id: Id, as_json: Json = False) -> None:
+def disable(tenant_id: Id, as_json: screen.Json = False) -> None:
     """Let none of its keys work, from within three seconds on. Nothing is deleted."""
     with screen.connect_as_operator() as client:
         _tell(client.disable_tenant(tenant_id), as_json=as_json)
 
 
 @tenants.command()
-def enable(tenant_id: Id, as_json: Json = False) -> None:
+def enable(tenant_id: Id, as_json: screen.Json = False) -> None:
     """Let its keys work again."""
     with screen.connect_as_operator() as client:
         _tell(client.enable_tenant(tenant_id), as_json=as_json)
@@ -120,7 +158,7 @@ def enable(tenant_id: Id, as_json: Json = False) -> None:
 def erase(
     tenant_id: Id,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    as_json: Json = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Delete everything it has in every store, and print what went; exits with 1 if anything is left."""
     if not yes:

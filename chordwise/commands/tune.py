@@ -38,7 +38,7 @@ def tune_profile(
     limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many queries on either side.")] = 200,
     seed: Annotated[int, typer.Option("--seed", help="Decides which queries those are.")] = 0,
     concurrency: Annotated[int, typer.Option("--concurrency", min=1, max=64, help="Queries under way at once.")] = 4,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Choose channel weights, fusion, gate and pool by judged queries.
 

@@ -27,7 +27,7 @@ def verify(
             help="With --repair: confirm that up to this share of all vectors and chunk rows may be deleted.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Compare the text store with the vector store.
 

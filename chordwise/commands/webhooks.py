@@ -19,13 +19,12 @@ webhooks = typer.Typer(
 )
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The webhook's ID.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 _TEST_S = 30.0
 
 
 @webhooks.command("list")
-def list_webhooks(as_json: Json = False) -> None:
+def list_webhooks(as_json: screen.Json = False) -> None:
     """Show every endpoint and whether calls come through."""
     with screen.connect() as client:
         listed = client.webhooks()
@@ -45,7 +44,7 @@ def list_webhooks(as_json: Json = False) -> None:
 def add(
     url: Annotated[str, typer.Argument(help="Where to call: http or https.")],
     event: Annotated[list[str] | None, typer.Option("--event", "-e", help="Such as job.failed; repeatable.")] = None,
-    as_json: Json = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Add an endpoint and print the secret its calls are signed with: it is shown this once."""
     with screen.connect() as client:
@@ -53,7 +52,7 @@ def add(
 
 
 @webhooks.command()
-def remove(webhook_id: Id, as_json: Json = False) -> None:
+def remove(webhook_id: Id, as_json: screen.Json = False) -> None:
     """Forget an endpoint and its deliveries."""
     with screen.connect() as client:
         client.remove_webhook(webhook_id)
@@ -66,7 +65,7 @@ def rotate(
     overlap: Annotated[
         int | None, typer.Option("--overlap", min=0, help="Seconds for which the old secret signs too; a day.")
     ] = None,
-    as_json: Json = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Give an endpoint a new secret and print it; for a while calls are signed with both."""
     with screen.connect() as client:
@@ -74,7 +73,7 @@ def rotate(
 
 
 @webhooks.command()
-def enable(webhook_id: Id, as_json: Json = False) -> None:
+def enable(webhook_id: Id, as_json: screen.Json = False) -> None:
     """Call an endpoint again that was given up."""
     with screen.connect() as client:
         client.enable_webhook(webhook_id)
@@ -82,7 +81,7 @@ def enable(webhook_id: Id, as_json: Json = False) -> None:
 
 
 @webhooks.command("test")
-def send_test(webhook_id: Id, as_json: Json = False) -> None:
+def send_test(webhook_id: Id, as_json: screen.Json = False) -> None:
     """Send a test message and say how it went; exits with 1 if it did not arrive."""
     with screen.connect() as client:
         delivery = _settled(client, webhook_id, client.test_webhook(webhook_id))
@@ -99,7 +98,7 @@ def deliveries(
     webhook_id: Id,
     state: Annotated[str | None, typer.Option("--state", help="pending, delivered or dead.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=200, help="How many to list.")] = 20,
-    as_json: Json = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Show the latest messages to an endpoint and what became of them."""
     with screen.connect() as client:
@@ -119,7 +118,7 @@ def deliveries(
 def redeliver(
     webhook_id: Id,
     delivery_id: Annotated[str, typer.Argument(metavar="DELIVERY", help="The message's ID, from deliveries.")],
-    as_json: Json = False,
+    as_json: screen.Json = False,
 ) -> None:
     """Send a message again under its old id."""
     with screen.connect() as client:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from chordwise.chunk_results import Chunk
+from chordwise.chunks import Chunk
 from chordwise.cli import run
 from chordwise.commands.feedback import joined
 from tests.support.gateway_stub import KEY, Reply, serve

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from chordwise import ConnectionFailed, InvalidInput, ProblemError, QueryFailed, Timeout, UnexpectedAnswer
-from chordwise.documents import IngestOptions
 from chordwise.operations import Operations, with_urls
 from chordwise.retries import RetryPolicy, exchange
 from chordwise.transport import Answer, Call, NoAnswer, Pause
@@ -168,30 +167,30 @@ def job(status: str, **more: Any) -> Answer:
 class DescribeWait:
     def it_asks_the_server_to_hold_the_answer(self):
         drive = Drive(job("queued"), job("running"), job("succeeded", succeeded=2), seconds_per_call=9.0)
-        done = drive.run(drive.operations().wait("j", timeout_s=None, told=None))
+        done = drive.run(drive.operations().wait("j", timeout=None, on_progress=None))
         assert (done.status, done.succeeded) == ("succeeded", 2)
         assert [dict(call.params).get("wait") for call in drive.calls] == [None, "10", "10"]
         assert drive.pauses == []
 
     def it_does_not_spin_when_the_server_answers_at_once(self):
         drive = Drive(job("running"), job("running"), job("failed"))
-        drive.run(drive.operations().wait("j", timeout_s=None, told=None))
+        drive.run(drive.operations().wait("j", timeout=None, on_progress=None))
         assert drive.pauses == [0.25]
 
     def it_gives_up_in_time_and_says_what_was_last_known(self):
         drive = Drive(*[job("running")] * 9, seconds_per_call=2.0)
         with pytest.raises(Timeout, match="job j is still running"):
-            drive.run(drive.operations().wait("j", timeout_s=5, told=None))
+            drive.run(drive.operations().wait("j", timeout=5, on_progress=None))
         assert [dict(call.params).get("wait") for call in drive.calls] == [None, "3", "1"]
 
     def it_outlives_a_restart_of_the_server(self):
         drive = Drive(job("running"), *[REFUSED] * 8, job("succeeded"))
-        assert drive.run(drive.operations().wait("j", timeout_s=None, told=None)).done
+        assert drive.run(drive.operations().wait("j", timeout=None, on_progress=None)).done
 
     def it_tells_of_progress(self):
         drive = Drive(job("running"), job("running", succeeded=1), job("succeeded", succeeded=2), seconds_per_call=1.0)
         seen: list[int] = []
-        drive.run(drive.operations().wait("j", timeout_s=None, told=lambda state: seen.append(state.succeeded)))
+        drive.run(drive.operations().wait("j", timeout=None, on_progress=lambda state: seen.append(state.succeeded)))
         assert seen == [1, 2]
 
 
@@ -201,12 +200,12 @@ class DescribeQuery:
 
     def it_is_answered_in_one_exchange(self):
         drive = Drive(self.DONE)
-        assert drive.run(drive.operations().query({"query_text": "?"}, timeout_s=None)).chunks == ()
+        assert drive.run(drive.operations().query("?", namespace="kb")).chunks == ()
         assert drive.calls[0].headers["Prefer"] == "wait=10"
 
     def it_follows_a_202_to_the_result(self):
         drive = Drive(self.QUEUED, said(200, {"query_id": "q", "status": "running"}), self.DONE, seconds_per_call=1.0)
-        drive.run(drive.operations().query({}, timeout_s=5))
+        drive.run(drive.operations().query("?", namespace="kb", timeout=5))
         assert [call.path for call in drive.calls] == ["/v1/queries", "/v1/queries/q", "/v1/queries/q"]
         assert [dict(call.params).get("wait") for call in drive.calls] == [None, "4", "3"]
 
@@ -214,17 +213,17 @@ class DescribeQuery:
     def it_raises_a_query_that_ends_without_result(self, status):
         answer = said(200, {"query_id": "q", "status": status, "error": {"detail": "why"}})
         with pytest.raises(QueryFailed, match=f"query q {status}: why"):
-            Drive(answer).run(Drive().operations().query({}, timeout_s=None))
+            Drive(answer).run(Drive().operations().query("?", namespace="kb"))
 
     def it_gives_up_in_time(self):
         drive = Drive(*[self.QUEUED] * 9, seconds_per_call=1.0)
         with pytest.raises(Timeout, match="query q is still queued"):
-            drive.run(drive.operations().query({}, timeout_s=2.5))
+            drive.run(drive.operations().query("?", namespace="kb", timeout=2.5))
 
     def it_notices_an_answer_that_is_none(self):
         drive = Drive(said(200, {"hello": "world"}))
         with pytest.raises(UnexpectedAnswer, match="no status"):
-            drive.run(drive.operations().query({}, timeout_s=None))
+            drive.run(drive.operations().query("?", namespace="kb"))
 
 
 class DescribeIngest:
@@ -234,13 +233,14 @@ class DescribeIngest:
         )
         documents: Iterable[dict[str, str]] = ({"text": str(number)} for number in range(1001))
         with pytest.raises(ProblemError, match="too large") as caught:
-            drive.run(drive.operations().ingest(documents, IngestOptions(namespace="kb"), None))
+            drive.run(drive.operations().ingest(documents, namespace="kb"))
         assert [job.job_id for job in caught.value.accepted] == ["j1"]
 
     def it_lets_the_server_fetch_what_is_at_an_address(self):
         drive = Drive(said(503), said(202, {"job_id": "j1", "total": 3}))
-        things = with_urls(["https://a.example/x", {"document_id": "d", "text": "t"}], url="http://b.example/")
-        done = drive.run(drive.operations().ingest(things, IngestOptions(namespace="kb", priority="bulk"), None))
+        things = ["https://a.example/x", {"document_id": "d", "text": "t"}]
+        steps = drive.operations().ingest(things, url="http://b.example/", namespace="kb", priority="bulk")
+        done = drive.run(steps)
         assert json.loads(drive.calls[-1].content) == {
             "namespace": "kb",
             "priority": "bulk",
@@ -267,7 +267,7 @@ class DescribeIngest:
         accepted: Callable[[str], Answer] = lambda name: said(202, {"job_id": name})  # noqa: E731 - a one-line table
         drive = Drive(accepted("j1"), said(503), accepted("j2"))
         documents = [{"document_id": str(number), "text": "t"} for number in range(1001)]
-        done = drive.run(drive.operations().ingest(documents, IngestOptions(namespace="kb"), None))
+        done = drive.run(drive.operations().ingest(documents, namespace="kb"))
         first, failed, again = (call.headers["Idempotency-Key"] for call in drive.calls)
         assert first != failed == again
         assert done.job_ids == ("j1", "j2")

@@ -11,10 +11,10 @@ import pytest
 import redis
 
 from api_gateway import following as module
-from api_gateway import streams
 from api_gateway.following import FAILURES_AT_ONCE, Following
 from api_gateway.problems import Problem
-from api_gateway.streams import JobStream, id_of, position_of
+from api_gateway.routes import events
+from api_gateway.routes.events import JobStream, id_of, position_of
 from api_gateway.waiting import Wakes
 from pipeline.errors import StoreUnavailable
 from pipeline.records import ItemState, JobId, TenantId
@@ -245,8 +245,8 @@ class DescribeStreams:
         assert (again.status, again.text) == (204, b"")
 
     async def it_beats_and_comes_to_an_end(self, place, monkeypatch):
-        monkeypatch.setattr(streams, "HEARTBEAT_S", 0.02)
-        monkeypatch.setattr(streams, "LIFETIME_S", 0.1)
+        monkeypatch.setattr(events, "HEARTBEAT_S", 0.02)
+        monkeypatch.setattr(events, "LIFETIME_S", 0.1)
         _, _, following = place
         client = Client(following)
         await asyncio.wait_for(client.task, 2)
@@ -255,8 +255,8 @@ class DescribeStreams:
         assert client.names == ["progress"]
 
     async def it_ends_once_the_key_is_no_more(self, place, monkeypatch):
-        monkeypatch.setattr(streams, "HEARTBEAT_S", 0.01)
-        monkeypatch.setattr(streams, "_KEY_CHECKED_S", 0.02)
+        monkeypatch.setattr(events, "HEARTBEAT_S", 0.01)
+        monkeypatch.setattr(events, "_KEY_CHECKED_S", 0.02)
         _, _, following = place
         await asyncio.wait_for(Client(following, allowed=False).task, 2)
 

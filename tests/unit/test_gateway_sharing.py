@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from api_gateway.sharing import SharedLooks
+from api_gateway.gateway import SharedLooks
 
 
 class Counter:

@@ -18,7 +18,7 @@ from api_gateway.facades.openai.asked import (
     to_condition,
 )
 from api_gateway.facades.openai.errors import told
-from api_gateway.facades.openai.listing import cut
+from api_gateway.facades.openai.found import cut
 from api_gateway.problems import Problem
 from pipeline.records import Chunking, Comparison, Compound, JobId
 from pipeline.settings import Settings

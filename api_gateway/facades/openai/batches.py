@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from api_gateway.auth import Requires
+from api_gateway.auth import Reader, Writer
 from api_gateway.facades.openai import shapes, shown
 from api_gateway.facades.openai.asked import FileBatchRequest, to_chunking
 from api_gateway.facades.openai.errors import answered, no_batch, wrong
-from api_gateway.facades.openai.found import files_page, namespace_of, put, store_of
-from api_gateway.facades.openai.listing import After, Before, Filter, Limit, Order
+from api_gateway.facades.openai.found import (
+    After,
+    Before,
+    Filter,
+    Limit,
+    Order,
+    files_page,
+    namespace_of,
+    put,
+    store_of,
+)
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.routes.documenting import json_body
 from api_gateway.routes.reading import read_shape
@@ -27,9 +36,6 @@ from pipeline.stores.tenants import Principal
 from pipeline.stores.work import unit_of_work
 
 router = APIRouter()
-
-Reader = Annotated[Principal, Depends(Requires("read"))]
-Writer = Annotated[Principal, Depends(Requires("write"))]
 
 _MAX_BODY_BYTES = 24 * 1024 * 1024  # 2000 files with 16 attributes of the greatest length
 

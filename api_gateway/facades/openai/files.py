@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
 from starlette.datastructures import FormData, UploadFile
 from starlette.responses import Response
 
-from api_gateway.auth import Requires
+from api_gateway.auth import Reader, Writer
 from api_gateway.facades.openai import shapes, shown
 from api_gateway.facades.openai.errors import answered, no_file, wrong
-from api_gateway.facades.openai.listing import Order, cut
+from api_gateway.facades.openai.found import Order, cut
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.problems import Problem
 from api_gateway.routes.files import read_form
@@ -24,9 +24,6 @@ from pipeline.stores.tenants import Principal
 from pipeline.stores.work import unit_of_work
 
 router = APIRouter()
-
-Reader = Annotated[Principal, Depends(Requires("read"))]
-Writer = Annotated[Principal, Depends(Requires("write"))]
 
 _PURPOSES: Final = ("assistants", "batch", "fine-tune", "vision", "user_data", "evals")
 _SHORTEST_S, _LONGEST_S = 3600, 2_592_000

@@ -1,25 +1,58 @@
-"""What several routes look up, or answer 404 for."""
+"""What several routes look up, or answer 404 for, and pages as this dialect has them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from typing import Annotated, Literal, TypeVar
 
+from fastapi import Query as Parameter
 from starlette.responses import Response
 
 from api_gateway.facades.openai import shown
-from api_gateway.facades.openai.errors import no_file, no_store
-from api_gateway.facades.openai.listing import cut, place_of
+from api_gateway.facades.openai.errors import no_file, no_store, wrong
 from api_gateway.gateway import Gateway
 from api_gateway.problems import Problem
 from api_gateway.wire.fields import tidy_namespace
 from pipeline.flows.intake import Ticket
 from pipeline.flows.vector_stores import NoSuchFile, Put, put_files
 from pipeline.records import JobId, Namespace
-from pipeline.stores.attachments import Attached, Attachments, Status
+from pipeline.stores.attachments import Attached, Attachments, Place, Status
 from pipeline.stores.tenants import Principal
 from pipeline.stores.vector_stores import VectorStore, VectorStores
 from pipeline.stores.work import unit_of_work
 from workers import dispatch
+
+T = TypeVar("T")
+
+Order = Annotated[Literal["asc", "desc"], Parameter(description="By the time of creation; the newest first in `desc`.")]
+Limit = Annotated[int, Parameter(ge=1, le=100, description="Entries per page.")]
+After = Annotated[str | None, Parameter(max_length=64, description="The last entry of the page before.")]
+Before = Annotated[str | None, Parameter(max_length=64, description="The first entry of the page after.")]
+Filter = Annotated[
+    Literal["in_progress", "completed", "failed", "cancelled"] | None,
+    Parameter(description="Only those of this status."),
+]
+
+
+def place_of(after: str | None, before: str | None, position: Callable[[str], datetime | None]) -> Place | None:
+    """Return the position a request names. Raises Problem for an unknown entry, or for two. ``position``: when it was made."""
+    if after is not None and before is not None:
+        raise wrong("before", "cannot be given together with after")
+    named, param = (after, "after") if after is not None else (before, "before")
+    if named is None:
+        return None
+    found = position(named)
+    if found is None:
+        raise wrong(param, "is not the id of an entry of this list")
+    return Place(at=found, name=named, backwards=param == "before")
+
+
+def cut(entries: Sequence[T], limit: int, place: Place | None) -> tuple[Sequence[T], bool]:
+    """One page out of up to ``limit + 1`` entries, and whether there are more the way it goes."""
+    if len(entries) <= limit:
+        return entries, False
+    return (entries[1:] if place is not None and place.backwards else entries[:limit]), True
 
 
 def namespace_of(store_id: str) -> Namespace:
@@ -89,8 +122,7 @@ def files_page(
     status: Status | None,
     job_id: JobId | None = None,
 ) -> Response:
-    """One page of a vector store's files; only of those that a job was the last to bring, if one is named. Blocking.
-    Raises Problem for a place that is none."""
+    """Return a page of a vector store's files, or of those a job brought last. Blocking. Raises Problem for a bad cursor."""
     with unit_of_work(gateway.resources.mysql) as work:
         attachments = Attachments(work.connection, principal.tenant_id)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from pydantic import ValidationError
 from starlette.responses import Response
 
 from api_gateway.asking import answer_of, asked_query, read_by, retrieved
-from api_gateway.auth import Requires
+from api_gateway.auth import Reader
 from api_gateway.bodies import Decoded
 from api_gateway.facades.openai import shapes
 from api_gateway.facades.openai.asked import SearchRequest, to_condition
@@ -33,8 +33,6 @@ from pipeline.stores.tenants import Principal
 from pipeline.stores.work import unit_of_work
 
 router = APIRouter()
-
-Reader = Annotated[Principal, Depends(Requires("read"))]
 
 _MAX_BODY_BYTES: Final = 1024 * 1024
 _EXAMPLE = {

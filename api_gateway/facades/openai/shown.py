@@ -117,8 +117,7 @@ def page_response(entries: Sequence[dict[str, Any]], *, has_more: bool) -> Respo
 
 
 def polled_response(shown: dict[str, Any], *, waiting: int) -> Response:
-    """An object that changes while ``waiting`` files are worked on, with the time after which to look again. Clients
-    read it once and keep to it."""
+    """Return an object that changes while files are ``waiting``, with a header for when to poll again."""
     pause_ms = min(_LATEST_MS, _SOONEST_MS + waiting)
     return json_response(shown, headers={"openai-poll-after-ms": str(pause_ms)})
 

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from api_gateway.auth import Requires
+from api_gateway.auth import Reader, Writer
 from api_gateway.facades.openai import shapes, shown
 from api_gateway.facades.openai.asked import StoreFileChange, StoreFileRequest, to_chunking
 from api_gateway.facades.openai.errors import answered, no_file
-from api_gateway.facades.openai.found import file_of, files_page, namespace_of, put, store_of
-from api_gateway.facades.openai.listing import After, Before, Filter, Limit, Order
+from api_gateway.facades.openai.found import (
+    After,
+    Before,
+    Filter,
+    Limit,
+    Order,
+    file_of,
+    files_page,
+    namespace_of,
+    put,
+    store_of,
+)
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.routes.documenting import json_body
 from api_gateway.routes.jobs import until_finished
@@ -26,9 +36,6 @@ from pipeline.stores.tenants import Principal
 from workers import dispatch
 
 router = APIRouter()
-
-Reader = Annotated[Principal, Depends(Requires("read"))]
-Writer = Annotated[Principal, Depends(Requires("write"))]
 
 _MAX_BODY_BYTES = 64 * 1024
 _DESCRIBED_WITHIN_S = 5.0

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from api_gateway.auth import Requires
+from api_gateway.auth import Reader, Writer
 from api_gateway.facades.openai import shapes, shown
 from api_gateway.facades.openai.asked import VectorStoreChange, VectorStoreRequest, to_chunking
 from api_gateway.facades.openai.errors import answered, no_store
-from api_gateway.facades.openai.found import namespace_of, put, store_of
-from api_gateway.facades.openai.listing import After, Before, Limit, Order, cut, place_of
+from api_gateway.facades.openai.found import After, Before, Limit, Order, cut, namespace_of, place_of, put, store_of
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.routes.documenting import json_body
 from api_gateway.routes.reading import read_shape
@@ -29,9 +28,6 @@ from pipeline.stores.vector_stores import VectorStore, VectorStores
 from pipeline.stores.work import unit_of_work
 
 router = APIRouter()
-
-Reader = Annotated[Principal, Depends(Requires("read"))]
-Writer = Annotated[Principal, Depends(Requires("write"))]
 
 ID_PREFIX = "vs_"
 _MAX_BODY_BYTES = 256 * 1024

@@ -1,16 +1,44 @@
-"""Moving an installation to another embedding model: results, and the operations of both clients."""
+"""An installation, for its operator: moving it to another embedding model, and what is wrong with it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from chordwise.decoding import Result, decode
-from chordwise.errors import InvalidInput, UnexpectedAnswer
-from chordwise.retries import RetryPolicy, exchange
-from chordwise.transport import Answer, Call, Steps, encode
+from chordwise.decoding import Result
+from chordwise.errors import InvalidInput
+from chordwise.requesting import Requesting
+from chordwise.transport import Steps
+
+_HOLD_S = 15.0  # the server gives every worker two seconds, and each store its own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding(Result):
+    """One thing that was looked at. ``severity`` is ok, warning or failed; ``advice`` is what to do unless it is ok."""
+
+    check: str
+    severity: str
+    detail: str = ""
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis(Result):
+    """Everything that was looked at; ``ok`` unless something failed."""
+
+    ok: bool
+    findings: tuple[Finding, ...] = ()
+
+
+class DoctorOperations(Requesting):
+    """The part of ``Operations`` that examines the installation."""
+
+    def doctor(self) -> Steps[Diagnosis]:
+        """What is wrong with the installation, and what to do about it. Takes the operator's key, and some seconds."""
+        return self._one(Diagnosis, "GET", "/v1/doctor", hold_s=_HOLD_S)
+
 
 _ROOT = "/v1/admin/embedding-migrations"
 _STEERED = frozenset({"compare", "switch", "rollback", "finish", "abort"})
@@ -71,35 +99,24 @@ class EmbeddingMigration(Result):
     ended_at: datetime | None = None
 
 
-class MigrationOperations:
+class MigrationOperations(Requesting):
     """What ``Operations`` can do to the installation's embedding model. Every call may be sent twice."""
-
-    _policy: RetryPolicy
-    _clock: Callable[[], float]
 
     def start_migration(
         self, *, provider: str, model: str, dimension: int, service: str = "default"
     ) -> Steps[EmbeddingMigration]:
-        """Begin to move to another model, or find the move to it that is under way."""
+        """Begin to move the installation to another embedding model. Takes the operator's key."""
         body = {"provider": provider, "model": model, "dimension": dimension, "service": service}
-        answer = yield from self._migrate(Call(method="POST", path=_ROOT, content=encode(body)))
-        return decode(EmbeddingMigration, answer.json())
+        return self._one(EmbeddingMigration, "POST", _ROOT, body=body)
 
     def migrations(self) -> Steps[list[EmbeddingMigration]]:
-        """Every move, the latest first."""
-        said = (yield from self._migrate(Call(method="GET", path=_ROOT))).json()
-        if not isinstance(said, dict) or not isinstance(said.get("data"), list):
-            raise UnexpectedAnswer(f"{_ROOT} does not answer with a list")
-        return [decode(EmbeddingMigration, entry) for entry in said["data"]]
+        """Every move to another embedding model, the latest first."""
+        return self._list(EmbeddingMigration, _ROOT)
 
-    def steer_migration(self, number: int, what: str, options: Mapping[str, Any]) -> Steps[EmbeddingMigration]:
-        """Compare, switch, go back, finish or give up; gives the move as it is afterwards."""
+    def steer_migration(self, /, number: int, what: str, **options: Any) -> Steps[EmbeddingMigration]:
+        """Compare, switch, rollback, finish or abort; ``options`` are the fields of that request."""
         if what not in _STEERED:
             raise InvalidInput(f"a migration can be told to {', '.join(sorted(_STEERED))}, not {what}")
-        content = encode(dict(options)) if what in _WITH_BODY else None
+        body = options if what in _WITH_BODY else None
         hold_s = _COMPARES_S if what == "compare" else 0.0
-        call = Call(method="POST", path=f"{_ROOT}/{number:d}/{what}", content=content, hold_s=hold_s)
-        return decode(EmbeddingMigration, (yield from self._migrate(call)).json())
-
-    def _migrate(self, call: Call) -> Steps[Answer]:
-        return exchange(call, self._policy, clock=self._clock)
+        return self._one(EmbeddingMigration, "POST", f"{_ROOT}/{number:d}/{what}", body=body, hold_s=hold_s)
