@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import bindparam, text
 
 from pipeline.core.api_source import ApiSource, read_source, source_as_json
-from pipeline.records import TenantId
 from pipeline.stores.audit import Audit
-from pipeline.stores.rows import as_utc, now
+from pipeline.stores.rows import TenantStore, as_utc, now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +25,8 @@ class StoredSource:
     updated_at: datetime
 
 
-class ApiSources:
+class ApiSources(TenantStore):
     """One tenant's sources."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def lock(self) -> int:
         """How many there are; until the transaction ends, nobody else adds one."""
@@ -42,18 +37,18 @@ class ApiSources:
     def put(self, name: str, source: ApiSource, secrets: bytes | None) -> None:
         """Keep a source under its name, in the place of an earlier one."""
         values = {"name": name, "source": source_as_json(source).decode(), "secrets": secrets, "now": now()}
-        self._connection.execute(_PUT, {"tenant": self._tenant_id, **values})
+        self._run(_PUT, **values)
         Audit(self._connection, self._tenant_id).wrote("api_source_put", ids=[name])
 
     def all(self) -> list[StoredSource]:
         """Every source, by name."""
-        return [_stored(row) for row in self._connection.execute(text(_ALL), {"tenant": self._tenant_id})]
+        return [_stored(row) for row in self._run(text(_ALL))]
 
     def named(self, names: Sequence[str]) -> list[StoredSource]:
         """The sources of these names that there are, by name."""
         if not names:
             return []
-        return [_stored(row) for row in self._connection.execute(_NAMED, {"tenant": self._tenant_id, "names": names})]
+        return [_stored(row) for row in self._run(_NAMED, names=names)]
 
     def one(self, name: str) -> StoredSource | None:
         """One source, or None."""
@@ -61,7 +56,7 @@ class ApiSources:
 
     def remove(self, name: str) -> bool:
         """Forget a source. False if there is none."""
-        gone = bool(self._connection.execute(_REMOVE, {"tenant": self._tenant_id, "name": name}).rowcount)
+        gone = bool(self._run(_REMOVE, name=name).rowcount)
         if gone:
             Audit(self._connection, self._tenant_id).wrote("api_source_remove", ids=[name])
         return gone

@@ -35,7 +35,7 @@ from pipeline.stores.attachment_rows import (
     Status,
     paged,
 )
-from pipeline.stores.rows import as_utc, insert_many, now, to_json
+from pipeline.stores.rows import TenantStore, as_utc, insert_many, now, to_json
 
 __all__ = ["STATUSES", "Attached", "Attachments", "NewAttachment", "Place", "Status", "Tally", "tenants_with_old_marks"]
 
@@ -88,12 +88,8 @@ class Tally:
         return sum(self.counts.values())
 
 
-class Attachments:
+class Attachments(TenantStore):
     """One tenant's files in namespaces."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def note(self, namespace: Namespace, job_id: JobId, entries: Sequence[NewAttachment]) -> None:
         """Write which item of which job puts these files there; what was noted of them before is replaced, except the
@@ -139,7 +135,7 @@ class Attachments:
 
     def namespaces_with(self, document_id: DocumentId) -> list[Namespace]:
         """Where a file was put."""
-        rows = self._connection.execute(HOLDERS, {"tenant": self._tenant_id, "document": document_id}).scalars()
+        rows = self._run(HOLDERS, document=document_id).scalars()
         return [Namespace(name) for name in rows]
 
     def named(self, namespace: Namespace, document_ids: Sequence[str]) -> dict[str, Attached]:
@@ -190,14 +186,14 @@ class Attachments:
             return {}
         counts: dict[str, dict[Status, int]] = {name: {} for name in namespaces}
         sizes = dict.fromkeys(namespaces, 0)
-        for row in self._connection.execute(TALLIES, {"tenant": self._tenant_id, "names": list(namespaces)}):
+        for row in self._run(TALLIES, names=list(namespaces)):
             counts[row.namespace][row.status] = row.files
             sizes[row.namespace] += int(row.body_bytes or 0) if row.status == "completed" else 0
         return {name: Tally(counts=counts[name], body_bytes=sizes[name]) for name in namespaces}
 
     def tally_of_job(self, job_id: JobId) -> Tally:
         """How many items of a job stand where."""
-        rows = self._connection.execute(JOB_TALLY, {"tenant": self._tenant_id, "job": job_id})
+        rows = self._run(JOB_TALLY, job=job_id)
         return Tally(counts={row.status: row.files for row in rows})
 
     def job_in(self, namespace: Namespace, job_id: JobId) -> datetime | None:
@@ -207,8 +203,7 @@ class Attachments:
 
     def drop_old_marks(self, *, limit: int) -> int:
         """Forget files that were taken out a day ago. Gives how many."""
-        values = {"tenant": self._tenant_id, "before": _marked_before(), "limit": limit}
-        return int(self._connection.execute(DROP_MARKS, values).rowcount)
+        return int(self._run(DROP_MARKS, before=_marked_before(), limit=limit).rowcount)
 
     def _values(self, namespace: Namespace, **more: Any) -> dict[str, Any]:
         return {"tenant": self._tenant_id, "namespace": namespace, **more}

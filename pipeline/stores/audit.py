@@ -19,7 +19,7 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from pipeline.records import Actor, TenantId
-from pipeline.stores.rows import as_utc, insert_many, now, to_json, to_naive
+from pipeline.stores.rows import TenantStore, as_utc, insert_many, now, to_json, to_naive
 
 MOST_COMPARED = (
     200_000  # searches that are read to compare the arms of an experiment, the newest: about a second's work
@@ -96,12 +96,8 @@ def query_hash(tenant_id: TenantId, query_text: str, *, secret: str | None) -> s
     return hmac.new(secret.encode(), message, "sha256").hexdigest() if secret else hashlib.sha256(message).hexdigest()
 
 
-class Audit:
+class Audit(TenantStore):
     """One tenant's deeds."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def wrote(
         self,
@@ -175,7 +171,6 @@ class Audit:
 
     def arms(self, experiment_id: str) -> list[ArmSearches]:
         """What came of the searches in each arm, by name, among the newest 200,000 searches of the tenant."""
-        values = {"tenant": self._tenant_id, "search": SEARCH, "experiment": experiment_id, "most": MOST_COMPARED}
         return [
             ArmSearches(
                 bucket=row.bucket,
@@ -186,13 +181,12 @@ class Audit:
                 cached=int(row.cached),
                 mean_latency_ms=None if row.mean_latency_ms is None else round(float(row.mean_latency_ms), 3),
             )
-            for row in self._connection.execute(_ARMS, values)
+            for row in self._run(_ARMS, search=SEARCH, experiment=experiment_id, most=MOST_COMPARED)
         ]
 
     def forget(self, before: datetime, *, limit: int) -> int:
         """Drop some rows from before a moment. Gives how many."""
-        values = {"tenant": self._tenant_id, "before": to_naive(before), "limit": limit}
-        return self._connection.execute(_FORGET, values).rowcount
+        return self._run(_FORGET, before=to_naive(before), limit=limit).rowcount
 
 
 def tenants_with_audit(connection: Connection) -> list[TenantId]:

@@ -29,7 +29,7 @@ from pipeline.core.computation import (
 from pipeline.records import Actor, TenantId
 from pipeline.stores.engines import redis_errors
 from pipeline.stores.queries import WAKE_CHANNEL
-from pipeline.stores.rows import now
+from pipeline.stores.rows import TenantStore, now
 from pipeline.stores.work import unit_of_work
 
 MOST_IN_REDIS: Final = 2 * 1024 * 1024  # bytes of a body; a larger one goes to MySQL
@@ -213,12 +213,8 @@ class Computations:
         return self.wake_name(computation_id)
 
 
-class _Bodies:
+class _Bodies(TenantStore):
     """Large bodies of one tenant's computations."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def put(self, computation_id: ComputationId, body: bytes, *, keep_s: float) -> None:
         """Store a body in pieces."""
@@ -230,12 +226,12 @@ class _Bodies:
 
     def body(self, computation_id: ComputationId) -> bytes:
         """Return a stored body."""
-        rows = self._connection.execute(_BODY, {"tenant": self._tenant_id, "computation": computation_id})
+        rows = self._run(_BODY, computation=computation_id)
         return b"".join(row.body for row in rows)
 
     def drop(self, computation_id: ComputationId) -> None:
         """Delete a body."""
-        self._connection.execute(_DROP, {"tenant": self._tenant_id, "computation": computation_id})
+        self._run(_DROP, computation=computation_id)
 
 
 def tenants_with_expired_bodies(connection: Connection) -> list[TenantId]:

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
 from pipeline.core.transitions import Move
-from pipeline.records import DocumentId, Generation, JobId, Namespace, Scope, TenantId
+from pipeline.records import DocumentId, Generation, JobId, Namespace, Scope
 from pipeline.stores.document_outcomes import DocumentOutcomes
 from pipeline.stores.moves import becomes, may
-from pipeline.stores.rows import now, slices
+from pipeline.stores.rows import TenantStore, now, slices
 
 _ROWS_PER_STATEMENT = 1000
 
@@ -39,18 +39,13 @@ class Cancelled:
         return self.untouched + len(self.begun) + len(self.held)
 
 
-class Control:
+class Control(TenantStore):
     """One tenant's jobs, as their owner steers them. Items are locked before their job, as workers do it."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def standing(self, job_id: JobId) -> Standing | None:
         """Whether the job is over or paused; None if there is no such job."""
-        row = self._connection.execute(
-            text("SELECT finished_at, paused_at FROM jobs WHERE tenant_id = :tenant AND job_id = :job"),
-            {"tenant": self._tenant_id, "job": job_id},
+        row = self._run(
+            text("SELECT finished_at, paused_at FROM jobs WHERE tenant_id = :tenant AND job_id = :job"), job=job_id
         ).one_or_none()
         return None if row is None else Standing(finished=row.finished_at is not None, paused=row.paused_at is not None)
 
@@ -67,18 +62,17 @@ class Control:
 
     def was_cancelled(self, job_id: JobId) -> bool:
         """Whether anything of the job has been called back."""
-        found = self._connection.execute(
+        found = self._run(
             text("SELECT 1 FROM job_items WHERE tenant_id = :tenant AND job_id = :job AND state = 'cancelled' LIMIT 1"),
-            {"tenant": self._tenant_id, "job": job_id},
+            job=job_id,
         )
         return found.first() is not None
 
     def reopen(self, job_id: JobId, ordinals: Sequence[int] | None = None, *, dead_only: bool = False) -> int:
         """Count the documents that `requeue` would queue as the tenant's again. Gives how many items there are."""
-        values = {"tenant": self._tenant_id, "job": job_id}
         items = 0
         for where in _chosen(ordinals, dead_only=dead_only):
-            found = int(self._connection.execute(text(_REPLAYABLE.format(where=where)), values).scalar_one())
+            found = int(self._run(text(_REPLAYABLE.format(where=where)), job=job_id).scalar_one())
             if found:
                 DocumentOutcomes(self._connection, self._tenant_id).reopened(job_id, where=where)
             items += found
@@ -114,12 +108,13 @@ class Control:
         self._set_paused(job_id, "NULL")
 
     def _set_paused(self, job_id: JobId, value: str) -> None:
-        self._connection.execute(
+        self._run(
             text(
                 f"UPDATE jobs SET paused_at = {value}, updated_at = :now, revision = revision + 1"
                 " WHERE tenant_id = :tenant AND job_id = :job AND finished_at IS NULL"
             ),
-            {"tenant": self._tenant_id, "job": job_id, "now": now()},
+            job=job_id,
+            now=now(),
         )
 
     def _generation(self, row: Any) -> Generation:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, text
 
 from pipeline.core.webhooks import Event, Standing, Verdict
 from pipeline.records import JobId, TenantId
-from pipeline.stores.rows import as_utc, now
+from pipeline.stores.rows import TenantStore, as_utc, now
 
 _ERROR_LENGTH = 255
 
@@ -98,12 +98,8 @@ def tenants_following_progress(connection: Connection) -> list[TenantId]:
     return [TenantId(tenant_id) for tenant_id in rows.scalars()]
 
 
-class Deliveries:
+class Deliveries(TenantStore):
     """One tenant's deliveries."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def settle(self, sent: Sending, verdict: Verdict, *, status: int | None, error: str | None) -> bool:
         """Write down what an attempt led to. False if somebody else is sending it by now."""

@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import bindparam, text
 
 from pipeline.core.packing import original_type
 from pipeline.document_sources import SourceKind, derived_source_id
-from pipeline.records import OCTETS, Generation, Namespace, TenantId, Upload
-from pipeline.stores.rows import insert_many, now, slices
+from pipeline.records import OCTETS, Generation, Namespace, Upload
+from pipeline.stores.rows import TenantStore, insert_many, now, slices
 
 _ROWS_PER_STATEMENT = 1000
 
 
-class Sources:
+class Sources(TenantStore):
     """One tenant's sources."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def store(self, uploads: Sequence[tuple[Generation, Upload]]) -> dict[Generation, str]:
         """Write the sources of these uploads where they are missing or are described otherwise now; return their ids.
@@ -68,8 +64,7 @@ class Sources:
 
     def named_by(self, namespace: Namespace, number: int, document_ids: Sequence[str]) -> set[str]:
         """Return the ids of the sources of these documents' generations of one number."""
-        values = {"tenant": self._tenant_id, "namespace": namespace, "number": number, "ids": list(document_ids)}
-        return set(self._connection.execute(_NAMED_BY, values).scalars())
+        return set(self._run(_NAMED_BY, namespace=namespace, number=number, ids=list(document_ids)).scalars())
 
     def drop_unused(self, namespace: Namespace, source_ids: Iterable[str]) -> None:
         """Delete those of these sources that no generation names any more.

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
-from pipeline.records import Chunking, DocumentFields, DocumentId, Encoding, Namespace, TenantId
+from pipeline.records import Chunking, DocumentFields, DocumentId, Encoding, Namespace
 from pipeline.stores.document_outcomes import ALIVE, STATUS, WORKED_ON, DocumentStatus
 from pipeline.stores.documents import encoding_of, fields_of
 from pipeline.stores.duplicates import Duplicates, duplicate_of
-from pipeline.stores.rows import as_utc, now
+from pipeline.stores.rows import TenantStore, as_utc, now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +39,8 @@ class DocumentView:
     updated_at: datetime
 
 
-class DocumentViews:
+class DocumentViews(TenantStore):
     """One tenant's documents, to be looked at."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def view(self, namespace: Namespace, document_id: DocumentId) -> DocumentView | None:
         """The document as its owner sees it, or None."""
@@ -79,13 +75,7 @@ class DocumentViews:
         return self._views(" ".join(clauses), values, limit=limit)
 
     def _views(self, where: str, values: dict[str, Any], *, limit: int) -> list[DocumentView]:
-        rows = (
-            self._connection.execute(
-                text(_VIEWS.format(where=where)), {"tenant": self._tenant_id, "limit": limit, **values}
-            )
-            .mappings()
-            .all()
-        )
+        rows = self._run(text(_VIEWS.format(where=where)), limit=limit, **values).mappings().all()
         duplicates = Duplicates(self._connection, self._tenant_id)
         originals = {
             namespace: duplicates.originals(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import bindparam, text
 
 from pipeline.core.recipe import recipe
 from pipeline.core.terms import VERSION
@@ -21,11 +21,20 @@ from pipeline.records import (
     JobId,
     Namespace,
     Scope,
-    TenantId,
     Upload,
 )
 from pipeline.stores.document_sources import Sources
-from pipeline.stores.rows import as_utc, insert_many, metadata_of, now, placeholders, slices, to_json, to_naive
+from pipeline.stores.rows import (
+    TenantStore,
+    as_utc,
+    insert_many,
+    metadata_of,
+    now,
+    placeholders,
+    slices,
+    to_json,
+    to_naive,
+)
 
 _ROWS_PER_STATEMENT = 1000
 _NO_INGREDIENTS = {
@@ -75,12 +84,8 @@ class Deleted:
     gone: tuple[Generation, ...]
 
 
-class Documents:
+class Documents(TenantStore):
     """One tenant's documents."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def number(
         self, namespace: Namespace, document_ids: Iterable[DocumentId], *, only_new: bool = False
@@ -93,9 +98,10 @@ class Documents:
         """
         moment = now()
         scope = Scope(tenant_id=self._tenant_id, namespace=namespace)
-        self._connection.execute(
+        self._run(
             text("INSERT IGNORE INTO namespaces (tenant_id, namespace, created_at) VALUES (:tenant, :namespace, :now)"),
-            {"tenant": self._tenant_id, "namespace": namespace, "now": moment},
+            namespace=namespace,
+            now=moment,
         )
         ordered = sorted(set(document_ids))
         insert_many(
@@ -124,9 +130,7 @@ class Documents:
         cancelled leaves no document."""
         found: set[DocumentId] = set()
         for ids in slices(sorted(set(document_ids)), _ROWS_PER_STATEMENT):
-            rows = self._connection.execute(
-                _NUMBERS, {"tenant": self._tenant_id, "namespace": namespace, "ids": list(ids)}
-            )
+            rows = self._run(_NUMBERS, namespace=namespace, ids=list(ids))
             found.update(DocumentId(row.document_id) for row in rows if _is_there(row, latest=row.latest_generation))
         return found
 
@@ -186,13 +190,12 @@ class Documents:
         found: dict[Generation, Source] = {}
         for namespace, wanted in _by_namespace(generations):
             # Pairs would be exact, but MariaDB makes no range of (a, b) IN (…): two lists, and the rest is dropped here.
-            values = {
-                "tenant": self._tenant_id,
-                "namespace": namespace,
-                "ids": [generation.document_id for generation in wanted],
-                "numbers": sorted({generation.number for generation in wanted}),
-            }
-            rows = self._connection.execute(_SOURCES, values).mappings()
+            rows = self._run(
+                _SOURCES,
+                namespace=namespace,
+                ids=[generation.document_id for generation in wanted],
+                numbers=sorted({generation.number for generation in wanted}),
+            ).mappings()
             known = {(generation.document_id, generation.number): generation for generation in wanted}
             for row in rows:
                 generation = known.get((row["document_id"], row["generation"]))
@@ -217,9 +220,7 @@ class Documents:
         """
         current: dict[Generation, int | None] = {}
         for namespace, wanted in _by_namespace(generations):
-            rows = self._connection.execute(
-                _LOCK, {"tenant": self._tenant_id, "namespace": namespace, "ids": [g.document_id for g in wanted]}
-            )
+            rows = self._run(_LOCK, namespace=namespace, ids=[g.document_id for g in wanted])
             state = {document_id: (published, overtaken) for document_id, published, overtaken in rows}
             for generation in wanted:
                 published, overtaken = state.get(generation.document_id, (None, generation.number))
@@ -231,9 +232,7 @@ class Documents:
         """Those of the generations that searches see now. Nothing is locked."""
         found: set[Generation] = set()
         for namespace, wanted in _by_namespace(generations):
-            rows = self._connection.execute(
-                _SHOWN, {"tenant": self._tenant_id, "namespace": namespace, "ids": [g.document_id for g in wanted]}
-            )
+            rows = self._run(_SHOWN, namespace=namespace, ids=[g.document_id for g in wanted])
             published = dict(tuple(row) for row in rows)
             found.update(g for g in wanted if published.get(g.document_id) == g.number)
         return found
@@ -298,9 +297,7 @@ class Documents:
 
     def published(self, namespace: Namespace, document_id: DocumentId) -> Generation | None:
         """The generation searches see, locked until the transaction ends."""
-        row = self._connection.execute(
-            _LOCK_ONE, {"tenant": self._tenant_id, "namespace": namespace, "document": document_id}
-        ).one_or_none()
+        row = self._run(_LOCK_ONE, namespace=namespace, document=document_id).one_or_none()
         if row is None or row.published_generation is None:
             return None
         scope = Scope(tenant_id=self._tenant_id, namespace=namespace)

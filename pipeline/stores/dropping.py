@@ -6,20 +6,17 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, bindparam, text
+from sqlalchemy import BindParameter, bindparam, text
 
-from pipeline.records import Generation, Namespace, TenantId
+from pipeline.records import Generation, Namespace
 from pipeline.stores.document_sources import Sources
+from pipeline.stores.rows import TenantStore
 
 Pair = tuple[str, int]  # document id and generation
 
 
-class Dropping:
+class Dropping(TenantStore):
     """One tenant's rows."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def drop(self, generations: Sequence[Generation]) -> None:
         """Drop the chunks of exactly these generations, and the bytes and fields of each too unless it may still be
@@ -29,8 +26,10 @@ class Dropping:
             self._drop(namespace, [(str(each.document_id), each.number) for each in group])
 
     def _drop(self, namespace: Namespace, pairs: Sequence[Pair]) -> None:
-        values = {"tenant": self._tenant_id, "namespace": namespace, "ids": sorted({document for document, _ in pairs})}
-        rows = {row.document_id: row for row in self._connection.execute(_LOCK, values)}
+        rows = {
+            row.document_id: row
+            for row in self._run(_LOCK, namespace=namespace, ids=sorted({document for document, _ in pairs}))
+        }
         going = [pair for pair in pairs if pair[0] not in rows or rows[pair[0]].published_generation != pair[1]]
         for table in ("chunks", "parent_chunks"):
             self._delete(table, namespace, going)

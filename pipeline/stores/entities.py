@@ -7,32 +7,28 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, bindparam, text
+from sqlalchemy import BindParameter, bindparam, text
 
 from pipeline.core.entities import EntityState, name_key
-from pipeline.records import Namespace, TenantId
+from pipeline.records import Namespace
 from pipeline.stores.audit import Audit
 from pipeline.stores.namespaces import Namespaces
-from pipeline.stores.rows import as_utc, insert_many, now, slices, to_json
+from pipeline.stores.rows import TenantStore, as_utc, insert_many, now, slices, to_json
 
 _BEGINNING = -(2**63)  # the story time of a state that holds from the beginning
 _END = 2**63 - 1
 _IDS_AT_ONCE = 500
 
 
-class Entities:
+class Entities(TenantStore):
     """One tenant's entities."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def put(self, states: Sequence[EntityState]) -> None:
         """Write these states; the one an entity has at the same story time is replaced. Namespaces are made where they
         are missing, and their rows locked, so that none is forgotten meanwhile."""
         moment = now()
         for namespace in sorted({state.namespace for state in states}):
-            self._connection.execute(_NAMESPACE, {"tenant": self._tenant_id, "namespace": namespace, "now": moment})
+            self._run(_NAMESPACE, namespace=namespace, now=moment)
             Namespaces(self._connection, self._tenant_id).revise(Namespace(namespace))
         ordered = sorted(states, key=lambda each: (each.namespace, each.entity_id, _time(each)))
         insert_many(
@@ -97,8 +93,7 @@ class Entities:
         if entity_ids:
             Namespaces(self._connection, self._tenant_id).revise(namespace)  # first, as `put` locks its row first
         for ids in slices(sorted(set(entity_ids)), _IDS_AT_ONCE):
-            values = {"tenant": self._tenant_id, "namespace": namespace, "ids": list(ids)}
-            gone += self._connection.execute(_DELETE, values).rowcount
+            gone += self._run(_DELETE, namespace=namespace, ids=list(ids)).rowcount
         if gone:
             self._note("entities_delete", [namespace], sorted(set(entity_ids)))
         return gone

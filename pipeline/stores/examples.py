@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import bindparam, text
 
-from pipeline.records import ItemState, JobId, Namespace, TenantId
+from pipeline.records import ItemState, JobId, Namespace
 from pipeline.stores.job_views import status_of
+from pipeline.stores.rows import TenantStore
 
 LENGTHS = (50, 100, 200, 500, 1000, 2000)  # characters; longer ones are counted without an upper bound
 _GROUPS_SHOWN = 20
@@ -73,12 +74,8 @@ class Verified:
     sample: Sequence[Accepted]
 
 
-class Examples:
+class Examples(TenantStore):
     """One tenant's example libraries, for reading. An example is a shown document that keeps its ``user_input``."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def stored(self, namespace: Namespace, types: Sequence[str]) -> dict[str, Stored]:
         """Counts and lengths by type, of these types. Two scans of the namespace's documents."""

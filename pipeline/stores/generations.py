@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import bindparam, text
 
-from pipeline.records import DocumentFields, DocumentId, Generation, JobId, Namespace, Scope, TenantId
+from pipeline.records import DocumentFields, DocumentId, Generation, JobId, Namespace, Scope
 from pipeline.stores.document_sources import Sources
 from pipeline.stores.documents import Documents, fields_of
-from pipeline.stores.rows import as_utc, now
+from pipeline.stores.rows import TenantStore, as_utc, now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +56,8 @@ class History:
     generations: tuple[GenerationView, ...]
 
 
-class Generations:
+class Generations(TenantStore):
     """One tenant's generations."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def standing(self, uploads: Sequence[Generation], *, lock: bool = False) -> dict[Generation, Standing]:
         """What these uploads find. With ``lock``, nothing of their documents is shown or deleted until the transaction
@@ -71,12 +67,12 @@ class Generations:
         found: dict[Generation, Standing] = {}
         for namespace in sorted({upload.scope.namespace for upload in uploads}):
             here = [upload for upload in uploads if upload.scope.namespace == namespace]
-            values = {
-                "tenant": self._tenant_id,
-                "namespace": namespace,
-                "ids": [upload.document_id for upload in here],
+            rows = {
+                row["document_id"]: row
+                for row in self._run(
+                    _STANDING, namespace=namespace, ids=[upload.document_id for upload in here]
+                ).mappings()
             }
-            rows = {row["document_id"]: row for row in self._connection.execute(_STANDING, values).mappings()}
             found |= {upload: _standing(upload, rows.get(upload.document_id)) for upload in here}
         return found
 
@@ -106,10 +102,9 @@ class Generations:
         found: list[Generation] = []
         for namespace in sorted({generation.scope.namespace for generation in shown}):
             numbers = {g.document_id: g.number for g in shown if g.scope.namespace == namespace}
-            values = {"tenant": self._tenant_id, "namespace": namespace, "ids": sorted(numbers)}
             found += [
                 self._generation(namespace, document_id, number)
-                for document_id, number in self._connection.execute(_AT_REST, values)
+                for document_id, number in self._run(_AT_REST, namespace=namespace, ids=sorted(numbers))
                 if number < numbers[DocumentId(document_id)]
             ]
         return found

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Row, text
 
 from pipeline.records import TenantId
+from pipeline.stores.rows import TenantStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +40,8 @@ class Answered:
     answer: bytes
 
 
-class IdempotencyKeys:
+class IdempotencyKeys(TenantStore):
     """One tenant's keys, each by its digest of 32 bytes."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def insert(self, digest: bytes, *, lease_s: float, ttl_s: float) -> Claimed | None:
         """Claim a key that nobody has used; None if somebody has. A transaction of its own, because who waits here for
@@ -109,7 +106,7 @@ class IdempotencyKeys:
 
     def forget_expired(self, *, limit: int) -> int:
         """Delete keys whose time is over. Gives how many."""
-        return self._connection.execute(_FORGET, {"tenant": self._tenant_id, "limit": limit}).rowcount
+        return self._run(_FORGET, limit=limit).rowcount
 
     def _with(self, digest: bytes, **values: object) -> dict[str, object]:
         return {"tenant": self._tenant_id, "digest": digest, **values}

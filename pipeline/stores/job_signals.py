@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import bindparam, text
 
 from pipeline.core.waiting import WaitingReason
-from pipeline.records import ItemState, JobId, TenantId
+from pipeline.records import ItemState, JobId
 from pipeline.stores.job_views import JobViews, counted, status_of
-from pipeline.stores.rows import as_utc, now
+from pipeline.stores.rows import TenantStore, as_utc, now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,16 +66,12 @@ class Failure:
 Fingerprint = tuple[int, datetime | None]
 
 
-class JobSignals:
+class JobSignals(TenantStore):
     """One tenant's jobs, for those who follow them."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def snapshot(self, job_id: JobId, *, reasons: bool = True) -> Snapshot | None:
         """How the job stands, None if there is none; without ``reasons``, nothing is said of why it waits."""
-        rows = self._connection.execute(_SNAPSHOT, {"tenant": self._tenant_id, "job": job_id}).all()
+        rows = self._run(_SNAPSHOT, job=job_id).all()
         if not rows:
             return None
         job = rows[0]
@@ -100,15 +96,8 @@ class JobSignals:
     def failures(self, job_id: JobId, *, after: Position, limit: int) -> list[Failure]:
         """Failed items in the order in which they failed, those behind ``after``. One that was queued again since is
         not among them."""
-        rows: Sequence[Any] = self._connection.execute(
-            _FAILURES,
-            {
-                "tenant": self._tenant_id,
-                "job": job_id,
-                "revision": after.revision,
-                "ordinal": after.ordinal,
-                "limit": limit,
-            },
+        rows: Sequence[Any] = self._run(
+            _FAILURES, job=job_id, revision=after.revision, ordinal=after.ordinal, limit=limit
         ).all()
         return [
             Failure(
@@ -123,7 +112,7 @@ class JobSignals:
 
     def fingerprints(self, job_ids: Sequence[JobId]) -> dict[JobId, Fingerprint]:
         """What to compare in order to know whether a job has to be looked at again. One statement for all."""
-        rows = self._connection.execute(_FINGERPRINTS, {"tenant": self._tenant_id, "jobs": list(job_ids)})
+        rows = self._run(_FINGERPRINTS, jobs=list(job_ids))
         return {JobId(job_id): (revision, served_at) for job_id, revision, served_at in rows}
 
 

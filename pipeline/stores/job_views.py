@@ -9,14 +9,14 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
 from pipeline.core.waiting import Standing, WaitingReason, waiting_reason
-from pipeline.records import DocumentId, Encoding, ItemState, JobId, Namespace, Stage, TenantId
+from pipeline.records import DocumentId, Encoding, ItemState, JobId, Namespace, Stage
 from pipeline.stores.documents import encoding_of
 from pipeline.stores.duplicates import IS_DUPLICATE, Duplicates
 from pipeline.stores.job_statuses import JobStatus, in_status
-from pipeline.stores.rows import as_utc, now
+from pipeline.stores.rows import TenantStore, as_utc, now
 from pipeline.stores.turns import workers_seen
 from pipeline.stores.usage import Counts, Usage, UsageRow
 
@@ -72,12 +72,8 @@ class JobView:
     usage: UsageRow
 
 
-class JobViews:
+class JobViews(TenantStore):
     """One tenant's jobs, for reading."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def one(self, job_id: JobId) -> JobView | None:
         """The job with its first hundred errors, or None."""
@@ -86,9 +82,8 @@ class JobViews:
 
     def is_finished(self, job_id: JobId) -> bool | None:
         """Whether the job has ended; None if there is no such job."""
-        row = self._connection.execute(
-            text("SELECT finished_at FROM jobs WHERE tenant_id = :tenant AND job_id = :job"),
-            {"tenant": self._tenant_id, "job": job_id},
+        row = self._run(
+            text("SELECT finished_at FROM jobs WHERE tenant_id = :tenant AND job_id = :job"), job=job_id
         ).one_or_none()
         return None if row is None else row.finished_at is not None
 
@@ -110,8 +105,7 @@ class JobViews:
         """Items in their order, those with an ordinal above ``after``. ``duplicates``: only those whose document is a
         duplicate of another."""
         where = ("AND i.state = :state " if status else "") + (f"AND {IS_DUPLICATE}" if duplicates else "")
-        values = {"tenant": self._tenant_id, "job": job_id, "state": status, "after": after, "limit": limit}
-        rows = self._connection.execute(text(_ITEMS.format(where=where)), values).all()
+        rows = self._run(text(_ITEMS.format(where=where)), job=job_id, state=status, after=after, limit=limit).all()
         originals: dict[DocumentId, DocumentId] = {}
         if rows:
             ids = [DocumentId(row.document_id) for row in rows if row.document_id and row.error_code is None]
@@ -138,13 +132,14 @@ class JobViews:
         ]
 
     def _select(self, where: str, values: dict[str, object], *, limit: int) -> Sequence[Any]:
-        return self._connection.execute(
+        return self._run(
             text(
                 "SELECT job_id, namespace, total, created_at, updated_at, finished_at, paused_at, served_at,"
                 " priority FROM jobs"
                 f" WHERE tenant_id = :tenant {where} ORDER BY created_at DESC, job_id DESC LIMIT :limit"
             ),
-            {"tenant": self._tenant_id, "limit": limit, **values},
+            limit=limit,
+            **values,
         ).all()
 
     def _viewed(self, jobs: Sequence[Any], *, errors: bool) -> list[JobView]:
@@ -154,13 +149,13 @@ class JobViews:
 
     def _view(self, job: Any, usage: UsageRow, *, errors: bool) -> JobView:
         job_id = JobId(job.job_id)
-        rows = self._connection.execute(
+        rows = self._run(
             text(
                 "SELECT state, stage, outcome, COUNT(*) AS items, SUM(chunk_count) AS chunks,"
                 " SUM(reused_count) AS reused FROM job_items"
                 " WHERE tenant_id = :tenant AND job_id = :job GROUP BY state, stage, outcome"
             ),
-            {"tenant": self._tenant_id, "job": job_id},
+            job=job_id,
         ).all()
         by_state, stages = counted(rows)
         outcomes: Counter[str] = Counter()
@@ -195,12 +190,13 @@ class JobViews:
         if running or not queued:
             return None
         moment = now()
-        due_since = self._connection.execute(
+        due_since = self._run(
             text(
                 "SELECT MIN(next_attempt_at) FROM job_items WHERE tenant_id = :tenant AND job_id = :job"
                 " AND state = 'queued' AND next_attempt_at <= :now"
             ),
-            {"tenant": self._tenant_id, "job": job.job_id, "now": moment},
+            job=job.job_id,
+            now=moment,
         ).scalar_one()
         standing = Standing(
             paused=job.paused_at is not None,

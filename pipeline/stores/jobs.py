@@ -30,25 +30,24 @@ from pipeline.stores.claims import Claim, Claims, NewItem, by_job
 from pipeline.stores.document_outcomes import DocumentOutcomes
 from pipeline.stores.moves import becomes, may
 from pipeline.stores.outbox import Outbox
-from pipeline.stores.rows import insert_many, now, placeholders
+from pipeline.stores.rows import TenantStore, insert_many, now, placeholders
 
 __all__ = ["Claim", "Claims", "Ledger", "NewItem", "tenants_with_open_jobs"]
 
 _DETAIL_LENGTH = 1000
 
 
-class Ledger:
+class Ledger(TenantStore):
     """One tenant's jobs, as those see them who accept and carry out work."""
 
     def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
+        super().__init__(connection, tenant_id)
         self.deliveries = 0  # to webhooks, that stand in the outbox once the transaction does
 
     def total(self, job_id: JobId) -> int | None:
         """How many items a job has; None if there is no such job."""
         statement = text("SELECT total FROM jobs WHERE tenant_id = :tenant AND job_id = :job")
-        found = self._connection.execute(statement, {"tenant": self._tenant_id, "job": job_id}).scalar_one_or_none()
+        found = self._run(statement, job=job_id).scalar_one_or_none()
         return None if found is None else int(found)
 
     def renamed(self, job_id: JobId) -> list[tuple[int, str, str]]:
@@ -57,7 +56,7 @@ class Ledger:
             "SELECT ordinal, requested_id, document_id FROM job_items"
             " WHERE tenant_id = :tenant AND job_id = :job AND requested_id IS NOT NULL ORDER BY ordinal"
         )
-        rows = self._connection.execute(statement, {"tenant": self._tenant_id, "job": job_id})
+        rows = self._run(statement, job=job_id)
         return [(row.ordinal, row.requested_id, row.document_id) for row in rows]
 
     def open(
@@ -71,20 +70,17 @@ class Ledger:
     ) -> None:
         """Write a job with all its items; one in which nothing is left to do is finished at once."""
         moment = now()
-        self._connection.execute(
+        self._run(
             text(
                 "INSERT INTO jobs (tenant_id, job_id, namespace, total, request_id, priority, created_at, updated_at)"
                 " VALUES (:tenant, :job, :namespace, :total, :request, :priority, :now, :now)"
             ),
-            {
-                "tenant": self._tenant_id,
-                "job": job_id,
-                "namespace": namespace,
-                "total": len(items),
-                "request": request_id,
-                "priority": priority.value,
-                "now": moment,
-            },
+            job=job_id,
+            namespace=namespace,
+            total=len(items),
+            request=request_id,
+            priority=priority.value,
+            now=moment,
         )
         insert_many(
             self._connection,
@@ -125,16 +121,7 @@ class Ledger:
         ``fetch_limit``.
         """
         fetch_limit = limit if fetch_limit is None else fetch_limit
-        rows = self._connection.execute(
-            _DUE,
-            {
-                "tenant": self._tenant_id,
-                "job": job_id,
-                "now": now(),
-                "limit": limit + 1,
-                "least": 0 if fetch_limit else 1,
-            },
-        ).all()
+        rows = self._run(_DUE, job=job_id, now=now(), limit=limit + 1, least=0 if fetch_limit else 1).all()
         taken: list[Claim] = []
         size = 0
         alike = [row for row in rows if bool(row.body_bytes) == bool(rows[0].body_bytes)]
@@ -155,15 +142,12 @@ class Ledger:
                 )
             )
         if taken:
-            self._connection.execute(
+            self._run(
                 _TAKE,
-                {
-                    "tenant": self._tenant_id,
-                    "job": job_id,
-                    "ordinals": [claim.ordinal for claim in taken],
-                    "lease": now() + timedelta(seconds=lease_s),
-                    "now": now(),
-                },
+                job=job_id,
+                ordinals=[claim.ordinal for claim in taken],
+                lease=now() + timedelta(seconds=lease_s),
+                now=now(),
             )
         return Claims(items=tuple(taken), more=len(taken) < len(rows))
 
@@ -177,10 +161,7 @@ class Ledger:
         """Those of the claims that are still ours, locked until the transaction ends."""
         held: list[Claim] = []
         for job_id, group in by_job(claims):
-            rows = self._connection.execute(
-                _HOLD,
-                {"tenant": self._tenant_id, "job": job_id, "ordinals": [claim.ordinal for claim in group]},
-            )
+            rows = self._run(_HOLD, job=job_id, ordinals=[claim.ordinal for claim in group])
             tokens = {row.ordinal: row.fencing_token for row in rows if row.state == ItemState.RUNNING}
             held += [claim for claim in group if tokens.get(claim.ordinal) == claim.fencing_token]
         return held
@@ -219,7 +200,7 @@ class Ledger:
         """End items badly, with a code and a sentence: they are dead letters from now on. Call ``hold`` first."""
         DocumentOutcomes(self._connection, self._tenant_id).failed([claim.generation for claim in claims])
         for job_id, _ in by_job(claims):  # locks the job, so that failures are seen in the order of their revisions
-            self._connection.execute(_NEXT_REVISION, {"tenant": self._tenant_id, "job": job_id})
+            self._run(_NEXT_REVISION, job=job_id)
         self._update(
             claims,
             f"{becomes(Move.FAIL)}, lease_until = NULL, next_attempt_at = NULL, error_code = :code,"
@@ -261,42 +242,38 @@ class Ledger:
 
     def request_id(self, job_id: JobId) -> str:
         """The id of the request that made the job, for logs; empty if there is no such job."""
-        found = self._connection.execute(
-            text("SELECT request_id FROM jobs WHERE tenant_id = :tenant AND job_id = :job"),
-            {"tenant": self._tenant_id, "job": job_id},
+        found = self._run(
+            text("SELECT request_id FROM jobs WHERE tenant_id = :tenant AND job_id = :job"), job=job_id
         ).scalar_one_or_none()
         return str(found or "")
 
     def release_expired(self) -> int:
         """Queue again what a worker held longer than its lease. Gives how many items."""
-        return self._connection.execute(
+        return self._run(
             text(
                 f"UPDATE job_items SET {becomes(Move.EXPIRE)}, lease_until = NULL, next_attempt_at = :now,"
                 " fencing_token = fencing_token + 1, updated_at = :now"
                 f" WHERE tenant_id = :tenant AND {may(Move.EXPIRE)} AND lease_until < :now"
             ),
-            {"tenant": self._tenant_id, "now": now()},
+            now=now(),
         ).rowcount
 
     def due(self) -> dict[JobId, int]:
         """How many items of which job could be worked on now; nothing of a paused job could."""
-        rows = self._connection.execute(
+        rows = self._run(
             text(
                 "SELECT j.job_id, COUNT(*) FROM jobs j JOIN job_items i ON i.tenant_id = j.tenant_id"
                 " AND i.job_id = j.job_id AND i.state = 'queued' AND i.next_attempt_at <= :now"
                 " WHERE j.tenant_id = :tenant AND j.finished_at IS NULL AND j.paused_at IS NULL"
                 " GROUP BY j.job_id ORDER BY j.job_id"
             ),
-            {"tenant": self._tenant_id, "now": now()},
+            now=now(),
         )
         return {JobId(job_id): count for job_id, count in rows}
 
     def unfinished(self) -> list[JobId]:
         """Jobs that are not marked as finished."""
-        rows = self._connection.execute(
-            text("SELECT job_id FROM jobs WHERE tenant_id = :tenant AND finished_at IS NULL"),
-            {"tenant": self._tenant_id},
-        ).scalars()
+        rows = self._run(text("SELECT job_id FROM jobs WHERE tenant_id = :tenant AND finished_at IS NULL")).scalars()
         return [JobId(job_id) for job_id in rows]
 
     def _update(
@@ -309,9 +286,7 @@ class Ledger:
                 f" WHERE tenant_id = :tenant AND job_id = :job AND ordinal IN :ordinals{only}"
             ).bindparams(bindparam("ordinals", expanding=True))
             ordinals = [claim.ordinal for claim in group]
-            self._connection.execute(
-                statement, {"tenant": self._tenant_id, "job": job_id, "ordinals": ordinals, "now": now(), **values}
-            )
+            self._run(statement, job=job_id, ordinals=ordinals, now=now(), **values)
 
 
 def tenants_with_open_jobs(connection: Connection) -> list[TenantId]:

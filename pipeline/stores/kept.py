@@ -12,21 +12,17 @@ from datetime import timedelta
 from sqlalchemy import Connection, bindparam, text
 
 from pipeline.records import DocumentId, Generation, Namespace, Scope, TenantId
-from pipeline.stores.rows import insert_many, now
+from pipeline.stores.rows import TenantStore, insert_many, now
 
 
-class Kept:
+class Kept(TenantStore):
     """One tenant's kept generations: of each document at most the one that was shown before."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def keep(self, replaced: Sequence[Generation], *, for_s: float) -> None:
         """Keep these for ``for_s`` seconds, 0 for not at all, and forget what was kept of their documents before."""
         for namespace in sorted({generation.scope.namespace for generation in replaced}):
             ids = sorted({g.document_id for g in replaced if g.scope.namespace == namespace})
-            self._connection.execute(_FORGET, {"tenant": self._tenant_id, "namespace": namespace, "ids": ids})
+            self._run(_FORGET, namespace=namespace, ids=ids)
         if for_s <= 0:
             return
         until = now() + timedelta(seconds=for_s)
@@ -42,7 +38,7 @@ class Kept:
 
     def expired(self, *, limit: int) -> list[Generation]:
         """Forget those whose time is up, and say which they were: retire them in the same transaction."""
-        rows = self._connection.execute(_EXPIRED, {"tenant": self._tenant_id, "now": now(), "limit": limit}).all()
+        rows = self._run(_EXPIRED, now=now(), limit=limit).all()
         found = [
             Generation(
                 scope=Scope(tenant_id=self._tenant_id, namespace=Namespace(namespace)),
@@ -52,15 +48,7 @@ class Kept:
             for namespace, document_id, number in rows
         ]
         for each in found:
-            self._connection.execute(
-                _FORGET_ONE,
-                {
-                    "tenant": self._tenant_id,
-                    "namespace": each.scope.namespace,
-                    "document": each.document_id,
-                    "generation": each.number,
-                },
-            )
+            self._run(_FORGET_ONE, namespace=each.scope.namespace, document=each.document_id, generation=each.number)
         return found
 
 

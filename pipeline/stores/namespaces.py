@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import bindparam, text
 
 from pipeline.core.profiles import EXAMPLE_TABLES
-from pipeline.records import DocumentId, Namespace, TenantId
+from pipeline.records import DocumentId, Namespace
 from pipeline.stores.driver import execute
 from pipeline.stores.publications import Publications
-from pipeline.stores.rows import as_utc, now
+from pipeline.stores.rows import TenantStore, as_utc, now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,19 +34,15 @@ class Revision:
     revised_at: datetime | None = None
 
 
-class Namespaces:
+class Namespaces(TenantStore):
     """One tenant's namespaces."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def existing(self, names: Sequence[Namespace]) -> set[Namespace]:
         """Which of these there are."""
         statement = text(
             "SELECT namespace FROM namespaces WHERE tenant_id = :tenant AND namespace IN :names"
         ).bindparams(bindparam("names", expanding=True))
-        rows = self._connection.execute(statement, {"tenant": self._tenant_id, "names": list(names)}).scalars()
+        rows = self._run(statement, names=list(names)).scalars()
         return {Namespace(name) for name in rows}
 
     def revisions(self, names: Sequence[Namespace]) -> dict[Namespace, Revision]:
@@ -67,12 +63,13 @@ class Namespaces:
 
     def living_documents(self, namespace: Namespace, *, limit: int) -> list[str]:
         """Some documents of a namespace that are shown or on their way."""
-        rows = self._connection.execute(
+        rows = self._run(
             text(
                 "SELECT document_id FROM documents WHERE tenant_id = :tenant AND namespace = :namespace"
                 " AND latest_generation > deleted_generation ORDER BY document_id LIMIT :limit"
             ),
-            {"tenant": self._tenant_id, "namespace": namespace, "limit": limit},
+            namespace=namespace,
+            limit=limit,
         ).scalars()
         return list(rows)
 
@@ -102,7 +99,7 @@ class Namespaces:
 
     def views(self, *, after: str | None = None, limit: int = 1000, examples: bool = False) -> list[NamespaceView]:
         """Return namespaces after the given one, in order of name; with ``examples`` only those that hold examples."""
-        rows = self._connection.execute(
+        rows = self._run(
             text(
                 "SELECT n.namespace, n.chunk_count, n.created_at, (SELECT COUNT(*) FROM documents d"
                 " WHERE d.tenant_id = n.tenant_id AND d.namespace = n.namespace"
@@ -111,7 +108,8 @@ class Namespaces:
                 f"{_HOLDS_EXAMPLES if examples else ''}"
                 " ORDER BY n.namespace LIMIT :limit"
             ),
-            {"tenant": self._tenant_id, "after": after or "", "limit": limit},
+            after=after or "",
+            limit=limit,
         )
         return [
             NamespaceView(

@@ -11,6 +11,7 @@ from pipeline.core.indexed_fields import Indexed
 from pipeline.core.terms import VERSION
 from pipeline.records import ChunkId, DocumentId, Generation, Namespace, Scope, TenantId
 from pipeline.stores.owned import COLUMNS, JOINED, OwnedChunk, owned_chunk
+from pipeline.stores.rows import TenantStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,16 +22,11 @@ class OutdatedGeneration:
     chunk_count: int
 
 
-class OutdatedTerms:
+class OutdatedTerms(TenantStore):
     """One tenant's part of what upkeep has to index again."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def due(self, *, limit: int) -> list[OutdatedGeneration]:
         """Return up to ``limit`` generations, shown or not."""
-        values = {"tenant": self._tenant_id, "version": VERSION, "limit": limit}
         return [
             OutdatedGeneration(
                 generation=Generation(
@@ -40,7 +36,7 @@ class OutdatedTerms:
                 ),
                 chunk_count=count or 0,
             )
-            for namespace, document_id, number, count in self._connection.execute(_DUE, values)
+            for namespace, document_id, number, count in self._run(_DUE, version=VERSION, limit=limit)
         ]
 
     def chunks(self, generation: Generation) -> tuple[list[OwnedChunk], bool]:

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, text
 from pipeline.errors import QueueFull, QuotaExceeded
 from pipeline.records import TenantId
 from pipeline.stores.document_outcomes import ALIVE
-from pipeline.stores.rows import now
+from pipeline.stores.rows import TenantStore, now
 from pipeline.stores.usage import Usage
 
 _COME_BACK_S = 10.0
@@ -75,15 +75,14 @@ class Rooms:
                 self._known.popitem(last=False)
 
 
-class Quotas:
+class Quotas(TenantStore):
     """One tenant's limits, checked in the transaction that would go beyond them."""
 
     def __init__(
         self, connection: Connection, tenant_id: TenantId, defaults: Limits, *, rooms: Rooms | None = None
     ) -> None:
         """``rooms``: this process's counts for tenants that are far from their limits."""
-        self._connection = connection
-        self._tenant_id = tenant_id
+        super().__init__(connection, tenant_id)
         self._defaults = defaults
         self._rooms = rooms or Rooms()
 
@@ -99,7 +98,7 @@ class Quotas:
         limits = self._limits()
         if limits == Limits() or self._rooms.take(self._tenant_id, limits, arriving):
             return
-        self._connection.execute(_LOCK, {"tenant": self._tenant_id})
+        self._run(_LOCK)
         rooms = []
         if limits.documents:
             there = self._count(_DOCUMENTS)
@@ -163,7 +162,7 @@ class Quotas:
 
     def _limits(self) -> Limits:
         """The tenant's own limits, else the defaults."""
-        row = self._connection.execute(_OWN, {"tenant": self._tenant_id}).one_or_none()
+        row = self._run(_OWN).one_or_none()
         own = (None,) * 4 if row is None else tuple(row)
         default = (self._defaults.documents, self._defaults.chunks, self._defaults.queued, self._defaults.tokens)
         documents, chunks, queued, tokens = (d if o is None else int(o) for o, d in zip(own, default, strict=True))
@@ -176,7 +175,7 @@ class Quotas:
         return usage.total(today.replace(day=1), today).counts.tokens
 
     def _count(self, statement: str) -> int:
-        return int(self._connection.execute(text(statement), {"tenant": self._tenant_id}).scalar_one() or 0)
+        return int(self._run(text(statement)).scalar_one() or 0)
 
 
 def own_quotas(connection: Connection, tenant_id: TenantId) -> OwnQuotas:

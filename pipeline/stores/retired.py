@@ -13,15 +13,11 @@ from sqlalchemy import Connection, bindparam, text
 
 from pipeline.records import DocumentId, Generation, Namespace, Scope, TenantId
 from pipeline.stores.dropping import by_number
-from pipeline.stores.rows import insert_many, now
+from pipeline.stores.rows import TenantStore, insert_many, now
 
 
-class Retired:
+class Retired(TenantStore):
     """One tenant's generations that wait to be dropped."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def add(self, generations: Sequence[Generation], *, after_s: float = 0.0, replaced: bool = False) -> None:
         """Let these be dropped in ``after_s`` seconds. ``replaced``: another one is shown in their place since now."""
@@ -50,13 +46,14 @@ class Retired:
         While a generation stands here nobody begins to write it anew (see `Ledger.claim`), so the lock must be held
         from before its rows are dropped until ``forget``.
         """
-        rows = self._connection.execute(
+        rows = self._run(
             text(
                 "SELECT namespace, document_id, generation FROM retired_generations"
                 " WHERE tenant_id = :tenant AND due_at <= :now ORDER BY due_at LIMIT :limit"
                 " FOR UPDATE SKIP LOCKED"
             ),
-            {"tenant": self._tenant_id, "now": now(), "limit": limit},
+            now=now(),
+            limit=limit,
         )
         return [
             Generation(
@@ -72,8 +69,7 @@ class Retired:
         for namespace in sorted({each.scope.namespace for each in generations}):
             mine = [(str(each.document_id), each.number) for each in generations if each.scope.namespace == namespace]
             for number, ids in by_number(mine):
-                values = {"tenant": self._tenant_id, "namespace": namespace, "ids": ids, "generation": number}
-                self._connection.execute(_FORGET, values)
+                self._run(_FORGET, namespace=namespace, ids=ids, generation=number)
 
 
 _FORGET = text(

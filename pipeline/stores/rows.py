@@ -9,9 +9,23 @@ from typing import Any
 
 import orjson
 from pymysql.cursors import RE_INSERT_VALUES
-from sqlalchemy import Connection
+from sqlalchemy import Connection, CursorResult, Executable
+
+from pipeline.records import TenantId
 
 _FIRST, _LAST = datetime.min, datetime.max.replace(microsecond=0)  # a column without fractions would round up
+
+
+class TenantStore:
+    """The base of a store of one tenant's rows in MySQL."""
+
+    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
+        self._connection = connection
+        self._tenant_id = tenant_id
+
+    def _run(self, statement: Executable, **values: Any) -> CursorResult[*tuple[Any, ...]]:
+        """Execute a statement with ``values`` and the tenant as ``:tenant``."""
+        return self._connection.execute(statement, {"tenant": self._tenant_id, **values})
 
 
 def now() -> datetime:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, bindparam, text
+from sqlalchemy import BindParameter, bindparam, text
 
 from pipeline.document_sources import SourceKind
-from pipeline.records import DocumentId, Namespace, TenantId
+from pipeline.records import DocumentId, Namespace
 from pipeline.stores.document_outcomes import ALIVE, STATUS, WORKED_ON
-from pipeline.stores.rows import as_utc, now
+from pipeline.stores.rows import TenantStore, as_utc, now
 
 STATUSES = ("queued", "running", "succeeded", "failed", "cancelled")
 
@@ -41,13 +41,9 @@ class SourceView:
     updated_at: datetime
 
 
-class SourceViews:
+class SourceViews(TenantStore):
     """One tenant's sources, to be looked at. A document belongs to the source of the generation that searches see, or
     of its latest upload while there is none."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def page(
         self, namespace: Namespace, *, kind: SourceKind | None = None, after: str = "", limit: int
@@ -60,8 +56,7 @@ class SourceViews:
 
     def one(self, namespace: Namespace, source_id: str) -> SourceView | None:
         """Return the source, or None if it has no document; one whose upload failed or was cancelled counts."""
-        values = {"tenant": self._tenant_id, "namespace": namespace, "id": source_id}
-        found = self._viewed(namespace, self._connection.execute(_ONE, values).all())
+        found = self._viewed(namespace, self._run(_ONE, namespace=namespace, id=source_id).all())
         return found[0] if found and found[0].documents else None
 
     def documents(
@@ -84,15 +79,13 @@ class SourceViews:
 
     def lock(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> None:
         """Let nothing of these documents be accepted, published or deleted until the transaction ends; in key order."""
-        values = {"tenant": self._tenant_id, "namespace": namespace, "ids": sorted(document_ids)}
-        self._connection.execute(_LOCK, values).all()
+        self._run(_LOCK, namespace=namespace, ids=sorted(document_ids)).all()
 
     def _viewed(self, namespace: Namespace, rows: Sequence[Any]) -> list[SourceView]:
         if not rows:
             return []
-        values = {"tenant": self._tenant_id, "namespace": namespace, "ids": [row.source_id for row in rows]}
         counts: dict[str, list[Any]] = {}
-        for count in self._connection.execute(_COUNTS, values):
+        for count in self._run(_COUNTS, namespace=namespace, ids=[row.source_id for row in rows]):
             counts.setdefault(count.source_id, []).append(count)
         return [_view(namespace, row, counts.get(row.source_id, [])) for row in rows]
 

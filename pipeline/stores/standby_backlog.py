@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection, text
 
 from pipeline.records import DocumentId, Namespace, TenantId
-from pipeline.stores.rows import insert_many, now
+from pipeline.stores.rows import TenantStore, insert_many, now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +25,11 @@ class Behind:
     attempts: int
 
 
-class Backlog:
+class Backlog(TenantStore):
     """One tenant's documents that are behind in one space."""
 
     def __init__(self, connection: Connection, tenant_id: TenantId, space: int) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
+        super().__init__(connection, tenant_id)
         self._space = space
 
     def add(self, documents: Iterable[tuple[Namespace, DocumentId]]) -> None:
@@ -46,9 +45,7 @@ class Backlog:
 
     def due(self, *, limit: int) -> list[Behind]:
         """What may be tried now."""
-        rows = self._connection.execute(
-            _DUE, {"tenant": self._tenant_id, "space": self._space, "now": now(), "limit": limit}
-        )
+        rows = self._run(_DUE, space=self._space, now=now(), limit=limit)
         return [
             Behind(
                 namespace=Namespace(row.namespace),

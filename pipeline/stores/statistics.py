@@ -20,7 +20,7 @@ from sqlalchemy import Connection, bindparam, text
 
 from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.stores.namespaces import STAMP, Namespaces
-from pipeline.stores.rows import now, slices
+from pipeline.stores.rows import TenantStore, now, slices
 
 _TERMS_AT_ONCE = 20_000
 _SMALL = 1_000  # terms; up to here a change is cheaper to add than to put aside
@@ -40,12 +40,8 @@ class NamespaceStatistics:
     stamp: str
 
 
-class Statistics:
+class Statistics(TenantStore):
     """What one tenant's namespaces hold, in numbers."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def of_query(
         self, namespaces: Sequence[Namespace], tokens: Sequence[str]
@@ -63,16 +59,14 @@ class Statistics:
 
     def sizes(self, namespaces: Sequence[Namespace]) -> dict[Namespace, NamespaceStatistics]:
         """Size of each namespace that exists."""
-        rows = self._connection.execute(_SIZES, {"tenant": self._tenant_id, "namespaces": list(namespaces)})
+        rows = self._run(_SIZES, namespaces=list(namespaces))
         return {Namespace(namespace): _size(*figures) for namespace, *figures in rows}
 
     def frequencies(self, namespaces: Sequence[Namespace], tokens: Sequence[str]) -> dict[str, int]:
         """In how many shown chunks each token occurs; a token in none is not in the answer."""
         if not tokens:
             return {}
-        rows = self._connection.execute(
-            _FREQUENCIES, {"tenant": self._tenant_id, "namespaces": list(namespaces), "tokens": list(tokens)}
-        )
+        rows = self._run(_FREQUENCIES, namespaces=list(namespaces), tokens=list(tokens))
         return {token: count for token, count in rows if count > 0}
 
     def count(
@@ -117,13 +111,12 @@ class Statistics:
 
     def waiting(self, namespace: Namespace) -> dict[str, int]:
         """What is not added yet, by term."""
-        values = {"tenant": self._tenant_id, "namespace": namespace}
-        return _unpacked(list(self._connection.execute(_BODIES, values).scalars()))
+        return _unpacked(list(self._run(_BODIES, namespace=namespace).scalars()))
 
     def overdue(self) -> list[Namespace]:
         """Namespaces in which something has waited for longer than a job's end should take to come."""
         since = now() - timedelta(seconds=_SWEPT_AFTER_S)
-        rows = self._connection.execute(_OVERDUE, {"tenant": self._tenant_id, "since": since}).scalars()
+        rows = self._run(_OVERDUE, since=since).scalars()
         return [Namespace(namespace) for namespace in rows]
 
     def _add(self, namespace: Namespace, changes: Mapping[str, int]) -> None:
@@ -132,16 +125,7 @@ class Statistics:
             self._connection.exec_driver_sql(_ADD, (self._tenant_id, namespace, orjson.dumps(some).decode()))
 
     def _put_aside(self, namespace: Namespace, changes: Mapping[str, int]) -> None:
-        self._connection.execute(
-            _PUT_ASIDE,
-            {
-                "tenant": self._tenant_id,
-                "namespace": namespace,
-                "id": str(uuid.uuid4()),
-                "changes": _packed(changes),
-                "now": now(),
-            },
-        )
+        self._run(_PUT_ASIDE, namespace=namespace, id=str(uuid.uuid4()), changes=_packed(changes), now=now())
 
 
 def _size(chunks: int, terms: int, lags: int, stamp: str) -> NamespaceStatistics:

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
-from pipeline.records import TenantId
-from pipeline.stores.rows import as_utc, now
+from pipeline.stores.rows import TenantStore, as_utc, now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,17 +36,12 @@ class Webhook:
         return [self.secret, self.previous_secret] if overlap and self.previous_secret else [self.secret]
 
 
-class Webhooks:
+class Webhooks(TenantStore):
     """One tenant's endpoints."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def lock(self) -> int:
         """How many there are; until the transaction ends, nobody else adds one."""
-        values = {"tenant": self._tenant_id}
-        self._connection.execute(text("SELECT 1 FROM tenants WHERE tenant_id = :tenant FOR UPDATE"), values)
+        self._run(text("SELECT 1 FROM tenants WHERE tenant_id = :tenant FOR UPDATE"))
         return len(self.all())
 
     def add(self, webhook_id: str, url: str, events: Sequence[str], secret: bytes) -> None:
@@ -62,7 +56,7 @@ class Webhooks:
 
     def all(self) -> list[Webhook]:
         """Every endpoint, the oldest first."""
-        rows = self._connection.execute(text(_SELECT + " ORDER BY created_at, webhook_id"), {"tenant": self._tenant_id})
+        rows = self._run(text(_SELECT + " ORDER BY created_at, webhook_id"))
         return [webhook_of(row) for row in rows]
 
     def one(self, webhook_id: str) -> Webhook | None:
