@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import text
 
 from pipeline.stores.audit import Audit
-from pipeline.stores.rows import TenantStore, as_utc, now, to_naive
+from pipeline.stores.rows import TenantStore, as_utc, now, record_of, to_naive
 from pipeline.stores.tenants import OPERATOR, SCOPES, hashed, key_id_of, new_key
 
 MOST_KEYS = 1000  # of one tenant, those that have ended included: a list somebody can look through
@@ -78,10 +78,10 @@ class ApiKeys(TenantStore):
         ``overlap`` more, if it would have worked so long. None unless the old one is in use. Raises TooManyKeys."""
         old = self.one(key_id, lock=True)
         at = now()
-        if old is None or old.state(_zoned(at)) != "active" or old.replaced_by is not None:
+        if old is None or old.state(as_utc(at)) != "active" or old.replaced_by is not None:
             return None
         lifetime = None if old.expires_at is None else old.expires_at - old.created_at
-        made = self._insert(old.name, old.scopes, None if lifetime is None else _zoned(at) + lifetime)
+        made = self._insert(old.name, old.scopes, None if lifetime is None else as_utc(at) + lifetime)
         self._run(
             text(
                 "UPDATE api_keys SET replaced_by = :by, expires_at = LEAST(COALESCE(expires_at, :ends), :ends)"
@@ -130,7 +130,7 @@ class ApiKeys(TenantStore):
             expires=to_naive(expires_at),
         )
         key = ApiKey(
-            key_id=key_id_of(hashed(secret)), name=name, scopes=ordered, created_at=_zoned(at), expires_at=expires_at
+            key_id=key_id_of(hashed(secret)), name=name, scopes=ordered, created_at=as_utc(at), expires_at=expires_at
         )
         return Issued(key=key, secret=secret)
 
@@ -145,19 +145,4 @@ _SELECT = (
 
 
 def _key(row: Any) -> ApiKey:
-    return ApiKey(
-        key_id=key_id_of(bytes(row.key_hash)),
-        name=row.name,
-        scopes=tuple(row.scopes.split()),
-        created_at=_zoned(row.created_at),
-        expires_at=as_utc(row.expires_at),
-        revoked_at=as_utc(row.revoked_at),
-        last_used_at=as_utc(row.last_used_at),
-        replaced_by=row.replaced_by,
-    )
-
-
-def _zoned(moment: datetime) -> datetime:
-    zoned = as_utc(moment)
-    assert zoned is not None
-    return zoned
+    return record_of(ApiKey, row, key_id=key_id_of(bytes(row.key_hash)), scopes=tuple(row.scopes.split()))

@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, text
 
 from pipeline.core.api_source import ApiSource, read_source, source_as_json
 from pipeline.stores.audit import Audit
-from pipeline.stores.rows import TenantStore, as_utc, now
+from pipeline.stores.rows import TenantStore, now, record_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +30,8 @@ class ApiSources(TenantStore):
 
     def lock(self) -> int:
         """How many there are; until the transaction ends, nobody else adds one."""
-        values = {"tenant": self._tenant_id}
-        self._connection.execute(text("SELECT 1 FROM tenants WHERE tenant_id = :tenant FOR UPDATE"), values)
-        return int(self._connection.execute(_COUNT, values).scalar_one())
+        self._run(text("SELECT 1 FROM tenants WHERE tenant_id = :tenant FOR UPDATE"))
+        return int(self._run(_COUNT).scalar_one())
 
     def put(self, name: str, source: ApiSource, secrets: bytes | None) -> None:
         """Keep a source under its name, in the place of an earlier one."""
@@ -75,13 +74,5 @@ _PUT = text(
 
 
 def _stored(row: Any) -> StoredSource:
-    created_at, updated_at = as_utc(row.created_at), as_utc(row.updated_at)
-    assert created_at is not None
-    assert updated_at is not None
-    return StoredSource(
-        name=row.name,
-        source=read_source(row.source),
-        secrets=None if row.secrets is None else bytes(row.secrets),
-        created_at=created_at,
-        updated_at=updated_at,
-    )
+    secrets = None if row.secrets is None else bytes(row.secrets)
+    return record_of(StoredSource, row, source=read_source(row.source), secrets=secrets)

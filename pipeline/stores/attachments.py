@@ -35,7 +35,7 @@ from pipeline.stores.attachment_rows import (
     Status,
     paged,
 )
-from pipeline.stores.rows import TenantStore, as_utc, insert_many, now, to_json
+from pipeline.stores.rows import TenantStore, as_utc, insert_many, now, record_of, to_json
 
 __all__ = ["STATUSES", "Attached", "Attachments", "NewAttachment", "Place", "Status", "Tally", "tenants_with_old_marks"]
 
@@ -121,17 +121,16 @@ class Attachments(TenantStore):
 
     def describe(self, namespace: Namespace, document_id: DocumentId, attributes: Mapping[str, Any]) -> None:
         """Change the attributes of one that became no document."""
-        values = self._values(namespace, document=document_id, attributes=to_json(dict(attributes)))
-        self._connection.execute(DESCRIBE, values)
+        self._run(DESCRIBE, namespace=namespace, document=document_id, attributes=to_json(dict(attributes)))
 
     def detach(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> None:
         """Take files out; the documents are deleted by who calls this."""
         if document_ids:
-            self._connection.execute(DETACH, self._values(namespace, ids=list(document_ids), now=now()))
+            self._run(DETACH, namespace=namespace, ids=list(document_ids), now=now())
 
     def detach_all(self, namespace: Namespace) -> None:
         """Take every file out of a namespace."""
-        self._connection.execute(DETACH_ALL, self._values(namespace, now=now()))
+        self._run(DETACH_ALL, namespace=namespace, now=now())
 
     def namespaces_with(self, document_id: DocumentId) -> list[Namespace]:
         """Where a file was put."""
@@ -142,24 +141,23 @@ class Attachments(TenantStore):
         """Those of these files that there are."""
         if not document_ids:
             return {}
-        rows = self._connection.execute(NAMED, self._values(namespace, ids=list(document_ids)))
+        rows = self._run(NAMED, namespace=namespace, ids=list(document_ids))
         return {row.document_id: _attached(row) for row in rows}
 
     def to_go_on_from(self, namespace: Namespace, document_id: DocumentId) -> int | None:
         """The generation of a document that a change of it begins with: the one on its way, else the one shown."""
-        values = self._values(namespace, document=document_id)
-        row = self._connection.execute(TO_GO_ON_FROM, values).one_or_none()
+        row = self._run(TO_GO_ON_FROM, namespace=namespace, document=document_id).one_or_none()
         return None if row is None else row.generation
 
     def was_deleted_since(self, namespace: Namespace, document_id: DocumentId, generation: int) -> bool:
         """Whether a document was deleted after this generation of it was accepted. Say so in the transaction that gave
         it another one: until that ends, nobody else deletes it."""
-        values = self._values(namespace, document=document_id, generation=generation)
-        return bool(self._connection.execute(DELETED_SINCE, values).scalar_one())
+        deleted = self._run(DELETED_SINCE, namespace=namespace, document=document_id, generation=generation)
+        return bool(deleted.scalar_one())
 
     def position(self, namespace: Namespace, document_id: str) -> datetime | None:
         """The time by which a file stands in the list, also one that was taken out lately."""
-        row = self._connection.execute(POSITION, self._values(namespace, document=document_id)).one_or_none()
+        row = self._run(POSITION, namespace=namespace, document=document_id).one_or_none()
         return None if row is None else as_utc(row.created_at)
 
     def page(
@@ -174,8 +172,7 @@ class Attachments(TenantStore):
     ) -> list[Attached]:
         """Files of a namespace by the time they came; only those that a job brought, if one is named."""
         statement, values = paged(place, newest_first=newest_first, status=status, of_job=job_id is not None)
-        values |= self._values(namespace, limit=limit, job=job_id)
-        ids = list(self._connection.execute(text(statement), values).scalars())
+        ids = list(self._run(text(statement), namespace=namespace, limit=limit, job=job_id, **values).scalars())
         found = self.named(namespace, ids)
         ordered = [found[each] for each in ids if each in found]
         return ordered[::-1] if place is not None and place.backwards else ordered
@@ -198,15 +195,12 @@ class Attachments(TenantStore):
 
     def job_in(self, namespace: Namespace, job_id: JobId) -> datetime | None:
         """When a job of this namespace was accepted; None if there is no such job."""
-        row = self._connection.execute(JOB, self._values(namespace, job=job_id)).one_or_none()
+        row = self._run(JOB, namespace=namespace, job=job_id).one_or_none()
         return None if row is None else as_utc(row.created_at)
 
     def drop_old_marks(self, *, limit: int) -> int:
         """Forget files that were taken out a day ago. Gives how many."""
         return int(self._run(DROP_MARKS, before=_marked_before(), limit=limit).rowcount)
-
-    def _values(self, namespace: Namespace, **more: Any) -> dict[str, Any]:
-        return {"tenant": self._tenant_id, "namespace": namespace, **more}
 
 
 def tenants_with_old_marks(connection: Connection) -> list[TenantId]:
@@ -225,18 +219,9 @@ def _chunking_as_json(chunking: Chunking) -> str:
 
 
 def _attached(row: Any) -> Attached:
-    created_at = as_utc(row.created_at)
-    assert created_at is not None
-    return Attached(
-        document_id=row.document_id,
-        namespace=row.namespace,
-        filename=row.filename,
-        status=row.status,
+    return record_of(
+        Attached,
+        row,
         attributes=json.loads(row.attributes),
         chunking=Chunking(**json.loads(row.chunking)) if row.chunking else None,
-        body_bytes=row.body_bytes,
-        created_at=created_at,
-        error_code=row.error_code,
-        error_detail=row.error_detail,
-        failure=row.failure,
     )

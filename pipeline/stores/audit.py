@@ -19,7 +19,7 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from pipeline.records import Actor, TenantId
-from pipeline.stores.rows import TenantStore, as_utc, insert_many, now, to_json, to_naive
+from pipeline.stores.rows import TenantStore, insert_many, now, record_of, to_json, to_naive
 
 MOST_COMPARED = (
     200_000  # searches that are read to compare the arms of an experiment, the newest: about a second's work
@@ -195,20 +195,13 @@ def tenants_with_audit(connection: Connection) -> list[TenantId]:
 
 
 def _row(row: Any) -> AuditRow:
-    at = as_utc(row.at)
-    assert at is not None
-    return AuditRow(
-        audit_id=row.audit_id,
-        at=at,
-        action=row.action,
+    return record_of(
+        AuditRow,
+        row,
         actor=Actor(key_id=row.key_id, key_name=row.key_name, scopes=tuple(row.scopes.split())),
-        request_id=row.request_id,
         namespaces=tuple(json.loads(row.namespaces)),
         ids=tuple(json.loads(row.ids)),
         count=row.entries,
-        status=row.status,
-        query_hash=row.query_hash,
-        query_text=row.query_text,
         detail=json.loads(row.detail),
     )
 

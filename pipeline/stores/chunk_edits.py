@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, text
 from pipeline.records import Chunk, ChunkId, DocumentId, Filters, Generation, Namespace, Passage
 from pipeline.stores.filters import mysql_condition
 from pipeline.stores.owned import COLUMNS, JOINED, OwnedChunk, owned_chunk, owned_parent
-from pipeline.stores.rows import TenantStore, now, to_json
+from pipeline.stores.rows import TenantStore, generation_key, now, to_json
 
 __all__ = ["ChunkEdits", "ChunkOrder", "OwnedChunk", "Position"]
 
@@ -104,7 +104,7 @@ class ChunkEdits(TenantStore):
     def beside(self, chunk: OwnedChunk) -> list[tuple[ChunkId, Passage]]:
         """The chunks of its document that overlap a chunk by their offsets."""
         passage = chunk.passage
-        values = {**_key(chunk.generation), "id": chunk.chunk_id, "start": passage.start, "end": passage.end}
+        values = {**generation_key(chunk.generation), "id": chunk.chunk_id, "start": passage.start, "end": passage.end}
         values |= {"first": max(0, chunk.ordinal - _MOST_BESIDE), "last": chunk.ordinal + _MOST_BESIDE}
         return [
             (
@@ -138,11 +138,11 @@ class ChunkEdits(TenantStore):
 
     def differs(self, generation: Generation) -> None:
         """Note that these are not the chunks its bytes become: handing the same in again is a change from now on."""
-        self._connection.execute(_DIFFERS, _key(generation))
+        self._connection.execute(_DIFFERS, generation_key(generation))
 
     def remove(self, generation: Generation, ordinals: Sequence[int]) -> int:
         """Delete exactly these chunks of a generation, and remember that they are not missing. Gives how many are left."""
-        key = _key(generation)
+        key = generation_key(generation)
         if ordinals:
             self._connection.execute(_REMOVE, {**key, "ordinals": list(ordinals)})
         left = int(self._connection.execute(_LEFT, key).scalar_one())
@@ -153,14 +153,14 @@ class ChunkEdits(TenantStore):
 
     def ordinals(self, generation: Generation) -> tuple[set[int], set[int]]:
         """Which chunks of a generation are there, and which were deleted by hand."""
-        key = _key(generation)
+        key = generation_key(generation)
         there = set(self._connection.execute(_ORDINALS, key).scalars())
         removed = self._connection.execute(_REMOVED, key).scalar_one_or_none()
         return there, set(json.loads(removed) if removed else ())
 
     def unpublish(self, generation: Generation) -> None:
         """Show nothing of this document until the upload that is on its way is there."""
-        self._connection.execute(_UNPUBLISH, {**_key(generation), "now": now()})
+        self._connection.execute(_UNPUBLISH, {**generation_key(generation), "now": now()})
 
 
 def _statement(start: str, tier: int, order_by: ChunkOrder, condition: str, values: Mapping[str, Any]) -> str:
@@ -233,12 +233,3 @@ _UNPUBLISH = text(
     " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document"
     " AND published_generation = :generation"
 )
-
-
-def _key(generation: Generation) -> dict[str, Any]:
-    return {
-        "tenant": generation.scope.tenant_id,
-        "namespace": generation.scope.namespace,
-        "document": generation.document_id,
-        "generation": generation.number,
-    }

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import text
 
 from pipeline.records import FailureReason, JobId
-from pipeline.stores.rows import TenantStore, as_utc, now
+from pipeline.stores.rows import TenantStore, as_utc, now, record_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,17 +128,14 @@ class DeadLetters(TenantStore):
     def _read(self, where: str, values: dict[str, Any], *, limit: int) -> list[DeadLetter]:
         rows = self._run(text(_LETTERS.format(where=where)), limit=limit, **values)
         return [
-            DeadLetter(
+            record_of(
+                DeadLetter,
+                row,
                 place=Place(job_id=JobId(row.job_id), ordinal=row.ordinal),
-                namespace=row.namespace,
-                document_id=row.document_id,
-                generation=row.generation,
                 reason=FailureReason(row.failure),
                 code=row.error_code or "",
                 detail=row.error_detail,
-                stage=row.stage,
-                attempts=row.attempts,
-                failed_at=as_utc(row.dead_at) or now(),
+                failed_at=as_utc(row.dead_at),
                 payload=Payload(
                     media_type=row.media_type,
                     source_uri=row.source_uri,

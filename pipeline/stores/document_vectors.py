@@ -13,6 +13,7 @@ from sqlalchemy import Engine, text
 from pipeline.core.means import DocumentVector
 from pipeline.records import DocumentId, Generation, Namespace, TenantId
 from pipeline.stores.engines import postgres_errors
+from pipeline.stores.rows import record_of
 from pipeline.stores.vectors import as_sent
 
 
@@ -88,15 +89,7 @@ class DocumentVectors:
         """The vectors of these documents, of whichever generation."""
         values = {"tenant": self._tenant_id, "namespace": namespace, "ids": list(document_ids)}
         with postgres_errors(), self._postgres.connect() as connection:
-            return [
-                DocumentVectorRow(
-                    document_id=row.document_id,
-                    generation=row.generation,
-                    model=row.model,
-                    content_hash=bytes(row.content_hash),
-                )
-                for row in connection.execute(_ROWS, values)
-            ]
+            return [record_of(DocumentVectorRow, row) for row in connection.execute(_ROWS, values)]
 
     def drop(self, namespace: Namespace, keys: Sequence[tuple[str, int]]) -> None:
         """Delete the vectors of exactly these documents and generations."""

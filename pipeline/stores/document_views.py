@@ -13,7 +13,7 @@ from pipeline.records import Chunking, DocumentFields, DocumentId, Encoding, Nam
 from pipeline.stores.document_outcomes import ALIVE, STATUS, WORKED_ON, DocumentStatus
 from pipeline.stores.documents import encoding_of, fields_of
 from pipeline.stores.duplicates import Duplicates, duplicate_of
-from pipeline.stores.rows import TenantStore, as_utc, now
+from pipeline.stores.rows import TenantStore, record_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,13 +84,11 @@ class DocumentViews(TenantStore):
             for namespace in sorted({row["namespace"] for row in rows})
         }
         return [
-            DocumentView(
-                namespace=row["namespace"],
-                document_id=row["document_id"],
-                status=row["status"],
+            record_of(
+                DocumentView,
+                row,
                 generation=row["published_generation"],
                 fields=fields_of(row),
-                media_type=row["media_type"],
                 source_uri=row["uri"],
                 chunk_count=row["chunk_count"] or 0,
                 encoding=encoding_of(row["encoding"]),
@@ -98,12 +96,7 @@ class DocumentViews(TenantStore):
                 duplicate_of=duplicate_of(
                     row["document_id"], originals[row["namespace"]].get(bytes(row["content_hash"]))
                 ),
-                source_id=row["source_id"],
                 source_kind=row["kind"],
-                page_start=row["page_start"],
-                page_end=row["page_end"],
-                created_at=as_utc(row["created_at"]) or now(),
-                updated_at=as_utc(row["updated_at"]) or now(),
             )
             for row in rows
         ]

@@ -26,11 +26,11 @@ from pipeline.records import (
 from pipeline.stores.document_sources import Sources
 from pipeline.stores.rows import (
     TenantStore,
-    as_utc,
     insert_many,
     metadata_of,
     now,
     placeholders,
+    record_of,
     slices,
     to_json,
     to_naive,
@@ -201,14 +201,12 @@ class Documents(TenantStore):
                 generation = known.get((row["document_id"], row["generation"]))
                 if generation is None:
                     continue
-                found[generation] = Source(
+                found[generation] = record_of(
+                    Source,
+                    row,
                     generation=generation,
                     fields=fields_of(row),
-                    body=row["body"],
-                    media_type=row["media_type"],
-                    source_uri=row["source_uri"],
                     chunking=Chunking(**json.loads(row["chunking"])),
-                    source_id=row["source_id"],
                 )
         return found
 
@@ -389,12 +387,4 @@ def encoding_of(value: str | None) -> Encoding | None:
 
 def fields_of(row: Mapping[Any, Any]) -> DocumentFields:
     """The fields in a row of ``generations``."""
-    return DocumentFields(
-        title=row["title"],
-        author=row["author"],
-        type=row["type"],
-        tags=tuple(json.loads(row["tags"])),
-        published_at=as_utc(row["published_at"]),
-        story_time=row["story_time"],
-        metadata=metadata_of(row["metadata"]),
-    )
+    return record_of(DocumentFields, row, tags=tuple(json.loads(row["tags"])), metadata=metadata_of(row["metadata"]))

@@ -13,7 +13,7 @@ from pipeline.core.entities import EntityState, name_key
 from pipeline.records import Namespace
 from pipeline.stores.audit import Audit
 from pipeline.stores.namespaces import Namespaces
-from pipeline.stores.rows import TenantStore, as_utc, insert_many, now, slices, to_json
+from pipeline.stores.rows import TenantStore, insert_many, now, record_of, slices, to_json
 
 _BEGINNING = -(2**63)  # the story time of a state that holds from the beginning
 _END = 2**63 - 1
@@ -111,14 +111,11 @@ def _time(state: EntityState) -> int:
 
 
 def _state(row: Mapping[Any, Any]) -> EntityState:
-    return EntityState(
-        namespace=row["namespace"],
-        entity_id=row["entity_id"],
-        name=row["name"],
-        type=row["type"],
+    return record_of(
+        EntityState,
+        row,
         story_time=None if row["story_time"] == _BEGINNING else row["story_time"],
         state=json.loads(row["state"]),
-        updated_at=as_utc(row["updated_at"]),
     )
 
 

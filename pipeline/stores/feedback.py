@@ -11,9 +11,8 @@ from typing import Any
 from sqlalchemy import text
 
 from pipeline.core.judgments import Feedback, Rating, text_key
-from pipeline.records import QueryId
 from pipeline.stores.audit import Audit
-from pipeline.stores.rows import TenantStore, as_utc, now, to_json, to_naive
+from pipeline.stores.rows import TenantStore, record_of, to_json, to_naive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,13 +81,12 @@ class FeedbackStore(TenantStore):
     def arms(self, experiment_id: str) -> list[ArmCounts]:
         """What was thought of the answers of each arm, of those with feedback."""
         return [
-            ArmCounts(
-                bucket=row.bucket,
+            record_of(
+                ArmCounts,
+                row,
                 good=int(row.good),
                 bad=int(row.bad),
                 clicks=int(row.clicks),
-                queries=row.queries,
-                sessions=row.sessions,
                 mean_click_place=None if row.mean_click_place is None else float(row.mean_click_place),
             )
             for row in self._run(_ARMS, experiment=experiment_id)
@@ -139,14 +137,5 @@ _REMOVE = text("DELETE FROM feedback WHERE tenant_id = :tenant AND feedback_id =
 
 
 def _feedback(row: Mapping[Any, Any]) -> Feedback:
-    values = {name: row[name] for name in _NAMES}
-    return Feedback(
-        **{
-            **values,
-            "created_at": as_utc(row["created_at"]) or now(),
-            "rated_at": as_utc(row["rated_at"]) or now(),
-            "query_id": QueryId(row["query_id"]),
-            "namespaces": tuple(json.loads(row["namespaces"])),
-            "rating": Rating(row["rating"]),
-        }
-    )
+    namespaces = tuple(json.loads(row["namespaces"]))
+    return record_of(Feedback, row, namespaces=namespaces, rating=Rating(row["rating"]))

@@ -12,7 +12,7 @@ from sqlalchemy import bindparam, text
 from pipeline.records import DocumentFields, DocumentId, Generation, JobId, Namespace, Scope
 from pipeline.stores.document_sources import Sources
 from pipeline.stores.documents import Documents, fields_of
-from pipeline.stores.rows import TenantStore, as_utc, now
+from pipeline.stores.rows import TenantStore, generation_key, now, record_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,16 +120,12 @@ class Generations(TenantStore):
         return History(
             etag=f'"{pointers.published_generation or 0}-{pointers.latest_generation}"',
             generations=tuple(
-                GenerationView(
+                record_of(
+                    GenerationView,
+                    row,
                     number=row.generation,
                     state=_state(row, pointers.published_generation),
-                    title=row.title,
-                    created_at=as_utc(row.created_at) or now(),
-                    kept_until=as_utc(row.kept_until),
-                    chunk_count=row.chunk_count,
                     content_hash=row.content_hash.hex(),
-                    body_bytes=row.body_bytes,
-                    job_id=row.job_id,
                 )
                 for row in rows
             ),
@@ -137,11 +133,11 @@ class Generations(TenantStore):
 
     def copy(self, source: Generation, target: Generation, job_id: JobId) -> int:
         """Accept what was uploaded as ``source`` once more, as ``target``. Gives the size in bytes, 0 if it is gone."""
-        values = {**_key(source), "target": target.number, "job": job_id, "now": now()}
+        values = {**generation_key(source), "target": target.number, "job": job_id, "now": now()}
         if not self._connection.execute(_COPY_PAYLOAD, values).rowcount:
             return 0
         self._connection.execute(_COPY_FIELDS, values)
-        size = self._connection.execute(_SIZE, _key(target)).scalar_one_or_none()
+        size = self._connection.execute(_SIZE, generation_key(target)).scalar_one_or_none()
         return int(size or 0)
 
     def _generation(self, namespace: Namespace, document_id: str, number: int) -> Generation:
@@ -267,12 +263,3 @@ def _alike(generations: Sequence[Generation]) -> list[tuple[Namespace, int, list
     for generation in generations:
         grouped.setdefault((generation.scope.namespace, generation.number), []).append(generation.document_id)
     return [(namespace, number, sorted(ids)) for (namespace, number), ids in sorted(grouped.items())]
-
-
-def _key(generation: Generation) -> dict[str, Any]:
-    return {
-        "tenant": generation.scope.tenant_id,
-        "namespace": generation.scope.namespace,
-        "document": generation.document_id,
-        "generation": generation.number,
-    }

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 from pipeline.core.packed_chunks import Mark
 from pipeline.errors import PartKnown
 from pipeline.records import Generation, JobId, Namespace, TenantId
-from pipeline.stores.rows import as_utc, now, placeholders, to_naive
+from pipeline.stores.rows import now, placeholders, record_of, to_naive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,15 +73,11 @@ class Imports:
         """The parts that arrived, in order."""
         rows = self._connection.execute(_PARTS, {**self._key, "import": import_id})
         return [
-            PartView(
-                part=row.part,
+            record_of(
+                PartView,
+                row,
                 sha256=bytes(row.sha256).hex(),
-                job_id=JobId(row.job_id),
-                documents=row.documents,
-                chunks=row.chunks,
-                vectors=row.vectors,
                 vectors_kept=bool(row.vectors_kept),
-                received_at=as_utc(row.received_at) or now(),
                 finished=row.finished_at is not None,
             )
             for row in rows

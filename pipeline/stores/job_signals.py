@@ -16,7 +16,7 @@ from sqlalchemy import bindparam, text
 from pipeline.core.waiting import WaitingReason
 from pipeline.records import ItemState, JobId
 from pipeline.stores.job_views import JobViews, counted, status_of
-from pipeline.stores.rows import TenantStore, as_utc, now
+from pipeline.stores.rows import TenantStore, record_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,19 +77,14 @@ class JobSignals(TenantStore):
         job = rows[0]
         items, stages = counted([row for row in rows if row.state is not None])
         views = JobViews(self._connection, self._tenant_id)
-        return Snapshot(
+        return record_of(
+            Snapshot,
+            job,
             job_id=job_id,
-            namespace=job.namespace,
-            revision=job.revision,
             status=status_of(items),
-            total=job.total,
             items=items,
             chunks=int(sum(row.chunks or 0 for row in rows)),
             stages=stages,
-            created_at=as_utc(job.created_at) or now(),
-            updated_at=as_utc(job.updated_at) or now(),
-            finished_at=as_utc(job.finished_at),
-            paused_at=as_utc(job.paused_at),
             waiting_reason=views.waiting_reason(job, items) if reasons and not job.finished_at else None,
         )
 

@@ -16,7 +16,7 @@ from pipeline.records import DocumentId, Encoding, ItemState, JobId, Namespace, 
 from pipeline.stores.documents import encoding_of
 from pipeline.stores.duplicates import IS_DUPLICATE, Duplicates
 from pipeline.stores.job_statuses import JobStatus, in_status
-from pipeline.stores.rows import TenantStore, as_utc, now
+from pipeline.stores.rows import TenantStore, now, record_of
 from pipeline.stores.turns import workers_seen
 from pipeline.stores.usage import Counts, Usage, UsageRow
 
@@ -111,21 +111,16 @@ class JobViews(TenantStore):
             ids = [DocumentId(row.document_id) for row in rows if row.document_id and row.error_code is None]
             originals = Duplicates(self._connection, self._tenant_id).of(Namespace(rows[0].namespace), ids)
         return [
-            ItemView(
-                ordinal=row.ordinal,
-                document_id=row.document_id,
+            record_of(
+                ItemView,
+                row,
                 status=row.state,
-                stage=row.stage,
-                outcome=row.outcome,
                 chunks=row.chunk_count,
                 reused=row.reused_count,
-                attempts=row.attempts,
                 code=row.error_code,
                 detail=row.error_detail,
                 pointer=row.error_pointer,
-                updated_at=as_utc(row.updated_at) or now(),
                 encoding=encoding_of(row.encoding),
-                requested_id=row.requested_id,
                 duplicate_of=originals.get(row.document_id),
             )
             for row in rows
@@ -162,21 +157,16 @@ class JobViews(TenantStore):
         for row in rows:
             if row.outcome is not None:
                 outcomes[row.outcome] += row.items
-        return JobView(
+        return record_of(
+            JobView,
+            job,
             job_id=job_id,
-            namespace=job.namespace,
             status=status_of(by_state),
-            total=job.total,
             succeeded=by_state[ItemState.SUCCEEDED],
             failed=by_state[ItemState.FAILED],
             cancelled=by_state[ItemState.CANCELLED],
             chunks=int(sum(row.chunks or 0 for row in rows)),
             reused=int(sum(row.reused or 0 for row in rows)),
-            created_at=as_utc(job.created_at) or now(),
-            updated_at=as_utc(job.updated_at) or now(),
-            finished_at=as_utc(job.finished_at),
-            paused_at=as_utc(job.paused_at),
-            priority=job.priority,
             waiting_reason=None if job.finished_at else self.waiting_reason(job, by_state),
             stages=stages,
             outcomes=dict(outcomes),

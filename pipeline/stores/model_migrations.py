@@ -15,7 +15,7 @@ from typing import Any, Literal
 from sqlalchemy import Connection, text
 
 from pipeline.records import EmbeddingSpace, Namespace, TenantId
-from pipeline.stores.rows import as_utc, now, to_json
+from pipeline.stores.rows import now, record_of, to_json
 
 MigrationState = Literal[
     "backfilling", "verifying", "ready", "switched", "finishing", "finished", "aborting", "aborted"
@@ -268,29 +268,15 @@ def _space_values(space: EmbeddingSpace) -> dict[str, Any]:
 
 
 def _space(row: Any) -> EmbeddingSpace:
-    return EmbeddingSpace(
-        number=row.number,
-        table=row.table_name,
-        provider=row.provider,
-        model=row.model,
-        dimension=row.dimension,
-        service=row.service,
-    )
+    return record_of(EmbeddingSpace, row, table=row.table_name)
 
 
 def _migration(row: Any) -> ModelMigration:
-    moments = {name: as_utc(getattr(row, name)) for name in ("ready_at", "switched_at", "ended_at")}
-    return ModelMigration(
+    return record_of(
+        ModelMigration,
+        row,
         space=_space(row),
-        source=row.source,
-        state=row.state,
         pass_number=getattr(row, "pass"),
-        missing=row.missing,
         comparison=json.loads(row.comparison) if row.comparison else None,
-        lease_token=row.lease_token,
         next_step_at=row.next_step_at,
-        error_code=row.error_code,
-        error_detail=row.error_detail,
-        created_at=as_utc(row.created_at) or now(),
-        **moments,
     )

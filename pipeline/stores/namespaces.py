@@ -12,7 +12,7 @@ from pipeline.core.profiles import EXAMPLE_TABLES
 from pipeline.records import DocumentId, Namespace
 from pipeline.stores.driver import execute
 from pipeline.stores.publications import Publications
-from pipeline.stores.rows import TenantStore, as_utc, now
+from pipeline.stores.rows import TenantStore, as_utc, now, record_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,15 +111,7 @@ class Namespaces(TenantStore):
             after=after or "",
             limit=limit,
         )
-        return [
-            NamespaceView(
-                namespace=row.namespace,
-                documents=row.documents,
-                chunks=row.chunk_count,
-                created_at=as_utc(row.created_at) or now(),
-            )
-            for row in rows
-        ]
+        return [record_of(NamespaceView, row, chunks=row.chunk_count) for row in rows]
 
 
 # Ids of examples begin with their category, so each of these reads a few rows of the primary key: '.' follows '-'.

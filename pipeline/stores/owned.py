@@ -23,7 +23,8 @@ from pipeline.records import (
     parent_ordinal,
 )
 from pipeline.stores.chunks import segment_of
-from pipeline.stores.rows import as_utc, metadata_of, now
+from pipeline.stores.documents import fields_of
+from pipeline.stores.rows import as_utc, record_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,39 +121,26 @@ def owned_parent(tenant_id: TenantId, row: Mapping[Any, Any]) -> OwnedChunk:
 
 def _owned(tenant_id: TenantId, row: Mapping[Any, Any], **others: Any) -> OwnedChunk:
     scope = Scope(tenant_id=tenant_id, namespace=Namespace(row["namespace"]))
-    return OwnedChunk(
-        chunk_id=ChunkId(row["chunk_id"]),
+    return record_of(
+        OwnedChunk,
+        row,
         generation=Generation(scope=scope, document_id=DocumentId(row["document_id"]), number=row["generation"]),
-        ordinal=row["ordinal"],
-        fields=DocumentFields(
-            title=row["title"],
-            author=row["author"],
-            type=row["type"],
-            tags=tuple(json.loads(row["tags"])),
-            published_at=as_utc(row["published_at"]),
-            story_time=row["story_time"],
-            metadata=metadata_of(row["metadata"]),
-        ),
-        source_uri=row["source_uri"],
-        source_id=row["source_id"],
+        fields=fields_of(row),
         chunking=Chunking(**json.loads(row["chunking"])),
         enabled=bool(row["enabled"]),
-        version=row["version"],
-        updated_at=as_utc(row["changed_at"]) or now(),
+        updated_at=as_utc(row["changed_at"]),
         latest=row["latest_generation"],
         **others,
     )
 
 
 def _passage(row: Mapping[Any, Any], **structure: Any) -> Passage:
-    return Passage(
-        text=row["text"],
+    return record_of(
+        Passage,
+        row,
         start=row["start_offset"],
         end=row["end_offset"],
-        token_count=row["token_count"],
         heading_path=tuple(json.loads(row["heading_path"])),
-        page=row["page"],
-        page_end=row["page_end"],
         reworded=bool(row["reworded"]),
         **structure,
     )

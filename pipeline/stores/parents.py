@@ -9,7 +9,7 @@ from sqlalchemy import BindParameter, Connection, bindparam, text
 
 from pipeline.core.editing import spliced
 from pipeline.records import ChunkId, DocumentId, Generation, Namespace, ParentChunk, Passage, TenantId
-from pipeline.stores.rows import TenantStore, insert_many, now, to_json
+from pipeline.stores.rows import TenantStore, generation_key, insert_many, now, to_json
 
 
 class Parents(TenantStore):
@@ -82,11 +82,11 @@ class Parents(TenantStore):
 
     def remove_childless(self, generation: Generation) -> None:
         """Delete the parents of a generation of which no child is left."""
-        self._connection.execute(_REMOVE_CHILDLESS, _key(generation))
+        self._connection.execute(_REMOVE_CHILDLESS, generation_key(generation))
 
     def restore(self, parents: Sequence[ParentChunk], generation: Generation) -> int:
         """Write those of a generation's parents that have children and are not there. Gives how many."""
-        wanted = set(self._connection.execute(_WANTED, _key(generation)).scalars())
+        wanted = set(self._connection.execute(_WANTED, generation_key(generation)).scalars())
         lost = [parent for parent in parents if parent.chunk_id in wanted]
         self.write(lost)
         return len(lost)
@@ -167,12 +167,3 @@ _COUNTS = text(
     "SELECT document_id, generation, COUNT(*) AS parents FROM parent_chunks"
     " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids GROUP BY document_id, generation"
 ).bindparams(_IDS)
-
-
-def _key(generation: Generation) -> dict[str, Any]:
-    return {
-        "tenant": generation.scope.tenant_id,
-        "namespace": generation.scope.namespace,
-        "document": generation.document_id,
-        "generation": generation.number,
-    }

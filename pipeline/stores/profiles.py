@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from pipeline.core.profiles import BUILT_IN, BUILT_IN_VERSION, ProfileHead, ProfileVersion, built_in
 from pipeline.stores.audit import Audit
-from pipeline.stores.rows import TenantStore, as_utc, now, to_json
+from pipeline.stores.rows import TenantStore, now, record_of, to_json
 
 
 class Profiles(TenantStore):
@@ -147,11 +147,4 @@ _PUT_EXPERIMENT = text(
 
 
 def _stored(row: Mapping[Any, Any]) -> ProfileVersion:
-    return ProfileVersion(
-        name=row["name"],
-        version=row["version"],
-        config=json.loads(row["config"]),
-        note=row["note"],
-        created_by=row["created_by"],
-        created_at=as_utc(row["created_at"]),
-    )
+    return record_of(ProfileVersion, row, config=json.loads(row["config"]))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import orjson
 from pymysql.cursors import RE_INSERT_VALUES
 from sqlalchemy import Connection, CursorResult, Executable
 
-from pipeline.records import TenantId
+from pipeline.records import Generation, TenantId
+
+Record = TypeVar("Record")
 
 _FIRST, _LAST = datetime.min, datetime.max.replace(microsecond=0)  # a column without fractions would round up
 
@@ -28,14 +31,37 @@ class TenantStore:
         return self._connection.execute(statement, {"tenant": self._tenant_id, **values})
 
 
+def generation_key(generation: Generation) -> dict[str, Any]:
+    """The parameters that name the rows of one generation."""
+    return {
+        "tenant": generation.scope.tenant_id,
+        "namespace": generation.scope.namespace,
+        "document": generation.document_id,
+        "generation": generation.number,
+    }
+
+
 def now() -> datetime:
     """The present in UTC without a zone, as DATETIME columns hold it."""
     return datetime.now(UTC).replace(tzinfo=None)
 
 
+@overload
+def as_utc(moment: datetime) -> datetime: ...
+@overload
+def as_utc(moment: None) -> None: ...
 def as_utc(moment: datetime | None) -> datetime | None:
     """A DATETIME column's value with its zone put back."""
     return None if moment is None else moment.replace(tzinfo=UTC)
+
+
+def record_of(kind: type[Record], row: Any, **given: Any) -> Record:
+    """Return a ``kind`` whose fields are ``given`` or the row's columns of the same name, times with their zone."""
+    columns = row if isinstance(row, Mapping) else row._mapping
+    names = [field.name for field in fields(kind) if field.name not in given and field.name in columns]  # type: ignore[arg-type]
+    values = {name: columns[name] for name in names}
+    zoned = {name: as_utc(value) for name, value in values.items() if isinstance(value, datetime)}
+    return kind(**(values | zoned | given))
 
 
 def to_naive(moment: datetime | None) -> datetime | None:

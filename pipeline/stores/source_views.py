@@ -12,7 +12,7 @@ from sqlalchemy import BindParameter, bindparam, text
 from pipeline.document_sources import SourceKind
 from pipeline.records import DocumentId, Namespace
 from pipeline.stores.document_outcomes import ALIVE, STATUS, WORKED_ON
-from pipeline.stores.rows import TenantStore, as_utc, now
+from pipeline.stores.rows import TenantStore, as_utc, record_of
 
 STATUSES = ("queued", "running", "succeeded", "failed", "cancelled")
 
@@ -94,20 +94,17 @@ def _view(namespace: Namespace, row: Any, counts: Sequence[Any]) -> SourceView:
     statuses = dict.fromkeys(STATUSES, 0) | {count.status: int(count.documents) for count in counts}
     encodings = {name for count in counts for name in (count.first_encoding, count.last_encoding)}
     pages = [count for count in counts if count.page_start is not None]
-    return SourceView(
-        source_id=row.source_id,
+    return record_of(
+        SourceView,
+        row,
         namespace=namespace,
-        kind=row.kind,
-        uri=row.uri,
-        media_type=row.media_type,
         encoding=encodings.pop() if len(encodings) == 1 else None,
         page_start=min((count.page_start for count in pages), default=None),
         page_end=max((count.page_end for count in pages), default=None),
         documents=sum(statuses.values()),
         statuses=statuses,
         chunks=int(sum(count.chunks or 0 for count in counts)),
-        created_at=as_utc(row.created_at) or now(),
-        updated_at=as_utc(max((count.updated_at for count in counts), default=row.created_at)) or now(),
+        updated_at=as_utc(max((count.updated_at for count in counts), default=row.created_at)),
     )
 
 

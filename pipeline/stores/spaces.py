@@ -14,6 +14,7 @@ from pipeline.core.local_models import stored_name
 from pipeline.errors import Misconfigured
 from pipeline.records import EmbeddingSpace, LiveSpaces
 from pipeline.settings import Settings
+from pipeline.stores.rows import record_of
 
 FIRST = 1  # the space that exists without any migration, described by the settings
 
@@ -80,11 +81,4 @@ _POINT = text("UPDATE embedding_pointer SET active_space = :active, standby_spac
 
 
 def _space(row: Any) -> EmbeddingSpace:
-    return EmbeddingSpace(
-        number=row.number,
-        table=row.table_name,
-        provider=row.provider,
-        model=row.model,
-        dimension=row.dimension,
-        service=row.service,
-    )
+    return record_of(EmbeddingSpace, row, table=row.table_name)

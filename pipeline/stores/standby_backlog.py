@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection, text
 
 from pipeline.records import DocumentId, Namespace, TenantId
-from pipeline.stores.rows import TenantStore, insert_many, now
+from pipeline.stores.rows import TenantStore, insert_many, now, record_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,15 +46,7 @@ class Backlog(TenantStore):
     def due(self, *, limit: int) -> list[Behind]:
         """What may be tried now."""
         rows = self._run(_DUE, space=self._space, now=now(), limit=limit)
-        return [
-            Behind(
-                namespace=Namespace(row.namespace),
-                document_id=DocumentId(row.document_id),
-                noted_at=row.noted_at,
-                attempts=row.attempts,
-            )
-            for row in rows
-        ]
+        return [record_of(Behind, row, noted_at=row.noted_at) for row in rows]
 
     def settle(self, done: Sequence[Behind], left: Sequence[Behind]) -> None:
         """Forget what is done, unless it was noted again meanwhile; put off what is not, up to ten minutes."""

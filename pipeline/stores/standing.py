@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 from sqlalchemy import Connection, text
 
 from pipeline.core.why_not import Standing
-from pipeline.records import ChunkId, DocumentFields, TenantId
-from pipeline.stores.rows import as_utc, metadata_of
+from pipeline.records import ChunkId, TenantId
+from pipeline.stores.documents import fields_of
 
 
 def standing_of(connection: Connection, tenant_id: TenantId, chunk_id: ChunkId) -> Standing | None:
@@ -16,21 +14,12 @@ def standing_of(connection: Connection, tenant_id: TenantId, chunk_id: ChunkId) 
     row = connection.execute(_STANDING, {"tenant": tenant_id, "chunk": chunk_id}).mappings().one_or_none()
     if row is None:
         return None
-    fields = DocumentFields(
-        title=row["title"],
-        author=row["author"],
-        type=row["type"],
-        tags=tuple(json.loads(row["tags"])),
-        published_at=as_utc(row["published_at"]),
-        story_time=row["story_time"],
-        metadata=metadata_of(row["metadata"]),
-    )
     return Standing(
         namespace=row["namespace"],
         document_id=row["document_id"],
         shown=row["published_generation"] == row["generation"],
         enabled=bool(row["enabled"]),
-        fields=fields,
+        fields=fields_of(row),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, text
 
 from pipeline.records import JobId, Namespace, TenantId
-from pipeline.stores.rows import TenantStore, as_utc, now, placeholders, slices, to_naive
+from pipeline.stores.rows import TenantStore, now, placeholders, record_of, slices, to_naive
 
 _ID_DIGITS = 12  # of the time in an id: milliseconds since the epoch, hexadecimal
 _FILES_PER_STATEMENT = 100
@@ -158,12 +158,4 @@ _COPY_SIZES = (
 
 
 def _file(row: Any) -> StoredFile:
-    return StoredFile(
-        file_id=row.file_id,
-        filename=row.filename,
-        purpose=row.purpose,
-        declared_type=row.declared_type,
-        body_bytes=row.body_bytes,
-        created_at=as_utc(row.created_at) or datetime.now(UTC),
-        expires_at=as_utc(row.expires_at),
-    )
+    return record_of(StoredFile, row)

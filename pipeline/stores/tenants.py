@@ -13,7 +13,7 @@ from sqlalchemy import Connection, text
 
 from pipeline.records import Actor, TenantId
 from pipeline.stores.audit import Audit
-from pipeline.stores.rows import TenantStore, as_utc, now
+from pipeline.stores.rows import TenantStore, now, record_of
 
 TENANT_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 RESERVED = frozenset({"chordwise"})  # keys of Redis begin with the tenant's id, and the installation's own with this
@@ -172,8 +172,4 @@ _COLUMNS = "tenant_id, name, created_at, disabled_at"
 
 
 def _tenant(row: Any) -> Tenant:
-    created_at = as_utc(row.created_at)
-    assert created_at is not None
-    return Tenant(
-        tenant_id=TenantId(row.tenant_id), name=row.name, created_at=created_at, disabled_at=as_utc(row.disabled_at)
-    )
+    return record_of(Tenant, row)

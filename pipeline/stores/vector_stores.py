@@ -15,7 +15,7 @@ from sqlalchemy import Connection, bindparam, text
 
 from pipeline.records import Namespace, TenantId
 from pipeline.stores.attachments import Place
-from pipeline.stores.rows import TenantStore, as_utc, now, to_json, to_naive
+from pipeline.stores.rows import TenantStore, as_utc, now, record_of, to_json, to_naive
 
 _ACTIVE_AGAIN_S = 60  # who searches all the time does not write all the time
 
@@ -131,15 +131,10 @@ _EXPIRED = text(
 
 
 def _store(row: Any) -> VectorStore:
-    created_at = as_utc(row.created_at)
-    assert created_at is not None
-    return VectorStore(
-        namespace=row.namespace,
+    return record_of(
+        VectorStore,
+        row,
         name=row.namespace if row.name is None else row.name,
-        description=row.description,
         metadata={} if row.metadata is None else json.loads(row.metadata),
-        expires_after_days=row.expires_after_days,
-        created_at=created_at,
-        last_active_at=as_utc(row.last_active_at) or as_utc(row.revised_at) or created_at,
-        expires_at=as_utc(row.expires_at),
+        last_active_at=as_utc(row.last_active_at or row.revised_at or row.created_at),
     )
