@@ -14,8 +14,8 @@ MetricKind = Literal["counter", "exact_counter", "histogram"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricSpec:
-    """One metric. A ``counter`` is rendered with ``_total`` after its name, an ``exact_counter`` under the name itself.
-    ``buckets``: upper bounds of a histogram, in the unit of the name."""
+    """One metric. A ``counter`` gets ``_total``, an ``exact_counter`` keeps its name. ``buckets``: a histogram's upper
+    bounds."""
 
     name: str
     kind: MetricKind

@@ -128,8 +128,8 @@ def close() -> None:
 
 @contextmanager
 def entered(name: str, headers: Mapping[str, object], *, kind: str, **attributes: Attribute) -> Iterator[Span]:
-    """Enter the part of a trace that begins here: a request (``kind`` server) or a task (consumer). It goes on the trace
-    that ``headers`` name, else it begins one. Its ids are in every log line until it ends, as ``traceparent``."""
+    """Enter a trace at a request (``kind`` server) or task (consumer): that of ``headers``, else a new one. Log lines
+    carry its ids."""
     caller = read(headers)
     recorder = _RECORDING.get()
     if recorder is None:

@@ -32,8 +32,7 @@ _STARTED_AT = time.time()
 
 
 class HeartbeatStep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has no types
-    """The Celery step that sends heartbeats while a worker consumes; it stops when the connection is lost or the worker
-    ends, and starts again after a reconnection."""
+    """The Celery step that sends heartbeats while a worker consumes; stops and restarts with its connection."""
 
     requires = ("celery.worker.consumer.tasks:Tasks",)
 

@@ -44,8 +44,8 @@ def chordwise_facts(state: Any) -> dict[str, Any]:
 
 @control_command(name="query_events", args=[("percent", float)], signature="[PERCENT]")
 def show_queries(_state: Any, percent: float | str | None = None, **_: Any) -> dict[str, Any]:
-    """Set the share of queries that Flower shows although they were neither slow, failed nor degraded, until this worker
-    ends: 0 to 100. Without an argument, report it."""
+    """Set the percentage, 0 to 100, of unremarkable queries that Flower shows until this worker ends; without one,
+    report it."""
     if percent is not None:
         try:
             wanted = float(percent)

@@ -48,11 +48,8 @@ def send_chord(headers: Sequence[Signature], callback: Signature, app: Celery = 
 
 
 def waiting_messages(queues: Sequence[str], app: Celery = producer) -> Mapping[str, int]:
-    """Return the number of messages in each queue that no worker has taken, as an AMQP broker counts them; nothing
-    while the broker is unavailable.
-
-    A queue that no worker has declared yet is empty. Takes a connection of its own, about 10 ms.
-    """
+    """Return the messages of each queue that no worker has taken, as an AMQP broker counts them; nothing while it is
+    away. An undeclared queue is empty. Opens a connection."""
     waiting = dict.fromkeys(queues, 0)
     try:
         with app.connection_for_write() as connection:

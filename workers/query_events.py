@@ -64,8 +64,7 @@ class QueryEvents:
         self._thread: threading.Thread | None = None
 
     def show(self, query: EndedQuery) -> None:
-        """Have the events of a query sent soon, if it is to be shown. Called in the task that composed its answer, or in
-        the gateway."""
+        """Queue the query's events if it is to be shown. Called by the composing task or the gateway."""
         if not is_shown(query, percent=self.percent, slow_ms=self._slow_ms):
             return
         name = current_task.name if current_task else TaskName.ANSWER.value
@@ -123,8 +122,8 @@ def _publish(queries: Sequence[tuple[EndedQuery, str, str]], connection: Connect
 
 
 def task_events(query: EndedQuery, name: str, worker: str) -> Iterator[dict[str, Any]]:
-    """Yield the events of every task of a query. ``name`` and ``worker`` are those of the task that composed the answer,
-    whose id is the query's: it is the root of the others."""
+    """Yield the events of a query's tasks. ``name``, ``worker``: of the composing task, whose id is the query's and
+    roots the rest."""
     ids = {"tenant_id": query.tenant_id, "query_id": query.query_id}
     for run in query.runs:
         understands = run.part == UNDERSTAND

@@ -1,8 +1,5 @@
-"""Keep Celery from subscribing to results that nobody will read.
-
-Sending a chord makes the sender subscribe to the callback's result and keep that subscription for ever: thousands after
-an hour. Answers travel by another way (`pipeline.stores.queries`), so no process here ever waits for a Celery result.
-"""
+"""Keep Celery from subscribing to results nobody reads: sending a chord would keep a subscription for ever, and answers
+travel by `pipeline.stores.queries`."""
 
 from __future__ import annotations
 

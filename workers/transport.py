@@ -45,10 +45,7 @@ _LONGEST_PAUSE_S: Final = 4.0
 
 
 class PersistentConnection(Connection):
-    """A worker's or the beat's own connection, which tries an unavailable broker every few seconds.
-
-    Stock kombu comes to wait half a minute between two attempts.
-    """
+    """A worker's or beat's connection that retries every few seconds, where stock kombu waits half a minute."""
 
     def ensure_connection(self, *args: Any, **kwargs: Any) -> Any:
         """Connect as kombu does, but let the pause between two attempts grow to four seconds only."""
@@ -97,9 +94,8 @@ class AmqpsTransport(AmqpTransport, pyamqp.SSLTransport):
 
 
 def read(message: str | bytes) -> Any:
-    """What a message says, read by orjson: kombu's own reading calls a function for each object. What only kombu's own
-    can read, it reads: its tagged types, and numbers that are not JSON. Whole numbers past 64 bits, which nothing here
-    sends, would lose digits."""
+    """Decode a message with orjson; kombu's own decoder reads tagged types and non-JSON numbers. Integers past 64 bits,
+    never sent here, would lose digits."""
     tagged = b'"__type__"' in message if isinstance(message, bytes) else '"__type__"' in message
     if not tagged:
         with suppress(orjson.JSONDecodeError):

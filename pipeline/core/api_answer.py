@@ -32,8 +32,7 @@ _MILLISECONDS_FROM = 100_000_000_000  # an epoch time above it is in millisecond
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passages:
-    """What one source had to say, best first, with scores in [0, 1]. ``left_out``: how many items were not taken, by
-    reason."""
+    """The passages of one source, best first, scores in [0, 1]. ``left_out``: the number of ignored items, by reason."""
 
     found: Sequence[tuple[Brought, float]] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
@@ -77,8 +76,8 @@ def passages_of(
 
 
 def fits(filters: Filters, read: Mapping[str, Any]) -> bool:
-    """Whether what an item says of itself fits the filters, which mean the same as in the stores: a field that is asked
-    for must be there. A passage of an API has no story time."""
+    """Whether an item's fields fit the filters, as in the stores: a field asked for must be there. An item has no story
+    time."""
     said = DocumentFields(
         author=read["author"],
         type=read["type"],

@@ -6,11 +6,8 @@ import random
 
 
 def backoff_s(attempt: int, *, base_s: float = 1.0, cap_s: float = 600.0, jitter: float | None = None) -> float:
-    """Seconds to wait after the given attempt, counted from 1, has failed.
-
-    Doubles from ``base_s`` up to ``cap_s``; between half and all of that, so that what failed together does not come
-    back together. ``jitter`` in [0, 1) fixes the draw.
-    """
+    """Return the seconds to wait after failed attempt number ``attempt``, from 1: ``base_s`` doubled up to ``cap_s``,
+    times 0.5 to 1 so that failures spread. ``jitter`` in [0, 1) fixes the draw."""
     draw = random.random() if jitter is None else jitter
     ceiling = min(cap_s, base_s * 2.0 ** max(0, attempt - 1))
     return ceiling * (0.5 + draw / 2)

@@ -22,8 +22,8 @@ class CircuitState(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerLimits:
-    """``failures`` in a row open a circuit for ``open_s``. ``share``: how many of them one caller may add, None for all;
-    below ``failures``, no caller opens the circuit alone."""
+    """``failures`` in a row open a circuit for ``open_s``. ``share``: the most that one caller may add; below
+    ``failures`` no caller opens it alone."""
 
     failures: int
     open_s: float
@@ -94,6 +94,5 @@ def failed(circuit: Circuit, limits: BreakerLimits, *, now: float, caller: str =
 
 
 def succeeded(_: Circuit) -> Circuit:
-    """The circuit after a call that succeeded: nothing is held against it any more. A success that was under way when
-    the circuit opened counts too: it is news from the other side."""
+    """Return the circuit after a success: nothing is held against it, even if the call began before the circuit opened."""
     return CLOSED

@@ -60,12 +60,8 @@ LIMITS: Final[Mapping[Kind, Limits]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Computation:
-    """One computation: its parameters (``asked``, as JSON) and the bytes it works on (``body``, empty if there are
-    none).
-
-    ``step`` counts from 0; ``state`` is the state that the previous step left, None in the first step. ``actor`` is the
-    caller, for the audit.
-    """
+    """One computation: its parameters (``asked``, as JSON), the bytes it works on (``body``, may be empty), ``step``
+    from 0, the ``state`` that the previous step left (None in the first), and the caller (``actor``) for the audit."""
 
     tenant_id: TenantId
     computation_id: ComputationId
@@ -80,8 +76,7 @@ class Computation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """The end of a computation. ``body``: the bytes of the answer to send. ``about``: facts that the route needs about
-    the answer."""
+    """The end of a computation. ``body``: the answer's bytes. ``about``: facts about the answer that the route needs."""
 
     body: bytes
     about: Mapping[str, Any] = field(default_factory=dict)

@@ -33,11 +33,8 @@ class CutRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutDocument:
-    """A document in pieces.
-
-    ``passages`` are in the order of their ordinals. ``searched``: the text that each passage is found by, None if that
-    is the passage's own text. ``indexed``: the keyword tokens of each passage, empty without a scope.
-    """
+    """A document in pieces. ``passages``: in the order of their ordinals. ``searched``: the text that finds each
+    passage, None for its own. ``indexed``: each passage's keyword tokens, empty without a scope."""
 
     title: str | None
     passages: Sequence[Passage]
@@ -50,11 +47,8 @@ class CutDocument:
 def cut_document(
     parsed: Parsed, *, title: str | None, chunking: Chunking, tokenizer: Tokenizer | None, most: int
 ) -> CutDocument:
-    """Cut and analyse a document. This function does not limit its own time; `pipeline.sandbox` does.
-
-    The title is analysed with every chunk, so that a chunk deep in a document can be found by the document's subject.
-    Raises EmptyDocument if no text is left, DocumentTooLarge above ``most`` chunks.
-    """
+    """Cut and analyse a document without a time limit of its own (see `pipeline.sandbox`). The title is analysed with
+    every chunk. Raises EmptyDocument, and DocumentTooLarge above ``most`` chunks."""
     title = (title or parsed.title or "")[:LONGEST_TITLE] or None
     found = cut(parsed, chunking, most=most)
     passages = in_order(found.passages)

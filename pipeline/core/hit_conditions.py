@@ -117,8 +117,7 @@ def narrowing(conditions: HitConditions) -> Filters:
 
 
 def may_be_more(recalled: Sequence[int], read: int) -> bool:
-    """Whether hits may meet conditions that nobody has looked at. ``recalled``: how many each channel brought, ``read``: of
-    how many the text was read."""
+    """Whether unread hits may meet the conditions. ``recalled``: hits by channel; ``read``: how many texts were read."""
     return read >= LOOKED_AT or any(count >= _MAY_BE_ALL for count in recalled)
 
 
@@ -145,8 +144,8 @@ def number_in(value: Any) -> float | None:
 
 
 def moment_in(value: Any) -> datetime | None:
-    """The moment that a value stands for: a time or a day as ISO 8601 writes them, in UTC unless they say otherwise, or
-    seconds (or milliseconds) since 1970; None for anything else."""
+    """Return the moment of an ISO 8601 time or day (UTC unless stated), or of seconds or milliseconds since 1970; else
+    None."""
     if isinstance(value, datetime):
         return value if value.tzinfo else value.replace(tzinfo=UTC)
     number = number_in(value)

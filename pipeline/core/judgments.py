@@ -69,8 +69,8 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedDocument:
-    """How well a document answers a question: ``grade`` 2 good, 1 opened, 0 bad. ``good``, ``bad`` and ``clicks`` count
-    who said so; ``votes`` is what they weigh together."""
+    """How well a document answers a question: ``grade`` 2 good, 1 opened, 0 bad; counts of ratings by kind; ``votes``:
+    their total weight."""
 
     document_id: str
     grade: int
@@ -91,8 +91,7 @@ class JudgedText:
 
 
 def feedback_id(query_id: str, kind: str, target: str, rating: Rating, session_id: str | None) -> str:
-    """The same for the same rating of the same hit by the same session, so that saying it twice changes nothing.
-    ``kind``: chunk or document."""
+    """Return the same id for the same rating of the same hit by the same session. ``kind``: chunk or document."""
     return str(uuid.uuid5(_FEEDBACK_IDS, "\n".join((query_id, kind, target, rating, session_id or ""))))
 
 

@@ -137,15 +137,14 @@ def weights_of(name: str | None, planned: Mapping[ChannelName, float]) -> Mappin
 
 
 def stored_name(model: str, dimension: int) -> str:
-    """Return the name that stands beside the vectors of a local model. It carries the dimension, whatever was written
-    there; a folder's is the folder itself."""
+    """Return the name stored beside a local model's vectors: with its dimension; for a folder, the folder itself."""
     known = local_model(model)
     return model if known is None else f"{known.name}-{dimension}"
 
 
 def flaw_of(model: str, dimension: int) -> str | None:
-    """Return why the local embedder cannot have this model or this dimension, as the end of a sentence that begins with
-    the name of the field: ``model`` or ``dimension`` and a space; None if it can."""
+    """Return why the local embedder cannot have this model or dimension, beginning with ``model`` or ``dimension``;
+    None if it can."""
     if model.startswith(ONNX) and len(model) > len(ONNX):
         return None
     known = local_model(model)

@@ -8,8 +8,7 @@ from pipeline.core.answer import AnswerChunk
 
 
 def format_markdown(chunks: Sequence[AnswerChunk]) -> str:
-    """Each chunk under a numbered heading with its title, then its text, then a line that says where it is from; empty
-    for no chunks. Nothing is left out and nothing is asked for: a budget and wider text are the context's business."""
+    """Format each chunk: a numbered heading with its title, its text, and a line with its source; empty for no chunks."""
     return "\n\n".join(_section(place, chunk) for place, chunk in enumerate(chunks, start=1))
 
 

@@ -21,11 +21,8 @@ Outcome = Literal["answered", "degraded", "empty", "failed"]
 def problem_of(
     query: Query, *, usable: Collection[ChannelName], losses: Iterable[Degradation], chunks: Collection[object]
 ) -> AnswerProblem | None:
-    """Return why a query failed, or None if it succeeded.
-
-    ``usable``: the channels that answered. A query with chunks, and a query that was deliberately searched nowhere,
-    succeed.
-    """
+    """Return why a query failed, None if it succeeded, as one with chunks or one searched nowhere on purpose does.
+    ``usable``: the channels that answered."""
     if chunks or not query.channels:
         return None
     by_part: dict[str, Degradation] = {}

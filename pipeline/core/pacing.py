@@ -50,8 +50,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """Requests and tokens per second as they are allowed now; ``request_at`` and ``token_at`` are when the next ones
-    are due. ``told`` are limits that the service named itself."""
+    """Allowed requests and tokens per second; ``request_at``, ``token_at``: when the next are due; ``told``: limits the
+    service named."""
 
     requests: float = START_REQUESTS
     tokens: float = START_TOKENS
@@ -66,8 +66,8 @@ class Pace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """The answer to a wish to send: after ``wait_s``, if ``granted``; else ask again about then. ``pace`` is as it is
-    afterwards, ``at`` when it was decided."""
+    """The reply to a request to send: after ``wait_s`` if ``granted``, else ask again then. ``pace``: the new pace;
+    ``at``: now."""
 
     pace: Pace
     at: float
@@ -82,8 +82,8 @@ def beginning(configured: Limits) -> Pace:
 
 
 def most(configured: Limits, told: Limits) -> tuple[float, float]:
-    """Requests and tokens per second that are known to be too many to exceed: the smaller of what is set and what was
-    told, a little below; 0 where neither is known."""
+    """Return requests and tokens per second just below the smaller of the set and the told limit; 0 where neither is
+    known."""
     pairs = ((configured.requests, told.requests), (configured.tokens, told.tokens))
     requests, tokens = (min((each for each in pair if each), default=0.0) * HEADROOM / 60 for pair in pairs)
     return requests, tokens
@@ -182,10 +182,8 @@ _MINUTE_AT_MOST_S = 600.0  # a limit that takes longer to be whole again is not 
 
 
 def limits_in(headers: Mapping[str, str]) -> Limits:
-    """Limits of a minute that an answer names in ``x-ratelimit-limit-requests`` and ``-tokens``.
-
-    Some services name their limit of a day in the same words: how long it takes until all of it is there again tells.
-    """
+    """Return the limits per minute in ``x-ratelimit-limit-requests`` and ``-tokens``; the reset time tells a limit per
+    day apart."""
     return Limits(requests=_limit_in(headers, "requests"), tokens=_limit_in(headers, "tokens"))
 
 

@@ -42,8 +42,8 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enclosed:
-    """One document in a part. ``description`` is its line of ``documents.jsonl``, ``chunks`` are its lines of
-    ``chunks.jsonl``, ``vectors`` its numbers: two bytes each, little end first, one vector after the other."""
+    """One document in a part: its line of ``documents.jsonl``, its lines of ``chunks.jsonl``, and its vectors as
+    little-endian 16-bit floats, one after the other."""
 
     description: Mapping[str, Any]
     chunks: Sequence[bytes]
@@ -99,10 +99,7 @@ def write_part(part: Part) -> bytes:
 
 
 def read_part(body: bytes) -> Part:
-    """What is in a part, its documents told apart, their chunks not looked at yet.
-
-    Takes time and memory linear in ``body``. Raises DamagedPart when it is not one, or its counts do not add up.
-    """
+    """Split a part into its documents without looking at chunks; time and memory linear in ``body``. Raises DamagedPart."""
     entries = _entries(body)
     origin = _origin(_object(entries[_HEADER], _HEADER))
     lines = _lines(entries[_CHUNKS])

@@ -1,8 +1,7 @@
-"""Personal data in text, found by its form and its check digits, and replaced by the name of its kind.
+"""Find personal data in text by form and check digits, and replace it by the name of its kind.
 
-Every pattern is bounded in length and starts only where a number or an address can start, so the cost grows with the
-length of the text and no faster. A number that fails its check digit stays: it is an order number, not a bank card.
-Full-width characters and the many dashes and spaces of Unicode count as the plain ones.
+Patterns are bounded and start only where a number or address can, so the cost is linear. A number with a wrong check
+digit stays. Full-width characters and Unicode's dashes and spaces count as plain ones.
 """
 
 from __future__ import annotations

@@ -24,10 +24,7 @@ _UNQUOTED = (
 
 
 def completed(url: str, password: str | None, *, schemes: tuple[str, ...], password_variable: str) -> str:
-    """Return ``url`` with the quoted password, unless the URL has its own.
-
-    Raises ValueError with a sentence that continues the name of the URL's variable.
-    """
+    """Return ``url`` with the quoted password unless it has one. Raises ValueError that continues the variable's name."""
     if not url.strip():
         raise ValueError(f"is empty; it {_example(schemes)}")
     parts = _split(url, schemes)
@@ -110,7 +107,7 @@ def _pairs(parts: SplitResult) -> list[str]:
 
 
 def _redis_query(parts: SplitResult) -> str:
-    """Return the query with redis-py's names for certificate requirements (Celery's are CERT_REQUIRED etc.). Raises
+    """Return the query with redis-py's names for certificate requirements (Celery: CERT_REQUIRED etc.). Raises
     ValueError."""
     query = dict(parse_qsl(parts.query))
     about_tls = [name for name in query if name.startswith("ssl_")]

@@ -17,8 +17,8 @@ _STATE = re.compile(r"[\x20-\x7e]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceContext:
-    """A place in a trace. ``trace_id``: 32 hexadecimal digits, ``span_id``: 16; ``sampled``: whether the caller records
-    it; ``state``: what other tracing systems want handed on."""
+    """A position in a trace: ``trace_id`` (32 hex digits), ``span_id`` (16), ``sampled`` by the caller, other systems'
+    ``state``."""
 
     trace_id: str
     span_id: str
@@ -36,10 +36,8 @@ class TraceContext:
 
 
 def read(headers: Mapping[str, object]) -> TraceContext | None:
-    """The context in these headers, whose names are in lower case; None if there is none or it is malformed.
-
-    Later versions are read as far as the first one goes. A state without a valid parent means nothing.
-    """
+    """Return the context in lower-case headers, None if absent or malformed. Later versions are read as version 1 goes;
+    a state needs a valid parent."""
     given = headers.get(TRACEPARENT)
     found = _PARENT.fullmatch(given.strip()) if isinstance(given, str) else None
     if found is None:

@@ -45,18 +45,15 @@ class ApiCaller:
         resolve: Resolve | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
-        """``permitted``: networks that are not public and may be called all the same. ``resolve`` and ``ssl_context``
-        replace the system's names and authorities."""
+        """``permitted``: networks that may be called although not public. ``resolve``, ``ssl_context``: replace the
+        system's."""
         self._permitted = tuple(permitted)
         self._resolve = resolve or resolved
         self._given_ssl_context = ssl_context
 
     def call(self, request: ApiRequest, *, headers: Mapping[str, str], timeout_s: float, max_bytes: int) -> bytes:
-        """The body of the answer, all within ``timeout_s``.
-
-        Raises ApiSourceUnavailable for what may be better later, ApiSourceFailed for anything else that is no answer:
-        a refusal, a redirect, more than ``max_bytes``, an address that is not to be called.
-        """
+        """Return the answer's body within ``timeout_s``. Raises ApiSourceUnavailable for what may pass, ApiSourceFailed
+        for a refusal, a redirect, more than ``max_bytes``, or a forbidden address."""
         with _translated(request.host, timeout_s, max_bytes):
             backend = GuardedBackend(Deadline(timeout_s), permitted=self._permitted, resolve=self._resolver(request))
             with (

@@ -83,11 +83,8 @@ class GuardedBackend(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect to one of the host's addresses.
-
-        Raises FetchRefused if one of them is not public, or if there is none: with the same sentence after the same
-        time, so that callers cannot learn which names exist in the network of this installation.
-        """
+        """Connect to one of the host's addresses. Raises FetchRefused if any is not public or none exists: with the
+        same sentence after the same time, so that callers cannot probe the network's names."""
         began = time.monotonic()
         addresses = self._addresses(host, port)
         if not addresses or not all(may_connect(address, permitted=self._permitted) for address in addresses):

@@ -15,8 +15,8 @@ _places = threading.BoundedSemaphore(_MOST)
 
 
 def within(look_up: Callable[[], Found], *, seconds: float, places: threading.BoundedSemaphore = _places) -> Found:
-    """What ``look_up`` returns or raises. Raises TimeoutError when it does neither in time; it is then left to end alone,
-    in a thread that keeps no process from ending. ``places``: as many may be under way at a time."""
+    """Return or raise what ``look_up`` does; TimeoutError when late, its thread then ending alone. ``places``: the most
+    at a time."""
     ends = time.monotonic() + seconds
     reply: Future[Found] = Future()
 

@@ -15,11 +15,9 @@ SLOW_S: Final = 0.3  # seconds after which a call counts as slow: less than half
 
 
 class Bulkhead:
-    """Places for calls to each part (a channel, or the reading of texts) in this process. Safe to share between threads.
-
-    A part may hold ``most`` threads. A further call waits for a place until the oldest of them is slow, and is refused
-    then (Nygard, "Release It!", 2nd edition, 2018: Bulkheads). So calls that end quickly are never refused.
-    """
+    """Places for calls to each part (a channel, or reading texts) in this process; thread-safe. A part may hold
+    ``most`` threads; a further call waits until the oldest of them is slow, then it is refused (Nygard, "Release It!",
+    2018: Bulkheads)."""
 
     def __init__(self, most: int, *, slow_s: float = SLOW_S, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = most

@@ -67,12 +67,9 @@ def edit_body(computation: Computation, use: Resources) -> Done:
 
 
 def edit_chunks(tenant_id: TenantId, edits: Sequence[Edit], use: Resources) -> list[Edited]:
-    """Carry out each edit or say why not, in their order; one that fails harms no other. Ids must not repeat.
-
-    A parent that is switched off or on takes its children with it; its text may be changed and is not searched.
-
-    Raises EmbedderUnavailable or StoreUnavailable if nothing could be done at all.
-    """
+    """Carry out each edit or say why not, in order and independently; ids must not repeat. Switching a parent switches
+    its children; its text may change and is not searched. Raises EmbedderUnavailable or StoreUnavailable if nothing
+    could be done."""
     with unit_of_work(use.mysql) as work:
         known = ChunkEdits(work.connection, tenant_id).named([edit.chunk_id for edit in edits])
         children = children_of(tenant_id, list(known.values()), work)
@@ -99,8 +96,7 @@ def edit_chunks(tenant_id: TenantId, edits: Sequence[Edit], use: Resources) -> l
 
 
 def delete_chunks(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resources) -> list[Edited]:
-    """Delete exactly these chunks; a parent goes with its children, and a document with its last chunk. None named,
-    none deleted."""
+    """Delete exactly these chunks; a parent goes with its children, a document with its last chunk."""
     if not chunk_ids:
         return []
     with unit_of_work(use.mysql) as work:
@@ -316,8 +312,7 @@ def _transact(use: Resources, write: Callable[[UnitOfWork], dict[ChunkId, Edited
 def _settle_vectors(
     tenant_id: TenantId, chunk_ids: Sequence[ChunkId], generations: Collection[Generation], use: Resources
 ) -> None:
-    """Searches do not show these chunks any more, and documents have changed by it; if PostgreSQL is away, the
-    reconciler does this."""
+    """Drop the vectors of these hidden chunks and refresh their documents'; without PostgreSQL the reconciler does it."""
     try:
         use.vectors(tenant_id).forget(chunk_ids)
         use.document_vectors(tenant_id).refresh(list(generations))

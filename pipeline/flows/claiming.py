@@ -33,11 +33,8 @@ def somebody_waits(use: Resources, *, besides: Collection[TenantId] = ()) -> boo
 
 
 def take_next(use: Resources, *, besides: Collection[TenantId] = ()) -> Taken | None:
-    """Take a batch of the least recently served tenant; None if no batch may be taken.
-
-    ``besides``: tenants whose batches wait in this process already. They get no further batch here, so that others get
-    a share. Later log lines carry the ids of the work that was taken.
-    """
+    """Claim a batch of the least recently served tenant, or return None. Tenants in ``besides``, whose batches wait in
+    this process, get none. Binds the ids of the work to later log lines."""
     with unit_of_work(use.mysql) as work:
         waiting = turns(work.connection)
     share = _SHARED if besides or waiting_for_each_other(waiting) else 1

@@ -87,8 +87,8 @@ def look(
     space: EmbeddingSpace,
     lock: bool = False,
 ) -> Found:
-    """Compare all there is of these documents in MySQL with one embedding space. Vectors are read first; with ``lock``
-    nothing of the documents is published or edited meanwhile."""
+    """Compare these documents in MySQL with one space; vectors are read first. ``lock`` prevents publishing and edits
+    meanwhile."""
     with unit_of_work(use.mysql) as work:
         if lock:
             alignment.documents_of(work.connection, tenant_id, namespace, document_ids, lock=True)

@@ -31,8 +31,7 @@ class DeletionLimit:
     withheld: int = 0
 
     def take(self, *, vectors: int, rows: int) -> bool:
-        """Return whether this many more vectors and rows of chunks may be deleted now. Counts them as deleted or as
-        withheld."""
+        """Count this many more deletions of vectors and chunk rows, as deleted if allowed (True), else as withheld."""
         wanted = vectors + rows
         if not wanted:
             return True

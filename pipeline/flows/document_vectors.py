@@ -15,10 +15,7 @@ UNNEEDED = "unneeded"
 def wrong_document_vectors(
     whole: Sequence[DocumentVectorRow], shown: Sequence[ChunkRow], busy: Collection[tuple[str, int]], *, model: str
 ) -> dict[tuple[str, int], str]:
-    """What is wrong with which document and generation. ``shown``: the chunks that searches see, as MySQL has them.
-
-    So a document's vector stays right while a chunk's is lost, which comes back from the same text.
-    """
+    """Return what is wrong with which generation. ``shown``: chunks by MySQL, so a lost chunk vector does not count."""
     chunks: defaultdict[tuple[str, int], list[tuple[str, bytes]]] = defaultdict(list)
     for row in shown:
         chunks[row.document_id, row.generation].append((row.chunk_id, row.content_hash))

@@ -28,9 +28,8 @@ _CHUNKS_PER_LEASE = 128  # embedded and stored before the lease is renewed and o
 def embed(
     tenant_id: TenantId, prepared: Sequence[Prepared], use: Resources, *, breather: Breather | None = None
 ) -> list[Prepared]:
-    """Give every chunk its vector, renewing the lease as it goes; texts that a document had before keep theirs.
-    Documents with a text that the model will never take are parked, and the others go on. ``breather`` takes a
-    breath between slices that are stored."""
+    """Give every chunk its vector, renewing the lease; texts that a document had before keep theirs. Documents with a
+    text that the model refuses are parked. ``breather`` runs between stored slices."""
     fields = {item.claim.generation: item.fields for item in prepared}
     claims = [item.claim for item in prepared]
     chunks = [chunk for item in prepared for chunk in item.to_embed]

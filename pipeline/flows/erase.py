@@ -55,11 +55,8 @@ class TenantErased:
 
 
 def delete_namespace(tenant_id: TenantId, namespace: Namespace, use: Resources) -> NamespaceErased | None:
-    """Delete a namespace with all its documents, also those that are still on their way; None if there is none.
-
-    Searches lose documents some hundred at a time. Ending anywhere leaves fewer documents and no half ones; asked
-    again, it goes on. What is handed in after it has ended makes a new namespace.
-    """
+    """Delete a namespace with all its documents, also those under way, some hundred at a time; None if there is none.
+    May be repeated after a crash. Later uploads make a new namespace."""
     with unit_of_work(use.mysql) as work:
         if not Namespaces(work.connection, tenant_id).existing([namespace]):
             return None
@@ -110,8 +107,7 @@ def erase_tenant(tenant_id: TenantId, use: Resources) -> TenantErased | None:
 
 
 def finish_erasures(use: Resources) -> int:
-    """Go on with erasures that were interrupted, and look once more at those that were not: a gateway may have
-    taken a document with a key it knew from before. Gives how many were looked at."""
+    """Continue interrupted erasures, and check finished ones for documents taken with a cached key. Return how many."""
     with unit_of_work(use.mysql) as work:
         waiting = erasure.unsettled(work.connection)
     for each in waiting:

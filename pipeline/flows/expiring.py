@@ -39,8 +39,7 @@ def expire(use: Resources) -> int:
 
 
 def _empty(tenant_id: TenantId, namespace: Namespace, use: Resources) -> None:
-    """Delete every document of a vector store and keep what it is called; dying in between leaves the rest to the next
-    time."""
+    """Delete every document of a vector store but keep its name; a crash leaves the rest to the next run."""
     while _delete_some(tenant_id, namespace, use):
         pass
     with unit_of_work(use.mysql) as work:

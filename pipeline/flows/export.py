@@ -29,10 +29,8 @@ _PAUSE_S = 0.03
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedPart:
-    """A part as it is sent. ``following``: what to hand in as ``after`` for the next; None for the last part.
-
-    ``without_vector``: chunks whose vector is missing or stale in the store; whoever imports them embeds them.
-    """
+    """A part to send. ``following``: ``after`` for the next, None for the last. ``without_vector``: chunks with a
+    missing or stale vector."""
 
     body: bytes
     documents: int
@@ -181,8 +179,8 @@ def _whole(
 
 
 def _source(document: ShownDocument) -> dict[str, object]:
-    """Return what an archive says of a document's source: its id only if a sender chose it, and the source that the
-    document is a part of where that is another address."""
+    """Return a document's source for an archive: the id only if a sender chose it, and the whole's address if it
+    differs."""
     whole, scope = document.source, document.generation.scope
     uri = whole.uri if document.source_uri is None else document.source_uri
     derived = derived_source_id(scope.tenant_id, scope.namespace, uri=uri, document_id=document.generation.document_id)

@@ -63,8 +63,7 @@ class _Round:
         self._overdue_at = time.monotonic() + use.settings.fetch_timeout_s + _LOOKUP_S
 
     def carry_out(self) -> None:
-        """Until every document has ended one way or the other, or is somebody else's. Never raises: what cannot be
-        written is left to the lease."""
+        """Fetch until every document has ended or is another's. Never raises; the lease recovers what cannot be written."""
         for claim, place in self._places.items():
             self._use.fetches.run(partial(self._fetch, claim, place))
         try:

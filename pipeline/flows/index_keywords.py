@@ -48,8 +48,8 @@ _MEASURED_EVERY_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lag:
-    """How far the indexes are behind: tenants that are being changed, tenants whose last attempt failed, and for how many
-    seconds the oldest change has waited, as far as this process has seen it."""
+    """How far indexes are behind: tenants in work, tenants that failed last, and the oldest pending change's seconds as
+    seen here."""
 
     tenants: int
     failing: int
@@ -69,8 +69,8 @@ class _Tenant:
 
 @dataclass
 class KeywordIndexer:
-    """Writes the indexes below ``root``. No two may have the same root; the caller holds a lock on it. Every
-    ``looked_at_every_s`` it looks for indexes that were deleted or found damaged."""
+    """Writes the indexes below ``root``, which the caller locks. Looks for deleted or damaged ones every
+    ``looked_at_every_s``."""
 
     mysql: Engine
     root: Path
@@ -88,8 +88,8 @@ class KeywordIndexer:
     _builds: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "index-builds"))
 
     def step(self) -> Lag:
-        """Begin to catch up with what MySQL shows now, tenant by tenant, and return without waiting for it. Raises
-        StoreUnavailable if MySQL cannot be read."""
+        """Begin to catch up with MySQL, tenant by tenant, without waiting. Raises StoreUnavailable if MySQL cannot be
+        read."""
         with reading(self.mysql) as connection:
             wanted = revisions_of_all(connection)
         moment = time.monotonic()

@@ -49,10 +49,8 @@ def ingest_next(use: Resources, *, ring: Callable[[TenantId, JobId], object]) ->
 def ingest_batch(
     tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Callable[[TenantId, JobId], object]
 ) -> int:
-    """Work on the due items of one job, as many as one batch takes; ring again if more are due. Gives how many.
-
-    A document that is at fault ends as failed and harms no other. A dependency that is away puts the items back.
-    """
+    """Work on one batch of the job's due items; ring again if more are due. Returns how many. Faulty documents fail
+    alone; a missing dependency puts items back."""
     claims = take(tenant_id, job_id, use)
     if claims is None or not claims.items:
         return 0

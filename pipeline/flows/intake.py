@@ -37,8 +37,8 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What one request submits, in its own order. Without a ``priority``, its size decides. ``job_id``: the id of the job
-    it becomes, the same if the same request is accepted again, which then finds the job it made; else a new one."""
+    """One request's documents in order. Without a ``priority`` its size decides. ``job_id``: the job's id, which finds
+    the job of a repeated request; None: a new one."""
 
     tenant_id: TenantId
     namespace: Namespace

@@ -17,8 +17,8 @@ _DIGITS = (0, 8, 32)  # of the hash in an id; 0 is the id that was sent
 
 @dataclass(slots=True)
 class Assigned:
-    """The ids of uploads, by their ordinals. ``there``: those whose bytes a document has already, under this id. An
-    ordinal that is in neither found every id taken."""
+    """The ids of uploads by ordinal. ``there``: ids of documents with the same bytes already. A missing ordinal found
+    every id taken."""
 
     ids: dict[int, DocumentId] = field(default_factory=dict)
     there: dict[int, DocumentId] = field(default_factory=dict)

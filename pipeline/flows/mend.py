@@ -97,8 +97,7 @@ def mend(
 
 
 def _embed_again(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resources, space: EmbeddingSpace) -> int:
-    """Make the vectors of these chunks from their text, unless it changes while the model thinks or the model refuses
-    it. Gives how many."""
+    """Make these chunks' vectors from their text, unless it changes meanwhile or the model refuses it. Returns how many."""
     with unit_of_work(use.mysql) as work:
         rows = [chunk for chunk in ChunkEdits(work.connection, tenant_id).named(chunk_ids).values() if chunk.enabled]
     if not rows:

@@ -38,11 +38,8 @@ class Status:
 
 
 def start(provider: str, model: str, dimension: int, service: str, use: Resources) -> ModelMigration:
-    """Begin to move to another model. Asked again for the same one, gives the move that is under way.
-
-    The model is asked for one vector first. Raises MigrationRefused, Misconfigured when the model or its dimension is
-    wrong, and EmbedderUnavailable.
-    """
+    """Begin to move to another model; repeated, return the move under way. Tries the model first. Raises
+    MigrationRefused, Misconfigured for a wrong model or dimension, EmbedderUnavailable."""
     name = spaces.model_name(provider, model, dimension)
     if service == "next" and not use.settings.embedding_next_base_url:
         raise MigrationRefused("CHORDWISE_EMBEDDING_NEXT_BASE_URL is not set", code="service_not_set")
@@ -129,10 +126,8 @@ def _status(connection: Any, found: ModelMigration, use: Resources) -> Status:
 
 
 def switch(number: int, use: Resources, *, skip_gate: bool = False, accept_missing: bool = False) -> None:
-    """Let searches use the new model from now on; every process follows within about a second. Both spaces stay live.
-
-    Raises MigrationRefused while vectors are missing or the comparison has not passed.
-    """
+    """Let searches use the new model, in all processes within a second; both spaces stay live. Raises MigrationRefused
+    while vectors are missing or the comparison has not passed."""
     with unit_of_work(use.mysql) as work:
         spaces.lock(work.connection)
         found = _in_state(work.connection, number, "ready")
@@ -157,8 +152,8 @@ def _check_gate(found: ModelMigration) -> None:
 
 
 def rollback(number: int, use: Resources) -> int:
-    """Let searches use the old model again, at once. Gives how many documents wait for their vectors there: 0 unless
-    the old model failed since the switch."""
+    """Return searches to the old model at once. Gives the documents that lack vectors there: 0 unless it failed since
+    the switch."""
     with unit_of_work(use.mysql) as work:
         spaces.lock(work.connection)
         found = _in_state(work.connection, number, "switched")

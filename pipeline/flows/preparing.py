@@ -44,8 +44,7 @@ class Breather:
         self._taken = time.monotonic()
 
     def take(self) -> None:
-        """Serve another tenant, if the last breath is a while ago; go on if that is impossible now. No transaction may
-        be open."""
+        """Serve another tenant if the last turn is a while ago and it is possible now. Needs no open transaction."""
         if time.monotonic() - self._taken > _PAUSE_S:
             with suppress(IngestCrowded):
                 self._aside(0.0)
@@ -54,8 +53,8 @@ class Breather:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A claimed document that has become chunks. ``reused``: how many of them needed no embedding. ``marks`` and
-    ``vectors``, by ordinal: what chunks that were imported brought with them."""
+    """A claimed document as chunks. ``reused``: those that need no embedding. ``marks``, ``vectors``: what imported
+    chunks brought, by ordinal."""
 
     claim: Claim
     fields: DocumentFields
@@ -97,11 +96,8 @@ class Prepared:
 def prepare(
     tenant_id: TenantId, claims: Sequence[Claim], use: Resources, *, aside: Aside = lambda _: None
 ) -> list[Prepared]:
-    """Read and cut the documents of a batch, renewing its lease while that takes long.
-
-    Documents at fault are parked here, one by one; generations that are shown already, or were overtaken, end here.
-    ``aside`` is called a few times a second, between documents and while one takes long. Its exceptions propagate.
-    """
+    """Read and cut a batch's documents, renewing the lease. Faulty ones are parked; shown or overtaken ones end here.
+    ``aside`` is called a few times a second; its exceptions propagate."""
     with unit_of_work(use.mysql) as work:
         sources = Documents(work.connection, tenant_id).sources([claim.generation for claim in claims])
     compared = compare(tenant_id, claims, sources, use)

@@ -65,10 +65,8 @@ class _Rated:
 def rate(
     tenant_id: TenantId, state: QueryState, said: Said, *, request_id: str, use: Resources
 ) -> tuple[Feedback, bool]:
-    """Keep a rating. Gives it as it stands now, and whether it is new: saying the same twice changes nothing.
-
-    What the answer missed may be rated too, if the query could have found it. Raises QueryUnanswered, or NothingRated.
-    """
+    """Store a rating and return it with whether it is new; repeating changes nothing. What the answer missed may be
+    rated if the query could have found it. Raises QueryUnanswered, NothingRated."""
     if state.answer is None:
         raise QueryUnanswered("the query has no answer yet; rate it once it has one")
     query = state.query
@@ -131,9 +129,8 @@ def judgment_page(
 
 
 def experiment_results(tenant_id: TenantId, experiment_id: str, use: Resources) -> list[ArmResult] | None:
-    """What came of the searches in each arm, as the audit knows them, and what people thought of the answers. Arms that
-    nobody asked or rated come with zeros, in the order of the experiment. None for one that does not exist and of which
-    neither is known."""
+    """Return each arm's searches and ratings in the experiment's order, zeros where there are none; None for an unknown
+    experiment."""
     with reading(use.mysql) as connection:
         known = Experiments(connection, tenant_id).all().get(experiment_id)
         thought = {counts.bucket: counts for counts in FeedbackStore(connection, tenant_id).arms(experiment_id)}

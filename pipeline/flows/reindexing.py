@@ -30,10 +30,8 @@ _CHUNKS_AT_ONCE: Final = 500
 
 
 def renew_terms(tenant_id: TenantId, use: Resources) -> int:
-    """Write the terms of one tenant's older chunks anew, for some seconds. Returns how many chunks had others.
-
-    Raises Conflict when it loses against another writer; what was committed before stays.
-    """
+    """Renew the terms of a tenant's older chunks for some seconds; return how many differed. Raises Conflict on a lost
+    race; commits stay."""
     ends, changed = time.monotonic() + _STEP_S, 0
     while time.monotonic() < ends:
         with unit_of_work(use.mysql) as work:

@@ -1,8 +1,4 @@
-"""Go back to the upload that was shown before, while it is kept.
-
-What was kept is accepted once more, as the latest upload of its document: it goes through the ledger like any other, so
-it may die anywhere, and whatever was accepted later still wins.
-"""
+"""Go back to the upload shown before, while it is kept, by accepting it once more as the document's latest upload."""
 
 from __future__ import annotations
 
@@ -40,11 +36,8 @@ def roll_back(
     request_id: str,
     ring: Callable[[Ticket], None],
 ) -> Ticket | None:
-    """Accept the kept generation ``to``, or whichever is kept, as a new upload; None if there is no such document.
-
-    Raises PreconditionFailed if ``etag`` is not that of the present state, GenerationNotKept if there is nothing to go
-    back to, and what accepting documents raises.
-    """
+    """Accept the kept generation ``to``, or the one kept, as a new upload; None without such a document. Raises
+    PreconditionFailed for another ``etag``, GenerationNotKept, and as accepting documents."""
     job_id = JobId(str(uuid.uuid4()))
     with unit_of_work(use.mysql) as work:
         generations = Generations(work.connection, tenant_id)

@@ -24,8 +24,7 @@ log = structlog.get_logger(__name__)
 
 
 def show(tenant_id: TenantId, prepared: Sequence[Prepared], use: Resources) -> None:
-    """Move the pointers. Vectors are complete before; what was shown before goes a while after, when no query that
-    began earlier can need it any more."""
+    """Move the pointers once vectors are complete; what was shown before goes later, when no earlier query needs it."""
     by_generation = {item.claim.generation: item for item in prepared}
     vectors = use.vectors(tenant_id)
     counts = vectors.counts(list(by_generation))

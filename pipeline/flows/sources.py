@@ -45,8 +45,8 @@ def delete_source(tenant_id: TenantId, namespace: Namespace, source_id: str, use
 def _delete_some(
     tenant_id: TenantId, namespace: Namespace, source_id: str, after: str, use: Resources
 ) -> tuple[int, DocumentId] | None:
-    """Delete the next documents of the source and return how many, with the last id; None after the last document. What
-    moved to another source before its row was locked stays."""
+    """Delete the source's next documents; return how many and the last id, None after the end. Documents moved before
+    the lock stay."""
     with unit_of_work(use.mysql) as work:
         views = SourceViews(work.connection, tenant_id)
         found = views.documents(namespace, source_id, after=after, limit=_DOCUMENTS_AT_ONCE)

@@ -33,10 +33,8 @@ _PUBLICATIONS_AT_ONCE = 5000
 
 
 def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
-    """Ring again for every job with due items, release what was held too long, close what is done. Gives the bells rung.
-
-    Harmless for work already under way: a bell that finds nothing due does nothing.
-    """
+    """Ring for every job with due items, release expired holds, close finished jobs. Returns the bells rung. Harmless
+    to running work."""
     with unit_of_work(use.mysql) as work:
         tenants = tenants_with_open_jobs(work.connection)
         uncounted = tenants_with_waiting_terms(work.connection)
@@ -63,8 +61,7 @@ def _prune(tenant_id: TenantId, use: Resources) -> int:
 
 
 def _for_each(tenants: Iterable[TenantId], step: Callable[[TenantId], int]) -> int:
-    """The sum of what ``step`` gives. A transaction that lost against a worker's is left to the next sweep; the other
-    tenants are not."""
+    """Sum what ``step`` gives. A transaction that loses against a worker is left to the next sweep."""
     done = 0
     for tenant_id in tenants:
         try:

@@ -129,11 +129,8 @@ def describe_file(
     ring: Callable[[Ticket], None],
     request_id: str,
 ) -> Ticket | None:
-    """Give a file other attributes: its document is ingested anew with them, from the bytes that are there, which
-    embeds nothing. None if there is no document that could be; then only what is noted of the file changes.
-
-    Raises NoSuchFile if the document is deleted meanwhile, and what `accept` raises.
-    """
+    """Ingest a file's document anew with other attributes, from its bytes and without embedding; None without such a
+    document: only the note changes. Raises NoSuchFile if it is deleted meanwhile, and as `accept`."""
     namespace, document_id = Namespace(file.namespace), DocumentId(file.document_id)
     with unit_of_work(use.mysql) as work:
         attachments = Attachments(work.connection, tenant_id)
@@ -179,8 +176,7 @@ def describe_file(
     reraise=True,
 )
 def take_out(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, use: Resources) -> bool:
-    """Take a file out of a namespace; searches lose it with the commit, and the file itself stays. False if it is not
-    there."""
+    """Remove a file from a namespace and searches; the file itself stays. False if it is not there."""
     with unit_of_work(use.mysql) as work:
         attachments = Attachments(work.connection, tenant_id)
         if document_id not in attachments.named(namespace, [document_id]):
@@ -222,8 +218,7 @@ def _entry(file: StoredFile, put: Put) -> Upload | Refusal:
 
 
 def _media_type_of(file: StoredFile) -> str:
-    """As for every document, except that lines of JSON are one document, as they are one file, and that programs are
-    text. Raises UnsupportedMediaType."""
+    """As for every document, but JSON lines are one document and programs are text. Raises UnsupportedMediaType."""
     suffix = PurePosixPath(file.filename).suffix.lower()
     if suffix in _TEXT_SUFFIXES:
         return PLAIN

@@ -138,10 +138,8 @@ _PROGRESS: TypeAdapter[Progress] = TypeAdapter(Progress)
 
 
 def verify_step(computation: Computation, use: Resources, *, step_s: float = STEP_S) -> Done | Further:
-    """Carry out about ``step_s`` seconds of a comparison, a page at least; the state of the computation is a `Progress`.
-
-    ``asked``: ``namespaces``, None for all, ``repair``, and ``delete_share`` as for `verify`. The answer is the `Report`.
-    """
+    """Compare for about ``step_s`` seconds, at least a page; the state is a `Progress`, the answer the `Report`.
+    ``asked``: ``namespaces`` (None: all), ``repair``, ``delete_share`` as for `verify`."""
     tenant_id, repair = computation.tenant_id, bool(computation.asked["repair"])
     if computation.state is None:
         named = computation.asked["namespaces"]
@@ -194,8 +192,7 @@ def begin(
     repair: bool,
     delete_share: float | None = None,
 ) -> Progress:
-    """Return the start of a comparison of these namespaces, or of all the tenant has. For a repair, measures its
-    deletion limit first."""
+    """Return the start of a comparison of these or all namespaces; for a repair, measure its deletion limit first."""
     documents = documents_by_namespace(tenant_id, use)
     wanted = sorted(namespaces if namespaces is not None else all_namespaces(tenant_id, documents, use, space=space))
     shown: dict[str, int] = {name: documents[name] for name in wanted if name in documents}
@@ -206,8 +203,7 @@ def begin(
 
 
 def go_on(tenant_id: TenantId, progress: Progress, use: Resources, *, space: EmbeddingSpace, repair: bool) -> Progress:
-    """Compare one page, or recount the statistics of a namespace whose pages are done. A repeated run repairs nothing
-    twice."""
+    """Compare one page, or recount a namespace whose pages are done. Repeating repairs nothing twice."""
     namespace = Namespace(progress.waiting[0])
     if progress.spot is not None:
         pages = compare(
@@ -262,8 +258,7 @@ def compare(
     page_chunks: int | None = None,
     limit: DeletionLimit | None = None,
 ) -> Iterator[tuple[Spot | None, Counts]]:
-    """Compare page by page; each comes with where the next one begins, None after the last. ``limit``: how much a repair
-    may delete, None for any number."""
+    """Compare page by page, yielding where the next begins (None: the end). ``limit``: the most deletions, None for any."""
     spot: Spot | None = start or Spot()
     space = space or use.spaces.live().active
     while spot is not None:

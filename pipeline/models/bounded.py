@@ -15,8 +15,8 @@ _GRACE_S: Final = 0.1  # for a call that ends itself at the same moment, with a 
 
 
 def bounded(call: Callable[[], Result], *, seconds: float, late: str) -> Result:
-    """What ``call`` returns or raises. Raises RerankerUnavailable, saying ``late``, when it does neither in time; it is
-    then left to end alone. Looking up a name and headers that trickle in have no time limit of their own."""
+    """Return or raise what ``call`` does; RerankerUnavailable, saying ``late``, when it does not end in time and is
+    left alone. Needed because looking up names and trickling headers have no limit of their own."""
     pool = ThreadPoolExecutor(1, thread_name_prefix="rerank")
     try:
         reply = pool.submit(copy_context().run, call)

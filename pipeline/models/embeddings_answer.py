@@ -21,11 +21,8 @@ def counted_tokens(answer: Any) -> int | None:
 
 
 def unit_rows(answer: Any, *, count: int, dimension: int) -> Matrix:
-    """The vectors of an `/embeddings` answer in the order of their ``index``, each of length 1.
-
-    Raises EmbedderUnavailable when the answer is not one finite, non-zero vector for each of ``count`` texts, and
-    Misconfigured when all vectors agree on a length other than ``dimension``.
-    """
+    """Return an answer's vectors by ``index``, each of length 1. Raises EmbedderUnavailable without one finite,
+    non-zero vector per text, Misconfigured when all have another length than ``dimension``."""
     items = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise EmbedderUnavailable("the embedding service answered without a list of embeddings")

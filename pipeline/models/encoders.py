@@ -25,11 +25,8 @@ _LOADING: Final = threading.Lock()
 
 
 class LocalEncoder:
-    """A model that is loaded at the first text, once in a process, and computes in one thread.
-
-    Texts are encoded one by one: a vector cannot depend on which texts shared its batch, no time is spent on padding, and
-    a call ends soon after its time is over. Safe to share between threads.
-    """
+    """A model loaded at the first text, once per process, computing in one thread; thread-safe. Texts are encoded
+    singly, so a vector does not depend on its batch and calls end soon after their time."""
 
     def __init__(self, model: str, dimension: int, *, load: Callable[[], Encode], most_tokens: int) -> None:
         self._model = model
@@ -50,8 +47,7 @@ class LocalEncoder:
     def embed(
         self, texts: Sequence[str], *, timeout_s: float | None = None, stop: threading.Event | None = None
     ) -> Matrix:
-        """Embed passages; see the port. Raises EmbedderUnavailable when the time is over or ``stop`` is set before all are
-        done, and Misconfigured."""
+        """Embed passages; see the port. Raises EmbedderUnavailable when late or stopped, and Misconfigured."""
         return self._embedded(texts, False, Deadline(timeout_s), stop)
 
     def embed_queries(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
@@ -91,8 +87,8 @@ def packaged_encoder(known: LocalModel, model: str, dimension: int) -> LocalEnco
 
 
 def onnx_encoder(model: str, dimension: int) -> LocalEncoder:
-    """Return the embedder of a folder, as ``onnx:FOLDER`` names it. Raises Misconfigured without the package, or if
-    something is missing in the folder."""
+    """Return the embedder of a folder ``onnx:FOLDER``. Raises Misconfigured without the package or with an incomplete
+    folder."""
     if find_spec("onnxruntime") is None:
         raise Misconfigured(
             f"CHORDWISE_EMBEDDING_MODEL begins with {ONNX}, but the package onnxruntime is not installed here:"

@@ -47,11 +47,8 @@ def make_embedder(
     base_url: str | None = None,
     api_key: str | None = None,
 ) -> Embedder:
-    """The embedder the settings name. Make one per process, after the fork, and close it. ``governed_by`` gives the
-    governor of an account at a service.
-
-    Without ``base_url`` and ``api_key`` the variables of the openai package hold. Raises Misconfigured.
-    """
+    """Return the settings' embedder: one per process, after the fork, to be closed. ``governed_by``: an account's
+    governor. Without ``base_url`` and ``api_key`` the openai package's variables hold. Raises Misconfigured."""
     if settings.embedding_provider == "local":
         return make_local_embedder(settings.embedding_model, settings.embedding_dim)
     from pipeline.models.openai import OpenAIEmbedder
@@ -71,8 +68,8 @@ def make_embedder(
 
 
 def make_local_embedder(model: str, dimension: int) -> Embedder:
-    """The embedder that runs in this process under this name; its weights are read later. Raises Misconfigured for an
-    unknown name, a package that is not installed, and a folder that lacks something."""
+    """Return the local embedder of this name, its weights unread. Raises Misconfigured for an unknown name, a missing
+    package or an incomplete folder."""
     if flaw := flaw_of(model, dimension):
         raise Misconfigured(f"the embedding {flaw}")
     known, name = local_model(model), stored_name(model, dimension)
@@ -113,11 +110,8 @@ def make_rewriter(settings: Settings) -> Rewriter:
 
 
 def check_embedder(embedder: Embedder, *, timeout_s: float | None = None) -> None:
-    """Embed one text, so that a wrong model, key or dimension stops the start instead of the first document.
-
-    Raises Misconfigured with one sentence, or EmbedderUnavailable when the service does not answer, which says nothing
-    about the settings: whether to start all the same is the caller's choice.
-    """
+    """Embed one text, so that wrong settings stop the start. Raises Misconfigured, or EmbedderUnavailable when the
+    service does not answer: the caller decides about that."""
     shape = embedder.embed(["hello"], timeout_s=timeout_s).shape
     if shape != (1, embedder.dimension):
         raise Misconfigured(

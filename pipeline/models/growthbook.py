@@ -48,8 +48,8 @@ class GrowthBookExperiments:
             raise Misconfigured(f"CHORDWISE_GROWTHBOOK_FEATURES cannot be read: {type(error).__name__}") from error
 
     def assign(self, tenant_id: TenantId, experiment_id: str, unit: str) -> Assignment | None:
-        """The variation of ``unit``: GrowthBook's own hashing on the attribute ``id``; rules may look at ``tenant_id``
-        too. None if the feature is unknown, off, or gives this unit no variation of an experiment."""
+        """Return GrowthBook's variation of ``unit`` (attribute ``id``; rules may read ``tenant_id``); None if unknown,
+        off or without one."""
         self._renew()
         sdk = GrowthBook(attributes={"id": unit, "tenant_id": tenant_id}, features=dict(self._features))
         try:

@@ -53,10 +53,8 @@ class LocalEmbedder:
         return self._dimension
 
     def embed(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
-        """One unit vector per text; see the port. Only the first 8192 tokens of a text count.
-
-        Raises EmbedderUnavailable when ``timeout_s`` passes before all are done, and Misconfigured.
-        """
+        """Return one unit vector per text (its first 8192 tokens); see the port. Raises EmbedderUnavailable when late,
+        Misconfigured."""
         deadline = Deadline(timeout_s)
         tokens, weights = self._model()
         vectors = np.empty((len(texts), self._dimension), dtype=np.float32)

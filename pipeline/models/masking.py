@@ -10,8 +10,8 @@ _LONGEST_SECRET: Final = 640  # characters that an e-mail address may have, the 
 
 
 def masked_beginning(text: str, limit: int) -> str:
-    """Up to ``limit`` characters of what `redact` makes of ``text``. Costs what the limit does, however long the text
-    is; what may be half of a number at the end of the part that is looked at is not shown."""
+    """Return up to ``limit`` characters of the redacted ``text`` at a cost of ``limit``; what may be half a number at
+    the end is hidden."""
     part = text[: limit + 2 * _LONGEST_SECRET]
     masked = redact(part)
     return masked[: limit if len(part) == len(text) else min(limit, len(masked) - _LONGEST_SECRET)]

@@ -1,5 +1,4 @@
-"""A sentence encoder in a folder: an ONNX network, its tokenizer, and how its vectors are read, as sentence-transformers
-writes that down."""
+"""A sentence encoder in a folder: an ONNX network, its tokenizer, and sentence-transformers' notes on reading vectors."""
 
 from __future__ import annotations
 

@@ -41,11 +41,9 @@ class OpenAIEmbedder:
         api_key: str | None = None,
         governed_by: Callable[[str], Governor] | None = None,
     ) -> None:
-        """``timeout_s`` bounds one request; ``concurrency`` is how many of one call's batches are under way at once.
-        ``governed_by`` gives the governor of an account, by address and model; without one the service is asked freely.
-
-        Without ``base_url`` and ``api_key`` the variables of the openai package hold. Raises Misconfigured.
-        """
+        """``timeout_s`` bounds one request, ``concurrency`` a call's batches at once; ``governed_by`` gives an
+        account's governor by address and model. Without ``base_url`` and ``api_key`` the openai package's variables
+        hold. Raises Misconfigured."""
         self._service = OpenAIService(timeout_s=timeout_s, base_url=base_url, api_key=api_key)
         self._model = model
         self._dimension = dimension
@@ -68,11 +66,8 @@ class OpenAIEmbedder:
         return self._dimension
 
     def embed(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
-        """Embed ``texts``; see the port. A text of more than about 8192 tokens is embedded by its beginning.
-
-        Raises EmbedderRefused with ``indexes`` naming the texts the service will not embed, once it is known that all
-        others can be; EmbedderUnavailable after retries; Misconfigured when address, key, model or dimension are wrong.
-        """
+        """Embed ``texts``, the beginning of those above about 8192 tokens; see the port. Raises EmbedderRefused with
+        ``indexes`` once the others are known to work; EmbedderUnavailable after retries; Misconfigured."""
         return self._embed(_Call(texts, self._dimension, Deadline(timeout_s)))
 
     def embed_counted(

@@ -23,8 +23,8 @@ _LONGEST_DOCUMENT: Final = 4096  # tokens of one document that Cohere reads; its
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """One kind of service. ``results``: where the list stands in the answer, None if it is the answer. ``most_texts``:
-    of one request. ``body`` gets the model's name, the query and the texts."""
+    """One kind of service. ``results``: the key of its list, None for the answer itself. ``most_texts``: per request.
+    ``body``: makes a request."""
 
     path: str
     results: str | None
@@ -34,8 +34,8 @@ class Dialect:
     most_texts: int = 1000
 
     def scores_in(self, answer: Any, *, count: int) -> dict[int, float]:
-        """What an answer says of texts 0 to ``count - 1``, by place, each in [0, 1]: what was given, clipped, or the
-        sigmoid of logits. Order, duplicates (the first counts), unknown places and scores that are none do no harm."""
+        """Return the scores of texts 0 to ``count - 1`` in [0, 1]: clipped, or the sigmoid of logits. Order,
+        repetitions (the first counts), unknown places and invalid scores do no harm."""
         entries = answer.get(self.results) if self.results and isinstance(answer, Mapping) else answer
         found: dict[int, float] = {}
         for entry in entries if isinstance(entries, list) else ():

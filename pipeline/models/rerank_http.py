@@ -30,12 +30,12 @@ _OUR_FAULT: Final = frozenset({401, 403, 404, 405, 424})  # 424: TEI serves a mo
 
 
 class HttpReranker:
-    """One request for all candidates, or few where the service takes no more at once. Personal data is masked first;
-    chunk ids, and anything but titles and texts, are never sent. Safe to share between threads; close it when done."""
+    """Send all candidates in one request, or as few as the service allows, with personal data masked and without ids.
+    Thread-safe; close it when done."""
 
     def __init__(self, *, url: str, dialect: str, model: str = "", api_key: str | None = None, timeout_s: float = 2.0):
-        """``url`` is the address of the service, to which the dialect adds its path, or a whole address that ends with
-        ``/rerank``. ``timeout_s`` is the most one call may take, whatever its caller allows. Raises Misconfigured."""
+        """``url``: the service, to which the dialect adds its path, or an address ending in ``/rerank``. ``timeout_s``
+        bounds any call. Raises Misconfigured."""
         self._dialect = DIALECTS[dialect]
         address = url.rstrip("/")
         self._url = address if address.endswith("/rerank") else address + self._dialect.path
@@ -70,10 +70,8 @@ class HttpReranker:
         timeout_s: float,
         wishes: str = "",  # noqa: ARG002 - no dialect has a place for them
     ) -> dict[str, float]:
-        """Scores by chunk id; see the port. Candidates that the service passed over have none.
-
-        Raises RerankerUnavailable when the service failed, was late, or scored nothing.
-        """
+        """Return scores by chunk id, as the port; candidates may lack one. Raises RerankerUnavailable if it failed, was
+        late or scored nothing."""
         if not candidates:
             return {}
         deadline = Deadline(min(timeout_s, self._timeout_s))
@@ -97,8 +95,8 @@ class HttpReranker:
         self._client.close()
 
     def _scores(self, query: str, texts: Sequence[str], deadline: Deadline) -> dict[int, float]:
-        """Scores by place in ``texts``, asked for in as many requests as the dialect needs. One that fails fails all:
-        a part of the candidates would come before the others for no reason of theirs."""
+        """Return scores by place in ``texts``, in as many requests as needed; one failure fails all, since partial
+        scores would mislead."""
         found: dict[int, float] = {}
         size = self._dialect.most_texts
         for start in range(0, len(texts), size):
@@ -115,8 +113,7 @@ class HttpReranker:
         return found
 
     def _post(self, body: bytes, deadline: Deadline) -> Any:
-        """The decoded JSON of one answer. Read piece by piece, because a read timeout alone never ends one that
-        trickles; NaN and Infinity are let through, as some services write them."""
+        """Return an answer's JSON, read in pieces as a read timeout never ends one that trickles; NaN and Infinity pass."""
         seconds = deadline.within(self._timeout_s)
         if seconds <= 0.0:
             raise RerankerUnavailable("no time was left to ask the rerank service")
@@ -143,8 +140,8 @@ class HttpReranker:
 
 
 def _raise_for(response: httpx.Response) -> None:
-    """Raises RerankerUnavailable (try later), Misconfigured or Rejected. The service's words are not repeated: they may
-    hold what was sent."""
+    """Raise RerankerUnavailable (try later), Misconfigured or Rejected, without the service's words, which may repeat
+    the text sent."""
     status = response.status_code
     sentence = f"the rerank service answered {status}"
     if status in _TRY_LATER or status >= 500:

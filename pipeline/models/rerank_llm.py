@@ -53,10 +53,8 @@ class Judgement:
 
 
 class LlmReranker:
-    """One chat completion for all candidates. Personal data is masked first, and chunk ids are never sent.
-
-    Safe to share between threads; close it when done.
-    """
+    """One chat completion for all candidates, with personal data masked and without chunk ids. Thread-safe; close it
+    when done."""
 
     def __init__(
         self,
@@ -87,10 +85,8 @@ class LlmReranker:
     def rerank(
         self, query: str, candidates: Sequence[Candidate], *, timeout_s: float, wishes: str = ""
     ) -> dict[str, float]:
-        """Scores by chunk id; see the port. Candidates the model passed over have none.
-
-        Raises RerankerUnavailable when the model failed, was late, or judged fewer than half of the candidates.
-        """
+        """Return scores by chunk id, as the port; candidates may lack one. Raises RerankerUnavailable if the model
+        failed, was late or judged fewer than half."""
         if not candidates:
             return {}
         deadline = Deadline(min(timeout_s, self._timeout_s))

@@ -46,10 +46,8 @@ class Deadline:
 
 
 def retry_after_s(headers: Mapping[str, str], *, now: datetime | None = None) -> float | None:
-    """Seconds a service asks to be left alone, from ``retry-after-ms`` or ``Retry-After`` (seconds or an HTTP date).
-
-    Never negative; None when it does not say, or says something that is neither.
-    """
+    """Return the seconds in ``retry-after-ms`` or ``Retry-After`` (seconds or HTTP date), at least 0; None without a
+    valid one."""
     for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         value = headers.get(name, "").strip()
         if value.isascii() and value.replace(".", "", 1).isdigit():

@@ -24,10 +24,7 @@ Found = TypeVar("Found")
 
 
 class LlmRewriter:
-    """Personal data is masked before anything is sent, and the query travels as a JSON string inside a fence.
-
-    Safe to share between threads; close it when done.
-    """
+    """Sends masked text only, the query as a JSON string inside a fence. Thread-safe; close it when done."""
 
     def __init__(
         self, *, model: str, timeout_s: float = 2.0, base_url: str | None = None, api_key: str | None = None

@@ -101,14 +101,9 @@ class OpenAIService:
         private: Sequence[str],
         heard: Heard = _nobody,
     ) -> Any:
-        """One request, ended after the configured timeout or at ``deadline``, whichever is sooner.
-
-        ``heard`` is given the headers of the answer, or of the refusal.
-
-        ``fallbacks`` are values for parameters that not every service takes: when this one complains about such a
-        parameter by name, it gets the fallback from then on. Raises ServiceUnavailable (try later), ServiceRefused (the
-        input is at fault) or Misconfigured (address, key or model are).
-        """
+        """Send one request, ended after the configured timeout or at ``deadline``. ``heard`` gets the headers of any
+        answer. ``fallbacks``: values that replace parameters the service complains about by name, from then on. Raises
+        ServiceUnavailable (try later), ServiceRefused (the input) or Misconfigured (address, key, model)."""
         wanted = {name: self._instead.get(name, value) for name, value in request.items()}
         try:
             return self._read(create, wanted, Deadline(deadline.within(self._timeout_s)), heard)

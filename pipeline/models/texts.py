@@ -16,8 +16,8 @@ _TOKENS_PER_WIDE = 1.2
 
 
 def sendable(text: str, *, most_tokens: int = MAX_INPUT_TOKENS) -> str:
-    """``text`` as a model can take it: without lone surrogates, never blank, and no longer than its beginning of about
-    ``most_tokens`` tokens. What is cut off does not influence the vector."""
+    """Return ``text`` as a model can take it: no lone surrogates, not blank, the beginning of about ``most_tokens``
+    tokens."""
     well_formed = text.encode("utf-8", "replace").decode("utf-8")
     if not well_formed.strip():
         return _BLANK

@@ -40,8 +40,7 @@ def token_counter(name: str) -> TokenCounter:
 
 
 def fewest_tokens(name: str) -> TokenCounter:
-    """What tells of how many tokens of `token_counter` a text has at least, without looking any up: of the vocabulary that
-    comes with the local embedder none reaches across a space, so each word is one; nothing is known of the others."""
+    """Return a cheap lower bound of `token_counter`: the local vocabulary has no token across a space; others have none."""
     return _words if name == "llama-2" else _unknown
 
 

@@ -57,8 +57,8 @@ class Tokens:
         return any(special in text for special in self._special)
 
     def known_share(self, text: str) -> float:
-        """Which part of the tokens of ``text`` stands for itself; a character that is spelled in bytes counts as one that
-        does not. 1 for a text of nothing but spaces."""
+        """Return the share of tokens of ``text`` the model knows; characters spelled in bytes are unknown. 1 for only
+        spaces."""
         ids = [each for each in self.of(text) if each != self._space]
         spelled = sum(self._leading <= each < self._beyond for each in ids)
         known = sum(not self._following <= each < self._beyond for each in ids)

@@ -74,8 +74,8 @@ class ApiKeys(TenantStore):
         return made
 
     def rotate(self, key_id: str, *, overlap: timedelta) -> Issued | None:
-        """A key that takes the place of another, with its name, its scopes and its lifetime anew; the old one works for
-        ``overlap`` more, if it would have worked so long. None unless the old one is in use. Raises TooManyKeys."""
+        """Replace an active key by one with its name, scopes and lifetime; the old one works up to ``overlap`` more.
+        None if it is not active. Raises TooManyKeys."""
         old = self.one(key_id, lock=True)
         at = now()
         if old is None or old.state(as_utc(at)) != "active" or old.replaced_by is not None:

@@ -1,7 +1,5 @@
-"""The statements of `attachments`: files that were put into a namespace, and documents that came another way.
-
-Which status a file has is read from the ledger every time, so that nothing can drift.
-"""
+"""SQL of `attachments`: files put into a namespace and documents that came another way. A status is always read from
+the ledger."""
 
 from __future__ import annotations
 
@@ -119,8 +117,7 @@ DROP_MARKS = text("DELETE FROM attachments WHERE tenant_id = :tenant AND detache
 def paged(
     place: Place | None, *, newest_first: bool, status: Status | None, of_job: bool
 ) -> tuple[str, dict[str, Any]]:
-    """Ids of one page. Either kind brings as many as a page has: files in the order of their index, so that a page costs
-    the same in a large namespace."""
+    """Return the statement of one page of ids; either kind is read along its index, as many as a page has."""
     descending = newest_first != (place is not None and place.backwards)
     sign, order = ("<", "DESC") if descending else (">", "ASC")
     values: dict[str, Any] = {} if place is None else {"at": to_naive(place.at), "name": place.name}

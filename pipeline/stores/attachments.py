@@ -92,8 +92,8 @@ class Attachments(TenantStore):
     """One tenant's files in namespaces."""
 
     def note(self, namespace: Namespace, job_id: JobId, entries: Sequence[NewAttachment]) -> None:
-        """Write which item of which job puts these files there; what was noted of them before is replaced, except the
-        time they came, unless they had been taken out."""
+        """Record which job item puts these files there, replacing earlier records except their time, unless they had
+        been taken out."""
         moment = now()
         insert_many(
             self._connection,
@@ -150,8 +150,8 @@ class Attachments(TenantStore):
         return None if row is None else row.generation
 
     def was_deleted_since(self, namespace: Namespace, document_id: DocumentId, generation: int) -> bool:
-        """Whether a document was deleted after this generation of it was accepted. Say so in the transaction that gave
-        it another one: until that ends, nobody else deletes it."""
+        """Whether a document was deleted since this generation was accepted. Call it in the transaction that gave it
+        another."""
         deleted = self._run(DELETED_SINCE, namespace=namespace, document=document_id, generation=generation)
         return bool(deleted.scalar_one())
 

@@ -1,7 +1,7 @@
-"""Who did what, when, to what: rows that are written with the deed and never changed.
+"""Who did what to what, and when: rows written with the deed and never changed.
 
-A write notes itself in its own transaction, so that neither stands without the other. A search notes itself in Redis
-together with its answer (`pipeline.stores.queries`) and is brought here soon after (`pipeline.flows.auditing`).
+A write is recorded in its own transaction, a search in Redis with its answer, to be brought here by
+`pipeline.flows.auditing`.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def act_as(actor: Actor, *, request_id: str) -> None:
 
 
 def query_hash(tenant_id: TenantId, query_text: str, *, secret: str | None) -> str:
-    """The same for the same question of one tenant, 64 hexadecimal digits. With the installation's ``secret`` nobody
-    else can try questions against it; without one it is a plain SHA-256."""
+    """Return 64 hex digits, equal for a tenant's equal questions: an HMAC with the installation's ``secret``, else a
+    plain SHA-256."""
     message = f"{tenant_id}\x1f{query_text}".encode()
     return hmac.new(secret.encode(), message, "sha256").hexdigest() if secret else hashlib.sha256(message).hexdigest()
 

@@ -10,8 +10,8 @@ from pipeline.records import Generation, JobId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewItem:
-    """An entry of a job that is being accepted. With an ``error_code`` or an ``outcome`` it is final from the start.
-    ``requested_id``: the id it was sent with, if it was given another one."""
+    """An entry of a job being accepted, final already with an ``error_code`` or ``outcome``. ``requested_id``: the id
+    sent, if replaced."""
 
     ordinal: int
     document_id: str | None
@@ -26,8 +26,8 @@ class NewItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """An item that this worker holds. ``again``: it has begun to write before, under this very claim. ``to_fetch``: there
-    are no bytes of it yet, as of nothing else that is accepted."""
+    """An item this worker holds. ``again``: it has begun to write under this claim. ``to_fetch``: its bytes are still
+    to be fetched."""
 
     job_id: JobId
     ordinal: int

@@ -1,8 +1,6 @@
-"""Computations in Redis while a caller waits: one hash each, which expires.
+"""Computations in Redis while a caller waits: one expiring hash each, a large body in expiring rows of MySQL.
 
-A computation, each of its steps and its answer are written once: duplicate messages, and workers that were presumed
-dead, change nothing. A large body is stored in MySQL, in rows that expire too, because Redis holds everything in
-memory.
+A computation, its steps and its answer are each written once, so duplicate messages and late workers change nothing.
 """
 
 from __future__ import annotations
@@ -111,11 +109,8 @@ class Computations:
             pipe.execute()
 
     def take(self, computation_id: ComputationId, step: int, *, keep_s: float) -> Computation | None:
-        """Begin a step and return its computation.
-
-        Returns None if the step has begun already, if the computation is at another step or has ended, or if no caller
-        waits for it any more.
-        """
+        """Begin a step and return its computation; None if it has begun, is at another step, has ended, or has no
+        caller left."""
         with redis_errors():
             found: Any = self._redis.eval(
                 _TAKE,
@@ -161,8 +156,7 @@ class Computations:
             )
 
     def settle(self, computation_id: ComputationId, outcome: Done | Failed) -> bool:
-        """Store the outcome and wake the waiting gateway. Returns False if there is an outcome already, or if no caller
-        waits."""
+        """Store the outcome and wake the gateway. False if there is one already, or no caller waits."""
         answer = b""
         if isinstance(outcome, Done):
             told: dict[str, Any] = {"about": outcome.about}

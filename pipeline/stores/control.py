@@ -79,11 +79,8 @@ class Control(TenantStore):
         return items
 
     def requeue(self, job_id: JobId, ordinals: Sequence[int] | None = None, *, dead_only: bool = False) -> int:
-        """Queue failed and cancelled items again as if they had just come, all of the job or these. Call `reopen` first.
-        Gives how many.
-
-        What was refused in the request, or dropped from the dead letters, has nothing left to be tried with.
-        """
+        """Queue the job's failed and cancelled items, or these, as new, after `reopen`; return how many. Items refused
+        in the request or dropped from the dead letters have nothing to retry."""
         values: dict[str, Any] = {"tenant": self._tenant_id, "job": job_id, "now": now()}
         queued = sum(
             self._connection.execute(text(_REQUEUE.format(where=where)), values).rowcount

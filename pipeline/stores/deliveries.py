@@ -48,11 +48,8 @@ class Sending:
 
 
 def claim(connection: Connection, *, limit: int, per_endpoint: int, lease_s: float) -> list[Sending]:
-    """Take deliveries that are due, whosever they are, the longest overdue first.
-
-    Of one endpoint at most ``per_endpoint`` are under way at a time, so that one that hangs does not take every place.
-    Whoever dies over one lets its lease run out, and it is sent again: under the same id, by which receivers know it.
-    """
+    """Claim due deliveries of any tenant, the longest overdue first, at most ``per_endpoint`` under way per endpoint.
+    An expired lease is sent again under the same id."""
     moment = now()
     keys = [tuple(row) for row in connection.execute(_DUE, {"now": moment, "each": per_endpoint, "limit": limit})]
     if not keys:

@@ -1,8 +1,5 @@
-"""The outcome of the latest upload of each document: SQL conditions on rows of ``documents``, and the writes.
-
-A row keeps the number of the last generation that failed and of the last that was cancelled. Comparing them with the
-number of the latest upload gives the document's status, so a new upload needs no further write.
-"""
+"""The outcome of each document's latest upload, as SQL conditions and writes: the status follows from comparing its
+number with those of the last failed and cancelled generations."""
 
 from __future__ import annotations
 

@@ -19,11 +19,8 @@ class Sources(TenantStore):
     """One tenant's sources."""
 
     def store(self, uploads: Sequence[tuple[Generation, Upload]]) -> dict[Generation, str]:
-        """Write the sources of these uploads where they are missing or are described otherwise now; return their ids.
-
-        Rows that are there stay locked for others to share until the transaction ends, so `drop_unused` waits for it.
-        Ids are taken in sorted order: two batches cannot wait for each other.
-        """
+        """Write the sources of these uploads where missing or changed; return their ids. In sorted order against
+        deadlocks; rows stay share-locked, so `drop_unused` waits."""
         ids: dict[Generation, str] = {}
         rows: dict[tuple[Namespace, str], tuple[SourceKind | None, str | None, str]] = {}
         for generation, upload in uploads:
@@ -67,10 +64,8 @@ class Sources(TenantStore):
         return set(self._run(_NAMED_BY, namespace=namespace, number=number, ids=list(document_ids)).scalars())
 
     def drop_unused(self, namespace: Namespace, source_ids: Iterable[str]) -> None:
-        """Delete those of these sources that no generation names any more.
-
-        Waits for uploads that name one and are not committed yet. READ COMMITTED lets the second statement see them.
-        """
+        """Delete sources that no generation names. Waits for uncommitted uploads; READ COMMITTED lets the second
+        statement see them."""
         for some in slices(sorted(source_ids), _ROWS_PER_STATEMENT):
             values: dict[str, Any] = {"tenant": self._tenant_id, "namespace": namespace, "ids": list(some)}
             self._connection.execute(_LOCK, values).all()

@@ -57,8 +57,8 @@ class DocumentViews(TenantStore):
         after: tuple[str, str] | None,
         limit: int,
     ) -> list[DocumentView]:
-        """Documents in order of namespace and id, those after the given pair: the ones with a ``status``, or else all that
-        are searchable or on their way; with ``source_id`` those of one source."""
+        """Return documents by namespace and id after the pair: with ``status``, else all searchable or under way;
+        ``source_id``: of one source."""
         clauses = [f"AND {ALIVE.format(d='d.')}" if status is None else f"AND {STATUS} = :status"]
         values: dict[str, Any] = {} if status is None else {"status": status}
         if namespace is not None:

@@ -66,8 +66,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """The findings of ingestion about a generation. ``title`` is the one found in the text, if any.
-    ``pages``: the first and the last page with text, of a format that has pages."""
+    """Findings of ingestion. ``title``: found in the text, if any. ``pages``: the first and last page with text."""
 
     chunk_count: int
     title: str | None
@@ -126,8 +125,7 @@ class Documents(TenantStore):
         return numbered
 
     def existing(self, namespace: Namespace, document_ids: Iterable[DocumentId]) -> set[DocumentId]:
-        """Which of these documents are there already, shown or on their way. Nothing is locked. An upload that failed or was
-        cancelled leaves no document."""
+        """Return which documents are there, shown or under way, without locks. A failed or cancelled upload leaves none."""
         found: set[DocumentId] = set()
         for ids in slices(sorted(set(document_ids)), _ROWS_PER_STATEMENT):
             rows = self._run(_NUMBERS, namespace=namespace, ids=list(ids))

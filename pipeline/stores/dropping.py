@@ -19,8 +19,8 @@ class Dropping(TenantStore):
     """One tenant's rows."""
 
     def drop(self, generations: Sequence[Generation]) -> None:
-        """Drop the chunks of exactly these generations, and the bytes and fields of each too unless it may still be
-        tried again, or is kept to be rolled back to. Nothing is done to one that searches see."""
+        """Drop the chunks of exactly these hidden generations, and their bytes and fields unless they may be retried or
+        rolled back to."""
         ordered = sorted(generations, key=lambda each: (each.scope.namespace, each.document_id, each.number))
         for namespace, group in groupby(ordered, key=lambda each: each.scope.namespace):
             self._drop(namespace, [(str(each.document_id), each.number) for each in group])
@@ -60,8 +60,7 @@ class Dropping(TenantStore):
 
 
 def by_number(pairs: Sequence[Pair]) -> list[tuple[int, list[str]]]:
-    """The documents of each generation number, sorted: `document_id IN … AND generation = …` makes exact ranges of the
-    key, so that neither another generation's rows nor their locks are touched."""
+    """Group documents by generation number, sorted, for exact key ranges that touch and lock no other generation."""
     grouped: dict[int, list[str]] = {}
     for document_id, number in sorted(pairs):
         grouped.setdefault(number, []).append(document_id)

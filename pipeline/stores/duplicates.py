@@ -48,8 +48,7 @@ class Duplicates(TenantStore):
     """One tenant's documents with the same bytes."""
 
     def originals(self, namespace: str, hashes: Collection[bytes]) -> dict[bytes, DocumentId]:
-        """Return, for each hash, the document that has been there longest of those with such bytes; of equal ones, the
-        first by id."""
+        """Return the oldest document with the bytes of each hash; among equals the first by id."""
         wanted = sorted(set(hashes) - {_UNKNOWN})
         if not wanted:
             return {}

@@ -138,10 +138,8 @@ def redis_client(settings: Settings, *, timeout_s: float = 1.0) -> redis.Redis:
 
 
 def check_redis(settings: Settings) -> None:
-    """Ask each Redis of the settings for a PONG.
-
-    Raises StoreMisconfigured for a wrong password or a certificate that is not trusted, StoreUnavailable if it is away.
-    """
+    """PING each Redis of the settings. Raises StoreMisconfigured for a wrong password or certificate, StoreUnavailable
+    if away."""
     urls = {settings.redis_url.get_secret_value(), settings.broker}
     for url in sorted(url for url in urls if url.startswith(("redis://", "rediss://"))):
         client = redis.Redis.from_url(url, socket_timeout=2.0, socket_connect_timeout=2.0, retry=Retry(NoBackoff(), 0))

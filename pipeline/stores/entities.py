@@ -24,8 +24,8 @@ class Entities(TenantStore):
     """One tenant's entities."""
 
     def put(self, states: Sequence[EntityState]) -> None:
-        """Write these states; the one an entity has at the same story time is replaced. Namespaces are made where they
-        are missing, and their rows locked, so that none is forgotten meanwhile."""
+        """Write states, replacing those of the same story time. Creates missing namespaces and locks their rows against
+        deletion."""
         moment = now()
         for namespace in sorted({state.namespace for state in states}):
             self._run(_NAMESPACE, namespace=namespace, now=moment)
@@ -76,8 +76,7 @@ class Entities(TenantStore):
     def page(
         self, namespace: Namespace, *, as_of: int | None, name: str | None, after: str, limit: int
     ) -> list[EntityState]:
-        """What the entities of a namespace are like at ``as_of``, or last of all, in order of id, those after the given
-        one. With ``name``, those that are called so then."""
+        """Return entities' states at ``as_of``, or the last ones, by id after ``after``; ``name``: those called so then."""
         values = {
             **self._at(as_of),
             "namespace": namespace,

@@ -22,8 +22,7 @@ _MISSING_SHOWN = 100
 
 @dataclass(slots=True, kw_only=True)
 class Spread:
-    """Lengths in characters. ``up_to``: how many are no longer than each of `LENGTHS`, but than the one before it;
-    None stands for longer ones."""
+    """Lengths in characters. ``up_to``: how many fall between each of `LENGTHS` and the one before; None: longer ones."""
 
     count: int = 0
     total: int = 0
@@ -111,10 +110,8 @@ class Examples(TenantStore):
         return Duplicated(surplus=sum(row.examples - 1 for row in rows), groups=list(groups.values()))
 
     def verified(self, job_id: JobId, *, sample: int) -> Verified | None:
-        """The stored rows of an import: shown in its generation or a later one, with a chunk. None: no such job.
-
-        ``sample``: how many of those that can be found to name, spread over the import.
-        """
+        """Return an import's rows that are shown, in its generation or a later one, with a chunk; None without such a
+        job. ``sample``: how many searchable ones to name, spread over the import."""
         values: dict[str, Any] = {"tenant": self._tenant_id, "job": job_id}
         job = self._connection.execute(_JOB, values).one_or_none()
         if job is None:

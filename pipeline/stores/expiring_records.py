@@ -12,8 +12,8 @@ from pipeline.stores.engines import redis_errors
 
 
 class ExpiringRecords:
-    """Records by id, each gone ``expires_s`` seconds after it was last written. ``registry`` is the key of the set of ids,
-    ``key`` that of a record, with a blank for its id. Thread-safe. Every method raises StoreUnavailable without Redis."""
+    """Records by id that expire ``expires_s`` after the last write. ``registry``: the key of the set of ids; ``key``: a
+    record's, with a blank for the id. Thread-safe. Methods raise StoreUnavailable."""
 
     def __init__(self, client: redis.Redis, *, registry: str, key: str, expires_s: float) -> None:
         self._redis = client

@@ -17,8 +17,7 @@ from pipeline.stores.rows import TenantStore, record_of, to_json, to_naive
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmCounts:
-    """What was thought of the answers of one arm. ``queries`` and ``sessions``: how many were rated, any way;
-    ``mean_click_place``: where the opened hits stood on average, from 1."""
+    """The ratings of one arm's answers. ``queries``, ``sessions``: how many were rated; ``mean_click_place``: from 1."""
 
     bucket: str
     good: int = 0
@@ -33,8 +32,8 @@ class FeedbackStore(TenantStore):
     """One tenant's feedback."""
 
     def add(self, given: Feedback) -> tuple[Feedback, bool]:
-        """Keep a rating; one that was given before is only given anew, with its new note if it has one. Gives what
-        stands there now, and whether it is new."""
+        """Store a rating, or renew an earlier one with its new note, if any. Return what is stored and whether it is
+        new."""
         values = {name: getattr(given, name) for name in _NAMES} | {
             "tenant": self._tenant_id,
             "text_key": text_key(given.query_text),

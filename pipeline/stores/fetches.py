@@ -59,8 +59,7 @@ class FetchedPayloads(TenantStore):
         self._connection.execute(_SOURCE_TYPE, {**values, "media_type": media_type.partition(";")[0]})
 
     def queue(self, sizes: Mapping[Claim, int]) -> None:
-        """Queue items whose bytes were stored; the value is how many bytes. Having been fetched was no attempt of theirs.
-        Call `Ledger.still_held` first."""
+        """Queue items whose bytes were stored (by size), not counting an attempt. Call `Ledger.still_held` first."""
         for claim, size in sizes.items():
             self._connection.execute(_QUEUE, {**self._at([claim]), "size": size, "now": now()})
 

@@ -12,8 +12,8 @@ from pipeline.stores.rows import to_json, to_naive
 
 
 def mysql_condition(filters: Filters, *, alias: str, chunk: str) -> tuple[str, dict[str, Any]]:
-    """An SQL condition on a row of ``generations`` and one of ``chunks``, whose own story time counts before its
-    document's, and its values; ``TRUE`` when nothing is asked for."""
+    """Return a condition on a row of ``generations`` and one of ``chunks``, whose own story time goes first, with its
+    values; ``TRUE`` without any."""
     parts: list[str] = []
     values: dict[str, Any] = {}
     if filters.type is not None:

@@ -60,8 +60,7 @@ class Generations(TenantStore):
     """One tenant's generations."""
 
     def standing(self, uploads: Sequence[Generation], *, lock: bool = False) -> dict[Generation, Standing]:
-        """What these uploads find. With ``lock``, nothing of their documents is shown or deleted until the transaction
-        ends; documents are locked in key order."""
+        """Return what these uploads find. ``lock``: documents are locked in key order until the transaction ends."""
         if lock:
             Documents(self._connection, self._tenant_id).lock(uploads)
         found: dict[Generation, Standing] = {}
@@ -77,8 +76,8 @@ class Generations(TenantStore):
         return found
 
     def settle(self, uploads: Sequence[Generation]) -> None:
-        """What is shown stays shown in place of these and of every upload before them, and comes from their sources now.
-        Lock their documents first."""
+        """Keep what is shown in place of these and all earlier uploads, now from their sources. Lock the documents
+        first."""
         for namespace, number, ids in _alike(uploads):
             values = {"tenant": self._tenant_id, "namespace": namespace, "generation": number, "ids": ids}
             if left := set(self._connection.execute(_OTHER_SOURCES, values).scalars()):
@@ -97,8 +96,8 @@ class Generations(TenantStore):
             sources.drop_unused(namespace, named)
 
     def outdated(self, shown: Sequence[Generation]) -> list[Generation]:
-        """Earlier generations of documents that show these now, unless they wait to be dropped or their job is open:
-        what failed before, or was kept."""
+        """Return earlier generations of documents that show these, failed or kept, unless they wait to be dropped or
+        have an open job."""
         found: list[Generation] = []
         for namespace in sorted({generation.scope.namespace for generation in shown}):
             numbers = {g.document_id: g.number for g in shown if g.scope.namespace == namespace}
@@ -110,8 +109,8 @@ class Generations(TenantStore):
         return found
 
     def history(self, namespace: Namespace, document_id: DocumentId, *, lock: bool = False) -> History | None:
-        """Every generation of which something is left; None if there is no such document. With ``lock``, no upload of
-        it is accepted and nothing of it is shown until the transaction ends."""
+        """Return every generation of which something is left; None without such a document. ``lock``: nothing is
+        accepted or shown until the transaction ends."""
         values = {"tenant": self._tenant_id, "namespace": namespace, "document": document_id}
         pointers = self._connection.execute(_POINTERS_LOCKED if lock else _POINTERS, values).one_or_none()
         if pointers is None or pointers.latest_generation <= pointers.deleted_generation:

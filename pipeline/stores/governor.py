@@ -38,10 +38,7 @@ class Turn:
 
 
 class FleetGovernor:
-    """Keeps one account at one service within its limits. Safe to share between threads.
-
-    While Redis is away the process goes on alone at a tenth of the pace last seen.
-    """
+    """Keeps one account at a service within its limits; thread-safe. Without Redis, at a tenth of the last pace."""
 
     def __init__(self, client: redis.Redis, account: str, configured: Limits) -> None:
         beginning = pacing.beginning(configured)
@@ -59,11 +56,8 @@ class FleetGovernor:
         return max(1, int(tokens * 60 * _BATCH_SHARE)) if tokens else None
 
     def admit(self, tokens: float, *, urgent: bool, longest_s: float, stop: threading.Event) -> Turn:
-        """Wait for leave to send ``tokens``, at most ``longest_s`` seconds.
-
-        Raises RateLimited, with the seconds after which to come back, as soon as it is clear that the time is too
-        short, and when ``stop`` is set.
-        """
+        """Wait at most ``longest_s`` for leave to send ``tokens``. Raises RateLimited with the seconds to come back
+        after, once the time is known to be too short or ``stop`` is set."""
         ends = time.monotonic() + longest_s
         while True:
             left = max(0.0, ends - time.monotonic())

@@ -1,8 +1,5 @@
-"""Who is doing the request that a key stands for, and what was answered to it.
-
-A row is claimed by one request at a time, for the length of a lease that it renews; who dies lets go by dying. Moments
-are the database's own, so that gateways whose clocks differ agree on who holds what.
-"""
+"""Which request holds an idempotency key, and its answer. A claim is a lease that its holder renews; times are the
+database's, so that gateways' clocks do not matter."""
 
 from __future__ import annotations
 
@@ -44,8 +41,8 @@ class IdempotencyKeys(TenantStore):
     """One tenant's keys, each by its digest of 32 bytes."""
 
     def insert(self, digest: bytes, *, lease_s: float, ttl_s: float) -> Claimed | None:
-        """Claim a key that nobody has used; None if somebody has. A transaction of its own, because who waits here for
-        another one's row would hold a lock that the other one's next step needs."""
+        """Claim an unused key, else return None. Use a transaction of its own: waiting for a row here would hold locks
+        that its owner needs."""
         claimed = Claimed(work_id=str(uuid.uuid4()), token=str(uuid.uuid4()))
         written = self._run(
             _INSERT, digest=digest, work=claimed.work_id, token=claimed.token, lease=_micro(lease_s), ttl=_micro(ttl_s)
@@ -53,8 +50,7 @@ class IdempotencyKeys(TenantStore):
         return claimed if written else None
 
     def claim(self, digest: bytes, *, lease_s: float, ttl_s: float) -> Claimed | Running | Answered | None:
-        """How a used key stands; claimed if it has expired, or its holder has died. None if it went, or was claimed by
-        another, while it was looked at."""
+        """Return a used key's state, claimed if expired or its holder died; None if it went or was claimed meanwhile."""
         row = self._run(_LOOK, digest=digest).one_or_none()
         if row is None:
             return None

@@ -50,10 +50,8 @@ class Imports:
         self._key = {"tenant": tenant_id, "namespace": namespace}
 
     def note(self, part: NewPart, job_id: JobId) -> None:
-        """Remember that a part became this job. Raises PartKnown if it did before; then the transaction must not stand.
-
-        Waits for another transaction that is about to note the same part.
-        """
+        """Record that a part became this job, after any other transaction about the same part. Raises PartKnown if it
+        did before; the transaction must then not commit."""
         values = {
             **self._key,
             "import": part.import_id,

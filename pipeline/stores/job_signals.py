@@ -89,8 +89,7 @@ class JobSignals(TenantStore):
         )
 
     def failures(self, job_id: JobId, *, after: Position, limit: int) -> list[Failure]:
-        """Failed items in the order in which they failed, those behind ``after``. One that was queued again since is
-        not among them."""
+        """Return failed items in the order of failing, after ``after``, without those queued again since."""
         rows: Sequence[Any] = self._run(
             _FAILURES, job=job_id, revision=after.revision, ordinal=after.ordinal, limit=limit
         ).all()

@@ -102,8 +102,7 @@ class JobViews(TenantStore):
     def items(
         self, job_id: JobId, *, status: str | None, after: int, limit: int, duplicates: bool = False
     ) -> list[ItemView]:
-        """Items in their order, those with an ordinal above ``after``. ``duplicates``: only those whose document is a
-        duplicate of another."""
+        """Return items by ordinal above ``after``; ``duplicates``: only those whose document duplicates another."""
         where = ("AND i.state = :state " if status else "") + (f"AND {IS_DUPLICATE}" if duplicates else "")
         rows = self._run(text(_ITEMS.format(where=where)), job=job_id, state=status, after=after, limit=limit).all()
         originals: dict[DocumentId, DocumentId] = {}

@@ -115,11 +115,8 @@ class Ledger(TenantStore):
     def claim(
         self, job_id: JobId, *, limit: int, max_bytes: int, lease_s: float, fetch_limit: int | None = None
     ) -> Claims:
-        """Take items of a job that are due, at most ``limit`` and about ``max_bytes`` of payload, at least one.
-
-        A batch is either of items that have their bytes or of items that are to be fetched, of these at most
-        ``fetch_limit``.
-        """
+        """Claim a job's due items, at most ``limit`` and about ``max_bytes``, at least one: either items with bytes or
+        up to ``fetch_limit`` to be fetched."""
         fetch_limit = limit if fetch_limit is None else fetch_limit
         rows = self._run(_DUE, job=job_id, now=now(), limit=limit + 1, least=0 if fetch_limit else 1).all()
         taken: list[Claim] = []
@@ -175,8 +172,7 @@ class Ledger(TenantStore):
         )
 
     def succeed(self, claims: Mapping[Claim, int], *, outcome: str, reused: Mapping[Claim, int] | None = None) -> None:
-        """End items well; the value is the number of chunks, ``reused`` how many of them needed no embedding. Call
-        ``hold`` first."""
+        """End items well, with their chunks, ``reused`` of them without embedding. Call ``hold`` first."""
         for job_id, group in by_job(list(claims)):
             counts = [value for claim in group for value in (claim.ordinal, claims[claim])]
             spared = [value for claim in group for value in (claim.ordinal, (reused or {}).get(claim, 0))]
@@ -213,8 +209,7 @@ class Ledger(TenantStore):
     def put_back(
         self, claims: Sequence[Claim], *, delay_s: float, code: str, detail: str, counted: bool = True
     ) -> None:
-        """Let items be tried again after a while, remembering why. Call ``hold`` first. Not ``counted``: the attempt is
-        as if it had not been, because nothing has failed."""
+        """Retry items later, remembering why. Call ``hold`` first. Not ``counted``: the attempt does not count."""
         uncount = "" if counted else "attempts = GREATEST(attempts, 1) - 1, "
         self._update(
             claims,
@@ -225,8 +220,7 @@ class Ledger(TenantStore):
         )
 
     def close_if_done(self, job_ids: Sequence[JobId], *, touch: bool = True) -> list[JobId]:
-        """Finish those jobs that have no open item left; gives the ones this call finished. ``touch``: something was
-        done in the others, so their revisions move on."""
+        """Finish jobs without open items and return those finished here. ``touch``: revise the others too."""
         finished = []
         for job_id in sorted(set(job_ids)):
             values = {"tenant": self._tenant_id, "job": job_id, "now": now()}

@@ -1,8 +1,4 @@
-"""Generations that were replaced and are kept for a while, so that their document can be rolled back.
-
-Only what was uploaded is kept, its bytes and fields: chunks and vectors go as those of every replaced generation do, so
-no search ever pays for what is kept.
-"""
+"""Replaced generations kept for a while for rollback: their bytes and fields only, so searches never pay for them."""
 
 from __future__ import annotations
 

@@ -33,10 +33,8 @@ _LOCK = 0x63686F7264
 
 
 def upgrade(mysql: Engine, postgres: Engine, use: Settings) -> str:
-    """Run what has not been run yet and return the installation's id. Safe to call from several processes at once.
-
-    Raises WrongInstallation, before anything is changed, when the stores belong to different installations.
-    """
+    """Run pending migrations and return the installation's id, from any number of processes. Raises WrongInstallation
+    before any change if the stores differ."""
     installation.refuse_strangers(mysql, postgres, use)
     _upgrade(mysql, postgres, use)
     return installation.establish(mysql, postgres, use)
@@ -100,11 +98,8 @@ def downgrade(mysql: Engine, postgres: Engine, use: Settings) -> None:
 
 
 def check(mysql: Engine, postgres: Engine, use: Settings) -> None:
-    """Compare both servers and schemas with the code and the settings.
-
-    Raises Misconfigured with one sentence: a server or pgvector is too old, a revision, a table, a column or an index is
-    missing, or the vectors have another dimension or distance.
-    """
+    """Compare servers and schemas with code and settings. Raises Misconfigured: a version too old, a revision, table,
+    column or index missing, or vectors of another dimension or distance."""
     with mysql_errors(), mysql.connect() as connection:
         prerequisites.check_mysql(connection)
         _check_revision("mysql", connection)
@@ -217,11 +212,8 @@ def _migrations(side: Side) -> Traversable:
 
 
 def check_all(mysql: Engine, postgres: Engine, use: Settings) -> str:
-    """Check both schemas, compare the installations of all stores, and return the id. Every process calls this at its
-    start.
-
-    Raises Misconfigured, WrongInstallation and the errors of the stores.
-    """
+    """Check both schemas, compare all stores' installations, and return the id; every process does at start. Raises
+    Misconfigured, WrongInstallation and the stores' errors."""
     check(mysql, postgres, use)
     return installation.confirm_stores(mysql, postgres, use)
 

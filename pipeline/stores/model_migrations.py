@@ -59,8 +59,8 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Sums over all tenants. ``chunks`` and what was found and mended are those of the present pass, ``embedded`` of
-    all passes; ``chunks_total`` is what searches may see now."""
+    """Sums over all tenants: ``chunks``, found and mended in the present pass, ``embedded`` in all, ``chunks_total``
+    searchable now."""
 
     tenants: int
     tenants_done: int
@@ -136,8 +136,7 @@ class ModelMigrations:
         return self.one(row.number)
 
     def hold(self, migration: ModelMigration, *, lease_s: float) -> bool:
-        """Renew the lease and keep the row until the transaction ends; False if the move is another's by now, or was
-        steered elsewhere."""
+        """Renew the lease and lock the row; False if another has the move or it was steered elsewhere."""
         values = {
             "number": migration.space.number,
             "token": migration.lease_token,

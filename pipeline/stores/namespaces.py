@@ -27,8 +27,7 @@ class NamespaceView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """``stamp``: another one as soon as the namespace shows anything else, and never again one that it had before.
-    ``revised_at``: when it changed last."""
+    """``stamp``: new whenever the namespace shows anything else, never repeated. ``revised_at``: the last change."""
 
     stamp: str
     revised_at: datetime | None = None
@@ -55,8 +54,8 @@ class Namespaces(TenantStore):
     def revise(
         self, namespace: Namespace, document_ids: Sequence[DocumentId] = (), *, chunks: int = 0, terms: int = 0
     ) -> None:
-        """Note, in the transaction that does it, that what the namespace shows changes: the documents whose chunks do, and
-        by how much its numbers of chunks and terms grow."""
+        """Note a change of what the namespace shows, in its transaction: the documents, and the growth of chunks and
+        terms."""
         values = {"tenant": self._tenant_id, "namespace": namespace}
         self._connection.execute(_REVISE, {**values, "chunks": chunks, "terms": terms, "now": now()})
         Publications(self._connection, self._tenant_id).note(namespace, document_ids)
@@ -74,11 +73,8 @@ class Namespaces(TenantStore):
         return list(rows)
 
     def close(self, namespace: Namespace) -> bool:
-        """Forget a namespace that holds no document any more; False, and nothing is done, if it holds one.
-
-        Uploads that name it wait for this transaction, because every one touches the namespace's row first. What was
-        replaced a moment ago may be dropped at once, as nobody is to see it any more.
-        """
+        """Forget an empty namespace; False if it holds a document. Uploads that name it wait for this transaction, as
+        each touches its row first. Retired rows may be dropped at once."""
         values = {"tenant": self._tenant_id, "namespace": namespace}
         locked = "SELECT namespace FROM namespaces WHERE tenant_id = :tenant AND namespace = :namespace FOR UPDATE"
         self._connection.execute(text(locked), values).all()

@@ -22,16 +22,14 @@ class Outbox(TenantStore):
     """One tenant's messages to its endpoints."""
 
     def job_ended(self, job_id: JobId) -> int:
-        """Tell every endpoint that wants to know how this job ended. Gives how many messages; call it in the
-        transaction that ends the job."""
+        """Tell endpoints how this job ended, in the transaction that ends it; return the number of messages."""
         if not self._subscribed(None):
             return 0
         found = JobSignals(self._connection, self._tenant_id).snapshot(job_id, reasons=False)
         return self._tell(found, Event(f"job.{found.status}")) if found else 0
 
     def job_progressed(self, job_id: JobId) -> int:
-        """Tell every endpoint that wants to know how far this job has come, unless it was told of this very revision.
-        News that were not sent yet are overtaken by these."""
+        """Tell endpoints this job's progress, once per revision; replaces news not sent yet."""
         found = JobSignals(self._connection, self._tenant_id).snapshot(job_id, reasons=False)
         if found is None or found.finished_at is not None:
             return 0

@@ -29,10 +29,8 @@ from pipeline.stores.rows import as_utc, record_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedChunk:
-    """A chunk of a published generation with what editing needs to know. ``latest``: the newest generation accepted.
-
-    ``searched``: False for a parent, which is only read with its children; it is enabled while one of them is.
-    """
+    """A published chunk for editing. ``latest``: the newest generation accepted. ``searched``: False for a parent,
+    which is enabled while a child is."""
 
     chunk_id: ChunkId
     generation: Generation

@@ -52,10 +52,8 @@ class SharedPace:
         return pace, now
 
     def change(self, step: Callable[[Pace, float], tuple[Pace, T]]) -> T:
-        """Replace the pace by what ``step`` makes of it and of the time, and give what else it says.
-
-        ``step`` may be called several times and must only compute. Raises StoreUnavailable.
-        """
+        """Replace the pace by ``step`` of it and the time; return what else it gives. ``step`` may run several times.
+        Raises StoreUnavailable."""
         found = self._eval(_READ)
         for _ in range(_TRIES):
             raw, pace, now = self._parsed(found)

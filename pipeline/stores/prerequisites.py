@@ -39,10 +39,8 @@ def check_postgres(
     oldest: Version = OLDEST_POSTGRES,
     pgvector: Version = OLDEST_PGVECTOR,
 ) -> None:
-    """Compare the versions of PostgreSQL and of pgvector in this database with the oldest supported ones.
-
-    ``create`` adds the extension if the server has it and the database does not. Raises StoreMisconfigured.
-    """
+    """Compare the versions of PostgreSQL and pgvector with the oldest supported. ``create``: add the extension. Raises
+    StoreMisconfigured."""
     at = location(POSTGRES, connection.engine.url)
     server = str(connection.execute(text("SHOW server_version")).scalar_one())
     if _version(server) < oldest:

@@ -51,8 +51,8 @@ class Profiles(TenantStore):
         return int(latest) + 1
 
     def point(self, name: str, version: int, *, share: float = 1.0, back: bool = False) -> bool:
-        """Let queries have ``version``: all of them, or ``share`` of them beside the active one. False if there is no such
-        version; a trial needs an active version to stand beside. ``back``: the audit calls it going back."""
+        """Let queries have ``version``, or ``share`` of them beside an active one; False without such a version.
+        ``back``: audited as going back."""
         if not any(each.version == version for each in self.versions(name)):
             return False
         values = {"tenant": self._tenant_id, "name": name, "version": version, "share": share, "now": now()}

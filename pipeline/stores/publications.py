@@ -30,15 +30,14 @@ class Publications(TenantStore):
     """One tenant's part of the log."""
 
     def note(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> None:
-        """Write that these documents changed with the revision that the namespace has now. A revision that changed the
-        chunks of none is written too, so that no gap is seen."""
+        """Write that these documents changed with the namespace's present revision; also for none, so that no gap is
+        seen."""
         ids = to_json(list(dict.fromkeys(document_ids)) or [""])
         self._run(_NOTE, namespace=namespace, ids=ids)
 
     def since(self, namespace: Namespace, revision: int, revised_at: datetime | None) -> Changes:
-        """Return what changed after ``revision``, which was made at ``revised_at``, None for a namespace that nothing had
-        changed yet. A log that does not know that revision, or knows another one under its number, is not complete: it
-        was pruned, or MySQL was restored."""
+        """Return changes after ``revision``, made at ``revised_at`` (None: unchanged so far). Not complete if the log
+        lacks it or has another under its number: pruned, or MySQL restored."""
         rows = self._run(_SINCE, namespace=namespace, revision=revision).all()
         later = {row.revision for row in rows if row.revision > revision}
         is_known = revised_at in {row.revised_at for row in rows if row.revision == revision} or revised_at is None
@@ -49,8 +48,7 @@ class Publications(TenantStore):
         )
 
     def prune(self, *, limit: int) -> int:
-        """Delete up to ``limit`` rows that are older than `KEPT_FOR`, except those of a namespace's present revision. Gives
-        how many."""
+        """Delete up to ``limit`` rows older than `KEPT_FOR`, but not of a present revision; return how many."""
         return self._run(_PRUNE, before=now() - KEPT_FOR, limit=limit).rowcount
 
 

@@ -141,8 +141,7 @@ class Quotas(TenantStore):
         self._rooms.note(self._tenant_id, limits, min(rooms, default=2 * HEADROOM))
 
     def check_files(self, count: Callable[[], int]) -> None:
-        """Raises QuotaExceeded if more files are kept than documents may be; ``count`` is asked only where these are
-        limited."""
+        """Raise QuotaExceeded for more files than the limit on documents; ``count`` is called only with one."""
         limit = self._limits().documents
         if limit and (there := count()) > limit:
             raise QuotaExceeded(

@@ -1,8 +1,5 @@
-"""Generations whose rows are to go, and when: written with the decision, carried out by the sweeper.
-
-A query that began before a document was replaced may still hold the old generation's chunks. So the rows of what was
-replaced stay for a while, and `Chunks.hydrate` may still read them for such a query.
-"""
+"""Generations whose rows the sweeper is to drop, and when: a while after being replaced, as running queries may still
+read them."""
 
 from __future__ import annotations
 

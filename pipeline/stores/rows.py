@@ -65,8 +65,8 @@ def record_of(kind: type[Record], row: Any, **given: Any) -> Record:
 
 
 def to_naive(moment: datetime | None) -> datetime | None:
-    """A moment as a DATETIME column holds it; one without a zone is taken as UTC. One that UTC would put before the year
-    1 or after 9999, such as the first of January of the year 1 at +14:00, is the first or the last second there is."""
+    """Return a moment for a DATETIME column; without a zone it is UTC. Beyond the years 1 and 9999 in UTC: the first or
+    last second."""
     if moment is None or moment.tzinfo is None:
         return moment
     try:
@@ -81,19 +81,14 @@ def to_json(value: Any) -> str:
 
 
 def metadata_of(column: str) -> dict[str, Any]:
-    """What a metadata column holds. An integer beyond 64 bits, which was once taken in, is read as a float: no answer
-    could be written with it."""
+    """Return a metadata column's value; an old integer beyond 64 bits becomes a float, which answers can hold."""
     found: dict[str, Any] = orjson.loads(column)
     return found
 
 
 def insert_many(connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> int:
-    """Run ``INSERT … VALUES (%s, …)`` for all rows; return how many were written. PyMySQL joins them into statements of
-    about 1 MB.
-
-    Raises ValueError for a statement that it would not join, one with a literal among the values for instance: it
-    would be sent once for each row.
-    """
+    """Run ``INSERT … VALUES (%s, …)`` for all rows, joined by PyMySQL to about 1 MB; return the rows written. Raises
+    ValueError for a statement it would not join, such as one with a literal value."""
     if not RE_INSERT_VALUES.match(statement):
         raise ValueError(f"rows cannot be joined for: {statement}")
     return connection.exec_driver_sql(statement, list(rows)).rowcount if rows else 0

@@ -1,8 +1,4 @@
-"""Comparison of a live schema with the recorded one, which `make schema` reads from freshly migrated databases.
-
-Additional tables, columns and indexes are no difference: operators add indexes, and large tenants get their own graph
-indexes.
-"""
+"""Compare a live schema with the one that `make schema` records. Additional tables, columns and indexes are allowed."""
 
 from __future__ import annotations
 
@@ -68,10 +64,8 @@ def record(mysql: Connection, postgres: Connection) -> str:
 
 
 def missing(side: Side, connection: Connection, *, vector_tables: Iterable[str] = ()) -> list[str]:
-    """Return the names of everything recorded that the live schema lacks; empty if it is complete.
-
-    ``vector_tables``: the tables of the live embedding spaces, each of which must be like the recorded first one.
-    """
+    """Return the names of recorded things that the live schema lacks. ``vector_tables``: live spaces, each like the
+    recorded one."""
     wanted, live = dict(recorded(side)), read(side, connection)
     template = wanted.pop(VECTORS, None)
     lacks = [line for name, table in wanted.items() for line in _differences(name, table, live.get(name))]
@@ -111,10 +105,7 @@ def _holds(found: str, wanted: str) -> bool:
 
 
 def _plain_type(kind: str) -> str:
-    """Return a column type without the details that differ between servers and installations.
-
-    These are the widths of integers, MariaDB's JSON, and the dimension of vectors.
-    """
+    """Return a column type without integer widths, MariaDB's JSON and the dimension of vectors."""
     kind = re.sub(r"\b((?:tiny|small|medium|big)?int)\(\d+\)", r"\1", kind)
     return "longtext utf8mb4_bin" if kind == "json" else re.sub(r"\bhalfvec\(\d+\)", "halfvec", kind)
 

@@ -42,8 +42,8 @@ class SourceView:
 
 
 class SourceViews(TenantStore):
-    """One tenant's sources, to be looked at. A document belongs to the source of the generation that searches see, or
-    of its latest upload while there is none."""
+    """One tenant's sources, for viewing. A document belongs to the source of its shown generation, else of its latest
+    upload."""
 
     def page(
         self, namespace: Namespace, *, kind: SourceKind | None = None, after: str = "", limit: int

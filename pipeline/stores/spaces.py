@@ -35,10 +35,8 @@ def model_name(provider: str, model: str, dimension: int) -> str:
 
 
 def live(connection: Connection, base: EmbeddingSpace) -> LiveSpaces:
-    """The live spaces as they are now; ``base`` stands for the first one until a migration gives it a row.
-
-    Raises Misconfigured if the pointer is not there.
-    """
+    """Return the live spaces now; ``base`` stands for the first until a migration gives it a row. Raises Misconfigured
+    without a pointer."""
     rows = connection.execute(_LIVE).all()
     if not rows:
         raise Misconfigured("the table embedding_pointer is empty: run python -m pipeline.stores.migrate upgrade")

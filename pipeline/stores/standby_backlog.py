@@ -1,7 +1,5 @@
-"""Documents whose vectors in the standby space are behind: noted in the transaction that showed or changed them.
-
-The model that an installation moves to may be slow or away; ingestion does not wait for it, and nothing is forgotten.
-"""
+"""Documents whose standby vectors are behind, noted in the transaction that changed them: ingestion waits for no
+standby model."""
 
 from __future__ import annotations
 

@@ -28,8 +28,7 @@ class Purpose(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """``texts`` were sent in ``requests`` and counted as ``tokens`` by whoever embedded them; ``cached_texts`` were not
-    sent, and would have been about ``saved_tokens``."""
+    """``texts`` sent in ``requests`` as ``tokens``; ``cached_texts`` saved about ``saved_tokens``."""
 
     requests: int = 0
     texts: int = 0
@@ -64,8 +63,7 @@ class Usage(TenantStore):
     """One tenant's counts."""
 
     def add(self, entries: Mapping[UsageEntry, Counts], *, price_per_million: Decimal) -> None:
-        """Add to what was counted before. Entries are written in one order, so that two workers cannot lock each other
-        out."""
+        """Add to earlier counts, in one order against deadlocks."""
         rows = [
             (
                 self._tenant_id,

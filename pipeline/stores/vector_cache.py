@@ -87,10 +87,7 @@ class VectorStore:
 
 
 class VectorCache:
-    """One tenant's vectors of one model, by text. Redis being away is the same as having none.
-
-    Vectors have half precision, as the vector store keeps them: one from here is stored as it was the first time.
-    """
+    """One tenant's vectors of one model by text, in half precision as stored; empty without Redis."""
 
     def __init__(self, store: VectorStore, tenant_id: TenantId, *, model: str, dimension: int) -> None:
         digest = hashlib.blake2b(f"{dimension} {model}".encode(), digest_size=8).hexdigest()

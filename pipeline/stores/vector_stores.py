@@ -1,7 +1,4 @@
-"""Namespaces as vector stores: a name for people, what is noted about them, and until when they are kept.
-
-A namespace without a row here is one all the same: it is called what it is called, and is kept.
-"""
+"""Namespaces as vector stores: name, notes and expiry. One without a row has its own name and does not expire."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from pipeline.stores.rows import TenantStore, as_utc, now, record_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
-    """One endpoint. ``secret`` and ``previous_secret`` are sealed; the latter signs too until ``previous_until``.
-    ``failing_since``: no call has succeeded since then. ``disabled_reason``: ``failing`` or ``gone``."""
+    """One endpoint. ``secret``, ``previous_secret``: sealed; both sign until ``previous_until``. ``failing_since``: no
+    success since. ``disabled_reason``: ``failing`` or ``gone``."""
 
     webhook_id: str
     url: str

@@ -38,10 +38,8 @@ class UnitOfWork:
 
 @contextmanager
 def unit_of_work(mysql: Engine) -> Iterator[UnitOfWork]:
-    """Commit if the block returns, roll back if it raises. Nothing inside commits by itself.
-
-    Raises StoreUnavailable, or its kind Conflict when the same block may simply be run again.
-    """
+    """Commit if the block returns, roll back if it raises. Nothing inside commits. Raises StoreUnavailable, or Conflict
+    when the block may be run again."""
     with mysql_errors(), mysql.begin() as connection:
         work = UnitOfWork(connection)
         yield work
@@ -79,8 +77,7 @@ def read_soon(mysql: Engine, read: Callable[[Connection], T], *, seconds: float)
 
 @contextmanager
 def reading_if_asked(mysql: Engine) -> Iterator[Callable[[], Connection]]:
-    """What gives the connection of `reading`, which is taken when it is first asked for: who finds all he needs in the
-    process takes none."""
+    """Yield a function that takes the connection of `reading` at its first call only."""
     taken: list[Connection] = []
     with ExitStack() as block:
 

@@ -22,11 +22,8 @@ EXPIRES_S: Final = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerHeartbeat:
-    """One worker, as it described itself in its last heartbeat.
-
-    ``queues``: the queues it consumes at this moment. ``broker``: address without user and password. ``started_at`` and
-    ``beat_at``: seconds since the epoch by the worker's clock.
-    """
+    """One worker's last heartbeat. ``queues``: consumed now. ``broker``: without user and password. ``started_at``,
+    ``beat_at``: epoch seconds by its clock."""
 
     name: str
     host: str
@@ -66,8 +63,7 @@ class WorkerHeartbeats:
         return [_read(beat) for beat in self._records.all()]
 
     def listening(self, queue: str) -> list[WorkerHeartbeat]:
-        """Return the workers that consume ``queue``; if there are none, a message sent there waits until one is
-        started."""
+        """Return the workers that consume ``queue``; without any, messages there wait."""
         return [heartbeat for heartbeat in self.all() if queue in heartbeat.queues]
 
 

@@ -53,11 +53,8 @@ def checked_url(url: str) -> httpx.URL:
 
 
 def resolve(url: httpx.URL, *, permitted: Sequence[Network]) -> list[str]:
-    """Return the addresses of a URL's host that may be connected to, in the resolver's order. Blocking.
-
-    Raises NotAllowed if there are none, with the same code and sentence for a name without an address and for one that
-    is not public, so that callers cannot learn which names exist in the network of this installation.
-    """
+    """Return the connectable addresses of a URL's host in order. Blocking. Raises NotAllowed, alike for a name without
+    address and a private one, so that callers cannot probe the network's names."""
     host = url.raw_host.decode("ascii")
     try:
         found = socket.getaddrinfo(host, url.port or 0, type=socket.SOCK_STREAM)

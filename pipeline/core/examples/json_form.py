@@ -14,10 +14,8 @@ _LONGEST_NAME = 64
 
 
 def json_tables(value: Mapping[str, Any], *, most_rows: int) -> Book:
-    """The book in a decoded JSON object. Rows count from 1, columns may go by the names that sheets may have.
-
-    Raises DocumentTooLarge for more rows than ``most_rows``.
-    """
+    """Return the book in a decoded JSON object; rows count from 1, columns may use a sheet's names. Raises
+    DocumentTooLarge above ``most_rows``."""
     tables: list[Table] = []
     warnings: list[Flaw] = []
     rows = 0

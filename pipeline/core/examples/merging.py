@@ -14,10 +14,8 @@ _MOST_COPIES = 500_000  # of values; ranges that overlap, which no spreadsheet p
 
 
 def fill_merged(rows: Sequence[Row], ranges: Sequence[str]) -> list[str]:
-    """Copy the value of each merged range down its first column, into rows that hold something else already.
-
-    Changes ``rows``, which are in order. Gives the ranges that cover more than one row. Raises DocumentTooLarge.
-    """
+    """Copy a merged range's value down its first column into rows with other values, in ``rows`` themselves. Return the
+    ranges of more than one row. Raises DocumentTooLarge."""
     numbers = [row.number for row in rows]
     tall: list[str] = []
     copies = 0

@@ -18,8 +18,8 @@ _NO_WORD = re.compile(r"[\W_]+")
 
 
 class NearDuplicates:
-    """The questions of one category. Candidates come from MinHash with locality-sensitive hashing and are compared by
-    the exact Jaccard similarity of their shingles, so nothing is reported by chance."""
+    """The questions of one category: MinHash with LSH proposes candidates, the exact Jaccard similarity of shingles
+    decides."""
 
     def __init__(self) -> None:
         # Not at the top: the parser process imports this package, and its memory is limited.
@@ -31,11 +31,9 @@ class NearDuplicates:
         self._by_text: dict[str, str] = {}
 
     def add(self, question: str, place: str) -> tuple[str, float] | None:
-        """Return the place of an earlier question that is nearly the same and their similarity in [0, 1], else None.
-
-        Case, width, punctuation and white space do not count. Only questions unlike all earlier ones are indexed, so a
-        book of equal rows costs no more per row than any other.
-        """
+        """Return the place of a nearly equal earlier question and the similarity in [0, 1], or None. Case, width,
+        punctuation and white space do not count. Only questions unlike all earlier ones are indexed, which bounds the
+        cost."""
         text = _NO_WORD.sub("", normal_form("NFKC", question).casefold())
         if not text:
             return None

@@ -38,10 +38,8 @@ UNGRADED = ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flaw:
-    """Something wrong, or worth knowing, and where. ``row`` counts from 1; without it, all of the sheet is meant.
-
-    ``column`` is one of `Column` where it is known, else as the book writes it; ``cell`` is like ``D7``.
-    """
+    """A fault or remark and its position. ``row`` counts from 1, None: the sheet. ``column``: a `Column` if known, else
+    as written; ``cell``: such as ``D7``."""
 
     sheet: str
     code: str
@@ -118,10 +116,8 @@ class Example:
 
 @dataclass(slots=True, kw_only=True)
 class CategoryStatistics:
-    """Rows of one category. Every row that was read is accepted, refused, or a duplicate of one before it.
-
-    ``grades`` and ``tags`` count accepted rows; `UNGRADED` stands for rows without a grade.
-    """
+    """Rows of one category, each accepted, refused, or a duplicate. ``grades`` and ``tags`` count accepted rows,
+    `UNGRADED` those without a grade."""
 
     read: int = 0
     accepted: int = 0

@@ -16,10 +16,8 @@ _CUT = Chunking(strategy="sentences", max_tokens=_ONE_CHUNK, overlap=0.2)
 
 
 def upload_of(example: Example, *, book: str | None) -> Upload:
-    """The document of one row. Both its parts can be read from its metadata again; they are what a prompt shows.
-
-    Without title and source, which would be embedded with the text. ``book`` is the file's name.
-    """
+    """Return the document of one row, both parts in its metadata too. It has no title or source, which would be
+    embedded. ``book``: the file's name."""
     metadata: dict[str, Any] = {"user_input": example.user_input, "agent_response": example.agent_response}
     if example.quality_grade is not None:
         metadata["quality_grade"] = example.quality_grade

@@ -35,10 +35,7 @@ class Sheet:
 
 
 def read_tables(body: bytes) -> list[Sheet]:
-    """The sheets of a workbook. What a workbook may cost is not bounded here: see `pipeline.sandbox`.
-
-    Raises what `parse_xlsx` does.
-    """
+    """Return the sheets of a workbook; `pipeline.sandbox` bounds its cost. Raises as `parse_xlsx`."""
     with open_workbook(body) as workbook:
         if len(workbook.sheets) > MOST_SHEETS:
             raise DocumentTooLarge(f"the workbook has {len(workbook.sheets)} sheets; at most {MOST_SHEETS} are read")

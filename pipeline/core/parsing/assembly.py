@@ -31,12 +31,8 @@ class Block:
 
 
 def assemble(blocks: Iterable[Block], *, title: str | None = None, encoding: Encoding | None = None) -> Parsed:
-    """Clean the blocks and put them together. A heading opens a section and is the first line of it; so do a page
-    and a mark.
-
-    Sections cover the text without gaps: each ends where the next one starts. Without ``title``, the first heading of
-    level 1 is the title.
-    """
+    """Clean the blocks and join them; a heading, a page or a mark opens a section, a heading being its first line.
+    Sections cover the text without gaps. Without ``title`` the first heading of level 1 is the title."""
     pieces: list[str] = []
     length = 0
     openings: list[tuple[int, tuple[str, ...], int | None]] = [(0, (), None)]

@@ -61,11 +61,8 @@ Tier = tuple[str | Mapping[str, float], float]  # characters, with their weights
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Language:
-    """The characters of one language: natural logarithms of their probabilities among its non-ASCII characters.
-
-    ``stays``: the probability that a non-ASCII character is followed by another one. ``is_alphabet``: its words have no
-    ASCII letters.
-    """
+    """One language: log-probabilities of its non-ASCII characters. ``stays``: the probability that another one follows.
+    ``is_alphabet``: its words have no ASCII letters."""
 
     name: str
     logs: Mapping[str, float]

@@ -94,10 +94,8 @@ def _refuse_harmful(archive: zipfile.ZipFile) -> None:
 
 
 class XmlReader:
-    """Reads XML as a stream of calls; a subclass overrides what it wants. No tree is built, no entity is declared.
-
-    Names come without their namespace: transitional and strict Office documents differ in nothing else that matters.
-    """
+    """Read XML as a stream of calls for a subclass to override, without a tree or entities. Names come without
+    namespace, so strict and transitional Office documents read alike."""
 
     def started(self, name: str, attributes: dict[str, str], /) -> None:
         """An element begins."""

@@ -23,10 +23,8 @@ _NUMBER = re.compile(r"[-+]?[\d.,\s]+%?$")
 
 
 def parse_csv(body: bytes, charset: str | None) -> Parsed:
-    """Rows of comma, semicolon, tab or bar separated values, whichever makes the most even columns of the first rows.
-
-    Raises MalformedDocument, which names the line, for a quote that is never closed or has text after it.
-    """
+    """Parse rows separated by comma, semicolon, tab or bar, whichever makes the first rows most even. Raises
+    MalformedDocument with the line for a quote that is not closed or has text after it."""
     decoded = read_text(body, declared=charset)
     return _parsed(decoded, _delimiter(decoded.text))
 

@@ -117,8 +117,7 @@ def public_name(codec: str) -> str:
 
 
 def codec_of(charset: str) -> str | None:
-    """Return the codec for the name of a character set: the larger table where pages name a part of it; None if it is
-    not known."""
+    """Return the codec of a character set's name, in the larger table where pages name a part of it; None if unknown."""
     try:
         name = codecs.lookup(charset.strip().lower().removeprefix("x-")).name
     except (LookupError, ValueError):

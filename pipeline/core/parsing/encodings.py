@@ -103,11 +103,8 @@ def read_text(body: bytes, *, declared: str | None = None) -> DecodedText:
 
 
 def clean(text: str) -> str:
-    """``text`` fit for storing, searching and cutting; cleaning it again changes nothing.
-
-    One kind of line end; no control, zero-width or half characters; no space at the ends of lines, no more than one
-    blank line in a row, nothing around the whole.
-    """
+    """Return ``text`` fit for storing and cutting; idempotent. One kind of line end; no control, zero-width or half
+    characters, no trailing spaces, at most one blank line in a row."""
     if _SURROGATE.search(text):  # halves that belong together are joined, the others dropped
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
     text = _PARAGRAPH_ENDS.sub("\n\n", _LINE_ENDS.sub("\n", text))

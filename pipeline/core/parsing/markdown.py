@@ -95,8 +95,8 @@ def _but_notes(rule: Rule) -> Rule:
 
 
 def _closed(rule: InlineRule, *, offset: int) -> InlineRule:
-    """Return the rule for links or images that looks only at brackets which are closed and hold few others. The rule
-    alone takes quadratic time for brackets without end."""
+    """Return the rule for links or images limited to closed brackets with few others inside; otherwise it takes
+    quadratic time."""
     seen: tuple[str, frozenset[int]] = ("", frozenset())
 
     def closed(state: StateInline, silent: bool) -> bool:
@@ -110,8 +110,8 @@ def _closed(rule: InlineRule, *, offset: int) -> InlineRule:
 
 
 def _shallow_brackets(text: str) -> frozenset[int]:
-    """Return where brackets open that are closed again and hold at most `_MOST_BRACKETS` levels of others,
-    but none of an address that is not closed."""
+    """Return where brackets open that are closed and hold at most `_MOST_BRACKETS` levels, except of an unclosed
+    address."""
     found: list[int] = []
     last_parenthesis = text.rfind(")")
     opened: list[tuple[int, int]] = []  # position, and levels within

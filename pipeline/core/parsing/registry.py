@@ -87,11 +87,8 @@ _OTHER_NAMES = {
 
 
 def register(format: Format) -> None:
-    """Let documents of another format be accepted and parsed. Registering it again changes nothing.
-
-    Raises ValueError if its media type or one of its suffixes is that of another format already: which parser reads a
-    document must not depend on what else is installed.
-    """
+    """Accept and parse another format; registering it again changes nothing. Raises ValueError if its media type or a
+    suffix belongs to another format."""
     there = PARSERS.get(format.media_type)
     if there is not None and there is not format.parse:
         raise ValueError(f"{format.media_type} has a parser already")
@@ -103,11 +100,8 @@ def register(format: Format) -> None:
 
 
 def media_type_of(filename: str | None, declared: str | None) -> str:
-    """The media type to parse a document as: by the suffix of its name, else by what was declared.
-
-    The suffix goes first because many programs send every file as ``text/plain`` or ``application/octet-stream``.
-    A character set in ``declared`` is kept. Raises UnsupportedMediaType, which names what is accepted.
-    """
+    """Return the media type to parse as: by the name's suffix, else as ``declared``, whose character set is kept.
+    Raises UnsupportedMediaType, which names what is accepted."""
     suffix = PurePosixPath((filename or "").replace("\\", "/")).suffix.lower()
     base, _, parameters = (declared or "").partition(";")
     base = base.strip().lower()

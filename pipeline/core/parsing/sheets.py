@@ -15,11 +15,8 @@ _DIGITS = "0123456789"
 
 @dataclass(slots=True, kw_only=True)
 class Row:
-    """One row. ``cells`` holds what is not empty, by column, counted from 0; values, never formulas.
-
-    ``without_value``: columns with a formula that was saved without its value. ``errors``: columns whose value is an
-    error such as ``#N/A``.
-    """
+    """One row. ``cells``: values that are not empty, by column from 0, never formulas. ``without_value``: columns whose
+    formula was saved without its value. ``errors``: columns with an error such as ``#N/A``."""
 
     number: int
     cells: dict[int, str] = field(default_factory=dict)

@@ -1,8 +1,4 @@
-"""Excel workbooks as sheets of text: which sheets there are, and what the cells of each row say.
-
-The XML is read as a stream of calls, without a tree and without an object for each cell: 3 to 6 µs a cell where openpyxl
-takes 30 to 60. Gaps cost nothing, however large a sheet says it is.
-"""
+"""Excel workbooks as sheets of text, read as a stream of calls without a tree; gaps in a sheet cost nothing."""
 
 from __future__ import annotations
 

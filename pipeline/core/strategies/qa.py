@@ -60,8 +60,7 @@ def _indexed(passage: Passage) -> str:
 
 
 def _cut(parsed: Parsed, chunking: Chunking, allowance: Allowance) -> Cut:
-    """Pairs and, between them, other text as `sentences` cuts it. A pair that is too long is a parent of its parts,
-    which have the question above them."""
+    """Cut pairs, and text between them as `sentences` does. An overlong pair is a parent of parts below the question."""
     passages: list[Passage] = []
     parents: list[Passage] = []
     for start, end in _ranges(parsed):

@@ -47,10 +47,8 @@ class _Found:
 
 
 def _cut(parsed: Parsed, chunking: Chunking, allowance: Allowance) -> Cut:
-    """The body of each segment in passages that all carry its fields; fields are not text.
-
-    Raises MalformedDocument for a story time that is no integer: a segment without one is never held back.
-    """
+    """Return each segment's body in passages that carry its fields. Raises MalformedDocument for a story time that is
+    no integer."""
     passages: list[Passage] = []
     inherited: dict[tuple[str, ...], Segment] = {}
     for section in parsed.sections:
