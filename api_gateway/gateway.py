@@ -37,9 +37,9 @@ from pipeline.flows.resources import Resources
 from pipeline.garbage import keep_for_good
 from pipeline.records import TenantId
 from pipeline.settings import Settings
+from pipeline.stores.expiring_records import WorkerHeartbeats
 from pipeline.stores.request_rates import RequestRates
 from pipeline.stores.tenants import Principal
-from pipeline.stores.worker_heartbeats import WorkerHeartbeats
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -40,8 +40,8 @@ from pipeline.telemetry import configure_logging
 from workers import resources
 from workers.heartbeat import HeartbeatStep
 from workers.names import Queue
+from workers.producer import subscribe_to_nothing
 from workers.query_events import events
-from workers.subscriptions import subscribe_to_nothing
 from workers.transport import PersistentConnection
 
 log = structlog.get_logger(__name__)
@@ -49,7 +49,7 @@ log = structlog.get_logger(__name__)
 app = Celery(
     "chordwise",
     include=[
-        "workers.inspection",
+        "workers.heartbeat",
         "workers.tasks.compute",
         "workers.tasks.ingest",
         "workers.tasks.recall",

@@ -10,11 +10,17 @@ from celery import Celery, Signature
 from celery.utils import uuid
 from kombu.exceptions import KombuError
 
-from workers.subscriptions import subscribe_to_nothing
-
 log = structlog.get_logger(__name__)
 
 producer = Celery("chordwise", set_as_current=False)
+
+
+def subscribe_to_nothing(app: Celery) -> None:
+    """Turn off the subscriptions of this app's result backend; storing and counting chord parts goes on."""
+    app.backend.result_consumer.consume_from = lambda _task_id: None
+    app.backend.result_consumer.start = lambda *_args, **_kwargs: None
+
+
 producer.config_from_object("celery_config")
 subscribe_to_nothing(producer)
 

@@ -14,8 +14,7 @@ from typing import Any
 
 import orjson
 
-from pipeline.core.api_source import ApiMapping, ApiSource
-from pipeline.core.json_pointer import MISSING, resolve
+from pipeline.core.api_source import MISSING, ApiMapping, ApiSource, resolve
 from pipeline.core.query import Brought
 from pipeline.core.validity import unmet
 from pipeline.errors import ApiSourceFailed

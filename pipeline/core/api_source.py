@@ -11,10 +11,13 @@ import orjson
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
 from pipeline.core.channel_time import ChannelTime
-from pipeline.core.json_pointer import is_pointer
 from pipeline.core.web import LONGEST_URI, web_address
 from pipeline.errors import FetchRefused
 
+_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
+_FORM = re.compile(r"(?:/(?:[^~/]|~[01])*)*")
+
+MISSING = object()
 _STRICT = ConfigDict(extra="forbid")
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
@@ -27,6 +30,25 @@ _OURS = frozenset(
 _LONGEST_BODY = 16 * 1024  # bytes of a body's template as JSON
 
 PLACEHOLDERS = ("query", "top_k", "namespaces", "filters")
+
+
+def is_pointer(text: str) -> bool:
+    """Whether it is a pointer at all; the empty one means the whole document."""
+    return _FORM.fullmatch(text) is not None
+
+
+def resolve(document: Any, pointer: str) -> Any:
+    """What ``pointer`` leads to, `MISSING` if it leads nowhere. Never raises, whatever the document holds."""
+    found = document
+    for step in pointer.split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, dict):
+            found = found.get(name, MISSING)
+        elif isinstance(found, list) and _INDEX.fullmatch(name) and int(name) < len(found):
+            found = found[int(name)]
+        else:
+            return MISSING
+    return found
 
 
 def _pointer(text: str) -> str:

@@ -4,21 +4,51 @@ from __future__ import annotations
 
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from typing import Final, TypeVar
 
 import httpcore
 
 from pipeline.core.addresses import Network, is_address, may_connect
 from pipeline.errors import FetchFailed, FetchRefused, FetchUnavailable
-from pipeline.fetching.names import within
 
+Found = TypeVar("Found")
+
+_MOST: Final = 64  # look-ups of one process at a time; those nobody waits for any more go on until the system ends them
+_places = threading.BoundedSemaphore(_MOST)
 Resolve = Callable[[str, int], Sequence[str]]
 
 REFUSED_AFTER_S = 1.0  # from the beginning of a look-up to the refusal of the name, whatever the reason
 _MOMENT_S = 0.05
 _AGAIN_S = 0.3  # between look-ups of a name while the system cannot say whether it exists
 _ONE_ADDRESS_S = 5.0  # for one of several addresses of a host, so that a dead one leaves time for the others
+
+
+def within(look_up: Callable[[], Found], *, seconds: float, places: threading.BoundedSemaphore = _places) -> Found:
+    """Return or raise what ``look_up`` does; TimeoutError when late, its thread then ending alone. ``places``: the most
+    at a time."""
+    ends = time.monotonic() + seconds
+    reply: Future[Found] = Future()
+
+    def run() -> None:
+        try:
+            reply.set_result(look_up())
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+            reply.set_exception(error)
+        finally:
+            places.release()
+
+    if not places.acquire(timeout=max(0.0, seconds)):
+        raise TimeoutError("too many names are being looked up")
+    try:
+        threading.Thread(target=run, name="names", daemon=True).start()
+    except RuntimeError:
+        places.release()
+        raise TimeoutError("no thread could be started") from None
+    return reply.result(timeout=max(0.0, ends - time.monotonic()))
 
 
 def resolved(host: str, port: int) -> list[str]:

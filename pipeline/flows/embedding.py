@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextvars
+import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
+
+import numpy as np
+import structlog
+from numpy.typing import NDArray
 
 from pipeline.core.means import Means
-from pipeline.errors import EmbedderRefused
+from pipeline.errors import EmbedderRefused, Unavailable
 from pipeline.flows.closing import end
 from pipeline.flows.preparing import Breather, Prepared, advance
 from pipeline.flows.resources import Resources
-from pipeline.flows.reusing import embed_or_reuse
 from pipeline.flows.spaces import fill_standby
-from pipeline.flows.staying import while_renewing
 from pipeline.flows.vectorizing import vectors_of
 from pipeline.models.port import Embedder, Matrix, PaidEmbedder, SentenceEncoder
 from pipeline.records import Chunk, Generation, Stage, TenantId
@@ -23,6 +29,9 @@ from pipeline.stores.rows import slices
 from pipeline.stores.usage import Counts, Purpose
 
 _CHUNKS_PER_LEASE = 128  # embedded and stored before the lease is renewed and other tenants are served
+T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
 
 
 def embed(
@@ -90,3 +99,61 @@ def _vectors(
     use.usage_book.note(tenant_id, Purpose.INGEST, embedder.model, counts, job_id=claims[0].job_id)
     use.usage_book.write()
     return vectors
+
+
+def embed_or_reuse(
+    tenant_id: TenantId,
+    chunks: Sequence[Chunk],
+    replacing: set[Generation],
+    use: Resources,
+    *,
+    model: str,
+    embed: Callable[[Sequence[Chunk]], NDArray[np.float32]],
+) -> tuple[NDArray[np.float32], list[Chunk]]:
+    """A vector for each chunk, in order, and which of the chunks had theirs already.
+
+    Chunks of generations in ``replacing`` take the vector of any earlier chunk of the same document that was made of
+    the same text by the same model: one statement for all. Others go to ``embed``. Raises what it raises;
+    ``EmbedderRefused.indexes`` are places in ``chunks``.
+    """
+    candidates = [chunk for chunk in chunks if chunk.generation in replacing]
+    known = use.vectors(tenant_id).of_texts(candidates, model=model) if candidates else {}
+    if not known:
+        return embed(chunks), []
+    new = [place for place, chunk in enumerate(chunks) if chunk.chunk_id not in known]
+    vectors = np.empty((len(chunks), len(next(iter(known.values())))), dtype=np.float32)
+    if new:
+        try:
+            vectors[new] = embed([chunks[place] for place in new])
+        except EmbedderRefused as error:
+            raise EmbedderRefused(str(error), indexes=tuple(new[index] for index in error.indexes)) from error
+    reused = [chunk for chunk in chunks if chunk.chunk_id in known]
+    old = [place for place, chunk in enumerate(chunks) if chunk.chunk_id in known]
+    if old:
+        vectors[old] = np.stack([known[chunk.chunk_id] for chunk in reused])
+    return vectors, reused
+
+
+def while_renewing(call: Callable[[threading.Event], T], *, renew: Callable[[], None], every_s: float) -> T:
+    """Run ``call`` aside and ``renew`` every so often until it has ended; give or raise what it does.
+
+    Where ``renew`` raises (the work is somebody else's now), the event that ``call`` was given is set, and the error
+    goes to the caller without waiting for it. A database that is away is no reason yet: the lease may outlast it.
+    """
+    stop = threading.Event()
+    pool = ThreadPoolExecutor(1, thread_name_prefix="slow")
+    under_way = pool.submit(contextvars.copy_context().run, call, stop)
+    try:
+        while True:
+            try:
+                return under_way.result(timeout=every_s)
+            except TimeoutError:
+                if under_way.done():  # it was the call's own
+                    raise
+            try:
+                renew()
+            except Unavailable as error:
+                log.warning("lease_not_renewed", code=error.code)
+    finally:
+        stop.set()
+        pool.shutdown(wait=False, cancel_futures=True)

@@ -22,7 +22,7 @@ from pipeline.flows.channels import aside
 from pipeline.flows.resources import Resources
 from pipeline.flows.tracing import trace_of_query
 from pipeline.records import ChannelName, ChunkId, QueryId
-from pipeline.stores.standing import standing_of
+from pipeline.stores.owned import standing_of
 from pipeline.stores.work import reading
 
 log = structlog.get_logger(__name__)

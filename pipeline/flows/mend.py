@@ -16,9 +16,8 @@ from pipeline.core.packing import is_packed
 from pipeline.core.strategies import embedding_text_of
 from pipeline.core.terms import tokenizer_of
 from pipeline.errors import EmbedderRefused, Rejected
-from pipeline.flows.comparing import Found, differences, look
+from pipeline.flows.comparing import UNNEEDED, Found, differences, look
 from pipeline.flows.deletion_limit import DeletionLimit
-from pipeline.flows.document_vectors import UNNEEDED
 from pipeline.flows.resources import Resources
 from pipeline.flows.unpacking import unpacked
 from pipeline.flows.vectorizing import vectors_of

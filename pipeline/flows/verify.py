@@ -24,7 +24,7 @@ from pipeline.records import DocumentId, EmbeddingSpace, Namespace, TenantId
 from pipeline.stores import alignment, reconciling
 from pipeline.stores.audit import Audit
 from pipeline.stores.namespaces import Namespaces
-from pipeline.stores.recount import recount
+from pipeline.stores.statistics import recount
 from pipeline.stores.work import unit_of_work
 
 STEP_S = 2.0  # seconds per step of a comparison that a caller waits for; workers serve other callers in between

@@ -15,7 +15,7 @@ import structlog
 from pipeline.core import webhooks as core
 from pipeline.core.addresses import is_address
 from pipeline.errors import Misconfigured, Unavailable
-from pipeline.fetching.names import within
+from pipeline.fetching.connecting import within
 from pipeline.flows.resources import Resources
 from pipeline.records import TenantId
 from pipeline.stores.audit import Audit

@@ -14,11 +14,10 @@ import openai
 
 from pipeline.core.redaction import redact
 from pipeline.errors import Misconfigured, Rejected, RerankerUnavailable, Unavailable
-from pipeline.models.bounded import bounded
-from pipeline.models.masking import masked_beginning
 from pipeline.models.prompting import load_prompt
-from pipeline.models.retries import Deadline, keep_trying
+from pipeline.models.retries import Deadline, bounded, keep_trying
 from pipeline.models.service import OpenAIService
+from pipeline.models.texts import masked_beginning
 from pipeline.records import Candidate
 
 # Relevance gates the other two: they raise what is relevant and cannot rescue what is not.

@@ -6,13 +6,15 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextvars import copy_context
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final, TypeVar
 
 import tenacity
 
-from pipeline.errors import RateLimited, Unavailable
+from pipeline.errors import RateLimited, RerankerUnavailable, Unavailable
 
 Result = TypeVar("Result")
 
@@ -21,6 +23,7 @@ LONGEST_WAIT_S: Final = 20.0
 
 # Asked to stay away for longer than this, give the work back rather than sit on it: its next attempt can be scheduled.
 LONGEST_RETRY_AFTER_S: Final = 60.0
+_GRACE_S: Final = 0.1  # for a call that ends itself at the same moment, with a better reason
 
 
 class Deadline:
@@ -105,3 +108,16 @@ def keep_trying(
 def _asked_wait(state: tenacity.RetryCallState) -> float | None:
     error = state.outcome.exception() if state.outcome else None
     return error.retry_after_s if isinstance(error, Unavailable) else None
+
+
+def bounded(call: Callable[[], Result], *, seconds: float, late: str) -> Result:
+    """Return or raise what ``call`` does; RerankerUnavailable, saying ``late``, when it does not end in time and is
+    left alone. Needed because looking up names and trickling headers have no limit of their own."""
+    pool = ThreadPoolExecutor(1, thread_name_prefix="rerank")
+    try:
+        reply = pool.submit(copy_context().run, call)
+        if wait([reply], timeout=seconds + _GRACE_S).not_done:
+            raise RerankerUnavailable(late)
+        return reply.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)

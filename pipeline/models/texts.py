@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import bisect
+from typing import Final
+
+from pipeline.core.redaction import redact
 
 # The most tokens one input may have: the limit of OpenAI's embedding models, and ours for the local one.
 MAX_INPUT_TOKENS = 8192
@@ -13,6 +16,7 @@ _BLANK = "."
 # Rough and on the high side, so that a batch believed to fit does fit.
 _ASCII_PER_TOKEN = 3.0
 _TOKENS_PER_WIDE = 1.2
+_LONGEST_SECRET: Final = 640  # characters that an e-mail address may have, the longest of what is masked
 
 
 def sendable(text: str, *, most_tokens: int = MAX_INPUT_TOKENS) -> str:
@@ -35,3 +39,11 @@ def _beginning(text: str, max_tokens: int) -> str:
         return text  # fits whatever its characters are
     longest = range(min(len(text), int(max_tokens * _ASCII_PER_TOKEN)) + 1)
     return text[: bisect.bisect_right(longest, max_tokens, key=lambda length: estimated_tokens(text[:length])) - 1]
+
+
+def masked_beginning(text: str, limit: int) -> str:
+    """Return up to ``limit`` characters of the redacted ``text`` at a cost of ``limit``; what may be half a number at
+    the end is hidden."""
+    part = text[: limit + 2 * _LONGEST_SECRET]
+    masked = redact(part)
+    return masked[: limit if len(part) == len(text) else min(limit, len(masked) - _LONGEST_SECRET)]

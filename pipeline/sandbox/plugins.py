@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 from importlib.metadata import entry_points
 
-from pipeline.core.parsing.plugins import Format
-from pipeline.core.parsing.registry import register
+from pipeline.core.parsing.registry import Format, register
 
 GROUP = "chordwise.parsers"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pipeline.core.transitions import TRANSITIONS, Move
 from pipeline.records import Generation, JobId
 
 
@@ -57,3 +58,13 @@ def by_job(claims: Sequence[Claim]) -> list[tuple[JobId, list[Claim]]]:
     for claim in sorted(claims, key=lambda claim: (claim.job_id, claim.ordinal)):
         grouped.setdefault(claim.job_id, []).append(claim)
     return list(grouped.items())
+
+
+def becomes(move: Move) -> str:
+    """``state = 'running'`` and the like, for SET."""
+    return f"state = '{TRANSITIONS[move].target}'"
+
+
+def may(move: Move) -> str:
+    """``state IN ('queued')`` and the like, for WHERE."""
+    return "state IN (" + ", ".join(f"'{state}'" for state in TRANSITIONS[move].sources) + ")"

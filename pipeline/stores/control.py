@@ -10,8 +10,8 @@ from sqlalchemy import text
 
 from pipeline.core.transitions import Move
 from pipeline.records import DocumentId, Generation, JobId, Namespace, Scope
+from pipeline.stores.claims import becomes, may
 from pipeline.stores.document_outcomes import DocumentOutcomes
-from pipeline.stores.moves import becomes, may
 from pipeline.stores.rows import TenantStore, now, slices
 
 _ROWS_PER_STATEMENT = 1000

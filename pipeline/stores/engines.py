@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,6 @@ from sqlalchemy import URL, Engine, event, make_url
 from pipeline.core.nearest import LONGEST_SCAN
 from pipeline.settings import Settings
 from pipeline.stores.outages import watch
-from pipeline.stores.spans import traced
 from pipeline.stores.store_errors import MYSQL, POSTGRES, location, note_location, of_redis, translated
 from pipeline.stores.store_errors import Conflict as Conflict
 from pipeline.tracing import edge
@@ -38,6 +37,7 @@ _READING: dict[str, Any] = {
 PINNED = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off"
 
 _LOOPBACK = (None, "localhost", "127.0.0.1", "::1")
+_OPEN = "chordwise_span"
 
 
 def mysql_engine(settings: Settings, *, timeout_s: float | None = None, reading: bool = False) -> Engine:
@@ -167,3 +167,27 @@ def redis_errors() -> Iterator[None]:
             yield
     except redis.RedisError as error:
         raise of_redis(error) from error
+
+
+def traced(engine: Engine, system: str) -> Engine:
+    """The same engine; each of its statements is a span that says which kind of statement it was, never its text."""
+
+    def begin(_connection: Any, _cursor: Any, statement: str, _parameters: Any, context: Any, _many: bool) -> None:
+        kind = statement.lstrip("( \n").partition(" ")[0].upper()[:16]
+        lasting = ExitStack()
+        lasting.enter_context(edge(f"{system} {kind}", **{"db.system.name": system, "db.operation.name": kind}))
+        setattr(context, _OPEN, lasting)
+
+    def end(_connection: Any, _cursor: Any, _statement: str, _parameters: Any, context: Any, _many: bool) -> None:
+        getattr(context, _OPEN).close()
+
+    def fail(context: Any) -> None:
+        lasting = getattr(context.execution_context, _OPEN, None)
+        if lasting is not None:
+            error = context.original_exception
+            lasting.__exit__(type(error), error, error.__traceback__)
+
+    event.listen(engine, "before_cursor_execute", begin)
+    event.listen(engine, "after_cursor_execute", end)
+    event.listen(engine, "handle_error", fail)
+    return engine

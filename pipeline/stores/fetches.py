@@ -12,8 +12,7 @@ from sqlalchemy import bindparam, text
 
 from pipeline.core.transitions import Move
 from pipeline.records import DocumentId, Generation, Namespace, Scope
-from pipeline.stores.claims import Claim
-from pipeline.stores.moves import becomes, may
+from pipeline.stores.claims import Claim, becomes, may
 from pipeline.stores.rows import TenantStore, now
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import text
 
@@ -15,14 +15,39 @@ from pipeline.core.waiting import Standing, WaitingReason, waiting_reason
 from pipeline.records import DocumentId, Encoding, ItemState, JobId, Namespace, Stage
 from pipeline.stores.documents import encoding_of
 from pipeline.stores.duplicates import IS_DUPLICATE, Duplicates
-from pipeline.stores.job_statuses import JobStatus, in_status
 from pipeline.stores.rows import TenantStore, now, record_of
 from pipeline.stores.turns import workers_seen
 from pipeline.stores.usage import Counts, Usage, UsageRow
 
+JobStatus = Literal["queued", "running", "succeeded", "partly_failed", "failed", "cancelled"]
 _ERRORS_SHOWN = 100
 _WORKER_SEEN_S = 15  # longer than the batch of a worker that is well; one that holds a lease is seen by that
 _STAGES = tuple(Stage)
+
+
+def _has(*states: str) -> str:
+    """Each state is a lookup in the index of items by job and state."""
+    named = ", ".join(f"'{state}'" for state in states)
+    return (
+        "EXISTS (SELECT 1 FROM job_items i WHERE i.tenant_id = jobs.tenant_id AND i.job_id = jobs.job_id"
+        f" AND i.state IN ({named}))"
+    )
+
+
+_OVER = f"NOT {_has('queued', 'running')}"
+_CONDITIONS: dict[JobStatus, str] = {
+    "queued": f"finished_at IS NULL AND {_has('queued')} AND NOT {_has('running', 'succeeded')}",
+    "running": f"finished_at IS NULL AND ({_has('running')} OR ({_has('queued')} AND {_has('succeeded')}))",
+    "failed": f"{_has('failed')} AND {_OVER} AND NOT {_has('succeeded', 'cancelled')}",
+    "partly_failed": f"{_has('failed')} AND {_OVER} AND {_has('succeeded', 'cancelled')}",
+    "cancelled": f"{_has('cancelled')} AND {_OVER} AND NOT {_has('failed')}",
+    "succeeded": f"{_OVER} AND NOT {_has('failed', 'cancelled')}",
+}
+
+
+def in_status(status: JobStatus) -> str:
+    """Return the condition that a row of ``jobs`` is in this status."""
+    return f"({_CONDITIONS[status]})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

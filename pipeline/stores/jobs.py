@@ -26,9 +26,8 @@ from pipeline.records import (
     Stage,
     TenantId,
 )
-from pipeline.stores.claims import Claim, Claims, NewItem, by_job
+from pipeline.stores.claims import Claim, Claims, NewItem, becomes, by_job, may
 from pipeline.stores.document_outcomes import DocumentOutcomes
-from pipeline.stores.moves import becomes, may
 from pipeline.stores.outbox import Outbox
 from pipeline.stores.rows import TenantStore, insert_many, now, placeholders
 

@@ -21,7 +21,7 @@ from sqlalchemy import Connection, Engine, inspect, text
 from pipeline.errors import Misconfigured, PipelineError
 from pipeline.records import EmbeddingSpace
 from pipeline.settings import Settings, settings
-from pipeline.stores import installation, prerequisites, schema, space_tables, spaces
+from pipeline.stores import installation, schema, space_tables, spaces
 from pipeline.stores.engines import mysql_engine, mysql_errors, postgres_engine, postgres_errors
 from pipeline.stores.schema import Side
 from pipeline.stores.store_errors import MYSQL, POSTGRES, location
@@ -52,7 +52,7 @@ def _upgrade(mysql: Engine, postgres: Engine, use: Settings) -> None:
         connection.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": _LOCK})
         connection.commit()
         try:
-            prerequisites.check_postgres(connection, create=True)
+            schema.check_postgres(connection, create=True)
             connection.commit()
             _migrate("upgrade", "head", "postgres", connection, use)
             connection.commit()
@@ -68,7 +68,7 @@ def upgrade_mysql(mysql: Engine, use: Settings) -> None:
     with mysql_errors(), mysql.connect() as connection:
         connection.execute(text("SELECT GET_LOCK('chordwise_migrations', 60)"))
         try:
-            prerequisites.check_mysql(connection)
+            schema.check_mysql(connection)
             _migrate("upgrade", "head", "mysql", connection, use)
             connection.commit()
         finally:
@@ -101,12 +101,12 @@ def check(mysql: Engine, postgres: Engine, use: Settings) -> None:
     """Compare servers and schemas with code and settings. Raises Misconfigured: a version too old, a revision, table,
     column or index missing, or vectors of another dimension or distance."""
     with mysql_errors(), mysql.connect() as connection:
-        prerequisites.check_mysql(connection)
+        schema.check_mysql(connection)
         _check_revision("mysql", connection)
         _check_whole("mysql", connection)
         live = spaces.live(connection, spaces.base_space(use))
     with postgres_errors(), postgres.connect() as connection:
-        prerequisites.check_postgres(connection)
+        schema.check_postgres(connection)
         _check_revision("postgres", connection)
         for space in live.every:
             _check_space(connection, space, use)

@@ -3,8 +3,7 @@ becomes one document per row (`checking`); errors name sheet, row and column."""
 
 from pipeline.core.examples.checking import Checked, check
 from pipeline.core.examples.json_form import json_tables
-from pipeline.core.examples.records import Book, Category, CategoryStatistics, Example, Flaw
-from pipeline.core.examples.uploads import upload_of
+from pipeline.core.examples.records import Book, Category, CategoryStatistics, Example, Flaw, upload_of
 from pipeline.core.examples.workbook_form import read_tables, workbook_tables
 
 __all__ = [

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.core.examples.names import category_of, column_of, is_guide
+from pipeline.core.examples.names import category_of, column_of, is_guide, one_line, shown
 from pipeline.core.examples.records import Book, BookRow, Category, Column, Flaw, Table
-from pipeline.core.examples.tidying import one_line, shown
 from pipeline.errors import DocumentTooLarge
 
 _LONGEST_NAME = 64

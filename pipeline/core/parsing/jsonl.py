@@ -11,8 +11,7 @@ from typing import Any
 
 from pipeline.core import json_bounds, lenient_json
 from pipeline.core.parsing.detection import codec_of
-from pipeline.core.parsing.encodings import decode
-from pipeline.core.parsing.utf16 import unmarked_utf16
+from pipeline.core.parsing.encodings import decode, unmarked_utf16
 from pipeline.errors import MalformedDocument, UndecodableText
 
 _NOT_BLANK = re.compile(rb"\S")  # a file of line feeds alone is passed over without a step of the interpreter for each

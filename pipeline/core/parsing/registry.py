@@ -2,25 +2,57 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from pipeline.core.parsing.assembly import one_line
+from pipeline.core.parsing.assembly import Block, assemble, one_line
 from pipeline.core.parsing.csv import parse_csv, parse_tsv
 from pipeline.core.parsing.docx import parse_docx
-from pipeline.core.parsing.encodings import clean
+from pipeline.core.parsing.encodings import clean, read_text
 from pipeline.core.parsing.html import parse_html
 from pipeline.core.parsing.json_documents import parse_json
 from pipeline.core.parsing.markdown import parse_markdown
-from pipeline.core.parsing.plain import parse_plain
-from pipeline.core.parsing.plugins import Format, Parser
 from pipeline.errors import EmptyDocument, UnsupportedMediaType
 from pipeline.records import Parsed
 
+Parser = Callable[[bytes, str | None], Parsed]
+
+_MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9.+-]*/[a-z0-9][a-z0-9.+-]*", re.ASCII)
+_SUFFIX = re.compile(r"\.[a-z0-9][a-z0-9_-]*", re.ASCII)
+_LONGEST_MEDIA_TYPE = 127
 PLAIN, MARKDOWN, HTML, JSONL = "text/plain", "text/markdown", "text/html", "application/jsonl"
 CSV, TSV, JSON, PDF = "text/csv", "text/tab-separated-values", "application/json", "application/pdf"
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """A format of documents and who reads it.
+
+    ``media_type`` in small letters, without parameters; ``suffixes`` with their dot. ``parse`` is given the bytes and the
+    character set that was declared, if one was; it raises a `Rejected` error for a document that is at fault. It runs in
+    the parser process, under its limits; whatever it needs that takes long to load, it should load when called.
+    """
+
+    media_type: str
+    suffixes: tuple[str, ...]
+    parse: Parser
+
+    def __post_init__(self) -> None:
+        if not _MEDIA_TYPE.fullmatch(self.media_type) or len(self.media_type) > _LONGEST_MEDIA_TYPE:
+            raise ValueError(f"{self.media_type!r} is no media type")
+        wrong = [suffix for suffix in self.suffixes if not _SUFFIX.fullmatch(suffix)]
+        if wrong:
+            raise ValueError(f"{wrong[0]!r} is no suffix such as .rst")
+
+
+def parse_plain(body: bytes, charset: str | None) -> Parsed:
+    """One section without a heading: plain text has no headings that could be told from short lines."""
+    decoded = read_text(body, declared=charset)
+    return assemble([Block(text=decoded.text)], encoding=decoded.encoding)
 
 
 # Libraries that take a while to load are loaded with the first document that needs them: the gateway, which only asks

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from xml.parsers import expat
 from zipfile import BadZipFile, ZipFile
 
-from pipeline.core.parsing.cells import Formats, number_formats
 from pipeline.core.parsing.containers import PROPERTIES, Properties, XmlReader, office_archive, refuse_entities
-from pipeline.core.parsing.sheets import Row, SheetReader, Strings
+from pipeline.core.parsing.sheets import Formats, Row, SheetReader, Strings, number_formats
 from pipeline.errors import MalformedDocument
 
 _WORKBOOK = "xl/workbook.xml"

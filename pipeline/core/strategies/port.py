@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from pipeline.core.chunking import chunks, touched
 from pipeline.errors import DocumentTooLarge
-from pipeline.records import Chunking, Parsed, Passage
+from pipeline.records import Chunking, Parsed, Passage, Section
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,3 +89,24 @@ def numbered(passages: Iterable[Passage], *, parent: int | None = None, chunk_ty
         replace(passage, index=index, parent=parent, chunk_type=chunk_type or passage.chunk_type)
         for index, passage in enumerate(passages)
     ]
+
+
+def stretch(parsed: Parsed, start: int, end: int) -> Parsed:
+    """``parsed.text[start:end]`` with the sections that lie in it."""
+    sections = tuple(
+        Section(
+            start=max(section.start, start) - start,
+            end=min(section.end, end) - start,
+            heading_path=section.heading_path,
+            page=section.page,
+        )
+        for section in touched(parsed.sections, start, end)
+    )
+    return Parsed(text=parsed.text[start:end], sections=sections, title=parsed.title)
+
+
+def cut_stretch(parsed: Parsed, start: int, end: int, chunking: Chunking) -> Iterator[Passage]:
+    """The sentences of ``parsed.text[start:end]`` in passages, as `chunk` packs them."""
+    plain = Chunking(max_tokens=chunking.max_tokens, overlap=chunking.overlap)
+    for passage in chunks(stretch(parsed, start, end), plain):
+        yield replace(passage, start=passage.start + start, end=passage.end + start)

@@ -14,8 +14,7 @@ from itertools import count, groupby
 
 from pipeline.core.chunking import touched
 from pipeline.core.sentences import paragraphs
-from pipeline.core.strategies.parts import cut_stretch
-from pipeline.core.strategies.port import MAX_TOKENS, OVERLAP, Allowance, Cut, Strategy, numbered
+from pipeline.core.strategies.port import MAX_TOKENS, OVERLAP, Allowance, Cut, Strategy, cut_stretch, numbered
 from pipeline.core.tokens import count_tokens
 from pipeline.records import Chunking, Parsed, Passage
 

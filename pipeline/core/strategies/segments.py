@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pipeline.core.strategies.parts import cut_stretch
-from pipeline.core.strategies.port import MAX_TOKENS, OVERLAP, Allowance, Cut, Strategy, numbered
+from pipeline.core.strategies.port import MAX_TOKENS, OVERLAP, Allowance, Cut, Strategy, cut_stretch, numbered
 from pipeline.errors import MalformedDocument
 from pipeline.records import Chunking, Parsed, Passage, Section, Segment
 
