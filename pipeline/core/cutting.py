@@ -81,8 +81,4 @@ def cut_as(parsed: Parsed, request: CutRequest) -> CutDocument:
 
 def in_order(passages: Sequence[Passage]) -> list[Passage]:
     """Return the passages in the order of their ordinals."""
-    return sorted(passages, key=_place)
-
-
-def _place(passage: Passage) -> tuple[int, int]:
-    return (-1 if passage.parent is None else passage.parent), passage.index
+    return sorted(passages, key=lambda passage: (-1 if passage.parent is None else passage.parent, passage.index))

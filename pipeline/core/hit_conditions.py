@@ -132,9 +132,14 @@ def as_sent(conditions: HitConditions) -> dict[str, Any]:
 
 def number_in(value: Any) -> float | None:
     """The number that a value is, or that a text spells; None for anything else, and for what is not finite."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    if isinstance(value, str) and not _NUMBER.fullmatch(value.strip()):
+    if isinstance(value, str):
+        return finite(float(value)) if _NUMBER.fullmatch(value.strip()) else None
+    return finite(value)
+
+
+def finite(value: Any) -> float | None:
+    """Return a number as a finite float; None for anything else, such as an integer that no float can hold."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
         number = float(value)

@@ -68,7 +68,12 @@ def _reads_as_meant(parts: SplitResult) -> bool:
         _ = parts.port
     except ValueError:
         return False
-    stray = "@" in user or "@" in parts.path or parts.fragment or any("=" not in pair for pair in _pairs(parts))
+    stray = (
+        "@" in user
+        or "@" in parts.path
+        or parts.fragment
+        or any("=" not in pair for pair in parts.query.split("&") if pair)
+    )
     return not stray and not re.search(r"%(?![0-9A-Fa-f]{2})", user)
 
 
@@ -100,10 +105,6 @@ def _require_address(parts: SplitResult, schemes: tuple[str, ...]) -> None:
         raise ValueError(f"names no host; it {_example(schemes)}")
     if not parts.path.strip("/") and not query.keys() & {"dbname", "database"}:
         raise ValueError(f"names no database; it {_example(schemes)}")
-
-
-def _pairs(parts: SplitResult) -> list[str]:
-    return [pair for pair in parts.query.split("&") if pair]
 
 
 def _redis_query(parts: SplitResult) -> str:

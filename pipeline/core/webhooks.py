@@ -37,7 +37,6 @@ class Standing(enum.StrEnum):
     DEAD = "dead"
 
 
-SUBSCRIBABLE = tuple(event for event in Event if event is not Event.TEST)
 DEFAULT_EVENTS = (Event.SUCCEEDED, Event.PARTLY_FAILED, Event.FAILED, Event.CANCELLED)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http
 import ssl
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from pipeline.errors import (
 )
 from pipeline.fetching.body import ENCODINGS, read_body
 from pipeline.fetching.connecting import Deadline, GuardedBackend, Resolve, resolved
-from pipeline.fetching.fetch import bad_certificate
+from pipeline.fetching.fetch import bad_certificate, told_status
 
 _TRY_LATER = frozenset({408, 425, 429})
 _PORTS = {"http": 80, "https": 443}
@@ -125,10 +124,7 @@ def _require_success(status: int, host: str) -> None:
         return
     if 300 <= status < 400:
         raise ApiSourceFailed(f"{host} answered {status}; redirects are not followed")
-    try:
-        told = f"{host} answered {status} {http.HTTPStatus(status).phrase}"
-    except ValueError:
-        told = f"{host} answered {status}"
+    told = told_status(host, status)
     if status in _TRY_LATER or status >= 500:
         raise ApiSourceUnavailable(told)
     raise ApiSourceFailed(told)

@@ -97,10 +97,8 @@ class GuardedBackend(httpcore.NetworkBackend):
         *,
         permitted: Iterable[Network] = (),
         resolve: Resolve | None = None,
-        refused_after_s: float = REFUSED_AFTER_S,
     ) -> None:
         self._deadline = deadline
-        self._refused_after_s = refused_after_s
         self._permitted = tuple(permitted)
         self._resolve = resolve or resolved
         self._inner = httpcore.SyncBackend()
@@ -119,7 +117,7 @@ class GuardedBackend(httpcore.NetworkBackend):
         addresses = self._addresses(host, port)
         if not addresses or not all(may_connect(address, permitted=self._permitted) for address in addresses):
             if not is_address(host):
-                wait_s = began + self._refused_after_s - time.monotonic()
+                wait_s = began + REFUSED_AFTER_S - time.monotonic()
                 time.sleep(max(0.0, min(wait_s, self._deadline.left_s() - _MOMENT_S)))
             raise refused(host)
         for number, address in enumerate(addresses, start=1):
@@ -136,7 +134,7 @@ class GuardedBackend(httpcore.NetworkBackend):
 
     def _addresses(self, host: str, port: int) -> Sequence[str]:
         """Return the addresses of a host; empty if it has none or if the look-up fails for a while."""
-        ends = time.monotonic() + self._refused_after_s
+        ends = time.monotonic() + REFUSED_AFTER_S
         while True:
             try:
                 return within(lambda: self._resolve(host, port), seconds=self._deadline.left_s())

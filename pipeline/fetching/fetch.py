@@ -100,13 +100,18 @@ class Fetcher:
         return self._given_ssl_context or httpx.create_ssl_context()
 
 
+def told_status(host: str, status: int) -> str:
+    """Return a sentence with a status and, where it has one, its phrase."""
+    try:
+        return f"{host} answered {status} {http.HTTPStatus(status).phrase}"
+    except ValueError:
+        return f"{host} answered {status}"
+
+
 def _require_success(status: int, headers: dict[str, str], host: str) -> None:
     if 200 <= status < 300:
         return
-    try:
-        told = f"{host} answered {status} {http.HTTPStatus(status).phrase}"
-    except ValueError:
-        told = f"{host} answered {status}"
+    told = told_status(host, status)
     if status in _TRY_LATER or status >= 500:
         wait_s = retry_after_s(headers.get("retry-after"), moment=datetime.now(UTC))
         raise FetchUnavailable(told, retry_after_s=wait_s)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 import orjson
 import structlog
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from pipeline.core.computation import Computation, Done
 from pipeline.core.editing import bound_of, edited, prepared, repeats
@@ -27,24 +26,15 @@ from pipeline.records import Chunk, ChunkId, DocumentId, Generation, Namespace, 
 from pipeline.stores.audit import Audit
 from pipeline.stores.chunk_edits import ChunkEdits, OwnedChunk
 from pipeline.stores.documents import Documents
-from pipeline.stores.engines import Conflict
 from pipeline.stores.parents import Parents
 from pipeline.stores.retired import Retired
 from pipeline.stores.statistics import Statistics
 from pipeline.stores.usage import Purpose
-from pipeline.stores.work import UnitOfWork, unit_of_work
+from pipeline.stores.work import UnitOfWork, retry_conflicts, unit_of_work
 
 __all__ = ["Edit", "Edited", "delete_chunks", "edit_body", "edit_chunks"]
 
 log = structlog.get_logger(__name__)
-
-
-_again = retry(
-    retry=retry_if_exception_type(Conflict),
-    stop=stop_after_attempt(5),
-    wait=wait_random_exponential(multiplier=0.05, max=1),
-    reraise=True,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,7 +293,7 @@ def _locked(tenant_id: TenantId, chunks: Sequence[OwnedChunk], work: UnitOfWork)
     return edits.named([chunk.chunk_id for chunk in chunks])
 
 
-@_again
+@retry_conflicts()
 def _transact(use: Resources, write: Callable[[UnitOfWork], dict[ChunkId, Edited]]) -> dict[ChunkId, Edited]:
     with unit_of_work(use.mysql) as work:
         return write(work)

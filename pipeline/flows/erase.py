@@ -8,7 +8,6 @@ from datetime import timedelta
 from functools import partial
 
 import structlog
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from pipeline.errors import Unavailable
 from pipeline.flows.edit import delete_within
@@ -18,22 +17,14 @@ from pipeline.flows.vector_indexes import drop_indexes
 from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.stores import erasure
 from pipeline.stores.audit import Audit
-from pipeline.stores.engines import Conflict
 from pipeline.stores.namespaces import Namespaces
 from pipeline.stores.rows import now
-from pipeline.stores.work import unit_of_work
+from pipeline.stores.work import retry_conflicts, unit_of_work
 
 log = structlog.get_logger(__name__)
 
 _DOCUMENTS_AT_ONCE = 100
 _SETTLES_AFTER = timedelta(minutes=2)  # longer than a key goes on working, and than a worker goes on without its lease
-
-_again = retry(
-    retry=retry_if_exception_type(Conflict),
-    stop=stop_after_attempt(8),
-    wait=wait_random_exponential(multiplier=0.05, max=1),
-    reraise=True,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +62,7 @@ def delete_namespace(tenant_id: TenantId, namespace: Namespace, use: Resources) 
     return NamespaceErased(namespace=namespace, documents=documents, generations=dropped)
 
 
-@_again
+@retry_conflicts(attempts=8)
 def _delete_some(tenant_id: TenantId, namespace: Namespace, use: Resources) -> int:
     with unit_of_work(use.mysql) as work:
         ids = Namespaces(work.connection, tenant_id).living_documents(namespace, limit=_DOCUMENTS_AT_ONCE)
@@ -79,7 +70,7 @@ def _delete_some(tenant_id: TenantId, namespace: Namespace, use: Resources) -> i
     return len(ids)
 
 
-@_again
+@retry_conflicts(attempts=8)
 def _close(tenant_id: TenantId, namespace: Namespace, use: Resources, *, documents: int) -> bool:
     """Forget the namespace itself, unless a document was handed in since; uploads wait while this looks."""
     with unit_of_work(use.mysql) as work:
@@ -137,7 +128,7 @@ def _erase(tenant_id: TenantId, use: Resources, *, settled: bool) -> TenantErase
     return TenantErased(tenant_id=tenant_id, erased=erased, remaining=remaining)
 
 
-@_again
+@retry_conflicts(attempts=8)
 def _step(tenant_id: TenantId, name: str, erase: Callable[[], int], use: Resources) -> None:
     count = erase()
     with unit_of_work(use.mysql) as work:

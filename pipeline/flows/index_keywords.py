@@ -143,12 +143,11 @@ class KeywordIndexer:
             chunks = chunk_counts(connection)
         every = sum(chunks.values())
         have = sum(
-            count for (tenant, name), count in chunks.items() if tenant in self._tenants and self._has(tenant, name)
+            count
+            for (tenant, name), count in chunks.items()
+            if tenant in self._tenants and name in (self._tenants[tenant].stamps or {})
         )
         return have / every if every else 1.0
-
-    def _has(self, tenant_id: TenantId, namespace: Namespace) -> bool:
-        return namespace in (self._tenants[tenant_id].stamps or {})
 
     def _disk_bytes(self) -> int:
         """Thousands of files may have to be looked at, so not at every time."""

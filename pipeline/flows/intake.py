@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from sqlalchemy import Connection
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from pipeline.core.document_ids import with_hash
 from pipeline.flows.resources import Resources
@@ -18,11 +17,10 @@ from pipeline.records import DocumentId, Generation, JobId, Namespace, Priority,
 from pipeline.stores.audit import Audit
 from pipeline.stores.documents import Documents
 from pipeline.stores.duplicates import Content, Duplicates
-from pipeline.stores.engines import Conflict
 from pipeline.stores.jobs import Ledger, NewItem
 from pipeline.stores.quotas import Limits, Quotas
 from pipeline.stores.vector_stores import VectorStores
-from pipeline.stores.work import unit_of_work
+from pipeline.stores.work import retry_conflicts, unit_of_work
 
 OnConflict = Literal["replace", "skip", "error", "new"]
 _DIGITS = (0, 8, 32)  # of the hash in an id; 0 is the id that was sent
@@ -81,12 +79,7 @@ class _Placed:
     taken: Sequence[tuple[Generation, Upload]]
 
 
-@retry(
-    retry=retry_if_exception_type(Conflict),
-    stop=stop_after_attempt(5),
-    wait=wait_random_exponential(multiplier=0.05, max=1),
-    reraise=True,
-)
+@retry_conflicts()
 def accept(
     batch: Batch,
     use: Resources,

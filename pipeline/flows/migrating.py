@@ -8,7 +8,7 @@ next pass proves it. Each step may die anywhere and may run twice.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import structlog
@@ -179,7 +179,9 @@ def _end(number: int, use: Resources, *, state: MigrationState, allowed: tuple[M
     with unit_of_work(use.mysql) as work:
         _in_state(work.connection, number, *allowed)
         migrations = ModelMigrations(work.connection)
-        migrations.move(number, state, next_step_at=_after(use.settings.retired_grace_s), lease_until=None)
+        migrations.move(
+            number, state, next_step_at=now() + timedelta(seconds=use.settings.retired_grace_s), lease_until=None
+        )
     log.info("migration_ending", space=number, state=state)
 
 
@@ -190,7 +192,3 @@ def _in_state(connection: Any, number: int, *allowed: MigrationState) -> ModelMi
     if found.state not in allowed:
         raise MigrationRefused(f"migration {number} is {found.state}, not {' or '.join(allowed)}")
     return found
-
-
-def _after(seconds: float) -> datetime:
-    return now() + timedelta(seconds=seconds)

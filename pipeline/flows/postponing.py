@@ -16,12 +16,14 @@ from pipeline.stores.work import unit_of_work
 
 log = structlog.get_logger(__name__)
 
+_LONGEST_S = 600.0
 
-def backoff_s(attempt: int, *, base_s: float = 1.0, cap_s: float = 600.0, jitter: float | None = None) -> float:
-    """Return the seconds to wait after failed attempt number ``attempt``, from 1: ``base_s`` doubled up to ``cap_s``,
+
+def backoff_s(attempt: int, *, jitter: float | None = None) -> float:
+    """Return the seconds to wait after failed attempt number ``attempt``, from 1: 1 s doubled up to 10 minutes,
     times 0.5 to 1 so that failures spread. ``jitter`` in [0, 1) fixes the draw."""
     draw = random.random() if jitter is None else jitter
-    ceiling = min(cap_s, base_s * 2.0 ** max(0, attempt - 1))
+    ceiling = min(_LONGEST_S, 2.0 ** max(0, attempt - 1))
     return ceiling * (0.5 + draw / 2)
 
 

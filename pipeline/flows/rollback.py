@@ -5,26 +5,18 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
-
 from pipeline.errors import GenerationNotKept, PreconditionFailed
 from pipeline.flows.intake import Ticket, quotas
 from pipeline.flows.resources import Resources
 from pipeline.records import DocumentId, Generation, JobId, Namespace, Scope, TenantId
 from pipeline.stores.audit import Audit
 from pipeline.stores.documents import Documents
-from pipeline.stores.engines import Conflict
 from pipeline.stores.generations import Generations, History
 from pipeline.stores.jobs import Ledger, NewItem
-from pipeline.stores.work import unit_of_work
+from pipeline.stores.work import retry_conflicts, unit_of_work
 
 
-@retry(
-    retry=retry_if_exception_type(Conflict),
-    stop=stop_after_attempt(5),
-    wait=wait_random_exponential(multiplier=0.05, max=1),
-    reraise=True,
-)
+@retry_conflicts()
 def roll_back(
     tenant_id: TenantId,
     namespace: Namespace,

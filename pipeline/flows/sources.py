@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import structlog
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from pipeline.flows.edit import delete_within
 from pipeline.flows.resources import Resources
 from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.stores.audit import Audit
-from pipeline.stores.engines import Conflict
 from pipeline.stores.source_views import SourceViews
-from pipeline.stores.work import unit_of_work
+from pipeline.stores.work import retry_conflicts, unit_of_work
 
 log = structlog.get_logger(__name__)
 
@@ -36,12 +34,7 @@ def delete_source(tenant_id: TenantId, namespace: Namespace, source_id: str, use
     return deleted
 
 
-@retry(
-    retry=retry_if_exception_type(Conflict),
-    stop=stop_after_attempt(8),
-    wait=wait_random_exponential(multiplier=0.05, max=1),
-    reraise=True,
-)
+@retry_conflicts(attempts=8)
 def _delete_some(
     tenant_id: TenantId, namespace: Namespace, source_id: str, after: str, use: Resources
 ) -> tuple[int, DocumentId] | None:

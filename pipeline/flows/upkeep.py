@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 import structlog
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from pipeline.core.indexed_fields import Indexed, indexed, title_terms
 from pipeline.core.terms import tokenizer_of
@@ -26,7 +25,7 @@ from pipeline.stores.owned import OwnedChunk
 from pipeline.stores.publications import Publications, tenants_with_old_publications
 from pipeline.stores.retired import Dropping, Kept, Retired, tenants_with_expired, tenants_with_retired
 from pipeline.stores.statistics import Statistics, tenants_with_waiting_terms
-from pipeline.stores.work import UnitOfWork, unit_of_work
+from pipeline.stores.work import UnitOfWork, retry_conflicts, unit_of_work
 
 log = structlog.get_logger(__name__)
 
@@ -94,12 +93,7 @@ def drop_retired(tenant_id: TenantId, use: Resources) -> int:
             return dropped
 
 
-@retry(
-    retry=retry_if_exception_type(Conflict),
-    stop=stop_after_attempt(4),
-    wait=wait_random_exponential(0.05, max=1),
-    reraise=True,
-)
+@retry_conflicts(attempts=4)
 def _drop_some(tenant_id: TenantId, use: Resources) -> int:
     with unit_of_work(use.mysql) as work:
         retired, documents = Retired(work.connection, tenant_id), Documents(work.connection, tenant_id)

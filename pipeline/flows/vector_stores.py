@@ -8,7 +8,6 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from sqlalchemy import Connection
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from pipeline.core.conditions import kind_of
 from pipeline.core.parsing import JSONL, PLAIN, media_type_of
@@ -21,10 +20,9 @@ from pipeline.records import Chunking, DocumentFields, DocumentId, Generation, N
 from pipeline.stores.attachments import Attached, Attachments, NewAttachment
 from pipeline.stores.audit import Audit
 from pipeline.stores.documents import Documents
-from pipeline.stores.engines import Conflict
 from pipeline.stores.stored_files import StoredFile, StoredFiles
 from pipeline.stores.vector_stores import VectorStore, VectorStores
-from pipeline.stores.work import unit_of_work
+from pipeline.stores.work import retry_conflicts, unit_of_work
 
 MOST_BYTES_AT_ONCE: Final = 1024 * 1024 * 1024  # of all files of one job: they travel in one transaction
 _LONGEST_MEDIA_TYPE = 127  # characters, of the column
@@ -169,12 +167,7 @@ def describe_file(
     return accept(batch, use, ring=ring, together_with=with_the_job)
 
 
-@retry(
-    retry=retry_if_exception_type(Conflict),
-    stop=stop_after_attempt(5),
-    wait=wait_random_exponential(multiplier=0.05, max=1),
-    reraise=True,
-)
+@retry_conflicts()
 def take_out(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, use: Resources) -> bool:
     """Remove a file from a namespace and searches; the file itself stays. False if it is not there."""
     with unit_of_work(use.mysql) as work:

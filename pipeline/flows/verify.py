@@ -35,8 +35,8 @@ _NAMESPACES_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """What was looked at and what differs.
+class Differences:
+    """What differs.
 
     ``missing``: shown chunks without a vector. ``orphaned``: vectors without a shown chunk. ``stale``: vectors of
     another text or another model. ``misplaced``: vectors under another tenant, namespace or document than their chunk.
@@ -45,8 +45,6 @@ class Counts:
     vectors of whole documents that are missing, of other chunks than there are, or unneeded.
     """
 
-    chunks: int = 0
-    vectors: int = 0
     missing: int = 0
     orphaned: int = 0
     stale: int = 0
@@ -55,6 +53,14 @@ class Counts:
     leftover: int = 0
     statistics: int = 0
     document_vectors: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts(Differences):
+    """How much was looked at, differs and was repaired."""
+
+    chunks: int = 0
+    vectors: int = 0
     repaired: int = 0
 
     def __add__(self, other: Counts) -> Counts:
@@ -68,41 +74,25 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamespaceReport:
-    """How one namespace stands; the words are those of ``Counts``."""
+class NamespaceReport(Differences):
+    """How one namespace stands."""
 
     namespace: str
     documents: int
     chunks: int
     vectors: int
-    missing: int
-    orphaned: int
-    stale: int
-    misplaced: int = 0
-    miscounted: int = 0
-    leftover: int = 0
-    statistics: int = 0
-    document_vectors: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Differences):
     """The result of comparing a tenant's stores. ``repaired``: what this run repaired.
 
     ``withheld``: vectors and rows of chunks that it did not delete, because they are too large a share of the tenant's.
     """
 
     namespaces: tuple[NamespaceReport, ...]
-    missing: int
-    orphaned: int
-    stale: int
     repaired: int
     withheld: int = 0
-    misplaced: int = 0
-    miscounted: int = 0
-    leftover: int = 0
-    statistics: int = 0
-    document_vectors: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

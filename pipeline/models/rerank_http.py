@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import httpx
 
+from pipeline.core.hit_conditions import finite
 from pipeline.errors import Misconfigured, Rejected, RerankerUnavailable
 from pipeline.models.retries import Deadline, bounded, keep_trying, retry_after_s
 from pipeline.models.texts import masked_beginning, sendable
@@ -50,20 +51,10 @@ class Dialect:
         for entry in entries if isinstance(entries, list) else ():
             if not isinstance(entry, Mapping):
                 continue
-            place, score = entry.get("index"), _finite(entry.get(self.score))
+            place, score = entry.get("index"), finite(entry.get(self.score))
             if type(place) is int and 0 <= place < count and score is not None:
                 found.setdefault(place, _sigmoid(score) if self.logits else min(1.0, max(0.0, score)))
         return found
-
-
-def _finite(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:  # JSON puts no limit on whole numbers
-        return None
-    return number if math.isfinite(number) else None
 
 
 def _sigmoid(logit: float) -> float:

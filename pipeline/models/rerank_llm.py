@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import openai
-
+from pipeline.core.hit_conditions import finite
 from pipeline.core.redaction import redact
 from pipeline.errors import Misconfigured, Rejected, RerankerUnavailable, Unavailable
 from pipeline.models.prompting import load_prompt
-from pipeline.models.retries import Deadline, bounded, keep_trying
+from pipeline.models.retries import Deadline, bounded
 from pipeline.models.service import OpenAIService
 from pipeline.models.texts import masked_beginning
 from pipeline.records import Candidate
@@ -92,11 +90,11 @@ class LlmReranker:
         messages = self._messages(query, candidates, wishes)
         try:
             reply = bounded(
-                lambda: self._ask(messages, deadline),
+                lambda: self._service.chat(self._model, messages, deadline=deadline),
                 seconds=deadline.within(self._timeout_s),
                 late="the language model did not answer in time",
             )
-            judgements = read_judgements(_content(reply), count=len(candidates))
+            judgements = read_judgements(reply, count=len(candidates))
         except RerankerUnavailable:
             raise
         except (Unavailable, Rejected, Misconfigured) as error:
@@ -108,14 +106,6 @@ class LlmReranker:
     def close(self) -> None:
         """Close the connections to the service."""
         self._service.close()
-
-    def _ask(self, messages: list[dict[str, str]], deadline: Deadline) -> Any:
-        request = {"model": self._model, "messages": messages, "temperature": 0}
-        return keep_trying(
-            lambda: self._service.chat(request, deadline=deadline, fallbacks={"temperature": openai.omit}),
-            retries=1,
-            deadline=deadline,
-        )
 
     def _messages(self, query: str, candidates: Sequence[Candidate], wishes: str) -> list[dict[str, str]]:
         share = min(_LONGEST_TEXT, _TEXT_BUDGET // len(candidates))
@@ -150,17 +140,6 @@ def _as_json(value: Any) -> str:
 
 def _shortened(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[:limit] + "…"
-
-
-def _content(answer: Any) -> str:
-    """The text of a chat completion. Raises RerankerUnavailable when there is none."""
-    try:
-        content = answer["choices"][0]["message"]["content"]
-    except (KeyError, IndexError, TypeError):
-        content = None
-    if not isinstance(content, str):
-        raise RerankerUnavailable("the language model answered without a message")
-    return content
 
 
 def read_judgements(reply: str, *, count: int) -> dict[int, Judgement]:
@@ -214,13 +193,7 @@ def _number(value: Any) -> float | None:
     if isinstance(value, str):
         match = _NUMBER.search(value)
         return float(match[0]) if match else None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:  # JSON puts no limit on whole numbers
-        return None
-    return number if math.isfinite(number) else None
+    return finite(value)
 
 
 def _loaded(body: str) -> dict[str, Any]:

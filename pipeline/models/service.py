@@ -14,7 +14,7 @@ import openai
 import orjson
 
 from pipeline.errors import Misconfigured, Rejected, Unavailable
-from pipeline.models.retries import Deadline, retry_after_s
+from pipeline.models.retries import Deadline, keep_trying, retry_after_s
 from pipeline.tracing import edge
 
 _CONNECT_TIMEOUT_S: Final = 5.0
@@ -81,11 +81,26 @@ class OpenAIService:
             create, request, deadline=deadline, fallbacks=fallbacks, private=request["input"], heard=heard
         )
 
-    def chat(self, request: dict[str, Any], *, deadline: Deadline, fallbacks: Mapping[str, Any]) -> Any:
-        """POST /chat/completions: the decoded JSON. See `_send` for what it raises."""
-        create = self._client.chat.completions.with_streaming_response.create
-        private = [message["content"] for message in request["messages"]]
-        return self._send(create, request, deadline=deadline, fallbacks=fallbacks, private=private)
+    def chat(self, model: str, messages: Sequence[Mapping[str, str]], *, deadline: Deadline) -> str:
+        """POST /chat/completions, tried twice: the text of the reply. See `_send` for what it raises."""
+        answer = keep_trying(
+            lambda: self._send(
+                self._client.chat.completions.with_streaming_response.create,
+                {"model": model, "messages": messages, "temperature": 0},
+                deadline=deadline,
+                fallbacks={"temperature": openai.omit},
+                private=[message["content"] for message in messages],
+            ),
+            retries=1,
+            deadline=deadline,
+        )
+        try:
+            content = answer["choices"][0]["message"]["content"]
+        except (KeyError, IndexError, TypeError):
+            content = None
+        if not isinstance(content, str):
+            raise ServiceUnavailable("the language model answered without a message")
+        return content
 
     def close(self) -> None:
         """Close the pooled connections."""
@@ -119,7 +134,9 @@ class OpenAIService:
                 self._raise_for(error, private)
             self._instead.update(unsupported)
         except openai.APIConnectionError as error:
-            raise ServiceUnavailable(f"the model service cannot be reached ({_cause(error)})") from None
+            raise ServiceUnavailable(
+                f"the model service cannot be reached ({type(error.__cause__ or error).__name__})"
+            ) from None
         except _TRANSPORT_ERROR as error:
             raise ServiceUnavailable(f"the model service broke off ({type(error).__name__})") from None
         except orjson.JSONDecodeError:
@@ -180,8 +197,3 @@ def _repeats(words: str, private: Sequence[str]) -> bool:
     return any(stretch in sent for stretch in stretches) or any(
         text.strip() in words for text in private if 4 <= len(text.strip()) < _TELLTALE
     )
-
-
-def _cause(error: BaseException) -> str:
-    """The name of what went wrong underneath, such as ConnectError; never its text, which may hold an address."""
-    return type(error.__cause__ or error).__name__

@@ -14,7 +14,7 @@ import contextlib
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -59,21 +59,18 @@ class Ticket:
 
 
 class Breakers:
-    """The circuits of every part. Safe to share between threads. ``by_source``: parts that ask several sources of the
-    tenant's own; their circuits belong to the sources, and the part itself is never refused."""
+    """The circuits of every part; thread-safe. In the channel ``api`` a tenant's sources have circuits, not the part."""
 
     def __init__(
         self,
         client: redis.Redis,
         limits: BreakerLimits,
         *,
-        by_source: Sequence[str] = (ChannelName.API,),
         meter: Meter | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._redis = client
         self._limits = limits
-        self._by_source = frozenset(map(str, by_source))
         self._meter = meter
         self._clock = clock
         self._known: dict[str, Circuit] = {}
@@ -88,7 +85,7 @@ class Breakers:
         circuits: tuple[str, ...] = (f"{part}/{caller}", str(part))
         if source is not None:
             circuits = (f"{part}/{caller}/{source}",)
-        elif part in self._by_source:
+        elif part == ChannelName.API:
             circuits = ()
         if known:
             now = self._clock()

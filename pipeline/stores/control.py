@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import text
 
 from pipeline.core.transitions import Move
-from pipeline.records import DocumentId, Generation, JobId, Namespace, Scope
+from pipeline.records import Generation, JobId
 from pipeline.stores.claims import becomes, may
 from pipeline.stores.document_outcomes import DocumentOutcomes
 from pipeline.stores.rows import TenantStore, now, slices
@@ -56,8 +56,14 @@ class Control(TenantStore):
         if rows:
             DocumentOutcomes(self._connection, self._tenant_id).cancelled(job_id, where=may(Move.CANCEL))
             self._connection.execute(_CANCEL, values)
-        held = tuple(self._generation(row) for row in rows if row.state == "running")
-        begun = tuple(self._generation(row) for row in rows if row.state != "running" and row.attempts)
+        held = tuple(
+            self._generation(row.namespace, row.document_id, row.generation) for row in rows if row.state == "running"
+        )
+        begun = tuple(
+            self._generation(row.namespace, row.document_id, row.generation)
+            for row in rows
+            if row.state != "running" and row.attempts
+        )
         return Cancelled(untouched=len(rows) - len(held) - len(begun), begun=begun, held=held)
 
     def was_cancelled(self, job_id: JobId) -> bool:
@@ -113,10 +119,6 @@ class Control(TenantStore):
             job=job_id,
             now=now(),
         )
-
-    def _generation(self, row: Any) -> Generation:
-        scope = Scope(tenant_id=self._tenant_id, namespace=Namespace(row.namespace))
-        return Generation(scope=scope, document_id=DocumentId(row.document_id), number=row.generation)
 
 
 _OPEN = text(

@@ -246,7 +246,9 @@ class Documents(TenantStore):
             recipes = [value for document_id, shown in group for value in (document_id, shown.recipe)]
             titles = [value for document_id, shown in group for value in (document_id, shown.title)]
             encodings = [
-                value for document_id, shown in group for value in (document_id, _encoding_to_json(shown.encoding))
+                value
+                for document_id, shown in group
+                for value in (document_id, None if shown.encoding is None else to_json(asdict(shown.encoding)))
             ]
             cases, many = " ".join(["WHEN %s THEN %s"] * len(group)), placeholders(group)
             self._connection.exec_driver_sql(
@@ -276,16 +278,15 @@ class Documents(TenantStore):
             return {}
         values |= {"ids": [row.document_id for row in rows], "now": now()}
         self._connection.execute(_HIDE, values)
-        scope = Scope(tenant_id=self._tenant_id, namespace=namespace)
         known: dict[DocumentId, list[Generation]] = {}
         for document_id, number in self._connection.execute(_GENERATIONS, values):
             key = DocumentId(document_id)
-            known.setdefault(key, []).append(Generation(scope=scope, document_id=key, number=number))
+            known.setdefault(key, []).append(self._generation(namespace, key, number))
         return {
             DocumentId(row.document_id): Deleted(
                 shown=None
                 if row.published_generation is None
-                else Generation(scope=scope, document_id=DocumentId(row.document_id), number=row.published_generation),
+                else self._generation(namespace, row.document_id, row.published_generation),
                 gone=tuple(known.get(DocumentId(row.document_id), ())),
             )
             for row in rows
@@ -296,8 +297,7 @@ class Documents(TenantStore):
         row = self._run(_LOCK_ONE, namespace=namespace, document=document_id).one_or_none()
         if row is None or row.published_generation is None:
             return None
-        scope = Scope(tenant_id=self._tenant_id, namespace=namespace)
-        return Generation(scope=scope, document_id=document_id, number=row.published_generation)
+        return self._generation(namespace, document_id, row.published_generation)
 
 
 _NUMBERS = text(
@@ -372,10 +372,6 @@ def _by_namespace(generations: Sequence[Generation]) -> Iterable[tuple[Namespace
 def _chunking_to_json(chunking: Chunking) -> str:
     values = {"strategy": chunking.strategy, "max_tokens": chunking.max_tokens, "overlap": chunking.overlap}
     return to_json({**values, "options": dict(chunking.options)} if chunking.options else values)
-
-
-def _encoding_to_json(encoding: Encoding | None) -> str | None:
-    return None if encoding is None else to_json(asdict(encoding))
 
 
 def encoding_of(value: str | None) -> Encoding | None:

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import bindparam, text
 
 from pipeline.core.transitions import Move
-from pipeline.records import DocumentId, Generation, Namespace, Scope
+from pipeline.records import Generation
 from pipeline.stores.claims import Claim, becomes, may
 from pipeline.stores.rows import TenantStore, now
 
@@ -38,8 +38,7 @@ class FetchedPayloads(TenantStore):
                 ids=[each.document_id for each in wanted if each.scope.namespace == namespace],
             )
             for document_id, number, uri, media_type in rows:
-                scope = Scope(tenant_id=self._tenant_id, namespace=Namespace(namespace))
-                generation = Generation(scope=scope, document_id=DocumentId(document_id), number=number)
+                generation = self._generation(namespace, document_id, number)
                 if generation in wanted:
                     found[generation] = Place(uri=uri, media_type=media_type)
         return found

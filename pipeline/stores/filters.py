@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pipeline.core.conditions import choices_of, kind_of
+from pipeline.core.index_terms import leaves
 from pipeline.core.pairs import ANSWER_KEY, MARK, PAIR_TYPE, QUESTION_KEY
 from pipeline.records import Comparison, Condition, Filters, Scalar
 from pipeline.stores.rows import to_json, to_naive
@@ -94,20 +95,11 @@ def _postgres_metadata(asked: Mapping[str, Any], values: dict[str, Any]) -> Iter
     A single value is also met by a list that holds it. PostgreSQL's ``@>`` grants that to a whole document but to nothing
     inside of one, so the list is asked for as well.
     """
-    for number, (path, value) in enumerate(_leaves(asked, ())):
+    for number, (path, value) in enumerate(leaves(asked, ())):
         wanted = [value] if isinstance(value, list | tuple | Mapping) else [value, [value]]
         names = [f"f_metadata_{number}", f"f_metadata_{number}_listed"][: len(wanted)]
         values.update({name: to_json(_nested(path, each)) for name, each in zip(names, wanted, strict=True)})
         yield f"({' OR '.join(f'metadata @> CAST(:{name} AS jsonb)' for name in names)})"
-
-
-def _leaves(asked: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """What objects within objects hold in the end, each with the keys that lead to it."""
-    for key, value in asked.items():
-        if isinstance(value, Mapping) and value:
-            yield from _leaves(value, (*path, key))
-        else:
-            yield (*path, key), value
 
 
 def _nested(path: tuple[str, ...], value: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, text
 
-from pipeline.records import DocumentFields, DocumentId, Generation, JobId, Namespace, Scope
+from pipeline.records import DocumentFields, DocumentId, Generation, JobId, Namespace
 from pipeline.stores.document_sources import Sources
 from pipeline.stores.documents import Documents, fields_of
 from pipeline.stores.rows import TenantStore, generation_key, now, record_of
@@ -138,10 +138,6 @@ class Generations(TenantStore):
         self._connection.execute(_COPY_FIELDS, values)
         size = self._connection.execute(_SIZE, generation_key(target)).scalar_one_or_none()
         return int(size or 0)
-
-    def _generation(self, namespace: Namespace, document_id: str, number: int) -> Generation:
-        scope = Scope(tenant_id=self._tenant_id, namespace=namespace)
-        return Generation(scope=scope, document_id=DocumentId(document_id), number=number)
 
 
 _STANDING = text(

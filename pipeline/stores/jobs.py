@@ -15,14 +15,11 @@ from sqlalchemy import Connection, bindparam, text
 from pipeline.core.transitions import Move
 from pipeline.errors import LeaseLost
 from pipeline.records import (
-    DocumentId,
     FailureReason,
-    Generation,
     ItemState,
     JobId,
     Namespace,
     Priority,
-    Scope,
     Stage,
     TenantId,
 )
@@ -125,8 +122,7 @@ class Ledger(TenantStore):
             size += row.body_bytes
             if taken and size > max_bytes:
                 break
-            scope = Scope(tenant_id=self._tenant_id, namespace=Namespace(row.namespace))
-            generation = Generation(scope=scope, document_id=DocumentId(row.document_id), number=row.generation)
+            generation = self._generation(row.namespace, row.document_id, row.generation)
             taken.append(
                 Claim(
                     job_id=job_id,

@@ -174,7 +174,8 @@ def _check_space(connection: Connection, space: EmbeddingSpace, use: Settings) -
 
 def _check_revision(side: Side, connection: Connection) -> None:
     table = f"schema_version_{side}"
-    found = connection.execute(text(f"SELECT version_num FROM {table}")).scalar() if _has(connection, table) else None
+    there = inspect(connection).has_table(table)
+    found = connection.execute(text(f"SELECT version_num FROM {table}")).scalar() if there else None
     # Files of migrations begin with their revision, which is higher than those before.
     newest = max(each.name[:4] for each in (_migrations(side) / "versions").iterdir() if each.name[:4].isdecimal())
     if found != newest:
@@ -182,10 +183,6 @@ def _check_revision(side: Side, connection: Connection) -> None:
             f"the {side} schema is at revision {found or 'none'}, this code needs {newest}:"
             " run python -m pipeline.stores.migrate upgrade"
         )
-
-
-def _has(connection: Connection, table: str) -> bool:
-    return inspect(connection).has_table(table)
 
 
 def _migrate(

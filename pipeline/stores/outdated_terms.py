@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 
 from pipeline.core.indexed_fields import Indexed
 from pipeline.core.terms import VERSION
-from pipeline.records import ChunkId, DocumentId, Generation, Namespace, Scope, TenantId
+from pipeline.records import ChunkId, Generation, TenantId
 from pipeline.stores.owned import COLUMNS, JOINED, OwnedChunk, owned_chunk
 from pipeline.stores.rows import TenantStore, generation_key
 
@@ -29,11 +29,7 @@ class OutdatedTerms(TenantStore):
         """Return up to ``limit`` generations, shown or not."""
         return [
             OutdatedGeneration(
-                generation=Generation(
-                    scope=Scope(tenant_id=self._tenant_id, namespace=Namespace(namespace)),
-                    document_id=DocumentId(document_id),
-                    number=number,
-                ),
+                generation=self._generation(namespace, document_id, number),
                 chunk_count=count or 0,
             )
             for namespace, document_id, number, count in self._run(_DUE, version=VERSION, limit=limit)

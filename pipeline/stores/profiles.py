@@ -36,7 +36,7 @@ class Profiles(TenantStore):
     def versions(self, name: str) -> list[ProfileVersion]:
         """Every version of a profile, the newest first."""
         rows = self._run(_VERSIONS, name=name).mappings()
-        found = [_stored(row) for row in rows]
+        found = [record_of(ProfileVersion, row, config=json.loads(row["config"])) for row in rows]
         first = built_in(name)
         return [*found, first] if first is not None else found
 
@@ -144,7 +144,3 @@ _PUT_EXPERIMENT = text(
     " VALUES (:tenant, :id, :config, :active, :now, :now)"
     " ON DUPLICATE KEY UPDATE config = :config, active = :active, updated_at = :now"
 )
-
-
-def _stored(row: Mapping[Any, Any]) -> ProfileVersion:
-    return record_of(ProfileVersion, row, config=json.loads(row["config"]))

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import BindParameter, Connection, bindparam, text
 
-from pipeline.records import DocumentId, Generation, Namespace, Scope, TenantId
+from pipeline.records import Generation, Namespace, TenantId
 from pipeline.stores.document_sources import Sources
 from pipeline.stores.rows import TenantStore, insert_many, now
 
@@ -56,27 +56,14 @@ class Retired(TenantStore):
             now=now(),
             limit=limit,
         )
-        return [
-            Generation(
-                scope=Scope(tenant_id=self._tenant_id, namespace=Namespace(namespace)),
-                document_id=DocumentId(document_id),
-                number=number,
-            )
-            for namespace, document_id, number in rows
-        ]
+        return [self._generation(*row) for row in rows]
 
     def forget(self, generations: Sequence[Generation]) -> None:
         """The rows of these are gone."""
         for namespace in sorted({each.scope.namespace for each in generations}):
             mine = [(str(each.document_id), each.number) for each in generations if each.scope.namespace == namespace]
             for number, ids in by_number(mine):
-                self._run(_FORGET, namespace=namespace, ids=ids, generation=number)
-
-
-_FORGET = text(
-    "DELETE FROM retired_generations WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
-    " AND generation = :generation"
-).bindparams(bindparam("ids", expanding=True))
+                self._run(_DELETE["retired_generations"], namespace=namespace, ids=ids, generation=number)
 
 
 def tenants_with_retired(connection: Connection) -> list[TenantId]:
@@ -119,16 +106,13 @@ class Dropping(TenantStore):
     def _kept(self, namespace: Namespace, pairs: Sequence[Pair]) -> set[Pair]:
         kept: set[Pair] = set()
         for number, ids in by_number(pairs):
-            rows = self._connection.execute(_KEPT, self._key(namespace, number, ids)).scalars()
+            rows = self._run(_KEPT, namespace=namespace, ids=ids, generation=number).scalars()
             kept.update((document_id, number) for document_id in rows)
         return kept
 
     def _delete(self, table: str, namespace: Namespace, pairs: Sequence[Pair]) -> None:
         for number, ids in by_number(pairs):
-            self._connection.execute(_DELETE[table], self._key(namespace, number, ids))
-
-    def _key(self, namespace: Namespace, number: int, ids: Sequence[str]) -> dict[str, Any]:
-        return {"tenant": self._tenant_id, "namespace": namespace, "ids": ids, "generation": number}
+            self._run(_DELETE[table], namespace=namespace, ids=ids, generation=number)
 
 
 def by_number(pairs: Sequence[Pair]) -> list[tuple[int, list[str]]]:
@@ -145,7 +129,7 @@ def _is_over(row: Any, number: int) -> bool:
 
 _OF_SOME = "WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids AND generation = :generation"
 _IDS: BindParameter[Any] = bindparam("ids", expanding=True)
-_TABLES = ("chunks", "parent_chunks", "kept_generations", "payloads", "generations")
+_TABLES = ("chunks", "parent_chunks", "kept_generations", "payloads", "generations", "retired_generations")
 _DELETE = {table: text(f"DELETE FROM {table} {_OF_SOME}").bindparams(_IDS) for table in _TABLES}
 _KEPT = text(f"SELECT document_id FROM kept_generations {_OF_SOME}").bindparams(_IDS)
 _LOCK = text(
@@ -178,14 +162,7 @@ class Kept(TenantStore):
     def expired(self, *, limit: int) -> list[Generation]:
         """Forget those whose time is up, and say which they were: retire them in the same transaction."""
         rows = self._run(_EXPIRED, now=now(), limit=limit).all()
-        found = [
-            Generation(
-                scope=Scope(tenant_id=self._tenant_id, namespace=Namespace(namespace)),
-                document_id=DocumentId(document_id),
-                number=number,
-            )
-            for namespace, document_id, number in rows
-        ]
+        found = [self._generation(*row) for row in rows]
         for each in found:
             self._run(_FORGET_ONE, namespace=each.scope.namespace, document=each.document_id, generation=each.number)
         return found

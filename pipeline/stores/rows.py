@@ -12,7 +12,7 @@ import orjson
 from pymysql.cursors import RE_INSERT_VALUES
 from sqlalchemy import Connection, CursorResult, Executable
 
-from pipeline.records import Generation, TenantId
+from pipeline.records import DocumentId, Generation, Namespace, Scope, TenantId
 
 Record = TypeVar("Record")
 
@@ -29,6 +29,10 @@ class TenantStore:
     def _run(self, statement: Executable, **values: Any) -> CursorResult[*tuple[Any, ...]]:
         """Execute a statement with ``values`` and the tenant as ``:tenant``."""
         return self._connection.execute(statement, {"tenant": self._tenant_id, **values})
+
+    def _generation(self, namespace: str, document_id: str, number: int) -> Generation:
+        scope = Scope(tenant_id=self._tenant_id, namespace=Namespace(namespace))
+        return Generation(scope=scope, document_id=DocumentId(document_id), number=number)
 
 
 def generation_key(generation: Generation) -> dict[str, Any]:

@@ -6,8 +6,6 @@ such transaction has seen it. Everybody else may know it a second late.
 
 from __future__ import annotations
 
-from typing import Any
-
 from sqlalchemy import Connection, text
 
 from pipeline.core.local_models import stored_name
@@ -40,7 +38,7 @@ def live(connection: Connection, base: EmbeddingSpace) -> LiveSpaces:
     rows = connection.execute(_LIVE).all()
     if not rows:
         raise Misconfigured("the table embedding_pointer is empty: run python -m pipeline.stores.migrate upgrade")
-    known = {row.number: _space(row) for row in rows if row.number is not None}
+    known = {row.number: record_of(EmbeddingSpace, row, table=row.table_name) for row in rows if row.number is not None}
     known.setdefault(FIRST, base)
     return LiveSpaces(active=known[rows[0].active_space], standby=known.get(rows[0].standby_space or 0))
 
@@ -76,7 +74,3 @@ _LIVE = text(
 _HOLD = text("SELECT active_space, standby_space FROM embedding_pointer WHERE id = 1 LOCK IN SHARE MODE")
 _LOCK = text("SELECT active_space, standby_space FROM embedding_pointer WHERE id = 1 FOR UPDATE")
 _POINT = text("UPDATE embedding_pointer SET active_space = :active, standby_space = :standby WHERE id = 1")
-
-
-def _space(row: Any) -> EmbeddingSpace:
-    return record_of(EmbeddingSpace, row, table=row.table_name)

@@ -86,9 +86,7 @@ class Poster:
         permitted: Sequence[Network] = (),
         connect_s: float = CONNECT_S,
         total_s: float = TOTAL_S,
-        refused_after_s: float = REFUSED_AFTER_S,
     ) -> None:
-        self._refused_after_s = refused_after_s
         self._permitted = tuple(permitted)
         self._total_s = total_s
         # No connection is kept: one to the same address may belong to another name.
@@ -127,7 +125,7 @@ class Poster:
 
     async def _post(self, url: httpx.URL, headers: Mapping[str, str], body: bytes) -> Reply:
         loop = asyncio.get_running_loop()
-        refused_at = loop.time() + self._refused_after_s
+        refused_at = loop.time() + REFUSED_AFTER_S
         try:
             found = await loop.run_in_executor(self._resolvers, lambda: resolve(url, permitted=self._permitted))
         except NotAllowed:

@@ -203,7 +203,7 @@ def _decoded(
     if probability < _SURE:
         other = f", and may be {public_name(rival)}" if rival else ""
         warnings.append(f"the encoding is not sure: the text was read as {name}{other}; name it in `charset`")
-    if codec != "utf-8" or not _is_utf8(body):
+    if codec != "utf-8" or not is_utf8(body):
         replaced = text.count("\ufffd")
         if replaced:
             warnings.append(f"{replaced} places of the text cannot be decoded as {name}")
@@ -221,7 +221,8 @@ def _reads_alike(body: bytes, text: str, codec: str | None) -> bool:
         return False
 
 
-def _is_utf8(body: bytes) -> bool:
+def is_utf8(body: bytes) -> bool:
+    """Whether all of a body is valid UTF-8."""
     try:
         body.decode("utf-8")
     except UnicodeDecodeError:

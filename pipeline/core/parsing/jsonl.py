@@ -11,7 +11,7 @@ from typing import Any
 
 from pipeline.core import json_bounds, lenient_json
 from pipeline.core.parsing.detection import codec_of
-from pipeline.core.parsing.encodings import decode, unmarked_utf16
+from pipeline.core.parsing.encodings import decode, is_utf8, unmarked_utf16
 from pipeline.errors import MalformedDocument, UndecodableText
 
 _NOT_BLANK = re.compile(rb"\S")  # a file of line feeds alone is passed over without a step of the interpreter for each
@@ -33,7 +33,7 @@ def split_jsonl(body: bytes, *, charset: str | None = None) -> Iterator[JsonLine
     keep, or if the body is not in ``charset``.
     """
     codec = codec_of(charset) if charset else None
-    if codec is not None and not _is_utf8(body):
+    if codec is not None and not is_utf8(body):
         try:
             body = body.decode(codec).encode("utf-8", "surrogatepass")
         except UnicodeDecodeError:
@@ -48,14 +48,6 @@ def split_jsonl(body: bytes, *, charset: str | None = None) -> Iterator[JsonLine
         end = len(body) if end < 0 else end
         line, start = body[found.start() : end].strip(), end
         yield JsonLine(number=number, value=_parsed(line, number))
-
-
-def _is_utf8(body: bytes) -> bool:
-    try:
-        body.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _parsed(line: bytes, number: int) -> dict[str, Any] | MalformedDocument:

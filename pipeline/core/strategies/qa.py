@@ -65,7 +65,11 @@ def _cut(parsed: Parsed, chunking: Chunking, allowance: Allowance) -> Cut:
     for start, end in _ranges(parsed):
         position = start
         for first, last in _pairs(parsed.text, start, end):
-            between = (each for each in cut_stretch(parsed, position, first, chunking) if not _is_heading(each))
+            between = (
+                each
+                for each in cut_stretch(parsed, position, first, chunking)
+                if each.text not in each.heading_path[-1:]
+            )
             passages += allowance.taken_by(between)
             passages += allowance.taken_by(_pair(parsed, first, last, chunking, parents))
             position = last
@@ -101,11 +105,6 @@ def _pair(parsed: Parsed, start: int, end: int, chunking: Chunking, parents: lis
     for place, part in enumerate(cut_stretch(parsed, start, end, chunking)):
         path = (*part.heading_path, *question) if place else part.heading_path
         yield replace(part, index=place, parent=parent, chunk_type="qa", heading_path=path)
-
-
-def _is_heading(passage: Passage) -> bool:
-    """Whether it is nothing but the heading that the next pair has above it anyway."""
-    return bool(passage.heading_path) and passage.text == passage.heading_path[-1]
 
 
 def _ranges(parsed: Parsed) -> Iterator[tuple[int, int]]:
