@@ -23,11 +23,8 @@ class SourceKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRef:
-    """What an upload says of its source.
-
-    ``kind``: None leaves a source that is there as it is. ``source_id``: chosen by the sender; None has it derived. ``uri``
-    and ``media_type``: those of the source where the upload is only a part of it, such as a line of a file.
-    """
+    """An upload's source. ``kind``: None keeps the source's. ``source_id``: the sender's, None to derive it. ``uri``,
+    ``media_type``: of the whole where the upload is a part, such as a line of a file."""
 
     kind: SourceKind | None = SourceKind.TEXT
     source_id: str | None = None

@@ -340,13 +340,9 @@ Condition = Comparison | Compound
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """What a hit's document must be like. Every channel applies the same ones.
-
-    ``tags``: all of them must be present. ``start`` and ``end`` bound ``published_at``, both inclusive.
-    ``metadata``: every pair must be there; a single value is also there where a list holds it. ``story_time``: nothing
-    later than it. ``pairs``: nothing but curated question-answer pairs (`core.pairs`), which is for channels to ask and
-    not for users. ``where``: a condition on ``metadata``.
-    """
+    """What a hit's document must be like, in every channel. ``tags``: all present. ``start``, ``end``: bounds of
+    ``published_at``, inclusive. ``metadata``: every pair, a single value also in a list. ``story_time``: nothing later.
+    ``pairs``: only question-answer pairs, for channels (`core.pairs`). ``where``: a condition on ``metadata``."""
 
     type: str | None = None
     tags: tuple[str, ...] = ()

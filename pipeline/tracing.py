@@ -1,8 +1,7 @@
-"""Where this thread or request is in a trace, and spans for those who collect them.
+"""The position of a thread or request in a trace, and spans for OpenTelemetry.
 
-Without a collector (`CHORDWISE_OTLP_ENDPOINT` not set) nothing is recorded and no package of OpenTelemetry is imported;
-the ids still travel from the caller through the broker to every task and log line. With one, each span that is entered
-here is recorded by OpenTelemetry, whose ids then are the ones that travel.
+Without CHORDWISE_OTLP_ENDPOINT nothing is recorded or imported; ids still travel through broker, tasks and logs. With
+it each span entered is recorded, and OpenTelemetry's ids travel.
 """
 
 from __future__ import annotations

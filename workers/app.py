@@ -1,7 +1,5 @@
-"""The Celery app that workers run: `celery -A workers.app worker -Q …`.
-
-Nothing is connected when it is imported: engines are made in the process that uses them, after the fork.
-"""
+"""The Celery app of workers: `celery -A workers.app worker -Q …`. Importing it connects nothing; engines are made after
+the fork."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""Write this worker's heartbeat while it consumes; `pipeline.stores.worker_heartbeats` explains the purpose.
-
-A separate thread writes it, so that a slow Redis delays no message. It writes only while the worker's loop runs: a
-process that lives but consumes nothing (cut off from its broker, or hung) does not count as listening.
-"""
+"""Send this worker's heartbeat from a thread while its loop consumes (see `pipeline.stores.expiring_records`), and
+answer inspections. A worker cut off or hung does not count as listening."""
 
 from __future__ import annotations
 

@@ -26,12 +26,8 @@ subscribe_to_nothing(producer)
 
 
 def send_chord(headers: Sequence[Signature], callback: Signature, app: Celery = producer) -> None:
-    """Send what `celery.chord` sends for plain header tasks that have all they need in their options.
-
-    Signatures may bring ids of their own as ``task_id`` and ``root_id``. Celery's canvas copies and freezes every signature
-    several times (docs/decisions/0034). The parts are counted from the first message on, so none can come back too early.
-    Raises what publishing raises.
-    """
+    """Send what `celery.chord` sends for plain header tasks (docs/decisions/0034), whose signatures may bring
+    ``task_id`` and ``root_id``. Parts are counted from the first message on. Raises what publishing raises."""
     group_id = uuid()
     body = {**callback, "options": {"task_id": uuid(), **callback.options}}
     app.backend.set_chord_size(group_id, len(headers))

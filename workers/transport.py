@@ -1,9 +1,5 @@
-"""kombu's transports as they are used here.
-
-Redis: one client for a channel's commands, where stock makes a new one for each (5 % of a query's processor time), and a
-faster reading of messages. AMQP: a broker that accepts connections and answers nothing is waited for one second, where
-stock waits for ever, and nobody waits for it again within the next second.
-"""
+"""kombu's transports. Redis: one client for a channel's commands and faster message reading. AMQP: a silent broker is
+waited for one second and not asked again within the next."""
 
 from __future__ import annotations
 

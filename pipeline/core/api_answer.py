@@ -40,11 +40,9 @@ class Passages:
 def passages_of(
     answer: bytes, source: ApiSource, *, name: str, tenant_id: TenantId, namespace: str, filters: Filters
 ) -> Passages:
-    """The passages in an answer: the first ``max_items`` of its items, each id once, those that fit the filters.
-
-    Scores: the API's own, moved from ``score_range`` to [0, 1]; where an item has none, ``1 / (1 + r)`` for the item at
-    place r, counted from 1. Ties by chunk id. Raises ApiSourceFailed for an answer in which there is no list of items.
-    """
+    """Return the first ``max_items`` items that fit the filters, each id once. Scores are the API's, mapped from
+    ``score_range`` to [0, 1], else ``1 / (1 + r)`` for place r from 1; ties by chunk id. Raises ApiSourceFailed without
+    a list of items."""
     items = resolve(_decoded(answer), source.mapping.items)
     if items is MISSING or items is None:
         raise ApiSourceFailed("the answer has nothing where its items should be")

@@ -104,11 +104,9 @@ Score = Annotated[float, Field(allow_inf_nan=False)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiMapping:
-    """Where things are in an answer, as JSON Pointers: ``items`` into the answer, the others into one of its items.
-
-    ``metadata`` names what is kept beside the text. ``score_range``: the lowest and the highest score the API gives;
-    without ``score`` the order counts.
-    """
+    """Where an answer holds things, as JSON Pointers: ``items`` into the answer, the others into an item. ``metadata``:
+    what to keep beside the text. ``score_range``: the API's lowest and highest score; without ``score`` the order
+    counts."""
 
     __pydantic_config__ = _STRICT
 
@@ -130,13 +128,10 @@ class ApiMapping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiSource:
-    """One business API of one tenant.
-
-    ``params`` and the strings in ``body`` may hold ``{query}``, ``{top_k}``, ``{namespaces}`` and ``{filters}``.
-    ``headers``: which are sent; the value is the name of a secret of the environment, None for one that is stored.
-    ``namespaces``: it is asked for these only, for all where none is named. ``applies_filters``: the API applies the
-    filters it is sent; where it does not, its passages must say of themselves that they fit.
-    """
+    """One business API of one tenant. ``params`` and strings in ``body`` may hold ``{query}``, ``{top_k}``,
+    ``{namespaces}`` and ``{filters}``. ``headers``: name to an environment secret, None for a stored one.
+    ``namespaces``: where it is asked, empty for all. ``applies_filters``: the API applies filters, else its passages
+    are checked."""
 
     __pydantic_config__ = _STRICT
 

@@ -1,8 +1,7 @@
-"""Circuit breakers as a pure state machine: what is known of a dependency, and what follows from it.
+"""Circuit breakers as a pure state machine. Times are seconds since the epoch, as all processes share a circuit.
 
-A circuit is closed until so many calls in a row have failed; then it is open, and nobody calls. After a while one call
-is let through (half open): if it succeeds the circuit closes, if not it stays open for as long again. A probe whose
-process died is replaced after the same time. Times are seconds since the epoch, as all processes share a circuit.
+A circuit opens after so many failures in a row. After a while one probe is let through (half open): success closes the
+circuit, failure opens it for as long again. A probe whose process died is replaced after the same time.
 """
 
 from __future__ import annotations

@@ -37,12 +37,8 @@ class BookForm(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds of one kind of computation.
-
-    ``step_s``: seconds within which a step must end; a worker with child processes stops it then, and the gateway waits
-    a little longer. ``lane``: computations of one lane and tenant run one after the other in each gateway,
-    ``at_once`` of them at a time.
-    """
+    """Bounds of one kind of computation. ``step_s``: the seconds of a step, which a worker then stops; the gateway
+    waits a little longer. ``lane``: computations of one lane and tenant run ``at_once`` at a time in each gateway."""
 
     step_s: float
     lane: str

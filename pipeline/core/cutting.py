@@ -16,12 +16,8 @@ LONGEST_TITLE = 1024  # characters
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutRequest:
-    """The way to read and cut one document.
-
-    ``title``: the caller's title, which replaces the document's own. ``most_chunks``: a document with more chunks is
-    refused. ``scope``: the scope whose tokenizer makes the chunks' keyword tokens; None: the chunks get no keyword
-    tokens.
-    """
+    """How to read and cut a document. ``title``: the caller's, instead of the document's. ``most_chunks``: more are
+    refused. ``scope``: whose tokenizer makes keyword tokens, None for none."""
 
     media_type: str
     chunking: Chunking

@@ -90,9 +90,8 @@ class VectorFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowerFacts:
-    """What Flower's address says to somebody without a password. ``status`` None: nothing answered there.
-    ``public``: addresses at which it answers and which anybody may reach. ``elsewhere``: other addresses of this machine
-    at which it answers, though it is said to be on loopback."""
+    """What Flower's address shows without a password. ``status`` None: no answer. ``public``: answering addresses
+    anybody may reach. ``elsewhere``: other answering addresses of this machine although it should be on loopback."""
 
     url: str
     status: int | None
@@ -102,9 +101,8 @@ class FlowerFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexerFacts:
-    """How far a host's keyword index is. ``lag_s``: for how long the oldest change has waited; ``lag_revisions``: changes
-    that wait; ``built``: the share of all chunks that lie in namespaces the index has; ``failing``: tenants whose last
-    attempt failed."""
+    """How far a host's keyword index is. ``lag_s``: the oldest change's wait; ``lag_revisions``: waiting changes;
+    ``built``: the share of all chunks in indexed namespaces; ``failing``: tenants whose last attempt failed."""
 
     host: str
     lag_s: float
@@ -119,11 +117,8 @@ def _ok(check: str, detail: str) -> Finding:
 
 
 def visibility(workers: Sequence[WorkerFacts], *, own_timeout_s: float, own_limit_s: float, seen_s: float) -> Finding:
-    """Whether the broker waits for a message longer than any task may take.
-
-    A Redis hands a message that was not acknowledged within the visibility timeout to a second worker. ``own_…``: what
-    the asking process is configured with; ``seen_s``: the longest that any task has taken, as the metrics know it.
-    """
+    """Check that the broker's visibility timeout exceeds every task: Redis hands an unacknowledged message to a second
+    worker then. ``own_…``: this process's configuration; ``seen_s``: the longest task in the metrics."""
     check = "broker_visibility_timeout"
     timeouts = [
         own_timeout_s,

@@ -26,13 +26,12 @@ class Reading:
 
 
 def evidence(query: Reading, candidates: Sequence[Reading]) -> list[float]:
-    """One score in [0, 1] for each candidate, in order: 1 repeats the query word for word, 0 shares nothing with it.
+    """Return one score in [0, 1] per candidate: 1 repeats the query word for word, 0 shares nothing with it.
 
-    The weighted mean of: *coverage*, the share of the query's distinct terms found, a term counting by its rarity among
-    the candidates; *proximity*, coverage times how densely the found terms stand in the narrowest stretch that holds
-    them all; *phrase*, the longest run of the query repeated, over the query's length; *identifiers*, the share of the
-    query's part numbers, codes and the like that stand in the text exactly. Scores of different queries or different
-    candidate sets are not comparable.
+    The weighted mean of *coverage* (share of the query's distinct terms found, weighted by rarity among the
+    candidates), *proximity* (coverage times the density of found terms in the narrowest stretch that holds all),
+    *phrase* (the longest repeated run over the query's length) and *identifiers* (share found exactly). Not comparable
+    between queries or candidate sets.
     """
     wanted = list(dict.fromkeys(query.terms))
     wanted_identifiers = identifiers(query.text)

@@ -32,8 +32,8 @@ class Arm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """Several arms, the first of which is what the others are compared with. ``coverage``: the share of units that take
-    part at all; the others are asked as if there were no experiment. ``salt`` changes who falls where."""
+    """Arms, the first being the baseline. ``coverage``: the share of units that take part; the others are asked without
+    it. ``salt``: redraws."""
 
     __pydantic_config__ = _STRICT
 

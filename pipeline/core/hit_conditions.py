@@ -1,9 +1,5 @@
-"""Conditions on what a hit says of itself: by words, numbers and times, joined by and or or.
-
-They are judged on hits as the system of record has them, by the metadata that the answer shows, so that whoever reads an
-answer can see which of them a hit meets. A condition that denies something (``is not``, ``empty``…) holds exactly where
-the one it denies does not, so also for a hit that has no such field.
-"""
+"""Conditions on a hit's fields by words, numbers and times, joined by and or or, judged on the metadata that an answer
+shows. A negated condition holds exactly where its contrary does not, so also for a missing field."""
 
 from __future__ import annotations
 
@@ -51,11 +47,8 @@ _NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HitCondition:
-    """One condition: ``operator`` holds, or not if ``negated``, for a value of a field called by any of ``names``.
-
-    ``texts`` are the values it is compared with, of which one has to fit; ``number`` and ``moment`` stand for them where
-    the operator compares numbers or times.
-    """
+    """``operator`` holds, or not if ``negated``, for a field called by any of ``names``: against one of ``texts``, or
+    ``number`` or ``moment`` for operators on these."""
 
     names: tuple[str, ...]
     operator: Operator

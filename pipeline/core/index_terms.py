@@ -1,8 +1,7 @@
-"""Filters as terms: what an index outside of the databases stores of a chunk's fields, and what a filter asks of it.
+"""Filters as terms of an index outside the databases: a field and a value, or a metadata path and a value.
 
-A term names a field and a value, or a path in the metadata and a value. What `core.validity.unmet` says of fields and
-filters holds here too: a single value of ``metadata`` is also met by a list that holds it, ``where`` compares the value
-itself. Comparisons by order on metadata have no terms.
+As in `core.validity.unmet`, a list meets a single value of ``metadata`` that it holds; ``where`` compares the value
+itself. Comparisons by order have no terms.
 """
 
 from __future__ import annotations

@@ -76,13 +76,9 @@ _E5_CALIBRATIONS: Final[Calibrations] = {  # of English those of wordllama: noth
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalModel:
-    """A model by name.
-
-    ``package``: the Python package that has its weights, in chordwise's extra ``extra``; None for the one that is always
-    there. ``dimensions``: lengths of vector that it can give, the usual one last. ``most_tokens``: about how much of a text
-    an encoder reads; a usual chunk is shorter. ``weights``: what the channels count where nobody sets weights; None leaves
-    them to the settings. Vectors have length 1, so cosine and euclidean distance order them alike.
-    """
+    """A model. ``package``: the package with its weights, in chordwise's extra ``extra``, None if always there.
+    ``dimensions``: possible lengths, the usual last. ``most_tokens``: about how much an encoder reads. ``weights``: of
+    the channels, None for the settings'. Vectors have length 1."""
 
     name: str
     dimensions: tuple[int, ...]

@@ -1,8 +1,5 @@
-"""The rule that separates an outage from an empty result, and the one-word result of a query.
-
-A query that finds nothing succeeds. A query fails if it could not be asked (every channel was lost, or no worker took
-the query), if passages were found but none of their texts could be read, or if a defect stopped the answer.
-"""
+"""What distinguishes an outage from an empty result. A query fails if it could not be asked, if none of the found texts
+could be read, or by a defect; finding nothing is success."""
 
 from __future__ import annotations
 

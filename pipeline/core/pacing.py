@@ -1,8 +1,5 @@
-"""How fast a service may be asked: a pace kept to the moment, which drops when the service complains and creeps up again.
-
-Every moment is in seconds of one clock. A pace is a value: what happens to it is a new value, so the same arithmetic
-serves the whole fleet, where the value is in Redis, and a process that is on its own.
-"""
+"""The pace at which a service may be asked, lowered on complaint and raised slowly. A pace is an immutable value, in
+seconds of one clock, for the fleet (in Redis) or one process alike."""
 
 from __future__ import annotations
 
@@ -90,11 +87,8 @@ def most(configured: Limits, told: Limits) -> tuple[float, float]:
 
 
 def admit(pace: Pace, configured: Limits, *, now: float, tokens: float, urgent: bool, horizon_s: float) -> Grant:
-    """A place in the row for one request of ``tokens``, if it is at most ``horizon_s`` away.
-
-    Each place is one request's time after the one before it, and the text of one after the text before. An urgent
-    request goes before those that wait: its time is taken from them, so that the pace holds in the long run.
-    """
+    """Reserve a place for one request of ``tokens``, at most ``horizon_s`` away, each place one request's and its
+    tokens' time after the last. An urgent request goes first, taking time from those that wait."""
     requests_now, tokens_now = _within(pace, configured)
     opens = max(now - BURST_S, pace.closed_until)
     request_at, token_at = max(pace.request_at, opens), max(pace.token_at, opens)

@@ -1,9 +1,7 @@
-"""Documents with their chunks and vectors as bytes, for leaving one installation and entering another.
+"""Documents with chunks and vectors as bytes, to move between installations; docs/portability.md has the format.
 
-A part is a ZIP file whose entries are stored as they are: ``header.json``, ``documents.jsonl``, ``chunks.jsonl`` and
-``vectors.f16``. docs/portability.md describes each. A document that waits for a worker is a part with one document in
-it, so there is one format to read. Entries and fields that are not known here are passed over; what an older reader
-must not pass over raises the format's version.
+A part is an uncompressed ZIP of ``header.json``, ``documents.jsonl``, ``chunks.jsonl`` and ``vectors.f16``; a waiting
+document is a part of one. Unknown entries and fields are ignored; what must not be raises the version.
 """
 
 from __future__ import annotations

@@ -108,49 +108,13 @@ def _any_of(words: str) -> re.Pattern[str]:
     return re.compile("|".join(sorted(words.split(), key=len, reverse=True)))
 
 
-_GRAMMAR: Final = STOP_WORDS.union(
-    [
-        "please",
-        "tell",
-        "me",
-        "know",
-        "want",
-        "find",
-        "show",
-        "give",
-        "explain",
-        "describe",
-        "get",
-        "need",
-        "let's",
-        "i'm",
-        "what's",
-        "how's",
-        "who's",
-        "whats",
-        "there's",
-        "after",
-        "before",
-        "between",
-        "also",
-        "more",
-        "most",
-        "much",
-        "many",
-        "very",
-        "just",
-        "only",
-        "does",
-        "don't",
-        "can't",
-        "isn't",
-        "hello",
-        "hi",
-        "thanks",
-        "not",
-        "no",
-        "yes",
-    ]
+def _set_of(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_GRAMMAR: Final = STOP_WORDS | _set_of(
+    """please tell me know want find show give explain describe get need let's i'm what's how's who's whats there's after
+    before between also more most much many very just only does don't can't isn't hello hi thanks not no yes"""
 )
 _CUT: Final = _any_of(
     """请问 請問 请 請 我想知道 我想 想知道 告诉我 告訴我 帮我 幫我 麻烦 麻煩 如何 怎么样 怎麼樣 怎么办 怎麼辦 怎么

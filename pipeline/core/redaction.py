@@ -40,12 +40,9 @@ class Kind(enum.StrEnum):
 
 
 def redact(text: str, *, kinds: Collection[Kind] = tuple(Kind)) -> str:
-    """``text`` with e-mail addresses, Chinese identity numbers, bank cards and phone numbers replaced by ``[email]``,
-    ``[id-card]``, ``[bank-card]`` and ``[phone]``, those of the ``kinds`` wanted. Doing it twice changes nothing more.
-
-    What does not depend on a check digit is judged by its form: mobile and land-line numbers, and identity numbers of
-    before 1999 (15 digits: a province and a possible birthday). Prefer masking too much there to telling somebody's.
-    """
+    """Replace e-mail addresses, Chinese identity numbers, bank cards and phone numbers, of the ``kinds`` wanted, by
+    ``[email]``, ``[id-card]``, ``[bank-card]`` and ``[phone]``; idempotent. Where no check digit exists (phones,
+    15-digit identity numbers) the form decides: masking too much is preferred."""
     for rule in _RULES:
         if rule.kind in kinds:
             text = _without(rule, text)

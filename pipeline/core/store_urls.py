@@ -1,7 +1,5 @@
-"""URLs of servers: check them before a driver reads them, add a raw password, and split them for Celery's TLS options.
-
-No error repeats a URL, because it may hold a password.
-"""
+"""Check server URLs, add a raw password, and split them for Celery's TLS options. No error repeats a URL, which may
+hold a password."""
 
 from __future__ import annotations
 
@@ -44,11 +42,9 @@ def completed(url: str, password: str | None, *, schemes: tuple[str, ...], passw
 
 
 def for_celery(url: str) -> tuple[str, dict[str, Any] | None]:
-    """Split a Redis URL into the URL without TLS parameters and Celery's TLS options; None for a URL of another kind.
-
-    The options have the form of ``broker_use_ssl`` and ``redis_backend_use_ssl``. A certificate is required and must
-    name the host, unless the URL says otherwise.
-    """
+    """Split a Redis URL into one without TLS parameters and the options of ``broker_use_ssl`` and
+    ``redis_backend_use_ssl``; None for another kind. A certificate that names the host is required unless the URL says
+    otherwise."""
     parts = urlsplit(url)
     if parts.scheme != "rediss":
         return url, None

@@ -1,7 +1,4 @@
-"""W3C trace context: which trace something belongs to, as the headers `traceparent` and `tracestate` carry it.
-
-Source: W3C Recommendation "Trace Context", level 1 (https://www.w3.org/TR/trace-context/).
-"""
+"""W3C trace context, level 1 (https://www.w3.org/TR/trace-context/): the headers `traceparent` and `tracestate`."""
 
 from __future__ import annotations
 

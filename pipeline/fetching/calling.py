@@ -30,12 +30,8 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class ApiCaller:
-    """Calls business APIs. Safe to use from many threads.
-
-    The host's addresses are looked up once, every one of them must be public or in a permitted network, and the
-    connection goes to one of those. Without TLS only permitted networks are called, because headers carry secrets.
-    Redirects are refused, no proxy of the environment is used, no cookie kept, no connection shared between calls.
-    """
+    """Calls business APIs; thread-safe. Connects only to checked addresses of the host, public or permitted, and
+    without TLS only to permitted ones. No redirects, proxies, cookies or shared connections."""
 
     def __init__(
         self,

@@ -84,12 +84,8 @@ class Deadline:
 
 
 class GuardedBackend(httpcore.NetworkBackend):
-    """Makes the connections of one fetch.
-
-    A name is looked up once for each connection, every address it has must be one that we may connect to, and the
-    connection goes to one of those very addresses: what the name stands for a moment later does not matter. The host
-    that is asked for and whose certificate is checked is still the name. Looking it up takes of the same time.
-    """
+    """Makes the connections of one fetch: looks a name up once per connection, checks all its addresses, and connects
+    to one of them. Certificates are checked for the name. The look-up counts towards the same time."""
 
     def __init__(
         self,

@@ -1,8 +1,5 @@
-"""The work of a move to another embedding model: fill the new space page by page, prove it, drop what is not needed.
-
-Documents are compared and mended as the reconciler does it, with the new space in place of the one in use; the cursor
-moves with the lease held, so a step that dies is repeated from its last page, and two at once do no harm.
-"""
+"""Fill the new space of a model migration page by page, prove it, drop what is not needed. Pages are compared and
+mended as by the reconciler; the cursor moves under the lease, so a failed step is repeated from its last page."""
 
 from __future__ import annotations
 

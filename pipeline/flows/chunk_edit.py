@@ -1,8 +1,7 @@
-"""Change single chunks of what is published: their text, whether searches see them, whether they are there at all.
+"""Change single published chunks: their text, whether searches see them, whether they exist.
 
-The model is asked before anything is locked. Then one transaction holds the documents still, so that no replacement and
-no other edit comes between: vectors are written while it is open, rows and statistics with it. Dying in between leaves
-the old text with, at worst, the vector of the new one, which the reconciler finds by its hash and makes again.
+The model is asked first; then one transaction locks the documents and writes vectors, rows and statistics. A crash
+leaves the old text with, at worst, the new text's vector, which the reconciler repairs.
 """
 
 from __future__ import annotations

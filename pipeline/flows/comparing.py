@@ -29,11 +29,9 @@ UNNEEDED = "unneeded"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What differs for some documents. Chunks by id with their document, generations by document and number.
-
-    ``miscounted``: documents whose shown generation has another number of rows than noted, with that number, or lacks
-    a parent. ``document_vectors``: documents and generations whose own vector is missing, of other chunks, or unneeded.
-    """
+    """Differences of some documents: chunks by id with their document, generations by document and number.
+    ``miscounted``: documents whose generation has another number of rows, given here, or lacks a parent.
+    ``document_vectors``: documents whose own vector is missing, outdated or unneeded."""
 
     chunks: int
     vectors: int

@@ -1,4 +1,4 @@
-"""Giving every chunk of a batch its vector."""
+"""Give every chunk of a batch its vector, reusing earlier ones and renewing the lease meanwhile."""
 
 from __future__ import annotations
 
@@ -110,12 +110,9 @@ def embed_or_reuse(
     model: str,
     embed: Callable[[Sequence[Chunk]], NDArray[np.float32]],
 ) -> tuple[NDArray[np.float32], list[Chunk]]:
-    """A vector for each chunk, in order, and which of the chunks had theirs already.
-
-    Chunks of generations in ``replacing`` take the vector of any earlier chunk of the same document that was made of
-    the same text by the same model: one statement for all. Others go to ``embed``. Raises what it raises;
-    ``EmbedderRefused.indexes`` are places in ``chunks``.
-    """
+    """Return a vector per chunk, and which chunks had theirs already: those in ``replacing`` reuse a vector of the same
+    text, document and model, in one statement. The rest go to ``embed``; its errors pass, ``EmbedderRefused.indexes``
+    being places in ``chunks``."""
     candidates = [chunk for chunk in chunks if chunk.generation in replacing]
     known = use.vectors(tenant_id).of_texts(candidates, model=model) if candidates else {}
     if not known:
@@ -135,11 +132,8 @@ def embed_or_reuse(
 
 
 def while_renewing(call: Callable[[threading.Event], T], *, renew: Callable[[], None], every_s: float) -> T:
-    """Run ``call`` aside and ``renew`` every so often until it has ended; give or raise what it does.
-
-    Where ``renew`` raises (the work is somebody else's now), the event that ``call`` was given is set, and the error
-    goes to the caller without waiting for it. A database that is away is no reason yet: the lease may outlast it.
-    """
+    """Run ``call`` aside, renewing every so often; return or raise as it does. If ``renew`` raises because the work is
+    another's, set the event given to ``call`` and raise at once; an unavailable database is no reason."""
     stop = threading.Event()
     pool = ThreadPoolExecutor(1, thread_name_prefix="slow")
     under_way = pool.submit(contextvars.copy_context().run, call, stop)

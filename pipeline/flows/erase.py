@@ -81,13 +81,11 @@ def _close(tenant_id: TenantId, namespace: Namespace, use: Resources, *, documen
 
 
 def erase_tenant(tenant_id: TenantId, use: Resources) -> TenantErased | None:
-    """Erase a tenant from every store; None if the tenant never existed.
+    """Erase a tenant from every store; None if there never was one.
 
-    First writes the order to erase, which also shuts the tenant out: if this process dies, the reconciler continues,
-    and so does a repeated request. The tenant's keys go with the first step; a running worker cannot write any more
-    once the ledger is gone. The tenant's own row goes last, after every other store: until then no one can take its id
-    and find its remains there. Raises WrongInstallation, before anything is noted or deleted, if the stores that answer
-    do not belong together.
+    The order to erase is written first and shuts the tenant out; a crash is continued by the reconciler or a
+    repetition. Keys and ledger go early, so that no worker writes; the tenant's row goes last, so that nobody takes its
+    id before. Raises WrongInstallation before any change.
     """
     use.installation.refuse_wrong()
     with unit_of_work(use.mysql) as work:

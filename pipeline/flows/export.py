@@ -1,8 +1,5 @@
-"""A namespace on its way out: part by part, each document whole and as searches saw it at one moment.
-
-Nothing is kept between two parts but the id of the last document, so an export can be broken off and gone on with, by
-anybody, at any time. A document that is replaced meanwhile leaves as it was or as it is, never as a mixture.
-"""
+"""Export a namespace part by part, each document whole and as searches saw it at one moment. The only state between
+parts is the last document's id, so an export can be resumed by anybody at any time."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""Documents that are yet to be fetched: their bytes are got beside the batches, and kept before anything is parsed.
-
-No batch waits for somebody else's server. What is to be fetched is fetched in threads under its lease, each document
-with its own deadline; with its bytes in the payload it goes back to the queue, as if it had been sent with them.
-"""
+"""Fetch documents beside the batches, in threads under their lease, each with a deadline; then queue them as if sent
+with their bytes. No batch waits for a foreign server."""
 
 from __future__ import annotations
 

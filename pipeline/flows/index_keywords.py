@@ -1,9 +1,6 @@
-"""Keep this host's keyword indexes at the revision that each namespace has in MySQL.
-
-One process per host does it. It reads the revisions of all namespaces, one row each, and follows the publication log of
-those that moved. What it cannot follow it builds again from MySQL: an index that is missing, damaged or of another
-format, a namespace that was made anew, a log that was pruned, or a MySQL that was restored from a backup.
-"""
+"""Keep this host's keyword indexes at each namespace's revision in MySQL: one process per host reads all revisions and
+follows the publication log. It rebuilds an index that is missing, damaged, of another format, or that the log cannot
+serve (pruned, namespace made anew, MySQL restored)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Turn accepted documents into searchable ones: claim, parse, write aside, embed, show, clean up.
 
-Every step may die anywhere or run twice: chunk ids repeat themselves, vectors are complete before the pointer moves,
-and old generations go only after it has (`flows/upkeep`). Whoever finds the item next finishes it.
+Every step may fail anywhere or run twice: chunk ids repeat, vectors are complete before the pointer moves, and old
+generations go only afterwards (`flows/upkeep`).
 """
 
 from __future__ import annotations
@@ -40,11 +40,8 @@ _SHARED = 4  # while others wait, batches are a quarter, so that nobody waits lo
 
 
 def ingest_next(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
-    """Work on one batch of whoever's turn it is; ring again afterwards if more is due. Gives how many documents.
-
-    A bell is a leave to work on one batch, no matter whose: it is passed on when the batch has ended, so as many
-    batches are under way as bells were rung.
-    """
+    """Work on one batch of the next tenant, then ring again if more is due; return how many documents. A bell allows
+    one batch of any tenant and is passed on, so as many batches run as bells were rung."""
     taken = take_next(use)
     if taken is None:
         return 0
@@ -69,11 +66,8 @@ def ingest_batch(
 
 
 class _Aside:
-    """Works for other tenants while a document of this batch takes long in its own process.
-
-    A slow document therefore delays only the later documents of its own tenant. If several batches wait for slow
-    documents, one nested in the other, the innermost postpones its document.
-    """
+    """Serves other tenants while a document takes long, so that only its own tenant waits. If nested batches all wait,
+    the innermost postpones its document."""
 
     def __init__(self, use: Resources, ring: Ring, held_up: tuple[TenantId, ...]) -> None:
         """``held_up``: the tenants whose batches wait, the innermost last."""
@@ -260,8 +254,8 @@ def somebody_waits(use: Resources, *, besides: Collection[TenantId] = ()) -> boo
 
 
 def take_next(use: Resources, *, besides: Collection[TenantId] = ()) -> Taken | None:
-    """Claim a batch of the least recently served tenant, or return None. Tenants in ``besides``, whose batches wait in
-    this process, get none. Binds the ids of the work to later log lines."""
+    """Claim a batch of the least recently served tenant, or return None. Tenants in ``besides``, whose batches wait
+    here, get none. Binds the work's ids to later log lines."""
     with unit_of_work(use.mysql) as work:
         waiting = turns(work.connection)
     share = _SHARED if besides or waiting_for_each_other(waiting) else 1

@@ -1,4 +1,4 @@
-"""Accept documents: after the transaction in here, no crash of anything may lose one."""
+"""Accept documents, under their own or new ids: after the transaction in here, no crash of anything may lose one."""
 
 from __future__ import annotations
 
@@ -87,12 +87,9 @@ def accept(
     ring: Callable[[Ticket], None],
     together_with: Callable[[Connection, Ticket], None] | None = None,
 ) -> Ticket:
-    """Write the job with its documents in one transaction, then ring for the workers.
-
-    ``ring`` is called after the commit and may fail without harm: the sweeper rings again. Raises StoreUnavailable
-    when MySQL does not answer, QuotaExceeded or QueueFull; then nothing was accepted. ``together_with`` writes what
-    has to stand with the job or not at all; what it raises leaves this, and nothing was accepted.
-    """
+    """Write the job with its documents in one transaction, then ring for the workers; ``ring`` may fail, the sweeper
+    rings again. ``together_with`` writes what stands or falls with the job; its errors pass. Raises StoreUnavailable,
+    QuotaExceeded or QueueFull; then nothing was accepted."""
     job_id = batch.job_id or JobId(str(uuid.uuid4()))
     with unit_of_work(use.mysql) as work:
         ledger = Ledger(work.connection, batch.tenant_id)
@@ -267,12 +264,9 @@ class Assigned:
 def assign_ids(
     documents: Documents, duplicates: Duplicates, namespace: Namespace, uploads: Mapping[int, Upload]
 ) -> Assigned:
-    """Give each upload an id that no document with other bytes has, and a generation number.
-
-    An upload keeps its id where that is free. Else the id gets a suffix made from the hash of its bytes, so that sending
-    the same bytes again finds the document they became. The documents stay locked until the transaction ends, so that
-    of two uploads at once the second one sees the first. Documents that are there are left as they are.
-    """
+    """Give each upload a generation number and an id that no document with other bytes has: its own if free, else with
+    a suffix from the hash of its bytes, so that equal bytes find their document. Documents stay locked until the
+    transaction ends, and unchanged."""
     assigned = Assigned()
     taken: dict[DocumentId, Content] = {}  # by earlier uploads of this very request
     waiting = dict(uploads)

@@ -1,8 +1,7 @@
-"""Move an installation to another embedding model: begin, fill step by step, switch, go back, end. Searches never wait.
+"""Move an installation to another embedding model: begin, fill stepwise, switch, roll back, end, without stopping searches.
 
-The new model's vectors are made beside those in use. While both are live, whatever is shown or changed is written to
-both, or noted in the transaction that shows it (`flows/spaces`), so one pass over what was there before is enough; the
-next pass proves it. Each step may die anywhere and may run twice.
+While both spaces are live, every change is written to both or noted with it (`flows/spaces`), so one pass over older
+chunks suffices and the next proves it. A step may fail or run twice.
 """
 
 from __future__ import annotations

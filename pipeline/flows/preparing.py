@@ -1,4 +1,4 @@
-"""Reading and cutting: from claimed documents to chunks that stand aside, not yet shown."""
+"""Skip unchanged documents, read and cut the others: from claims to chunks that stand aside, not yet shown."""
 
 from __future__ import annotations
 
@@ -54,11 +54,8 @@ class Compared:
 def compare(
     tenant_id: TenantId, claims: Sequence[Claim], sources: Mapping[Generation, Source], use: Resources
 ) -> Compared:
-    """End those claims whose upload is what searches see already, and tell which others replace something.
-
-    The first upload of a document costs nothing here. Which upload is the later one is decided by the numbers they
-    were accepted under: once one is found unchanged, every earlier one that is still under way is overtaken.
-    """
+    """End claims whose upload is shown already, and tell which others replace something; a first upload costs nothing.
+    Accepted numbers order uploads: one found unchanged overtakes all earlier ones under way."""
     later = [claim for claim in claims if claim.generation.number > 1 and claim.generation in sources]
     if not later:
         return Compared()

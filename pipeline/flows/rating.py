@@ -1,7 +1,5 @@
-"""Take down what somebody thought of a hit, and read judgments out of all that was taken down.
-
-A query is forgotten within the hour, so what is needed of it is copied. Texts are people's data: none is logged.
-"""
+"""Store ratings of hits and derive judgments from them. A query expires within the hour, so what is needed of it is
+copied. No text is logged."""
 
 from __future__ import annotations
 
@@ -119,8 +117,8 @@ def rate(
 def judgment_page(
     tenant_id: TenantId, namespace: Namespace, *, min_votes: float, after: bytes | None, limit: int, use: Resources
 ) -> tuple[list[JudgedText], bytes | None]:
-    """What feedback says of up to ``limit`` questions, in the order of their keys, and the key to go on after, None at
-    the end. Questions of which nothing can be said yet are left out, so a page may hold fewer, or none."""
+    """Return the judgments of up to ``limit`` questions by key, and the key to continue after, None at the end. A page
+    may hold fewer, as questions without a judgment are left out."""
     with reading(use.mysql) as connection:
         store = FeedbackStore(connection, tenant_id)
         keys = store.texts(namespace, after=after, limit=limit + 1)

@@ -55,8 +55,7 @@ _USUAL_THREADS = 4  # of a worker for queries
 
 class Bulkhead:
     """Places for calls to each part (a channel, or reading texts) in this process; thread-safe. A part may hold
-    ``most`` threads; a further call waits until the oldest of them is slow, then it is refused (Nygard, "Release It!",
-    2018: Bulkheads)."""
+    ``most`` threads; a further call waits until the oldest is slow, then it is refused (Nygard, "Release It!", 2018)."""
 
     def __init__(self, most: int, *, slow_s: float = SLOW_S, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = most
@@ -108,13 +107,10 @@ class _ActiveEmbedder:
 
 @dataclass(frozen=True)
 class Resources:
-    """Everything a flow may need. Nothing is connected before its first use, so making one is cheap and never fails.
-
-    ``timeout_s`` bounds every database call made through it: the channels of a query get less than ingestion.
-    ``reading``: its connections are for single statements that change nothing. ``outbox_filled`` is called after a
-    transaction that left something to be sent to webhooks; it must not raise, and if it fails they are sent later.
-    ``query_ended`` is called after an answer was stored; it must neither raise nor wait.
-    """
+    """Everything a flow may need, connected at first use, so making one never fails. ``timeout_s`` bounds its database
+    calls. ``reading``: connections for single reading statements. ``outbox_filled``, called after a transaction that
+    left webhook messages, must not raise. ``query_ended``, called after an answer was stored, must neither raise nor
+    wait."""
 
     settings: Settings
     timeout_s: float | None = None

@@ -17,12 +17,8 @@ _DOCUMENTS_AT_ONCE = 100
 
 
 def delete_source(tenant_id: TenantId, namespace: Namespace, source_id: str, use: Resources) -> int | None:
-    """Delete the documents of a source, also those that are still on their way; return how many, None if there is no
-    such source.
-
-    Searches lose them some hundred at a time. Ending anywhere leaves fewer documents and no half ones, still listed under
-    their source; asked again, it goes on. A document that is handed in meanwhile may stay. Raises StoreUnavailable.
-    """
+    """Delete a source's documents, also those under way, some hundred at a time; return how many, None without such a
+    source. May be repeated after a crash; a document handed in meanwhile may stay. Raises StoreUnavailable."""
     deleted, after = 0, ""
     while some := _delete_some(tenant_id, namespace, source_id, after, use):
         deleted, after = deleted + some[0], some[1]

@@ -59,11 +59,8 @@ class Spaces:
         self.base = spaces.base_space(settings)
 
     def live(self, *, fresh: bool = False, patient: bool = True) -> LiveSpaces:
-        """The live spaces, at most a second old unless ``fresh``. While MySQL is away, or slow to tell, the last known
-        ones hold; a caller that is not ``patient`` knows that it is.
-
-        Raises Unavailable if they were never read.
-        """
+        """Return the live spaces, at most a second old unless ``fresh``; the last known while MySQL is away or slow, as
+        ``patient`` False expects. Raises Unavailable if never read."""
         known = self._known
         if known is not None and not fresh and self._clock() - self._read_at < FRESH_S:
             return known

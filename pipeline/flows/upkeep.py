@@ -1,4 +1,4 @@
-"""What has to be looked after from time to time: work that nobody holds any more, and jobs that nobody closed."""
+"""What the sweeper does: release work that nobody holds, close jobs that nobody closed, renew the terms of older chunks."""
 
 from __future__ import annotations
 

@@ -79,11 +79,9 @@ def put_files(
     request_id: str,
     opening: VectorStore | None = None,
 ) -> Ticket:
-    """Make one job of putting these files into a namespace, and that namespace with it if it is ``opening``.
-
-    A file put there before is ingested anew. One that no parser reads becomes a failed item. Raises NoSuchFile,
-    DocumentTooLarge for too many bytes at once, and what `accept` raises; then nothing was accepted.
-    """
+    """Make one job of putting files into a namespace, creating it if ``opening``. A known file is ingested anew; an
+    unreadable type becomes a failed item. Raises NoSuchFile, DocumentTooLarge for too many bytes, and as `accept`; then
+    nothing was accepted."""
     wanted = {put.file_id: put for put in puts}
     with unit_of_work(use.mysql) as work:
         files = StoredFiles(work.connection, tenant_id).named(list(wanted))

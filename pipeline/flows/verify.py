@@ -1,8 +1,7 @@
-"""Compare the two stores page by page, and make both what MySQL says they should be.
+"""Compare the two stores page by page, and make both what MySQL says.
 
-What looks wrong is looked at a second time, with its documents held still, before it counts: a document that is
-published between two reads differs only once. What a job or the sweeper still works on is left alone. A repair locks
-its documents and looks a third time, so that it never undoes an edit or a replacement.
+A difference counts if it is still there with its documents locked; work in progress is left alone. A repair locks and
+looks once more, so that it never undoes an edit or a replacement.
 """
 
 from __future__ import annotations
@@ -85,10 +84,8 @@ class NamespaceReport(Differences):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report(Differences):
-    """The result of comparing a tenant's stores. ``repaired``: what this run repaired.
-
-    ``withheld``: vectors and rows of chunks that it did not delete, because they are too large a share of the tenant's.
-    """
+    """The result of comparing a tenant's stores. ``withheld``: vectors and chunk rows not deleted, being too large a
+    share."""
 
     namespaces: tuple[NamespaceReport, ...]
     repaired: int
@@ -105,13 +102,9 @@ class Spot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The progress of a comparison of several namespaces.
-
-    ``waiting``: unfinished namespaces, the present one first. ``spot``: the position at which the present one
-    continues; None when only the recount is left. ``counts``: of the present namespace so far. ``documents``: shown
-    ones, by namespace. ``is_whole``: the comparison covers all of the tenant's namespaces. ``limit``: the deletions
-    that the repair may still make.
-    """
+    """The progress of a comparison. ``waiting``: unfinished namespaces, the present first. ``spot``: where the present
+    one continues, None for its recount. ``counts``: of the present one. ``documents``: shown, by namespace.
+    ``is_whole``: all namespaces. ``limit``: deletions the repair may still make."""
 
     space: int
     waiting: tuple[str, ...]
@@ -158,13 +151,9 @@ def verify(
     space: EmbeddingSpace | None = None,
     delete_share: float | None = None,
 ) -> Report:
-    """Compare every chunk with every vector of these namespaces, or of all the tenant has, and recount the statistics.
-
-    ``space``: the embedding space to compare, by default the active one. With ``repair``, differences are repaired, and
-    up to ``delete_share`` of the tenant's vectors and rows of chunks may be deleted for it; None: the share that the
-    settings allow. Needs memory for a page of documents at a time, whatever their number. Raises WrongInstallation if
-    the stores do not belong together.
-    """
+    """Compare every chunk and vector of these or all namespaces, and recount the statistics, a page in memory at a
+    time. ``space``: by default the active one. ``repair``: repair differences, deleting up to ``delete_share`` of the
+    tenant's vectors and chunk rows (None: the settings'). Raises WrongInstallation."""
     use.installation.confirm()
     space = space or use.spaces.live().active
     progress = begin(tenant_id, namespaces, use, space=space, repair=repair, delete_share=delete_share)

@@ -1,8 +1,5 @@
-"""Experiments that are run with GrowthBook: its SDK evaluates the rules, here, on features that were loaded before.
-
-A feature's value is what an arm changes: an object with ``profile`` and ``overrides``, either of which may be missing. The
-features come from a file or an SDK endpoint and are renewed beside the queries, none of which ever waits for them.
-"""
+"""Experiments run with GrowthBook's SDK on features (``profile``, ``overrides``, either may be missing) from a file or
+SDK endpoint, loaded before and renewed beside the queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reranker that is somebody's service over HTTP, in any of the dialects of `rerank_dialects`."""
+"""A reranker that is a service over HTTP, in one of `DIALECTS`: JSON over POST and a bearer key."""
 
 from __future__ import annotations
 

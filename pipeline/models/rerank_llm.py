@@ -143,12 +143,9 @@ def _shortened(text: str, limit: int) -> str:
 
 
 def read_judgements(reply: str, *, count: int) -> dict[int, Judgement]:
-    """What a model's reply says about candidates 1 to ``count``, by ordinal.
-
-    Takes the innermost JSON objects wherever they stand, so prose, code fences, a wrapping object, a reply cut off in
-    the middle and trailing commas do no harm. The first judgement of an id counts; numbers may be strings; they are
-    brought into 0..10. Without a relevance there is no judgement; the other two, when missing, take its value.
-    """
+    """Return a reply's judgements of candidates 1 to ``count`` from its innermost JSON objects, whatever surrounds or
+    cuts them. The first of an id counts; numbers may be strings and are clipped to 0..10. Without a relevance there is
+    none; missing other marks take its value."""
     judgements: dict[int, Judgement] = {}
     answer = reply[-_LONGEST_REPLY:].rpartition("</think>")[2]
     for label, body in _OBJECT.findall(answer):

@@ -15,10 +15,7 @@ _LONGEST_TEXT: Final = 20_000  # characters of one candidate that are read
 
 
 class LocalReranker:
-    """Scores by coverage, proximity, phrases and identifiers: see `pipeline.core.evidence`. Deterministic, thread safe.
-
-    Costs about 0.07 ms for each candidate of 150 words, most of it for analysing the text.
-    """
+    """Scores by coverage, proximity, phrases and identifiers (`pipeline.core.evidence`); deterministic, thread-safe."""
 
     @property
     def name(self) -> str:

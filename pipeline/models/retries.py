@@ -72,12 +72,9 @@ def keep_trying(
     stop: threading.Event | None = None,
     first_wait_s: float = FIRST_WAIT_S,
 ) -> Result:
-    """Call ``attempt`` until it returns, at most ``retries`` more times, as long as it raises Unavailable.
-
-    Waits between attempts are drawn evenly from 0 to ``first_wait_s`` doubled each time (at most 20 s), or follow the
-    error's ``retry_after_s`` plus up to a tenth. Gives up at once, with the last error, when the wait would outlast
-    ``deadline`` or a minute, when ``stop`` is set, and on RateLimited, which is raised after waiting.
-    """
+    """Call ``attempt``, up to ``retries`` times more while it raises Unavailable, waiting 0 to ``first_wait_s`` doubled
+    each time (at most 20 s), or the error's ``retry_after_s`` and a tenth. Raises the last error when the wait would
+    outlast ``deadline`` or a minute or ``stop`` is set, and RateLimited after waiting."""
     stopped = stop or threading.Event()
 
     def wait_s(state: tenacity.RetryCallState) -> float:

@@ -1,7 +1,5 @@
-"""An OpenAI-compatible service over HTTP: one pooled client, requests that end in time, failures in our words.
-
-Settings of the connection are the ``openai`` package's own: ``OPENAI_API_KEY`` and ``OPENAI_BASE_URL``.
-"""
+"""An OpenAI-compatible service over HTTP: one pooled client, bounded requests, translated failures. The ``openai``
+package's OPENAI_API_KEY and OPENAI_BASE_URL hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every embedder does to a text before a model sees it."""
+"""What is done to a text before a model sees it: made sendable, personal data masked."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Drop the parser process's access to network, other users' processes and files before it loads the first plug-in.
+"""Drop the parser process's access to network, other users' processes and files before any plug-in is loaded.
 
-Four layers of Linux, each used where the kernel allows it: network namespace, an unprivileged user (root) or a user
-namespace (other users), Landlock for files, and a system call filter. None of them needs a program or a setting.
-Missing layers are reported by name, so that an operator can see them.
+Four layers of Linux where the kernel allows them: network namespace, unprivileged user or user namespace, Landlock, and
+a system call filter. Missing layers are reported by name.
 """
 
 from __future__ import annotations

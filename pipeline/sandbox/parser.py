@@ -34,11 +34,8 @@ _BUSY = 0.25  # share of its time that an overdue document must have had the pro
 
 
 class Parser:
-    """Parses and cuts documents, each in a separate process.
-
-    A process serves one document after the other and is replaced when a document ends it. Several run at the same time
-    if several threads ask, or if one thread waits for a slow document and asks for another. Thread-safe.
-    """
+    """Parses and cuts documents in separate processes; thread-safe. A process is reused until a document ends it;
+    several run for several threads, or for one that waits for a slow document."""
 
     def __init__(
         self,

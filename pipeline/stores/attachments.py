@@ -1,9 +1,6 @@
-"""Files as they stand in a namespace: what was put there, under which attributes, and what the ledger says became of it.
-
-A document that came some other way is one too, named after its source, with its metadata for attributes; so is a file
-that was written some other way since. An entry that is taken out stays as a mark for a while, so that a list that has
-come to it can be gone on with.
-"""
+"""Files of a namespace: their attributes, and their status, always read from the ledger. Documents that came or were
+written some other way count too, named by source. A removed entry stays as a mark for a while, so that lists can
+continue at it."""
 
 from __future__ import annotations
 

@@ -31,10 +31,8 @@ SEARCH = "search"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRow:
-    """One deed. ``ids``: the documents found, or what was written, the first hundred. ``count``: how many there were.
-
-    ``query_hash`` tells whether two searches asked the same; ``query_text`` is kept only if the installation says so.
-    """
+    """One deed. ``ids``: the first hundred found or written; ``count``: all. ``query_hash``: equal for equal questions;
+    ``query_text``: only if the installation stores it."""
 
     audit_id: str
     at: datetime
@@ -61,9 +59,9 @@ class AuditFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmSearches:
-    """What the searches in one arm of an experiment came to. ``failed``: no channel answered; ``empty``: nothing but the
-    last resort was found; ``degraded``: something was lost, whatever was found. ``cached`` were answered by what the
-    same question had got before; ``mean_latency_ms`` is that of the others, None without any."""
+    """The searches of an experiment's arm. ``failed``: no channel answered; ``empty``: only the last resort;
+    ``degraded``: something was lost; ``cached``: answered from the cache; ``mean_latency_ms``: of the others, None
+    without any."""
 
     bucket: str
     searches: int = 0

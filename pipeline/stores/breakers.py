@@ -1,11 +1,8 @@
-"""Circuit breakers that all processes share, in one Redis hash of the circuits that are in trouble.
+"""Circuit breakers of all processes, in one Redis hash of circuits in trouble, read at most once a second and written
+on failures and changes. Without Redis each process goes by what it sees.
 
-A process reads the hash at most once a second and writes only when a call failed or a circuit changes, so healthy
-channels cost a query nothing. While Redis is away each process goes by what it sees itself.
-
-A part (a channel, or the reading of texts) has a circuit for each tenant, and one for what all tenants share, which no
-tenant can open alone: one tenant's trouble closes nothing to others. A part with sources of the tenant's own has a circuit
-for each source instead, so a slow source closes nothing to a healthy one. Circuits name tenants by a digest.
+A part (a channel, or reading texts) has a circuit per tenant and one shared by all, which no tenant opens alone. A part
+with a tenant's own sources has a circuit per source instead. Tenants are named by a digest.
 """
 
 from __future__ import annotations
@@ -98,8 +95,8 @@ class Breakers:
         return Ticket(circuits=circuits, caller=caller)
 
     def leave(self, ticket: Ticket, *, failed: bool) -> None:
-        """Tell how a call ended: whether what is behind the channel failed, or answered, be it with a refusal. Costs
-        nothing when it answered and nothing was known against it. Never raises."""
+        """Report how a call ended: a refusal is an answer. Free for an answer with nothing known against it. Never
+        raises."""
         now = self._clock()
         for name in ticket.circuits:
             if failed:

@@ -1,4 +1,4 @@
-"""What goes into the ledger and what a worker gets out of it."""
+"""What goes into the ledger and what a worker gets out of it, and the table of transitions as SQL."""
 
 from __future__ import annotations
 

@@ -89,11 +89,10 @@ class Documents(TenantStore):
     def number(
         self, namespace: Namespace, document_ids: Iterable[DocumentId], *, only_new: bool = False
     ) -> dict[DocumentId, Generation]:
-        """Give each document its next generation number; documents and the namespace are made where missing.
+        """Give each document its next generation number, creating missing documents and the namespace.
 
-        The rows stay locked until the transaction ends, so two uploads of one document get two numbers in the order
-        in which they are accepted. Ids are taken in sorted order: two batches cannot wait for each other. With
-        ``only_new``, a document that turns out to be there once its row is locked gets none and is not in the answer.
+        Rows stay locked until the transaction ends, in sorted order against deadlocks, so concurrent uploads are
+        numbered in order. ``only_new``: a document found to exist once locked gets none.
         """
         moment = now()
         scope = Scope(tenant_id=self._tenant_id, namespace=namespace)
@@ -209,11 +208,8 @@ class Documents(TenantStore):
         return found
 
     def lock(self, generations: Sequence[Generation]) -> dict[Generation, int | None]:
-        """Lock the documents of these generations, in key order, and say which generation each shows now.
-
-        A generation that must not be shown any more, because the document was deleted, or a later one is shown or was
-        found to be what is shown already, is not in the answer.
-        """
+        """Lock these generations' documents in key order and return which generation each shows. Left out: generations
+        that must not be shown (document deleted, or a later one is shown or settled)."""
         current: dict[Generation, int | None] = {}
         for namespace, wanted in _by_namespace(generations):
             rows = self._run(_LOCK, namespace=namespace, ids=[g.document_id for g in wanted])

@@ -41,9 +41,8 @@ _OPEN = "chordwise_span"
 
 
 def mysql_engine(settings: Settings, *, timeout_s: float | None = None, reading: bool = False) -> Engine:
-    """A pool on the MySQL-protocol server. ``timeout_s`` bounds each read and write on the socket, because neither
-    statement timeouts nor KILL stop a FULLTEXT query. ``reading``: for single statements of queries, without transactions;
-    while the server is away they are refused at once (`outages`)."""
+    """Return a pool on the MySQL-protocol server. ``timeout_s`` bounds socket reads and writes, as statement timeouts
+    and KILL do not stop FULLTEXT. ``reading``: for single statements without transactions, refused during an outage."""
     seconds = timeout_s or settings.store_timeout_s
     url = make_url(settings.mysql_url.get_secret_value())
     engine = sqlalchemy.create_engine(
@@ -71,8 +70,8 @@ def mysql_engine(settings: Settings, *, timeout_s: float | None = None, reading:
 
 
 def _encryption(url: URL) -> dict[str, Any]:
-    """PyMySQL encrypts where the server can, and reads all of the system's certificates for every connection to find out,
-    which takes longer than a query. On this machine there is nobody to hide from, unless the address asks for it."""
+    """Return TLS options: off on this machine unless the URL asks, as reading all certificates for each connection
+    takes longer than a query."""
     local = url.host in _LOOPBACK and not any(name.startswith("ssl") for name in url.query)
     return {"ssl_disabled": True} if local else {}
 

@@ -55,9 +55,8 @@ class Entities(TenantStore):
         self._note("entities_put", sorted({state.namespace for state in states}), [each.entity_id for each in ordered])
 
     def named(self, pairs: Sequence[tuple[str, str]], *, as_of: int | None) -> dict[tuple[str, str], list[EntityState]]:
-        """For each pair of namespace and name key, what the entities of that name are like at ``as_of``, or last of
-        all. A name counts that the entity has, or had at an earlier time; one that it gets later does not. One
-        statement, through the index of names."""
+        """Return, for each pair of namespace and name key, the states at ``as_of``, or the last ones, of entities that
+        have or had the name by then. One statement, by the index of names."""
         if not pairs:
             return {}
         values = {

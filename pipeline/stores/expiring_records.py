@@ -1,4 +1,5 @@
-"""Records in Redis that processes write of themselves again and again, and that expire with them."""
+"""Expiring records in Redis, of workers and of indexers. A worker writes its heartbeat with the queues it consumes
+twice a second; one that is killed or cut off disappears after `EXPIRES_S`, one that ends in order at once."""
 
 from __future__ import annotations
 

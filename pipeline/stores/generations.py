@@ -17,11 +17,8 @@ from pipeline.stores.rows import TenantStore, generation_key, now, record_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What an upload finds in its place. ``shown`` is what searches see now, and the rest tells of it; ``recipe`` is
-    None if its chunks are not what its bytes would become today.
-
-    ``overtaken``: the upload will never be shown; a later one was, or it was deleted since.
-    """
+    """What an upload finds. ``shown``: what searches see now, described by the rest; ``recipe``: None if its bytes
+    would not become its chunks today. ``overtaken``: never to be shown, since a later upload was or it was deleted."""
 
     overtaken: bool
     shown: Generation | None = None
@@ -34,8 +31,8 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationView:
-    """One generation of a document as its owner sees it. ``state``: shown, previous, pending, failed, cancelled, or
-    retired, which is replaced and about to go. ``kept_until`` is set for what can be rolled back to."""
+    """A generation for its owner. ``state``: shown, previous, pending, failed, cancelled, or retired (replaced, about
+    to go). ``kept_until``: for what can be rolled back to."""
 
     number: int
     state: str

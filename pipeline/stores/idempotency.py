@@ -14,8 +14,8 @@ from pipeline.stores.rows import TenantStore, record_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
-    """The caller is to do the request. ``work_id`` is that of an attempt which died or failed without knowing what it
-    had made, if there was one, so that what it made can be found; ``token`` shows later that the row is still ours."""
+    """The caller is to do the request. ``work_id``: also of an earlier attempt that may have made something; ``token``
+    proves the claim."""
 
     work_id: str
     token: str

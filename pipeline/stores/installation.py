@@ -1,9 +1,6 @@
-"""The id of the installation, stored in MySQL, PostgreSQL and Redis, and the comparison of the three.
-
-MySQL holds the authoritative id: the other stores take it over, and they are compared with MySQL before any deletion in
-them that MySQL asks for. A further store, such as a keyword index on disk, keeps the id in a file ``installation`` of
-its folder and becomes one more line of ``_claims`` and ``adopt``.
-"""
+"""The installation's id in MySQL (authoritative), PostgreSQL and Redis, and their comparison, before any deletion that
+MySQL asks for. A further store, such as an index folder's file ``installation``, adds a line to ``_claims`` and
+``adopt``."""
 
 from __future__ import annotations
 
@@ -184,11 +181,8 @@ def establish(mysql: Engine, postgres: Engine, settings: Settings, *, adopt: boo
 
 
 def refuse_strangers(mysql: Engine, postgres: Engine, settings: Settings) -> None:
-    """Raise WrongInstallation if a migration would join the stores of two installations. Changes nothing.
-
-    Two different ids are never joined. A store without an id is joined with the other if PostgreSQL has no vectors, or
-    if MySQL knows the chunks of most vectors in a sample: stores from before the ids existed look like this.
-    """
+    """Raise WrongInstallation if a migration would join two installations; change nothing. A store without an id may
+    join if PostgreSQL has no vectors or MySQL knows most chunks of a sample."""
     where = addresses(settings)
     with mysql_errors(), mysql.connect() as connection:
         record = Claim(address=where["mysql"], installation_id=id_in(connection))

@@ -1,7 +1,7 @@
-"""Jobs as those see them who follow one: all counters in one consistent look, and its failures in their order.
+"""A job's counters in one consistent read, and its failures in order.
 
-``jobs.revision`` grows with every failure, every ended batch and every act of the owner, under a lock on the job's row.
-So revisions become visible in their order, and whoever has read the failures up to one of them has missed none.
+``jobs.revision`` grows with every failure, ended batch and act of the owner under the job's lock, so whoever has read
+up to a revision has missed no failure.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
-"""The ledger of ingestion: jobs, their items, and who holds which item until when.
-
-The broker only rings; what is due and what is done stands here. Every write of a worker carries the fencing token it
-got with its claim, so a worker that lost its lease can no longer change anything.
-"""
+"""The ledger of ingestion: jobs, items, and who holds an item until when; the broker only rings. Every write carries
+the claim's fencing token, so a worker that lost its lease changes nothing."""
 
 from __future__ import annotations
 

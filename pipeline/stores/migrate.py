@@ -1,8 +1,6 @@
-"""Bring both schemas to the newest revision, or check that they are what the settings say.
+"""Upgrade or check both schemas: `python -m pipeline.stores.migrate upgrade | downgrade | check | adopt`.
 
-python -m pipeline.stores.migrate upgrade | downgrade | check | adopt
-
-`adopt` upgrades and makes PostgreSQL and Redis those of this MySQL, whichever installation they belonged to.
+`adopt` upgrades and makes PostgreSQL and Redis those of this MySQL, whatever they belonged to.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Moves from one embedding model to another: one row each, and how far each tenant has come.
+"""Migrations to another embedding model, and each tenant's progress, under a lease and a fencing token.
 
-States: ``backfilling → verifying → ready ⇄ switched → finishing → finished``, and ``aborting → aborted`` from the first
-three. Every step takes a lease and a fencing token: a worker that was thought dead changes nothing any more.
+States: ``backfilling → verifying → ready ⇄ switched → finishing → finished``; ``aborting → aborted`` from the first three.
 """
 
 from __future__ import annotations

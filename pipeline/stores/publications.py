@@ -1,8 +1,5 @@
-"""The publication log: which documents of a namespace changed with which of its revisions.
-
-A row is written in the transaction that changes what searches see. It locks the namespace's row, so revisions of one
-namespace are committed in their order and without gaps. Indexes outside of MySQL follow this log.
-"""
+"""The publication log: which documents changed with which revision of a namespace, written in the changing transaction
+under the namespace's lock, so without gaps. Indexes outside MySQL follow it."""
 
 from __future__ import annotations
 

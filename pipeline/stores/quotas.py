@@ -44,11 +44,8 @@ class OwnQuotas:
 
 
 class Rooms:
-    """This process's recent counts of how many more documents tenants may have.
-
-    A batch of a tenant far from its limits then needs neither a count of all its documents nor a lock. Several
-    processes may admit up to the headroom each.
-    """
+    """This process's recent counts of documents that tenants may still add, so that a batch far from its limits needs
+    no count and no lock. Several processes may each admit up to the headroom."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic, most: int = 10_000) -> None:
         self._clock = clock
@@ -87,12 +84,9 @@ class Quotas(TenantStore):
         self._rooms = rooms or Rooms()
 
     def check(self, *, arriving: int) -> None:
-        """Call when the documents are written and their items are not. Where a limit is near, the tenant's row stays
-        locked: two batches at once cannot both take the last place.
-
-        Raises QuotaExceeded if the tenant has more documents than it may, or as many chunks or tokens, or wants to
-        queue more at once than its queue takes; QueueFull if its queue has no room for ``arriving`` now.
-        """
+        """Check limits after documents and before items are written; near a limit the tenant's row stays locked. Raises
+        QuotaExceeded for too many documents, chunks, tokens or a batch above the queue's size; QueueFull without room
+        for ``arriving``."""
         if not arriving:
             return
         limits = self._limits()

@@ -1,5 +1,5 @@
-"""Generations whose rows the sweeper is to drop, and when: a while after being replaced, as running queries may still
-read them."""
+"""Generations that were replaced: kept for rollback, or retired until the sweeper drops their rows a while later, as
+running queries may still read them."""
 
 from __future__ import annotations
 
@@ -42,11 +42,8 @@ class Retired(TenantStore):
         )
 
     def due(self, *, limit: int) -> list[Generation]:
-        """What is to be dropped now, locked until the transaction ends; what another sweeper holds is left to it.
-
-        While a generation stands here nobody begins to write it anew (see `Ledger.claim`), so the lock must be held
-        from before its rows are dropped until ``forget``.
-        """
+        """Return what is to be dropped now, locked until the transaction ends, without rows of other sweepers. Keep the
+        lock from before the drop until ``forget``: a generation here is not written anew (`Ledger.claim`)."""
         rows = self._run(
             text(
                 "SELECT namespace, document_id, generation FROM retired_generations"

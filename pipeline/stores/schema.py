@@ -1,4 +1,5 @@
-"""Compare a live schema with the one that `make schema` records. Additional tables, columns and indexes are allowed."""
+"""Check the servers' versions, and compare a live schema with the one that `make schema` records. Additional tables,
+columns and indexes are allowed."""
 
 from __future__ import annotations
 

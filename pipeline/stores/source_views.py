@@ -19,12 +19,8 @@ STATUSES = ("queued", "running", "succeeded", "failed", "cancelled")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceView:
-    """One source with what came from it.
-
-    ``encoding`` is None unless all its documents were read in one. ``page_start`` and ``page_end``: the first and the last
-    page that a document of it was read from. ``statuses``: how many documents have which status. ``chunks``: those that
-    are published.
-    """
+    """A source and its documents. ``encoding``: None unless all share one. ``page_start``, ``page_end``: over all.
+    ``statuses``: documents by status. ``chunks``: published ones."""
 
     source_id: str
     namespace: str

@@ -1,8 +1,5 @@
-"""Which embedding spaces are live: one row in MySQL points to them, and moving it is what switches an installation.
-
-A transaction that shows or changes documents holds the row still (`hold`), so that after a move of the pointer every
-such transaction has seen it. Everybody else may know it a second late.
-"""
+"""Which embedding spaces are live: a pointer in MySQL that a switch moves. A transaction that shows or changes
+documents locks it (`hold`); everybody else may be a second late."""
 
 from __future__ import annotations
 

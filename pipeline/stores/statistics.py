@@ -1,8 +1,7 @@
-"""The collection's statistics that BM25 needs: how many chunks a namespace shows, and how many of them hold each term.
+"""BM25's statistics: how many chunks a namespace shows, and how many hold each term.
 
-Adding one to the row of every term of every batch costs MariaDB more than the chunks themselves. So only small changes
-are added at once; a large one is put aside in the same transaction, and what waits is added together when its job ends,
-when much is waiting, or by the sweeper. Until then a term may look rarer than it is, and nothing else is affected.
+Adding a large change to every term's row at once is expensive, so it is put aside and added when its job ends, when
+much waits, or by the sweeper. Until then a term may look rarer.
 """
 
 from __future__ import annotations
@@ -84,11 +83,8 @@ class Statistics(TenantStore):
         *,
         document_ids: Sequence[DocumentId],
     ) -> None:
-        """Take chunks that become shown into the statistics, and those that cease to be shown out of them, all of
-        ``document_ids``. The namespace's revision moves, so that no answer from before is given again.
-
-        Must run in the transaction that moves the pointer, so that no count is ever lost or made twice.
-        """
+        """Add chunks that become shown and subtract those that cease to be, all of ``document_ids``, and revise the
+        namespace. Run it in the transaction that moves the pointer."""
         changes: Counter[str] = Counter()
         chunks = terms = 0
         for sign, group in ((1, added), (-1, removed)):
@@ -224,12 +220,8 @@ class Difference:
 def recount(
     mysql: Engine, tenant_id: TenantId, namespace: Namespace, *, repair: bool, wait_s: int = _LOCK_WAIT_S
 ) -> Difference:
-    """Compare in one snapshot, in which a pointer and its statistics always fit together; with ``repair`` add what is
-    missing.
-
-    Nothing else is locked: what is published meanwhile adds and subtracts as the repair does. One recount of a
-    namespace at a time, as two would both add: raises Conflict after ``wait_s`` seconds beside another.
-    """
+    """Compare in one snapshot; with ``repair`` add what is missing, as publishing does, without other locks. One
+    recount of a namespace at a time: raises Conflict after ``wait_s`` beside another."""
     with mysql_errors(), mysql.connect() as connection, _alone(connection, tenant_id, namespace, wait_s=wait_s):
         connection.rollback()
         with connection.execution_options(isolation_level="REPEATABLE READ").begin():

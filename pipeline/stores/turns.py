@@ -49,9 +49,8 @@ class Turns(TenantStore):
     """One tenant's place in the round."""
 
     def batches_in_flight(self) -> int:
-        """How many batches of the tenant workers hold now. The tenant's row stays locked until the transaction ends, so
-        that two workers cannot both take the last place. The items of one batch share the end of their lease. What is
-        being fetched does not count: it keeps no worker busy."""
+        """Count the tenant's batches held by workers (one lease end each, fetching excluded), with its row locked until
+        the transaction ends."""
         values = {"tenant": self._tenant_id, "now": now()}
         self._connection.execute(_KNOWN, values)
         self._connection.execute(_LOCK, values)

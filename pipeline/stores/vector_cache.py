@@ -1,9 +1,6 @@
-"""Vectors that a service has made already, in Redis, so that a text is not paid for twice.
-
-Two layers of hashes, one for each tenant and model in each layer. New ones go into the upper layer; when it has half of
-the memory allowed, or is half as old as allowed, it becomes the lower one, and the lower one before it is dropped. What
-is found in the lower layer is put into the upper one again: what is used stays, what is not is gone after two turns.
-"""
+"""A cache in Redis of vectors that a service made, in two layers of hashes per tenant and model. The upper layer
+becomes the lower when it has half the memory or age allowed; what is found below moves up, so unused vectors go after
+two turns."""
 
 from __future__ import annotations
 

@@ -73,12 +73,8 @@ def not_allowed(host: str) -> NotAllowed:
 
 
 class Poster:
-    """Posts to endpoints, many at a time on one event loop. Use it with ``async with``.
-
-    The name is looked up once, its address is checked, and that very address is connected to: a name that resolves to
-    an inner address a moment later leads nowhere. Redirects are not followed, proxies not used, no cookie kept, bodies of
-    answers not read.
-    """
+    """Posts to endpoints on one event loop; use it with ``async with``. It connects to the address it looked up and
+    checked; without redirects, proxies, cookies, or reading bodies."""
 
     def __init__(
         self,

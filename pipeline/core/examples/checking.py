@@ -105,12 +105,11 @@ class Checked:
 
 
 def check(book: Book) -> Checked:
-    """Look at every row of the book.
+    """Check every row of the book.
 
-    A row's document id is its category and its own ``id``; without one, its category and a hash of its user input, and
-    of how many rows with this input stand before it. So a corrected answer replaces the earlier one when the book is
-    imported again. A row with both texts as an earlier one of its category is a duplicate, and not imported; one whose
-    question is nearly an earlier one is imported, with a warning.
+    A document id is the category and the row's ``id``, else the category and a hash of the user input and its count so
+    far, so importing a book again replaces answers. A row with both texts of an earlier one of its category is a
+    duplicate and not imported; a nearly equal question is imported with a warning.
     """
     checked = Checked(
         warnings=list(book.warnings), statistics={category: CategoryStatistics() for category in Category}

@@ -63,11 +63,8 @@ class Flaw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookRow:
-    """A row that holds something, before anybody has looked at what. Values of a workbook are text.
-
-    ``faults``: columns whose cell cannot be read, with code and reason; ``fault``: why the row itself cannot be.
-    ``cells``: where the values stand.
-    """
+    """An unchecked row that holds something; a workbook's values are text. ``faults``: unreadable columns with code and
+    reason; ``fault``: why the row is unreadable; ``cells``: positions of the values."""
 
     number: int
     values: Mapping[Column, Any]

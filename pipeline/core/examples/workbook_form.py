@@ -25,10 +25,8 @@ _MOST_COPIES = 500_000  # of values; ranges that overlap, which no spreadsheet p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sheet:
-    """A sheet as it was read. Rows without any cell are left out; of sheets that are no category, all are.
-
-    ``merged``: the ranges of merged cells, whose values were copied to every row that they cover.
-    """
+    """A sheet without empty rows, or without any if it is no category. ``merged``: merged ranges, their values copied
+    to every row."""
 
     name: str
     is_hidden: bool = False

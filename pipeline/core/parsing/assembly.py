@@ -16,12 +16,8 @@ LONGEST_TEXT = 32 * 1024 * 1024  # characters of a document; a few megabytes of 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A paragraph, a list item, a table row, a heading, or many paragraphs of plain text.
-
-    ``level``: 1 to 6 if it is a heading. ``tight``: it follows the block before it without a blank line between.
-    ``page``: on which page it stands, counted from 1, where the format has pages. ``mark``: where else it stands, such
-    as ``rows 2-40``; the last of the heading path of its section.
-    """
+    """A paragraph, list item, table row or heading. ``level``: 1 to 6 for a heading. ``tight``: no blank line before.
+    ``page``: from 1, where there are pages. ``mark``: such as ``rows 2-40``, last in its section's heading path."""
 
     text: str
     level: int | None = None

@@ -35,11 +35,10 @@ def parse_tsv(body: bytes, charset: str | None) -> Parsed:
 
 
 def table_blocks(rows: Iterator[Sequence[str]]) -> Iterator[Block]:
-    """Rows as blocks of `header: value` lines; without a header, as values between bars. Empty rows are left out.
+    """Return rows as blocks of `header: value` lines, or values between bars without a header; empty rows are left out.
 
-    Rows of one cell above the first row of several are titles, and text. The row after them is the header if each of
-    its cells holds something, no two the same and none a number. Rows that fit into one chunk are marked together with
-    their numbers, counted from 1 as spreadsheets do, empty ones too.
+    Rows of one cell above the first of several are titles and text. The next row is the header if its cells are full,
+    distinct and no numbers. Rows that fit a chunk are marked by number, from 1, empty ones counted.
     """
     together: list[tuple[int, str]] = []
     size = 0

@@ -78,13 +78,9 @@ def decode(body: bytes, *, declared: str | None = None) -> str:
 
 
 def read_text(body: bytes, *, declared: str | None = None) -> DecodedText:
-    """Decode a body by its byte order mark, as UTF-16 that lost its mark, as UTF-8, or in the most likely encoding.
-
-    ``declared``: the character set that its sender or its server named. It is preferred, unless the text is far less
-    likely in it. Bytes that cannot be decoded in a text that otherwise can (a cut or damaged file) are replaced with
-    U+FFFD. The encoding has a warning if it is not sure, is not the declared one, or left bytes undecoded.
-    Raises UndecodableText if the bytes are no text, or text in no encoding that could be recognised.
-    """
+    """Decode a body by byte order mark, as unmarked UTF-16, as UTF-8, or in the most likely encoding. ``declared``: the
+    charset a sender named, preferred unless far less likely. Undecodable bytes become U+FFFD. The encoding has a
+    warning if it is unsure, not the declared one, or left bytes undecoded. Raises UndecodableText."""
     for mark, encoding in _BYTE_ORDER_MARKS:
         if body.startswith(mark):
             return _decoded(body[len(mark) :], _strictly(body[len(mark) :], encoding), encoding)
@@ -231,12 +227,8 @@ def is_utf8(body: bytes) -> bool:
 
 
 def unmarked_utf16(body: bytes) -> str | None:
-    """``utf-16-le`` or ``utf-16-be`` if ``body`` is text in it without a mark, else None.
-
-    In text with any ASCII in it, spaces and line ends at least, one byte of these characters is zero, always on the same
-    side. Text without any is believed if nearly all of it is Chinese or kana, and enough of it frequent. Text of a few
-    Chinese characters alone is not recognised.
-    """
+    """Return ``utf-16-le`` or ``utf-16-be`` if ``body`` is UTF-16 without a mark, else None: zero bytes on one side, or
+    nearly all Chinese or kana with enough frequent ones. A few Chinese characters alone are not recognised."""
     sample = body[:_UTF16_SAMPLE]
     if len(body) < 4 or len(body) % 2:
         return None

@@ -26,12 +26,9 @@ class JsonLine:
 
 
 def split_jsonl(body: bytes, *, charset: str | None = None) -> Iterator[JsonLine]:
-    """The lines of ``body`` one by one, blank ones left out; a bad line is reported and does not stop the others.
-
-    Lines end at a line feed and nowhere else. UTF-8 or UTF-16, or in ``charset`` if the body is no UTF-8: lines are too
-    short to find out another encoding by. Raises UndecodableText if a byte order mark promises what the bytes do not
-    keep, or if the body is not in ``charset``.
-    """
+    """Yield the lines of ``body``, ended by line feeds only, without blank ones; a bad line is reported and the rest
+    goes on. UTF-8, UTF-16 or ``charset``: lines are too short to guess. Raises UndecodableText for bytes that break
+    their mark or ``charset``."""
     codec = codec_of(charset) if charset else None
     if codec is not None and not is_utf8(body):
         try:

@@ -1,8 +1,5 @@
-"""Markdown to text, read by the CommonMark parser of markdown-it-py with tables and strikethrough.
-
-Every word of the source stays: marks that mark nothing (`*.example.com`), notes (`[^1]: …`) and tags that HTML does not
-have (`List<String>`) are text. Links keep their text and lose their address, emphasis loses its stars.
-"""
+"""Markdown to text by markdown-it-py (CommonMark, tables, strikethrough). Unused marks, notes and unknown tags stay as
+text; links lose their address, emphasis its stars."""
 
 from __future__ import annotations
 

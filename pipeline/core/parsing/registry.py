@@ -30,12 +30,9 @@ XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """A format of documents and who reads it.
-
-    ``media_type`` in small letters, without parameters; ``suffixes`` with their dot. ``parse`` is given the bytes and the
-    character set that was declared, if one was; it raises a `Rejected` error for a document that is at fault. It runs in
-    the parser process, under its limits; whatever it needs that takes long to load, it should load when called.
-    """
+    """A format of documents. ``media_type``: lower case, without parameters; ``suffixes``: with their dot. ``parse``:
+    takes the bytes and the declared charset or None, raises `Rejected` errors, runs in the limited parser process and
+    should import lazily."""
 
     media_type: str
     suffixes: tuple[str, ...]
@@ -148,13 +145,9 @@ def media_type_of(filename: str | None, declared: str | None) -> str:
 
 
 def parse(body: bytes, *, media_type: str, filename: str | None = None) -> Parsed:
-    """The text of a document with its sections and title. Offsets count characters of ``Parsed.text``.
-
-    ``media_type`` as `media_type_of` gives it, with or without a ``charset`` parameter. A document that names no title
-    has that of its file, without the suffix.
-    Raises another Rejected error of what is wrong with it, or EmptyDocument if nothing to read is left. What a document
-    may cost is not bounded here: see `pipeline.sandbox`.
-    """
+    """Return a document's text, sections and title (of the file's name if it has none); offsets count characters of
+    ``Parsed.text``. ``media_type`` as from `media_type_of`. Raises Rejected errors, such as EmptyDocument.
+    `pipeline.sandbox` bounds the cost."""
     base, _, parameters = media_type.partition(";")
     parser = PARSERS.get(base.strip().lower())
     if parser is None:

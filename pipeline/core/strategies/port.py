@@ -58,13 +58,9 @@ def _agreeable(_: Mapping[str, float]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
-    """One way of cutting. ``cut`` passes what it finds through the allowance as it goes, so that a document of too many
-    chunks is refused before they are all made.
-
-    ``indexed``: the text a passage is found and embedded by; it must follow from the passage alone, because an edited
-    chunk is indexed again without its document. ``conflict``: the name of an option that does not go with the others,
-    and why, or None.
-    """
+    """One way of cutting. ``cut`` passes pieces through the allowance as it goes, to refuse too many early.
+    ``indexed``: the text a passage is found and embedded by, from the passage alone. ``conflict``: an option that
+    conflicts with the others and why, or None."""
 
     name: str
     meaning: str

@@ -1,9 +1,5 @@
-"""`qa`: each question with its answer is a chunk, found by "question answer" without their labels.
-
-Two forms are read, and both may stand in one document: text with `Q:`/`A:`, `问：`/`答：` and the like at the beginning of
-lines; and rows, as the parsers of csv, xlsx and json write them, in which every line is `name: value`. Of a row only
-question and answer are looked up; its other columns are kept in the text.
-"""
+"""`qa`: each question with its answer is a chunk, found by both without their labels. Reads lines with `Q:`/`A:`,
+`问：`/`答：` and the like, and `name: value` rows of csv, xlsx and json, whose other columns stay in the text."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""`segments`: the segments of a story with their chapter, story time, entities and summary.
-
-A segment says these of itself in lines `name: value`, either below a heading or as the parser of json writes the
-objects of a list. Chapter and story time of a heading hold for the headings below it, until they say otherwise.
-"""
+"""`segments`: segments of a story with chapter, story time, entities and summary, from `name: value` lines below a
+heading or of a json list's objects. A heading's chapter and story time hold below it until replaced."""
 
 from __future__ import annotations
 
