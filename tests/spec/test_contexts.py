@@ -10,6 +10,7 @@ from pipeline.core.answer import AnswerChunk
 from pipeline.core.answer_context import answer_context
 from pipeline.core.context import ContextPassage, build_context, story_line
 from pipeline.core.hits import Hydrated
+from pipeline.core.markdown import format_markdown
 from pipeline.core.plan import ContextOptions
 from pipeline.core.tokens import count_tokens
 from pipeline.models.tokenizing import token_counter
@@ -160,6 +161,15 @@ class DescribeWhatIsReadWithAHit:
             "marker": "[1]", "chunk_id": "a", "document_id": "d", "namespace": "n", "title": "Guide", **place,
             "page_start": 7, "page_end": 7, "edited": False,
         }  # fmt: skip
+
+
+class DescribeMarkdown:
+    def it_formats_an_answer_for_a_tool(self):
+        chunks = [chunk("a", " One.\n", title="Guide", page=7, source_uri="file:g"), chunk("b", "二。", page="x")]
+        assert format_markdown(chunks) == (
+            "### 1. Guide\n\nOne.\n\n> `n/d` · page 7 · file:g · score 0.500\n\n### 2. d\n\n二。\n\n> `n/d` · score 0.500"
+        )
+        assert format_markdown([]) == ""
 
 
 _words = st.text(alphabet="ab .维章\n[]#-é🙂", max_size=60)
