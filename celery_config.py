@@ -1,8 +1,5 @@
-"""How Celery is run: queues, routes, acknowledgement, time limits, the beat. Plain names; the comment is the reason.
-
-Every figure is explained in docs/architecture.md. The ledger in MySQL is what guarantees ingestion and the deadline is
-what guarantees a query, so the broker may lose any message here and nothing is lost with it.
-"""
+"""How Celery is run: queues, routes, acknowledgement, time limits, the beat; docs/architecture.md explains every
+figure. Ledger and deadline make up for any message the broker loses."""
 
 from __future__ import annotations
 

@@ -25,10 +25,10 @@ from pipeline.errors import Misconfigured, PipelineError, WrongInstallation
 from pipeline.flows.resources import Resources
 from pipeline.settings import Settings
 from pipeline.stores import diagnosing, reconciling
+from pipeline.stores.expiring_records import WorkerHeartbeat, WorkerHeartbeats, broker_address
 from pipeline.stores.indexer_reports import IndexerReports
 from pipeline.stores.last_sweep import LastSweep
 from pipeline.stores.work import unit_of_work
-from pipeline.stores.worker_heartbeats import WorkerHeartbeat, WorkerHeartbeats, broker_address
 from workers.names import Queue
 from workers.producer import producer
 
@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 _WORKERS_ASKED_S = 2.0  # a busy worker answers late
 _FLOWER_ASKED_S = 2.0
 _DEFAULT_VISIBILITY_S = 3600.0  # kombu's own
-_COMMAND = "chordwise_facts"  # workers.inspection, which loads the worker's part of Celery
+_COMMAND = "chordwise_facts"  # workers.heartbeat, which loads the worker's part of Celery
 
 _BROKER_ERRORS = (KombuError, redis.RedisError, OSError)
 

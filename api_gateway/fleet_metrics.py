@@ -16,10 +16,10 @@ from pipeline.flows.resources import Resources
 from pipeline.metrics import METRICS, MetricSpec
 from pipeline.stores.audit_queue import AuditQueue
 from pipeline.stores.broker import Depth, queue_depths
+from pipeline.stores.expiring_records import WorkerHeartbeat, WorkerHeartbeats
 from pipeline.stores.indexer_reports import IndexerReports
 from pipeline.stores.last_sweep import LastSweep
 from pipeline.stores.meter import Field, read_totals, read_window
-from pipeline.stores.worker_heartbeats import WorkerHeartbeat, WorkerHeartbeats
 from workers.names import Queue
 
 CountMessages = Callable[[Sequence[str]], Mapping[str, int]]

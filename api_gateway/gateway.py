@@ -35,10 +35,10 @@ from pipeline.flows.resources import Resources
 from pipeline.garbage import keep_for_good
 from pipeline.records import TenantId
 from pipeline.settings import Settings
+from pipeline.stores.expiring_records import WorkerHeartbeats
 from pipeline.stores.request_rates import RequestRates
 from pipeline.stores.tenants import Principal
 from pipeline.stores.work import unit_of_work
-from pipeline.stores.worker_heartbeats import WorkerHeartbeats
 
 
 class SharedLooks:

@@ -10,7 +10,7 @@ from typing import Final, ParamSpec, Protocol, TypeVar
 import structlog
 
 from pipeline.errors import Unavailable
-from pipeline.stores.worker_heartbeats import EVERY_S, EXPIRES_S, WorkerHeartbeat, unserved
+from pipeline.stores.expiring_records import EVERY_S, EXPIRES_S, WorkerHeartbeat, unserved
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -26,9 +26,9 @@ from pipeline.flows.resources import Resources
 from pipeline.settings import Settings
 from pipeline.stores import migrate
 from pipeline.stores.engines import mysql_errors, postgres_errors, redis_errors
+from pipeline.stores.expiring_records import WorkerHeartbeat, WorkerHeartbeats, broker_address
 from pipeline.stores.indexer_reports import IndexerReports
 from pipeline.stores.last_sweep import LastSweep
-from pipeline.stores.worker_heartbeats import WorkerHeartbeat, WorkerHeartbeats, broker_address
 from workers.names import Queue
 from workers.producer import producer
 

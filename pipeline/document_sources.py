@@ -11,8 +11,8 @@ _SOURCE_IDS = uuid.UUID("2f1c7a55-0d0e-4c53-8f0b-6f6f1d3b9a26")
 
 
 class SourceKind(enum.StrEnum):
-    """The way in which the documents of a source arrived: inline text, bytes in a body, an uploaded or stored file, an
-    address that was fetched, a sheet of examples."""
+    """How a source's documents arrived: inline text, bytes in a body, a stored file, a fetched address, a sheet of
+    examples."""
 
     TEXT = "text"
     BYTES = "bytes"
@@ -23,11 +23,8 @@ class SourceKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRef:
-    """What an upload says of its source.
-
-    ``kind``: None leaves a source that is there as it is. ``source_id``: chosen by the sender; None has it derived. ``uri``
-    and ``media_type``: those of the source where the upload is only a part of it, such as a line of a file.
-    """
+    """An upload's source. ``kind``: None keeps the source's. ``source_id``: the sender's, None to derive it. ``uri``,
+    ``media_type``: of the whole where the upload is a part, such as a line of a file."""
 
     kind: SourceKind | None = SourceKind.TEXT
     source_id: str | None = None
@@ -36,9 +33,6 @@ class SourceRef:
 
 
 def derived_source_id(tenant_id: str, namespace: str, *, uri: str | None, document_id: str) -> str:
-    """Return the id of the source at ``uri`` in this namespace or, without one, of the document's own source.
-
-    Equal arguments always give equal ids: a UUID of version 5.
-    """
+    """Return the id (UUID 5) of the source at ``uri`` in this namespace or, without one, of the document's own source."""
     named = ("document", document_id) if uri is None else ("uri", uri)
     return str(uuid.uuid5(_SOURCE_IDS, "\x1f".join((tenant_id, namespace, *named))))

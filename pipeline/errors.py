@@ -39,10 +39,8 @@ class Misconfigured(PipelineError):
 
 
 class WrongInstallation(Unavailable):
-    """The stores belong to different installations, so nothing is repaired or deleted until an operator has decided.
-
-    The message names addresses: it is for logs, the doctor and standard error. Callers get ``public``.
-    """
+    """The stores belong to different installations; nothing is repaired or deleted. The message names addresses, for
+    logs and the doctor; callers get ``public``."""
 
     code = "wrong_installation"
 
@@ -140,8 +138,7 @@ class CuttingMemory(Rejected):
 
 
 class IngestCrowded(Unavailable):
-    """A document took long while others waited, and no process was free to work on them meanwhile; it is tried again
-    later."""
+    """A document took long while others waited and no process was free for them; it is tried again later."""
 
     code = "ingest_crowded"
 
@@ -227,10 +224,9 @@ class StoreUnavailable(Unavailable):
 
 
 class StoreMisconfigured(Misconfigured, StoreUnavailable):
-    """A store answers, but refuses something that this service needs: a right, an extension, a table, a newer version.
+    """A store answers but refuses what this service needs: a right, an extension, a table, a newer version.
 
-    It has both bases because a process does not start with this error, as its operator has to act, while a running
-    process treats it as an outage: callers get 503 and documents wait.
+    Misconfigured stops a process at start; Unavailable makes a running one answer 503 and let documents wait.
     """
 
     code = "store_misconfigured"
@@ -281,8 +277,7 @@ class QuotaExceeded(PipelineError):
 
 
 class QueueFull(PipelineError):
-    """Too many of the tenant's documents wait for a worker already; the same request may be taken a little later.
-    ``quota`` says how many, as numbers."""
+    """Too many of the tenant's documents wait for a worker; retry later. ``quota``: how many, as numbers."""
 
     code = "too_many_queued"
 

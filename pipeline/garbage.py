@@ -6,7 +6,6 @@ import gc
 
 
 def keep_for_good() -> None:
-    """Take all that is there by now, modules, models and tables, out of what is looked through for garbage: it stays until
-    the process ends, and looking through it again and again took a tenth of the time of putting an answer together."""
+    """Freeze all present objects (modules, models, tables) out of garbage collection until the process ends."""
     gc.collect()
     gc.freeze()

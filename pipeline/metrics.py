@@ -1,8 +1,5 @@
-"""Every metric that the fleet adds up in Redis: its name, its unit, its labels. The gateway renders them all.
-
-Names that begin with ``recall_`` are those the designs gave; they say the same as ours, in milliseconds. Labels are
-channels, steps, codes and outcomes, never ids; a tenant is one only if CHORDWISE_METRICS_TENANTS says so.
-"""
+"""Every metric summed over the fleet in Redis: name, unit, labels. ``recall_`` names are the designs', in milliseconds.
+Labels are never ids; a tenant is one only with CHORDWISE_METRICS_TENANTS."""
 
 from __future__ import annotations
 
@@ -14,8 +11,8 @@ MetricKind = Literal["counter", "exact_counter", "histogram"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricSpec:
-    """One metric. A ``counter`` is rendered with ``_total`` after its name, an ``exact_counter`` under the name itself.
-    ``buckets``: upper bounds of a histogram, in the unit of the name."""
+    """One metric. A ``counter`` gets ``_total``, an ``exact_counter`` keeps its name. ``buckets``: a histogram's upper
+    bounds."""
 
     name: str
     kind: MetricKind

@@ -31,8 +31,7 @@ _SPACE_TABLE = re.compile(r"chunk_embeddings(_[1-9][0-9]{0,8})?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
-    """Who asks or writes, as far as it may be written down: the id and the name of an API key, never the key. Empty
-    stands for the installation itself."""
+    """Who asks or writes: an API key's id and name, never the key. Empty: the installation itself."""
 
     key_id: str = ""
     key_name: str = ""
@@ -40,8 +39,7 @@ class Actor:
 
 
 class ChannelName(enum.StrEnum):
-    """One way of recalling chunks; ``fallback`` only labels last-resort hits. Installed packages may bring more, which
-    `admit` makes known to the process."""
+    """A way of recalling chunks; ``fallback`` labels last-resort hits. Installed packages add more through `admit`."""
 
     KEYWORD = "keyword"
     SEMANTIC = "semantic"
@@ -81,8 +79,8 @@ class Scope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunking:
-    """How a document is cut. ``max_tokens`` bounds a chunk; ``overlap`` is the share of it repeated in the next
-    chunk when a long paragraph has to be cut into windows. ``options`` are those of the strategy alone."""
+    """How a document is cut: ``max_tokens`` per chunk, ``overlap`` the share repeated between windows of a long
+    paragraph, ``options`` of the strategy."""
 
     strategy: str = "sentences"
     max_tokens: int = 400
@@ -102,11 +100,8 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoding:
-    """The encoding in which the bytes of a document were read, by its name on the web.
-
-    ``probability``: of the text, 0 to 1; 1 where the bytes leave no doubt. ``warning``: a sentence, without a full stop,
-    for the person who handed the document in, if the text may be wrong.
-    """
+    """The encoding a document was read in, by its web name. ``probability``: of the text, 1 if the bytes leave no
+    doubt. ``warning``: a sentence without full stop if the text may be wrong."""
 
     name: str
     probability: float = 1.0
@@ -115,10 +110,7 @@ class Encoding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """A document as text: what a parser makes of bytes. Sections cover the text in order and do not overlap.
-
-    ``encoding``: None for a format that is no text, such as PDF.
-    """
+    """A document as text. Sections cover it in order without overlap. ``encoding``: None for binary formats such as PDF."""
 
     text: str
     sections: tuple[Section, ...]
@@ -139,12 +131,9 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """A chunk before it has an id: ``text`` is ``parsed.text[start:end]``, unless it was ``reworded`` by hand since.
-    ``page`` and ``page_end``: the pages it begins and ends on, counted from 1.
-
-    ``parent``: the ordinal of the parent it is part of, None if it has none. ``index``: its place in its parent, or in
-    the document where there is none, counted from 0.
-    """
+    """A chunk without id: ``text`` is ``parsed.text[start:end]`` unless ``reworded`` by hand. ``page``, ``page_end``:
+    its first and last, from 1. ``parent``: the ordinal of its parent, or None. ``index``: its place in the parent, or
+    the document, from 0."""
 
     text: str
     start: int
@@ -175,10 +164,8 @@ class DocumentFields:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """One document on its way in: its fields and its bytes, not yet parsed.
-
-    ``to_fetch``: the bytes are at ``source_uri``; ``media_type`` is then what to read them as, or OCTETS to find out.
-    """
+    """One document on its way in, not parsed. ``to_fetch``: the bytes are at ``source_uri``, to be read as
+    ``media_type``; OCTETS: to find out."""
 
     document_id: DocumentId
     fields: DocumentFields
@@ -217,8 +204,8 @@ def parent_ordinal(parent_id: str) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldTerms:
-    """How many of a chunk's terms are of its title (the first ones), its summary and its entity names (the last ones);
-    the others are of its body."""
+    """How many of a chunk's terms are its title's (first), its summary's and its entity names' (last); the rest are its
+    body's."""
 
     title: int = 0
     summary: int = 0
@@ -256,10 +243,8 @@ class ParentChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingSpace:
-    """The vectors of one model: the table they stand in, and what made them. Vectors of two spaces are never compared.
-
-    ``service``: ``default`` is the service of the OPENAI_ variables, ``next`` the one of CHORDWISE_EMBEDDING_NEXT_…
-    """
+    """The vectors of one model and their table; two spaces are never compared. ``service``: ``default`` (OPENAI_
+    variables) or ``next`` (CHORDWISE_EMBEDDING_NEXT_…)."""
 
     number: int
     provider: str
@@ -275,8 +260,7 @@ class EmbeddingSpace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveSpaces:
-    """The spaces that are kept up to date: searches use the active one; the standby is what they are to move to, or
-    what they came from."""
+    """The spaces kept up to date: searches use the active one; the standby is the target, or the former one, of a move."""
 
     active: EmbeddingSpace
     standby: EmbeddingSpace | None = None
@@ -335,8 +319,8 @@ Scalar = str | int | float | bool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One key of a document's metadata, compared with a value; for ``in`` and ``nin`` with several. What it means is
-    said in `core.conditions`."""
+    """A key of a document's metadata compared with a value, or with several for ``in`` and ``nin``; see
+    `core.conditions`."""
 
     key: str
     operator: Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin"]
@@ -356,13 +340,9 @@ Condition = Comparison | Compound
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """What a hit's document must be like. Every channel applies the same ones.
-
-    ``tags``: all of them must be present. ``start`` and ``end`` bound ``published_at``, both inclusive.
-    ``metadata``: every pair must be there; a single value is also there where a list holds it. ``story_time``: nothing
-    later than it. ``pairs``: nothing but curated question-answer pairs (`core.pairs`), which is for channels to ask and
-    not for users. ``where``: a condition on ``metadata``.
-    """
+    """What a hit's document must be like, in every channel. ``tags``: all present. ``start``, ``end``: bounds of
+    ``published_at``, inclusive. ``metadata``: every pair, a single value also in a list. ``story_time``: nothing later.
+    ``pairs``: only question-answer pairs, for channels (`core.pairs`). ``where``: a condition on ``metadata``."""
 
     type: str | None = None
     tags: tuple[str, ...] = ()

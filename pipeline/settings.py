@@ -272,8 +272,8 @@ class Settings(BaseSettings):
         return self
 
     def reranker_for(self, asked: RerankProvider | Literal["auto"]) -> RerankProvider:
-        """Who reranks where a plan asks for this. ``auto``: a rerank service before a language model, which is slower
-        and dearer at it, before the local one. What is not configured is done by the local one."""
+        """Return the reranker for a plan's choice. ``auto``: a rerank service, else a language model, else local. Local
+        replaces what is not configured."""
         there = {"http": bool(self.rerank_url), "llm": bool(self.llm_model), "local": True}
         order: tuple[RerankProvider, ...] = ("http", "llm", "local") if asked == "auto" else (asked, "local")
         return next(provider for provider in order if there[provider])
@@ -317,12 +317,8 @@ def _with_passwords(read: Settings) -> Settings:
 
 
 def load(environment: dict[str, Any] | None = None) -> Settings:
-    """Read the settings from the environment, or from ``environment`` (keys are field names).
-
-    The URLs in the result hold the passwords that have variables of their own.
-
-    Raises Misconfigured with one sentence that names the variable at fault; it never repeats the value, which may be a secret.
-    """
+    """Read the settings from the environment or ``environment`` (by field names), with passwords put into the URLs.
+    Raises Misconfigured, which names the variable and never its value."""
     try:
         return _with_passwords(Settings(**(environment or {})))
     except ValidationError as error:

@@ -1,8 +1,7 @@
-"""Where this thread or request is in a trace, and spans for those who collect them.
+"""The position of a thread or request in a trace, and spans for OpenTelemetry.
 
-Without a collector (`CHORDWISE_OTLP_ENDPOINT` not set) nothing is recorded and no package of OpenTelemetry is imported;
-the ids still travel from the caller through the broker to every task and log line. With one, each span that is entered
-here is recorded by OpenTelemetry, whose ids then are the ones that travel.
+Without CHORDWISE_OTLP_ENDPOINT nothing is recorded or imported; ids still travel through broker, tasks and logs. With
+it each span entered is recorded, and OpenTelemetry's ids travel.
 """
 
 from __future__ import annotations
@@ -128,8 +127,8 @@ def close() -> None:
 
 @contextmanager
 def entered(name: str, headers: Mapping[str, object], *, kind: str, **attributes: Attribute) -> Iterator[Span]:
-    """Enter the part of a trace that begins here: a request (``kind`` server) or a task (consumer). It goes on the trace
-    that ``headers`` name, else it begins one. Its ids are in every log line until it ends, as ``traceparent``."""
+    """Enter a trace at a request (``kind`` server) or task (consumer): that of ``headers``, else a new one. Log lines
+    carry its ids."""
     caller = read(headers)
     recorder = _RECORDING.get()
     if recorder is None:

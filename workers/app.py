@@ -1,7 +1,5 @@
-"""The Celery app that workers run: `celery -A workers.app worker -Q …`.
-
-Nothing is connected when it is imported: engines are made in the process that uses them, after the fork.
-"""
+"""The Celery app of workers: `celery -A workers.app worker -Q …`. Importing it connects nothing; engines are made after
+the fork."""
 
 from __future__ import annotations
 
@@ -40,8 +38,8 @@ from pipeline.telemetry import configure_logging
 from workers import resources
 from workers.heartbeat import HeartbeatStep
 from workers.names import Queue
+from workers.producer import subscribe_to_nothing
 from workers.query_events import events
-from workers.subscriptions import subscribe_to_nothing
 from workers.transport import PersistentConnection
 
 log = structlog.get_logger(__name__)
@@ -49,7 +47,7 @@ log = structlog.get_logger(__name__)
 app = Celery(
     "chordwise",
     include=[
-        "workers.inspection",
+        "workers.heartbeat",
         "workers.tasks.compute",
         "workers.tasks.ingest",
         "workers.tasks.recall",
@@ -64,9 +62,8 @@ app.steps["consumer"].add(HeartbeatStep)
 
 @celeryd_init.connect(weak=False)
 def _note_no_message_of_a_query(conf: Any, options: dict[str, Any], **_: Any) -> None:
-    """A worker for queries alone does not write down in Redis which messages it has taken: two calls fewer for each, a
-    tenth of its processor time. They would come back after an hour, and no query waits so long; those that it has not
-    begun it still hands back when it ends."""
+    """Stop a query worker from recording messages taken in Redis, two calls each: no query waits for redelivery.
+    Unstarted ones are still handed back at the end."""
     if {*(options.get("queues") or ())} and {*options["queues"]} <= {Queue.RECALL, Queue.ANSWER}:
         conf.broker_transport_options = {**conf.broker_transport_options, "ack_emulation": False}
 
@@ -96,10 +93,8 @@ def _set_up_logging(**_: Any) -> None:
 
 @worker_init.connect(weak=False)
 def _check_schema(**_: Any) -> None:
-    """Stop a worker with the wrong schema, dimension or installation, which would park documents.
-
-    A database that is unavailable does not stop it: the work waits for the database.
-    """
+    """Stop a worker with the wrong schema, dimension or installation, which would park documents; not for an
+    unavailable database."""
     mysql, postgres = mysql_engine(settings()), postgres_engine(settings())
     try:
         tracing.check(settings())
@@ -145,9 +140,8 @@ def _check_broker(**_: Any) -> None:
 
 
 def _check_model() -> None:
-    """Ask a model service for one vector, before the fork and over connections that are closed before it. Of a local model
-    only package and folder are looked for; its weights are read after the fork. Raises Misconfigured, or Unavailable when
-    the service does not answer."""
+    """Ask a model service for one vector, or look for a local model's package and folder, before the fork. Raises
+    Misconfigured, or Unavailable when the service does not answer."""
     embedder = make_embedder(settings())
     try:
         if settings().embedding_provider != "local":
@@ -170,10 +164,8 @@ def _warm_up_threads(instance: Any, **_: Any) -> None:
 
 @worker_process_init.connect(weak=False)
 def _warm_up_child(**_: Any) -> None:
-    """Load the model in a forked child of the ingest worker before its first batch, whose lease runs by then.
-
-    A child for computations seldom needs the model, and gives way to other processes.
-    """
+    """Load the model in a child of the ingest worker before its first batch's lease runs. A child for computations
+    gives way."""
     if app.conf.get(_COMPUTES_ONLY):
         _give_way()
     else:
@@ -183,8 +175,7 @@ def _warm_up_child(**_: Any) -> None:
 
 
 def _give_way() -> None:
-    """Let other processes go first. Linux may share out processor time by session before it looks at priorities; then
-    the session gets the priority as well (sched(7), autogroup)."""
+    """Let other processes go first; with autogroup (sched(7)) the session gets the priority as well."""
     os.nice(_NICE)
     with suppress(OSError):  # there are no such groups, or another child of this session has just set it
         _GROUP.write_text(str(_NICE), encoding="ascii")

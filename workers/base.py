@@ -26,8 +26,7 @@ _OF_QUERIES = {TaskName.UNDERSTAND, TaskName.ANSWER, TaskName.FINISH}
 
 
 class QuietRequest(Request):  # type: ignore[misc]  # Celery has no types
-    """A message at a worker. What it tells Flower of a failure is the kind of error: its words and its traceback may
-    hold somebody's text, and stand in our log alone."""
+    """A message at a worker that tells Flower only the kind of an error: its words may hold somebody's text."""
 
     def send_event(self, type: str, **fields: Any) -> None:
         """Tell whoever listens to this worker's events."""
@@ -43,8 +42,7 @@ class QuietRequest(Request):  # type: ignore[misc]  # Celery has no types
 
 
 class LoggedTask(Task):  # type: ignore[misc]  # Celery has no types
-    """Base of every task. Tasks return nothing that anyone stores and never retry by themselves: the ledger decides
-    about documents, the deadline about queries."""
+    """Base of every task: returns nothing stored, never retries by itself; ledger and deadline decide."""
 
     Request = QuietRequest
     ignore_result = True
@@ -60,9 +58,8 @@ class LoggedTask(Task):  # type: ignore[misc]  # Celery has no types
 
 
 class CallbackTask(LoggedTask):
-    """A chord's callback, run by the worker that counted the last header, at once and in its thread, when that worker
-    takes from the callback's queue anyway: through the broker it would only come back to one like it. Should the worker
-    die, the deadline answers as it does for a message taken and lost."""
+    """A chord's callback, run in the thread of the worker that counted the last header if it consumes the callback's
+    queue. If it dies, the deadline answers."""
 
     def apply_async(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
         """Run it here, or send it to a worker that can."""
@@ -90,8 +87,8 @@ def bind(task: Task, kwargs: dict[str, Any] | None = None, **_: Any) -> None:
 
 @task_postrun.connect(weak=False)
 def unbind(task: Task, state: str | None = None, retval: Any = None, **_: Any) -> None:
-    """One line for each task that was not about a query, which says more of itself; then forget whose it was. For a task
-    that failed ``retval`` is its error; what will be done later because something was away is no failure of ours."""
+    """Log a line for each task not about a query, then clear its context. ``retval`` is a failed task's error; what is
+    retried later is no failure."""
     if getattr(task.request, _TOLD, False):
         return
     setattr(task.request, _TOLD, True)

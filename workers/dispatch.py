@@ -65,14 +65,11 @@ def send_webhooks() -> None:
 
 
 def ask(query: Query) -> None:
-    """Send a query to its channels: a chord of one header task each; a single channel is a plain task and its callback.
-    What a model is to make of it goes first, on the queue where the callback will wait for that: whatever the number of
-    threads there, an earlier task never waits for a later one.
+    """Send a query to its channels: a chord of a header task each; for one channel, a task and its callback. A model's
+    task goes first on the callback's queue, so that no earlier task waits for a later one. If a header raises, Celery
+    runs the errback, which answers from what arrived.
 
-    A header that raises would leave the chord without its callback; Celery then runs the errback instead, in the worker
-    that counted the last header, and the answer is made of what has arrived.
-
-    Raises StoreUnavailable when the broker does not take it, within about two seconds.
+    Raises StoreUnavailable when the broker does not take it within about two seconds.
     """
     left_s = max(0.1, query.deadline_at - time.time())
     arguments = {"tenant_id": query.tenant_id, "query_id": query.query_id}

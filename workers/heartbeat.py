@@ -1,28 +1,29 @@
-"""Write this worker's heartbeat while it consumes; `pipeline.stores.worker_heartbeats` explains the purpose.
-
-A separate thread writes it, so that a slow Redis delays no message. It writes only while the worker's loop runs: a
-process that lives but consumes nothing (cut off from its broker, or hung) does not count as listening.
-"""
+"""Send this worker's heartbeat from a thread while its loop consumes (see `pipeline.stores.expiring_records`), and
+answer inspections. A worker cut off or hung does not count as listening."""
 
 from __future__ import annotations
 
+import functools
 import os
 import socket
 import threading
 import time
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import celery
 import kombu
 import structlog
 from celery import bootsteps
+from celery.worker.control import control_command, inspect_command
 
 from pipeline.errors import Unavailable
 from pipeline.settings import settings
 from pipeline.stores.engines import redis_client
-from pipeline.stores.worker_heartbeats import EVERY_S, WorkerHeartbeat, WorkerHeartbeats, broker_address
-from workers.inspection import installed_version
+from pipeline.stores.expiring_records import EVERY_S, WorkerHeartbeat, WorkerHeartbeats, broker_address
+from workers.query_events import events
 
+COMMAND = "chordwise_facts"
 log = structlog.get_logger(__name__)
 
 _REDIS_TIMEOUT_S = 0.5
@@ -31,9 +32,49 @@ _LOOP_HANGS_AFTER_S = 5.0
 _STARTED_AT = time.time()
 
 
+@functools.cache
+def installed_version() -> str:
+    """The version of this installation."""
+    try:
+        return version("chordwise")
+    except PackageNotFoundError:
+        return "0"
+
+
+@inspect_command(name=COMMAND)
+def chordwise_facts(state: Any) -> dict[str, Any]:
+    """Version, clock (seconds since the epoch), queues, and the times that must fit together."""
+    configured = state.app.conf
+    transport = configured.broker_transport_options
+    return {
+        "version": installed_version(),
+        "celery": celery.__version__,
+        "kombu": kombu.__version__,
+        "now": time.time(),
+        "queues": sorted(queue.name for queue in state.consumer.task_consumer.queues),
+        # None: nothing is handed to somebody else, as nothing is written down of what was taken.
+        "visibility_timeout_s": transport.get("visibility_timeout") if transport.get("ack_emulation", True) else None,
+        "task_time_limit_s": configured.task_time_limit,
+    }
+
+
+@control_command(name="query_events", args=[("percent", float)], signature="[PERCENT]")
+def show_queries(_state: Any, percent: float | str | None = None, **_: Any) -> dict[str, Any]:
+    """Set the percentage, 0 to 100, of unremarkable queries that Flower shows until this worker ends; without one,
+    report it."""
+    if percent is not None:
+        try:
+            wanted = float(percent)
+        except ValueError:
+            wanted = -1.0
+        if not 0 <= wanted <= 100:
+            return {"error": f"the share is a number of percent from 0 to 100, not {percent}"}
+        events.percent = wanted
+    return {"ok": f"{events.percent:g} % of queries are shown"}
+
+
 class HeartbeatStep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has no types
-    """The Celery step that sends heartbeats while a worker consumes; it stops when the connection is lost or the worker
-    ends, and starts again after a reconnection."""
+    """The Celery step that sends heartbeats while a worker consumes; stops and restarts with its connection."""
 
     requires = ("celery.worker.consumer.tasks:Tasks",)
 

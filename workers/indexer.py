@@ -1,7 +1,7 @@
-"""The indexer: one process per host that runs query workers. It keeps the keyword indexes there up to date.
+"""The indexer: one process per host with query workers, which keeps its keyword indexes up to date.
 
-``python -m workers.indexer`` runs until SIGTERM or SIGINT. A second one on the same folder waits until the first ends.
-Without it queries are answered by MySQL's FULLTEXT index, and say so.
+``python -m workers.indexer`` runs until SIGTERM or SIGINT; a second on the folder waits. Without it MySQL's FULLTEXT
+answers.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _PROMISED_S = 2.0  # beyond the next look at what has changed: a busy host is la
 
 
 def run(config: Settings, stop: threading.Event) -> None:
-    """Keep the indexes up to date until ``stop`` is set. Raises OSError for a folder that cannot be written, and
-    WrongInstallation for one in which another installation's indexer works."""
+    """Keep the indexes up to date until ``stop``. Raises OSError for an unwritable folder, WrongInstallation for
+    another's."""
     use = Resources(config, reading=True)
     folder = IndexFolder(config.keyword_index_dir.expanduser())
     installation_id = _installation(use, stop)

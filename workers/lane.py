@@ -1,8 +1,5 @@
-"""A gateway's own process for queries: `python -m workers.lane FD NUMBER`, started by `api_gateway.lane` alone.
-
-It reads ids from the socket FD, answers each query with the code of the workers, and stores the answer in Redis, where
-the gateway and everybody else looks for it. It ends with the socket.
-"""
+"""A gateway's own query process: `python -m workers.lane FD NUMBER`, started by `api_gateway.lane`. It reads ids from
+socket FD, answers with the workers' code into Redis, and ends with the socket."""
 
 from __future__ import annotations
 
@@ -37,8 +34,7 @@ _LAST_S: Final = 5.0  # for the queries under way when the gateway ends
 
 
 class LaneProcess:
-    """Answers the queries whose ids come through a socket, and reports the end of each. ``name``: this process's name in
-    Flower and beside the results of channels."""
+    """Answers the queries of a socket and reports each end. ``name``: this process in Flower and results."""
 
     def __init__(self, gateway: socket.socket, *, name: str) -> None:
         self._gateway = gateway

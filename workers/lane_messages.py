@@ -18,8 +18,8 @@ Step = Literal["answer", "finish"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneRequest:
-    """One query that is open in Redis. ``finish``: answer it from the results so far. ``patient``: it waits for a model.
-    ``headers``: the trace that it belongs to."""
+    """An open query. ``finish``: answer from the results so far. ``patient``: it waits for a model. ``headers``: its
+    trace."""
 
     step: Step
     tenant_id: TenantId

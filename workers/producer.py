@@ -10,22 +10,24 @@ from celery import Celery, Signature
 from celery.utils import uuid
 from kombu.exceptions import KombuError
 
-from workers.subscriptions import subscribe_to_nothing
-
 log = structlog.get_logger(__name__)
 
 producer = Celery("chordwise", set_as_current=False)
+
+
+def subscribe_to_nothing(app: Celery) -> None:
+    """Turn off the subscriptions of this app's result backend; storing and counting chord parts goes on."""
+    app.backend.result_consumer.consume_from = lambda _task_id: None
+    app.backend.result_consumer.start = lambda *_args, **_kwargs: None
+
+
 producer.config_from_object("celery_config")
 subscribe_to_nothing(producer)
 
 
 def send_chord(headers: Sequence[Signature], callback: Signature, app: Celery = producer) -> None:
-    """Send what `celery.chord` sends for plain header tasks that have all they need in their options.
-
-    Signatures may bring ids of their own as ``task_id`` and ``root_id``. Celery's canvas copies and freezes every signature
-    several times (docs/decisions/0034). The parts are counted from the first message on, so none can come back too early.
-    Raises what publishing raises.
-    """
+    """Send what `celery.chord` sends for plain header tasks (docs/decisions/0034), whose signatures may bring
+    ``task_id`` and ``root_id``. Parts are counted from the first message on. Raises what publishing raises."""
     group_id = uuid()
     body = {**callback, "options": {"task_id": uuid(), **callback.options}}
     app.backend.set_chord_size(group_id, len(headers))
@@ -48,11 +50,8 @@ def send_chord(headers: Sequence[Signature], callback: Signature, app: Celery = 
 
 
 def waiting_messages(queues: Sequence[str], app: Celery = producer) -> Mapping[str, int]:
-    """Return the number of messages in each queue that no worker has taken, as an AMQP broker counts them; nothing
-    while the broker is unavailable.
-
-    A queue that no worker has declared yet is empty. Takes a connection of its own, about 10 ms.
-    """
+    """Return the messages of each queue that no worker has taken, as an AMQP broker counts them; nothing while it is
+    away. An undeclared queue is empty. Opens a connection."""
     waiting = dict.fromkeys(queues, 0)
     try:
         with app.connection_for_write() as connection:

@@ -1,9 +1,5 @@
-"""Show queries in Flower: events of the tasks of sampled queries, sent after the answer by the process that composed it.
-
-Query workers send no task events of their own, which would cost each query a fifth of its processor time. Only at its end
-is known whether a query failed, lost something or was slow, so all events of a query leave together then, from a thread
-that no query waits for. While the broker is slow or away, they are dropped.
-"""
+"""Show queries in Flower: all events of a sampled query, sent after its answer by a thread that no query waits for,
+since only then is known whether it failed or was slow. Dropped while the broker is slow."""
 
 from __future__ import annotations
 
@@ -38,12 +34,8 @@ _MOST_IN_A_MESSAGE: Final = 50  # queries, of about 3 KB each
 
 
 class QueryEvents:
-    """Sends the events of this process. Safe between threads; nothing here raises or waits for the broker.
-
-    ``worker``: the name of this process as Flower shows it; a worker sets it when it starts.
-    ``percent``: the share of queries that are shown although nothing is special about them, from 0 to 100. It may be
-    changed at any time.
-    """
+    """Sends this process's events; thread-safe, never raises or waits. ``worker``: the process's name in Flower.
+    ``percent``: the share shown, 0 to 100, of unremarkable queries; may change at any time."""
 
     def __init__(
         self,
@@ -64,8 +56,7 @@ class QueryEvents:
         self._thread: threading.Thread | None = None
 
     def show(self, query: EndedQuery) -> None:
-        """Have the events of a query sent soon, if it is to be shown. Called in the task that composed its answer, or in
-        the gateway."""
+        """Queue the query's events if it is to be shown. Called by the composing task or the gateway."""
         if not is_shown(query, percent=self.percent, slow_ms=self._slow_ms):
             return
         name = current_task.name if current_task else TaskName.ANSWER.value
@@ -123,8 +114,8 @@ def _publish(queries: Sequence[tuple[EndedQuery, str, str]], connection: Connect
 
 
 def task_events(query: EndedQuery, name: str, worker: str) -> Iterator[dict[str, Any]]:
-    """Yield the events of every task of a query. ``name`` and ``worker`` are those of the task that composed the answer,
-    whose id is the query's: it is the root of the others."""
+    """Yield the events of a query's tasks. ``name``, ``worker``: of the composing task, whose id is the query's and
+    roots the rest."""
     ids = {"tenant_id": query.tenant_id, "query_id": query.query_id}
     for run in query.runs:
         understands = run.part == UNDERSTAND

@@ -62,8 +62,7 @@ def hand_over() -> None:
 
 
 def warm_up(use: Resources) -> None:
-    """Load the model and open the first connections, so that nobody's first query pays for it. What is away now will be
-    tried again by whoever needs it."""
+    """Load the model and open connections before the first query; what is away is tried again when needed."""
     try:
         check_embedder(use.embedder, timeout_s=10.0)
         provider = use.settings.reranker_for("auto")

@@ -1,9 +1,5 @@
-"""kombu's transports as they are used here.
-
-Redis: one client for a channel's commands, where stock makes a new one for each (5 % of a query's processor time), and a
-faster reading of messages. AMQP: a broker that accepts connections and answers nothing is waited for one second, where
-stock waits for ever, and nobody waits for it again within the next second.
-"""
+"""kombu's transports. Redis: one client for a channel's commands and faster message reading. AMQP: a silent broker is
+waited for one second and not asked again within the next."""
 
 from __future__ import annotations
 
@@ -45,10 +41,7 @@ _LONGEST_PAUSE_S: Final = 4.0
 
 
 class PersistentConnection(Connection):
-    """A worker's or the beat's own connection, which tries an unavailable broker every few seconds.
-
-    Stock kombu comes to wait half a minute between two attempts.
-    """
+    """A worker's or beat's connection that retries every few seconds, where stock kombu waits half a minute."""
 
     def ensure_connection(self, *args: Any, **kwargs: Any) -> Any:
         """Connect as kombu does, but let the pause between two attempts grow to four seconds only."""
@@ -97,9 +90,8 @@ class AmqpsTransport(AmqpTransport, pyamqp.SSLTransport):
 
 
 def read(message: str | bytes) -> Any:
-    """What a message says, read by orjson: kombu's own reading calls a function for each object. What only kombu's own
-    can read, it reads: its tagged types, and numbers that are not JSON. Whole numbers past 64 bits, which nothing here
-    sends, would lose digits."""
+    """Decode a message with orjson; kombu's own decoder reads tagged types and non-JSON numbers. Integers past 64 bits,
+    never sent here, would lose digits."""
     tagged = b'"__type__"' in message if isinstance(message, bytes) else '"__type__"' in message
     if not tagged:
         with suppress(orjson.JSONDecodeError):

@@ -23,8 +23,7 @@ from api_gateway.wire.shapes import ItemPage, Job, JobPage
 from pipeline.flows import control
 from pipeline.flows.resources import Resources
 from pipeline.records import JobId, TenantId
-from pipeline.stores.job_statuses import JobStatus
-from pipeline.stores.job_views import ItemView, JobView, JobViews
+from pipeline.stores.job_views import ItemView, JobStatus, JobView, JobViews
 from pipeline.stores.queries import wake_name
 from pipeline.stores.tenants import Principal
 from pipeline.stores.work import unit_of_work

@@ -42,12 +42,8 @@ class ApiChannel:
     name: ChannelName = ChannelName.API
 
     def recall(self, query: Query) -> Recalled:
-        """The passages of every source that is asked, best first, scores in [0, 1]; nothing if there is no source.
-
-        A source that fails beside others is named in ``guard``, and so are those beyond the first eight by name, which are
-        not asked. Raises what the first one raises if all of them fail,
-        ApiSourceUnknown for a source that does not exist.
-        """
+        """Return the passages of all sources, best first, scores in [0, 1]. ``guard`` names failed sources and those
+        beyond the first eight by name, which are not asked. Raises as the first if all fail, and ApiSourceUnknown."""
         started = time.monotonic()
         sources, unasked = self._sources(query)
         allowed_s = query.timeout_ms_of(self.name) / 1000

@@ -16,11 +16,8 @@ GROUP = "chordwise.channels"
 
 @functools.cache
 def installed_channels() -> dict[ChannelName, EntryPoint]:
-    """The entry points of the group, by the names of their channels, which queries may ask from now on.
-
-    Loads none of them. One with an impossible name, or with that of a channel that is there, is left out and told of in
-    the log: a plug-in must not keep the others from working.
-    """
+    """Return the entry points of installed channels by name, unloaded. One with an impossible or taken name is logged
+    and left out."""
     found: dict[ChannelName, EntryPoint] = {}
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
         try:

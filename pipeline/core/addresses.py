@@ -1,7 +1,7 @@
-"""Which addresses the outside world may send us to: those of the public internet, and networks an operator named.
+"""Which addresses users may make us connect to: those of the public internet, and networks that an operator permits.
 
-Whoever connects on a user's behalf resolves the name once, asks here about every address, and connects to the very
-address that was asked about: a name may resolve to another one a moment later.
+A caller resolves the name once, checks every address here, and connects to a checked address: a second look-up could
+give another.
 """
 
 from __future__ import annotations
@@ -84,8 +84,7 @@ def is_within(address: str | Address, networks: Iterable[Network]) -> bool:
 
 
 def parse_networks(text: str) -> tuple[Network, ...]:
-    """Networks out of a comma-separated list such as ``10.1.0.0/16, fd00::/8``. Raises ValueError that names the first
-    that is none."""
+    """Parse a comma-separated list of networks. Raises ValueError that names the first entry that is none."""
     found = []
     for part in text.split(","):
         if not part.strip():

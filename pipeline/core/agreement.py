@@ -1,7 +1,6 @@
-"""How far two models agree on a set of queries, and whether the newer one may take over. Pure functions.
+"""How far two models agree on a set of queries, and whether the newer one may take over.
 
-Rankings are ids, best first, without repeats. ``grades`` maps document ids to judged grades; what is not in it is not
-relevant.
+Rankings are ids, best first, without repeats. ``grades`` maps document ids to judged grades; a missing id is not relevant.
 """
 
 from __future__ import annotations
@@ -53,8 +52,8 @@ def overlap(first: Sequence[str], second: Sequence[str], *, k: int) -> float:
 
 
 def ndcg(ranking: Sequence[str], grades: Mapping[str, int], *, k: int) -> float:
-    """Discounted gain of the first ``k`` as a share of the best possible: gain is the grade, divided by
-    log2(1 + position), counted from 1. 0 when nothing is relevant."""
+    """Normalised gain of the first ``k``: grade / log2(1 + position), positions from 1, over the best possible; 0
+    without any."""
     best = _discounted(sorted((grade for grade in grades.values() if grade > 0), reverse=True)[:k])
     gained = _discounted([max(0, grades.get(document, 0)) for document in ranking[:k]])
     return min(1.0, gained / best) if best else 0.0

@@ -27,11 +27,8 @@ def answer_context(
     fewest: Callable[[str], int] = lambda _: 0,
     entities: Sequence[Mapping[str, Any]] = (),
 ) -> AnswerContext:
-    """The passages of an answer as a prompt would get them.
-
-    A hit that is ``widened`` is read with more than itself, unless that takes more than half of the budget. As a
-    ``dialogue``, a question-answer pair is read alone, and what is none stays plain text.
-    """
+    """Return an answer's passages as a prompt. A ``widened`` hit is read with its surroundings unless they take over
+    half the budget. As a ``dialogue`` a question-answer pair is read alone, and other text stays plain."""
     more = {name: text for name, text in (widened or {}).items() if 2 * count(text) <= options.max_tokens}
     passages = (_passage(chunk, hydrated[chunk.chunk_id], options, more.get(chunk.chunk_id)) for chunk in chunks)
     context = build_context(

@@ -14,8 +14,7 @@ from typing import Any
 
 import orjson
 
-from pipeline.core.api_source import ApiMapping, ApiSource
-from pipeline.core.json_pointer import MISSING, resolve
+from pipeline.core.api_source import MISSING, ApiMapping, ApiSource, resolve
 from pipeline.core.query import Brought
 from pipeline.core.validity import unmet
 from pipeline.errors import ApiSourceFailed
@@ -32,8 +31,7 @@ _MILLISECONDS_FROM = 100_000_000_000  # an epoch time above it is in millisecond
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passages:
-    """What one source had to say, best first, with scores in [0, 1]. ``left_out``: how many items were not taken, by
-    reason."""
+    """The passages of one source, best first, scores in [0, 1]. ``left_out``: the number of ignored items, by reason."""
 
     found: Sequence[tuple[Brought, float]] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
@@ -42,11 +40,9 @@ class Passages:
 def passages_of(
     answer: bytes, source: ApiSource, *, name: str, tenant_id: TenantId, namespace: str, filters: Filters
 ) -> Passages:
-    """The passages in an answer: the first ``max_items`` of its items, each id once, those that fit the filters.
-
-    Scores: the API's own, moved from ``score_range`` to [0, 1]; where an item has none, ``1 / (1 + r)`` for the item at
-    place r, counted from 1. Ties by chunk id. Raises ApiSourceFailed for an answer in which there is no list of items.
-    """
+    """Return the first ``max_items`` items that fit the filters, each id once. Scores are the API's, mapped from
+    ``score_range`` to [0, 1], else ``1 / (1 + r)`` for place r from 1; ties by chunk id. Raises ApiSourceFailed without
+    a list of items."""
     items = resolve(_decoded(answer), source.mapping.items)
     if items is MISSING or items is None:
         raise ApiSourceFailed("the answer has nothing where its items should be")
@@ -77,8 +73,8 @@ def passages_of(
 
 
 def fits(filters: Filters, read: Mapping[str, Any]) -> bool:
-    """Whether what an item says of itself fits the filters, which mean the same as in the stores: a field that is asked
-    for must be there. A passage of an API has no story time."""
+    """Whether an item's fields fit the filters, as in the stores: a field asked for must be there. An item has no story
+    time."""
     said = DocumentFields(
         author=read["author"],
         type=read["type"],

@@ -57,11 +57,8 @@ def request_of(source: ApiSource, values: Mapping[str, Any]) -> ApiRequest:
 
 
 def filled(template: Any, values: Mapping[str, Any]) -> Any:
-    """A JSON value with its placeholders filled in.
-
-    A string that is nothing but a placeholder becomes the value itself (a number, an array, an object); inside other
-    text it becomes text. What was put in is not looked at again, and names of fields are left as they are.
-    """
+    """Fill in the placeholders of a JSON value. A string that is only a placeholder becomes the value itself (number,
+    array, object); inside other text it becomes text. Values are not filled again; field names stay."""
     if isinstance(template, str):
         whole = template[1:-1] if _PLACEHOLDER.fullmatch(template) else None
         return values[whole] if whole is not None else _text(template, values)

@@ -11,10 +11,13 @@ import orjson
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
 from pipeline.core.channel_time import ChannelTime
-from pipeline.core.json_pointer import is_pointer
 from pipeline.core.web import LONGEST_URI, web_address
 from pipeline.errors import FetchRefused
 
+_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
+_FORM = re.compile(r"(?:/(?:[^~/]|~[01])*)*")
+
+MISSING = object()
 _STRICT = ConfigDict(extra="forbid")
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
@@ -27,6 +30,25 @@ _OURS = frozenset(
 _LONGEST_BODY = 16 * 1024  # bytes of a body's template as JSON
 
 PLACEHOLDERS = ("query", "top_k", "namespaces", "filters")
+
+
+def is_pointer(text: str) -> bool:
+    """Whether it is a pointer at all; the empty one means the whole document."""
+    return _FORM.fullmatch(text) is not None
+
+
+def resolve(document: Any, pointer: str) -> Any:
+    """What ``pointer`` leads to, `MISSING` if it leads nowhere. Never raises, whatever the document holds."""
+    found = document
+    for step in pointer.split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, dict):
+            found = found.get(name, MISSING)
+        elif isinstance(found, list) and _INDEX.fullmatch(name) and int(name) < len(found):
+            found = found[int(name)]
+        else:
+            return MISSING
+    return found
 
 
 def _pointer(text: str) -> str:
@@ -82,11 +104,9 @@ Score = Annotated[float, Field(allow_inf_nan=False)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiMapping:
-    """Where things are in an answer, as JSON Pointers: ``items`` into the answer, the others into one of its items.
-
-    ``metadata`` names what is kept beside the text. ``score_range``: the lowest and the highest score the API gives;
-    without ``score`` the order counts.
-    """
+    """Where an answer holds things, as JSON Pointers: ``items`` into the answer, the others into an item. ``metadata``:
+    what to keep beside the text. ``score_range``: the API's lowest and highest score; without ``score`` the order
+    counts."""
 
     __pydantic_config__ = _STRICT
 
@@ -108,13 +128,10 @@ class ApiMapping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiSource:
-    """One business API of one tenant.
-
-    ``params`` and the strings in ``body`` may hold ``{query}``, ``{top_k}``, ``{namespaces}`` and ``{filters}``.
-    ``headers``: which are sent; the value is the name of a secret of the environment, None for one that is stored.
-    ``namespaces``: it is asked for these only, for all where none is named. ``applies_filters``: the API applies the
-    filters it is sent; where it does not, its passages must say of themselves that they fit.
-    """
+    """One business API of one tenant. ``params`` and strings in ``body`` may hold ``{query}``, ``{top_k}``,
+    ``{namespaces}`` and ``{filters}``. ``headers``: name to an environment secret, None for a stored one.
+    ``namespaces``: where it is asked, empty for all. ``applies_filters``: the API applies filters, else its passages
+    are checked."""
 
     __pydantic_config__ = _STRICT
 

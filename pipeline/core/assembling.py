@@ -31,19 +31,15 @@ def assemble(
 def assemble_all(
     parsed: Parsed, generation: Generation, *, title: str | None, chunking: Chunking, tokenizer: Tokenizer, limit: int
 ) -> Assembled:
-    """Cut, analyse and name the chunks of one generation, and their parents, in this process: for our own text only.
-
-    Raises what `cut_document` raises.
-    """
+    """Cut, analyse and name the chunks of one generation in this process, for our own text only. Raises as
+    `cut_document`."""
     found = cut_document(parsed, title=title, chunking=chunking, tokenizer=tokenizer, most=limit)
     return assembled(found, generation)
 
 
 def assembled(document: CutDocument, generation: Generation) -> Assembled:
-    """Name the chunks of one generation, and their parents.
-
-    Ordinals count chunks without a parent first, then by parent and position in it: the order of listings.
-    """
+    """Name the chunks and parents of one generation. Ordinals, the order of listings, count chunks without a parent
+    first, then by parent and position in it."""
     chunks = []
     pieces = zip(document.passages, document.searched, document.indexed, strict=True)
     for ordinal, (passage, searched, found_by) in enumerate(pieces):

@@ -39,8 +39,8 @@ def conversation_words(background: Background) -> tuple[str, ...]:
 
 
 def profile_words(background: Background) -> tuple[str, ...]:
-    """Return the keywords of what the profile calls the user's role, preferences and interests: strings, or lists of
-    them; at most eight. Nothing else of a profile is searched for."""
+    """Return up to eight keywords of a profile's role, preferences and interests (strings or lists); the rest is not
+    searched."""
     named = (text for name in _SPOKEN_OF for text in _strings(background.profile.get(name)))
     return _distinct(word for text in named for word in keywords_of(text[:_LONGEST_MESSAGE]))
 

@@ -1,8 +1,7 @@
-"""Circuit breakers as a pure state machine: what is known of a dependency, and what follows from it.
+"""Circuit breakers as a pure state machine. Times are seconds since the epoch, as all processes share a circuit.
 
-A circuit is closed until so many calls in a row have failed; then it is open, and nobody calls. After a while one call
-is let through (half open): if it succeeds the circuit closes, if not it stays open for as long again. A probe whose
-process died is replaced after the same time. Times are seconds since the epoch, as all processes share a circuit.
+A circuit opens after so many failures in a row. After a while one probe is let through (half open): success closes the
+circuit, failure opens it for as long again. A probe whose process died is replaced after the same time.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ class CircuitState(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerLimits:
-    """``failures`` in a row open a circuit for ``open_s``. ``share``: how many of them one caller may add, None for all;
-    below ``failures``, no caller opens the circuit alone."""
+    """``failures`` in a row open a circuit for ``open_s``. ``share``: the most that one caller may add; below
+    ``failures`` no caller opens it alone."""
 
     failures: int
     open_s: float
@@ -94,6 +93,5 @@ def failed(circuit: Circuit, limits: BreakerLimits, *, now: float, caller: str =
 
 
 def succeeded(_: Circuit) -> Circuit:
-    """The circuit after a call that succeeded: nothing is held against it any more. A success that was under way when
-    the circuit opened counts too: it is news from the other side."""
+    """Return the circuit after a success: nothing is held against it, even if the call began before the circuit opened."""
     return CLOSED

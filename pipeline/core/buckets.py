@@ -29,8 +29,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
-    """What a bucket said to one request. ``left``: whole requests that could follow at once; ``wait_s``: seconds until
-    there is room for one, 0 if there is."""
+    """A bucket's reply. ``left``: whole requests that could follow at once; ``wait_s``: seconds until one may, 0 if now."""
 
     admitted: bool
     left: int

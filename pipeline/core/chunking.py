@@ -57,11 +57,8 @@ def touched(sections: Sequence[Section], start: int, end: int) -> Sequence[Secti
 
 
 def embedding_text(passage: Passage, title: str | None, *, text: str | None = None) -> str:
-    """What is embedded for ``passage``: where it stands, title and headings in one line, and below it its text, or
-    what its strategy looks it up by (``text``).
-
-    A heading that repeats the title, or with which the text begins anyway, is not said twice.
-    """
+    """Return the text to embed for ``passage``: title and headings in one line, then ``text`` or its own. A heading
+    that repeats the title or begins the text is left out."""
     headings = [heading for heading in passage.heading_path if heading != title]
     if headings and passage.text.startswith(headings[-1]):
         headings.pop()

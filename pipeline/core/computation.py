@@ -37,12 +37,8 @@ class BookForm(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds of one kind of computation.
-
-    ``step_s``: seconds within which a step must end; a worker with child processes stops it then, and the gateway waits
-    a little longer. ``lane``: computations of one lane and tenant run one after the other in each gateway,
-    ``at_once`` of them at a time.
-    """
+    """Bounds of one kind of computation. ``step_s``: the seconds of a step, which a worker then stops; the gateway
+    waits a little longer. ``lane``: computations of one lane and tenant run ``at_once`` at a time in each gateway."""
 
     step_s: float
     lane: str
@@ -60,12 +56,8 @@ LIMITS: Final[Mapping[Kind, Limits]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Computation:
-    """One computation: its parameters (``asked``, as JSON) and the bytes it works on (``body``, empty if there are
-    none).
-
-    ``step`` counts from 0; ``state`` is the state that the previous step left, None in the first step. ``actor`` is the
-    caller, for the audit.
-    """
+    """One computation: its parameters (``asked``, as JSON), the bytes it works on (``body``, may be empty), ``step``
+    from 0, the ``state`` that the previous step left (None in the first), and the caller (``actor``) for the audit."""
 
     tenant_id: TenantId
     computation_id: ComputationId
@@ -80,8 +72,7 @@ class Computation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """The end of a computation. ``body``: the bytes of the answer to send. ``about``: facts that the route needs about
-    the answer."""
+    """The end of a computation. ``body``: the answer's bytes. ``about``: facts about the answer that the route needs."""
 
     body: bytes
     about: Mapping[str, Any] = field(default_factory=dict)

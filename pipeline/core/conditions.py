@@ -1,8 +1,7 @@
-"""What a condition on a document's metadata means. `stores.conditions` says the same to both databases.
+"""What a condition on metadata means; `stores.filters` says the same in SQL.
 
-Numbers are compared with numbers, whether whole or not, texts with texts by their code points, truth values with truth
-values. A comparison whose key is absent, or holds something of another kind, does not hold; ``ne`` and ``nin`` are the
-contraries of ``eq`` and ``in``, so that they hold then. Truth values have no order.
+Numbers compare with numbers, texts with texts by code points, truth values with truth values (without order). An absent
+key or another kind fails every operator but ``ne`` and ``nin``, the contraries of ``eq`` and ``in``.
 """
 
 from __future__ import annotations

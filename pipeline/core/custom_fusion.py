@@ -19,11 +19,9 @@ class FusionPlugin(Protocol):
     def __call__(
         self, rankings: Sequence[Ranking], *, weights: Weights, completed: Completed
     ) -> Mapping[ChunkId, float]:
-        """The score of each chunk that is to stay, 0 or more, higher is better.
-
-        ``rankings``: one for each channel that worked, best first, with the channel's own scores. ``completed``: the
-        channel's scores of chunks that only others recalled. Nothing that is given may be changed.
-        """
+        """Return the score of each chunk to keep, at least 0, higher is better. ``rankings``: one per channel that
+        worked, best first. ``completed``: a channel's scores of chunks that only others recalled. Do not modify the
+        arguments."""
         ...
 
 

@@ -16,12 +16,8 @@ LONGEST_TITLE = 1024  # characters
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutRequest:
-    """The way to read and cut one document.
-
-    ``title``: the caller's title, which replaces the document's own. ``most_chunks``: a document with more chunks is
-    refused. ``scope``: the scope whose tokenizer makes the chunks' keyword tokens; None: the chunks get no keyword
-    tokens.
-    """
+    """How to read and cut a document. ``title``: the caller's, instead of the document's. ``most_chunks``: more are
+    refused. ``scope``: whose tokenizer makes keyword tokens, None for none."""
 
     media_type: str
     chunking: Chunking
@@ -33,11 +29,8 @@ class CutRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutDocument:
-    """A document in pieces.
-
-    ``passages`` are in the order of their ordinals. ``searched``: the text that each passage is found by, None if that
-    is the passage's own text. ``indexed``: the keyword tokens of each passage, empty without a scope.
-    """
+    """A document in pieces. ``passages``: in the order of their ordinals. ``searched``: the text that finds each
+    passage, None for its own. ``indexed``: each passage's keyword tokens, empty without a scope."""
 
     title: str | None
     passages: Sequence[Passage]
@@ -50,11 +43,8 @@ class CutDocument:
 def cut_document(
     parsed: Parsed, *, title: str | None, chunking: Chunking, tokenizer: Tokenizer | None, most: int
 ) -> CutDocument:
-    """Cut and analyse a document. This function does not limit its own time; `pipeline.sandbox` does.
-
-    The title is analysed with every chunk, so that a chunk deep in a document can be found by the document's subject.
-    Raises EmptyDocument if no text is left, DocumentTooLarge above ``most`` chunks.
-    """
+    """Cut and analyse a document without a time limit of its own (see `pipeline.sandbox`). The title is analysed with
+    every chunk. Raises EmptyDocument, and DocumentTooLarge above ``most`` chunks."""
     title = (title or parsed.title or "")[:LONGEST_TITLE] or None
     found = cut(parsed, chunking, most=most)
     passages = in_order(found.passages)
@@ -87,8 +77,4 @@ def cut_as(parsed: Parsed, request: CutRequest) -> CutDocument:
 
 def in_order(passages: Sequence[Passage]) -> list[Passage]:
     """Return the passages in the order of their ordinals."""
-    return sorted(passages, key=_place)
-
-
-def _place(passage: Passage) -> tuple[int, int]:
-    return (-1 if passage.parent is None else passage.parent), passage.index
+    return sorted(passages, key=lambda passage: (-1 if passage.parent is None else passage.parent, passage.index))

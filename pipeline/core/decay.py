@@ -22,10 +22,8 @@ class Present:
 
 
 def decayed(hits: Sequence[Hit], plan: DecayPlan, present: Present) -> list[Hit]:
-    """The hits with their scores times what age leaves of them, best first; equal scores keep the order there was.
-
-    A hit without a date keeps its score, as do all of them when ``plan`` counts by story time and the query names none.
-    """
+    """Multiply scores by what age leaves, best first, ties in the order given. A hit without a date keeps its score; so
+    do all when ``plan`` uses story time and the query has none."""
     aged = []
     for hit in hits:
         age = age_of(hit.passage, plan, present)

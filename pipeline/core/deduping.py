@@ -15,11 +15,8 @@ Sameness = Literal["chunk", "document", "content"]
 
 
 def deduplicated(hits: Sequence[Hit], by: Sameness) -> tuple[list[Hit], list[Drop]]:
-    """Of each group of hits that are the same the first, which is the best, and the others as drops.
-
-    What stays has the say of every channel that found any of its group: of each channel the larger contribution. Its
-    score is its own, the highest of the group; it is not added to, because finding a thing twice makes it no better.
-    """
+    """Keep the best of each group of equal hits; return the others as drops. The kept hit takes each channel's larger
+    contribution in its group; its score does not grow."""
     if by == "chunk":  # fusion has seen to that
         return list(hits), []
     groups: dict[Hashable, list[Hit]] = {}

@@ -1,7 +1,4 @@
-"""What is wrong with an installation, from facts that somebody has gathered, and what to do about it.
-
-Nothing here asks anybody anything: every rule is a function of facts, so that each fault can be planted in a test.
-"""
+"""What is wrong with an installation and what to do about it: every rule is a pure function of gathered facts."""
 
 from __future__ import annotations
 
@@ -56,8 +53,8 @@ class Versions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerFacts:
-    """What one worker said of itself. ``None``: it is too old to say it. ``skew_s``: how far its clock is from ours at
-    least, whatever the message's way took. ``task_time_limit_s`` None: its tasks may run for ever."""
+    """One worker's report; None where its version does not say. ``skew_s``: the least distance of its clock from ours.
+    ``task_time_limit_s`` None: its tasks have no limit."""
 
     name: str
     queues: tuple[str, ...]
@@ -93,9 +90,8 @@ class VectorFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowerFacts:
-    """What Flower's address says to somebody without a password. ``status`` None: nothing answered there.
-    ``public``: addresses at which it answers and which anybody may reach. ``elsewhere``: other addresses of this machine
-    at which it answers, though it is said to be on loopback."""
+    """What Flower's address shows without a password. ``status`` None: no answer. ``public``: answering addresses
+    anybody may reach. ``elsewhere``: other answering addresses of this machine although it should be on loopback."""
 
     url: str
     status: int | None
@@ -105,9 +101,8 @@ class FlowerFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexerFacts:
-    """How far a host's keyword index is. ``lag_s``: for how long the oldest change has waited; ``lag_revisions``: changes
-    that wait; ``built``: the share of all chunks that lie in namespaces the index has; ``failing``: tenants whose last
-    attempt failed."""
+    """How far a host's keyword index is. ``lag_s``: the oldest change's wait; ``lag_revisions``: waiting changes;
+    ``built``: the share of all chunks in indexed namespaces; ``failing``: tenants whose last attempt failed."""
 
     host: str
     lag_s: float
@@ -122,11 +117,8 @@ def _ok(check: str, detail: str) -> Finding:
 
 
 def visibility(workers: Sequence[WorkerFacts], *, own_timeout_s: float, own_limit_s: float, seen_s: float) -> Finding:
-    """Whether the broker waits for a message longer than any task may take.
-
-    A Redis hands a message that was not acknowledged within the visibility timeout to a second worker. ``own_…``: what
-    the asking process is configured with; ``seen_s``: the longest that any task has taken, as the metrics know it.
-    """
+    """Check that the broker's visibility timeout exceeds every task: Redis hands an unacknowledged message to a second
+    worker then. ``own_…``: this process's configuration; ``seen_s``: the longest task in the metrics."""
     check = "broker_visibility_timeout"
     timeouts = [
         own_timeout_s,
@@ -146,10 +138,8 @@ def visibility(workers: Sequence[WorkerFacts], *, own_timeout_s: float, own_limi
 
 
 def eviction(check: str, found: RedisFacts | None) -> Finding:
-    """Check that a Redis cannot evict messages or running queries when its memory is full.
-
-    ``found`` None: the user of this service may not read the policy.
-    """
+    """Check that a full Redis cannot evict messages or running queries. ``found`` None: the user may not read the
+    policy."""
     if found is None:
         advice = "check by hand that maxmemory-policy is noeviction, or give the user +info: docs/operations.md"
         detail = "the user may not run INFO, so maxmemory-policy cannot be read"
@@ -177,8 +167,7 @@ def installation(installation_id: str | None, problem: str = "") -> Finding:
 
 
 def deletions(withheld: Mapping[str, int]) -> Finding:
-    """Check whether repairs wait for an operator. ``withheld``: vectors and rows of chunks by tenant, the largest
-    first."""
+    """Check whether repairs wait for an operator. ``withheld``: vectors and chunk rows by tenant, the largest first."""
     check = "deletions"
     if not withheld:
         return _ok(check, "none is withheld")
@@ -310,11 +299,8 @@ def sweep_overdue_after_s(interval_s: float) -> float:
 
 
 def last_sweep(age_s: float | None, *, interval_s: float, watched_s: float) -> Finding:
-    """Check that the sweeper runs.
-
-    ``age_s`` None: no sweep is known. ``watched_s``: seconds for which the asking process has been running and could
-    have seen a sweep.
-    """
+    """Check that the sweeper runs. ``age_s`` None: no sweep is known. ``watched_s``: how long the asking process could
+    have seen one."""
     check, limit_s = "last_sweep", sweep_overdue_after_s(interval_s)
     advice = "see that beat runs, that a worker listens to upkeep, and what its log says of the task upkeep.sweep"
     if age_s is None and watched_s < limit_s:

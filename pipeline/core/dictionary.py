@@ -108,12 +108,9 @@ class Lexicon:
 
 
 def read(text: str, lexicon: Lexicon) -> Asked:
-    """The query in the light of the lexicon.
-
-    Stop words go first, unless nothing is left. Then, from left to right and the longest first, runs of terms that have
-    synonyms become one unit each; every other term is a unit of its own. What rows written under older rules hold
-    (`core.terms.former_terms`) is a way of saying it.
-    """
+    """Read the query by the lexicon. Stop words go first unless nothing is left; then, longest first from left to
+    right, runs of terms with synonyms become one unit, other terms one each. Former terms of older rows
+    (`core.terms.former_terms`) are variants."""
     counts = counted_query_terms(text)
     whole = list(counts)
     terms = _without_stop_words(text, whole, lexicon)

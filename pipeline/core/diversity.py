@@ -30,8 +30,8 @@ def shingles(text: str) -> frozenset[str]:
 
 
 def likeness(one: frozenset[str], said: frozenset[str]) -> float:
-    """How much of ``one`` is in what was ``said``: the share of its words, in [0, 1]. What only adds to it is less like
-    it than what repeats a part of it. A text without words is like nothing."""
+    """Share of ``one``'s words that ``said`` holds, in [0, 1]; 0 without words. A text that repeats a part is more
+    alike than one that adds to it."""
     return len(one & said) / len(one) if one else 0.0
 
 

@@ -8,11 +8,8 @@ from pipeline.records import Passage
 
 
 def joined(passages: Iterable[Passage]) -> str:
-    """The passages in the order of the document, each character that several of them have once.
-
-    Passages that were reworded stand whole. Where text between two
-    passages belongs to neither, there is a space for one character and an empty line for more.
-    """
+    """Join passages in document order without repeating overlaps; reworded passages stand whole. A gap of one character
+    becomes a space, a longer one an empty line."""
     parts: list[str] = []
     written = 0  # up to which place of the document the text has come
     for passage in sorted(passages, key=lambda each: (each.start, -each.end)):

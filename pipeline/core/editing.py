@@ -55,8 +55,8 @@ def position_in(whole: str, siblings: Iterable[Passage], wanted: Passage) -> int
 
 
 def spliced(whole: str, at: int, part: str, new: str) -> str:
-    """Return ``whole`` with ``new`` in the place of ``part``, which begins at ``at``; without any, the white space before
-    it goes too."""
+    """Return ``whole`` with ``new`` in place of ``part`` at ``at``; an empty ``new`` also removes the white space
+    before it."""
     before, after = whole[:at], whole[at + len(part) :]
     return before + new + after if new else (before.rstrip() + after if after.strip() else before).strip()
 
@@ -80,8 +80,8 @@ def edited(
     title: str | None,
     strategy: str,
 ) -> Chunk:
-    """The chunk as ingestion would have made it with ``text`` in this place, by the same strategy. Offsets go on naming
-    the original passage."""
+    """Return the chunk as ingestion would make it from ``text``, by the same strategy. Offsets still name the original
+    passage."""
     reworded = passage.reworded or text != passage.text
     changed = replace(passage, text=text, token_count=count_tokens(text), reworded=reworded)
     found_by = indexed(changed, title_terms(title), strategy=strategy, tokenizer=tokenizer_of(generation.scope))

@@ -47,8 +47,8 @@ def task_id_of(query_id: QueryId, part: str) -> str:
 
 
 def is_shown(query: EndedQuery, *, percent: float, slow_ms: float) -> bool:
-    """Return whether a query is shown: ``percent`` of all queries by their id, and all that failed, lost something or took
-    ``slow_ms`` or longer."""
+    """Whether to show a query: ``percent`` of all by id, and all that failed, lost something or took ``slow_ms`` or
+    longer."""
     if query.error or query.degraded or query.total_ms >= slow_ms:
         return True
     return position(_SALT, query.query_id) * 100 < percent

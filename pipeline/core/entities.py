@@ -41,7 +41,6 @@ def names_in(passages: Iterable[Hydrated]) -> list[tuple[str, str]]:
 def in_order_of_mention(
     found: Mapping[tuple[str, str], Sequence[EntityState]], named: Sequence[tuple[str, str]]
 ) -> list[EntityState]:
-    """The states that ``found`` has for the names, each entity once, where it is first named. A name that several
-    entities share stands for all of them, by id."""
+    """Return the named states in order of mention, each entity once. A shared name stands for all its entities, by id."""
     states = (state for pair in named for state in sorted(found.get(pair, ()), key=lambda each: each.entity_id))
     return list({(state.namespace, state.entity_id): state for state in states}.values())

@@ -26,13 +26,12 @@ class Reading:
 
 
 def evidence(query: Reading, candidates: Sequence[Reading]) -> list[float]:
-    """One score in [0, 1] for each candidate, in order: 1 repeats the query word for word, 0 shares nothing with it.
+    """Return one score in [0, 1] per candidate: 1 repeats the query word for word, 0 shares nothing with it.
 
-    The weighted mean of: *coverage*, the share of the query's distinct terms found, a term counting by its rarity among
-    the candidates; *proximity*, coverage times how densely the found terms stand in the narrowest stretch that holds
-    them all; *phrase*, the longest run of the query repeated, over the query's length; *identifiers*, the share of the
-    query's part numbers, codes and the like that stand in the text exactly. Scores of different queries or different
-    candidate sets are not comparable.
+    The weighted mean of *coverage* (share of the query's distinct terms found, weighted by rarity among the
+    candidates), *proximity* (coverage times the density of found terms in the narrowest stretch that holds all),
+    *phrase* (the longest repeated run over the query's length) and *identifiers* (share found exactly). Not comparable
+    between queries or candidate sets.
     """
     wanted = list(dict.fromkeys(query.terms))
     wanted_identifiers = identifiers(query.text)
@@ -46,10 +45,8 @@ def evidence(query: Reading, candidates: Sequence[Reading]) -> list[float]:
 
 
 def identifiers(text: str) -> frozenset[str]:
-    """Part numbers, error codes, versions, file names in ``text``, lower-cased: ``ppr-9087``, ``e1234``, ``node.js``.
-
-    Plain and hyphenated words are none, nor are single characters and numbers of one or two digits.
-    """
+    """Return part numbers, error codes, versions and file names, lower-cased (``ppr-9087``, ``node.js``); no plain or
+    hyphenated words, single characters, or numbers of one or two digits."""
     return frozenset(word for word in _WORD.findall(text.lower()) if _is_identifier(word))
 
 
@@ -99,8 +96,8 @@ def _rarity(wanted: Sequence[str], held: Sequence[frozenset[str]]) -> dict[str, 
 
 
 def _density(places: Sequence[tuple[int, str]], found: frozenset[str]) -> float:
-    """The number of ``found`` terms over the length of the narrowest stretch holding all; 0 for fewer than two.
-    ``places``: where they stand, in order."""
+    """Return the ``found`` terms per term of the narrowest stretch that holds all; 0 for fewer than two. ``places``: in
+    order."""
     if len(found) < 2:
         return 0.0
     inside: Counter[str] = Counter()
@@ -116,8 +113,8 @@ def _density(places: Sequence[tuple[int, str]], found: frozenset[str]) -> float:
 
 
 def _longest_run(query: Sequence[str], places: Sequence[tuple[int, str]]) -> int:
-    """Length of the longest stretch of ``query`` that a text repeats in order without a gap; 0 for single terms.
-    ``places``: where the query's terms stand in the text, in order."""
+    """Return the longest stretch of ``query`` that a text repeats without a gap; 0 for single terms. ``places``: in
+    order."""
     longest = 0
     ending_here: dict[int, int] = {}  # place in the query -> length of the common run that ends there
     asked: dict[str, list[int]] = {}

@@ -32,8 +32,8 @@ class Arm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """Several arms, the first of which is what the others are compared with. ``coverage``: the share of units that take
-    part at all; the others are asked as if there were no experiment. ``salt`` changes who falls where."""
+    """Arms, the first being the baseline. ``coverage``: the share of units that take part; the others are asked without
+    it. ``salt``: redraws."""
 
     __pydantic_config__ = _STRICT
 
@@ -59,10 +59,8 @@ def read_experiment(config: Mapping[str, Any]) -> Experiment:
 
 
 def arm_of(experiment_id: str, experiment: Experiment, unit: str) -> Arm | None:
-    """The arm of ``unit``, the same one every time; None if it does not take part.
-
-    Whether it takes part and which arm it gets are drawn independently, so raising the coverage moves nobody.
-    """
+    """Return the arm of ``unit``, always the same; None if it does not take part. Taking part and the arm are drawn
+    independently, so a higher coverage moves nobody."""
     salt = f"{experiment_id}:{experiment.salt}"
     if position(f"{salt}:coverage", unit) >= experiment.coverage:
         return None

@@ -67,8 +67,7 @@ def feedback_share(weights: Iterable[float]) -> float:
 
 
 def terms_of(indexed: bytes) -> Terms:
-    """The tokens of a chunk as the keyword index has them, joined by single spaces: a number for each, its last eight
-    characters."""
+    """Return a chunk's tokens (joined by spaces in the index) as numbers, one for each: its last eight characters."""
     count = (len(indexed) + 1) // (_TOKEN + 1)
     if not count:
         return np.zeros(0, np.uint64)

@@ -1,9 +1,7 @@
-"""One spelling for Han characters: every traditional character and variant to the simplified one.
+"""Fold traditional Han characters and variants to the simplified ones, one for one, so that positions stay.
 
-Character by character, where OpenCC 1.4.2 makes exactly one of one ("t2s"; Apache License 2.0, Carbo Kuo and others), so
-that positions stay positions. Words that would need a phrase to be converted (乾隆, 乾燥) are folded alike on both sides.
-The table is kept here and not taken from the package, because terms in the index are made by it: a change of the table
-is a change of `core.terms.VERSION`.
+The table is OpenCC 1.4.2's ("t2s"; Apache License 2.0, Carbo Kuo and others). Words that need a phrase to convert (乾隆,
+乾燥) are folded alike on both sides. Index terms depend on it: changing it changes `core.terms.VERSION`.
 """
 
 from __future__ import annotations

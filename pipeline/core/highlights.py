@@ -44,12 +44,9 @@ def highlight(chunks: Sequence[AnswerChunk], terms: Collection[str]) -> tuple[An
 
 
 def spans(text: str, terms: Collection[str]) -> tuple[Span, ...]:
-    """Where ``text`` holds any of ``terms`` (from `core.terms.query_terms`), in order and without overlaps.
-
-    Offsets count characters of ``text``, the end is exclusive. A word is found in all of its forms; an identifier as a
-    whole if it is meant as a whole, otherwise the parts that are. Of scripts without spaces neighbouring bigrams are one
-    span. At most 100 spans, of the first 20,000 characters.
-    """
+    """Return where ``text`` holds ``terms`` (from `core.terms.query_terms`), ordered, without overlaps, as characters
+    with an exclusive end. Words match in all forms, identifiers whole or by part as meant, neighbouring bigrams as one
+    span. At most 100 spans in 20,000 characters."""
     return _spans(text, _Marked(terms))
 
 

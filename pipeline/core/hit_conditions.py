@@ -1,9 +1,5 @@
-"""Conditions on what a hit says of itself: by words, numbers and times, joined by and or or.
-
-They are judged on hits as the system of record has them, by the metadata that the answer shows, so that whoever reads an
-answer can see which of them a hit meets. A condition that denies something (``is not``, ``empty``…) holds exactly where
-the one it denies does not, so also for a hit that has no such field.
-"""
+"""Conditions on a hit's fields by words, numbers and times, joined by and or or, judged on the metadata that an answer
+shows. A negated condition holds exactly where its contrary does not, so also for a missing field."""
 
 from __future__ import annotations
 
@@ -51,11 +47,8 @@ _NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HitCondition:
-    """One condition: ``operator`` holds, or not if ``negated``, for a value of a field called by any of ``names``.
-
-    ``texts`` are the values it is compared with, of which one has to fit; ``number`` and ``moment`` stand for them where
-    the operator compares numbers or times.
-    """
+    """``operator`` holds, or not if ``negated``, for a field called by any of ``names``: against one of ``texts``, or
+    ``number`` or ``moment`` for operators on these."""
 
     names: tuple[str, ...]
     operator: Operator
@@ -117,8 +110,7 @@ def narrowing(conditions: HitConditions) -> Filters:
 
 
 def may_be_more(recalled: Sequence[int], read: int) -> bool:
-    """Whether hits may meet conditions that nobody has looked at. ``recalled``: how many each channel brought, ``read``: of
-    how many the text was read."""
+    """Whether unread hits may meet the conditions. ``recalled``: hits by channel; ``read``: how many texts were read."""
     return read >= LOOKED_AT or any(count >= _MAY_BE_ALL for count in recalled)
 
 
@@ -133,9 +125,14 @@ def as_sent(conditions: HitConditions) -> dict[str, Any]:
 
 def number_in(value: Any) -> float | None:
     """The number that a value is, or that a text spells; None for anything else, and for what is not finite."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    if isinstance(value, str) and not _NUMBER.fullmatch(value.strip()):
+    if isinstance(value, str):
+        return finite(float(value)) if _NUMBER.fullmatch(value.strip()) else None
+    return finite(value)
+
+
+def finite(value: Any) -> float | None:
+    """Return a number as a finite float; None for anything else, such as an integer that no float can hold."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
         number = float(value)
@@ -145,8 +142,8 @@ def number_in(value: Any) -> float | None:
 
 
 def moment_in(value: Any) -> datetime | None:
-    """The moment that a value stands for: a time or a day as ISO 8601 writes them, in UTC unless they say otherwise, or
-    seconds (or milliseconds) since 1970; None for anything else."""
+    """Return the moment of an ISO 8601 time or day (UTC unless stated), or of seconds or milliseconds since 1970; else
+    None."""
     if isinstance(value, datetime):
         return value if value.tzinfo else value.replace(tzinfo=UTC)
     number = number_in(value)

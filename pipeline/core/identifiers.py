@@ -23,12 +23,9 @@ _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 def joined_parts(
     folded: str, terms_of: Callable[[str], Collection[str]], *, whole: bool = False
 ) -> Iterator[tuple[str, int, int]]:
-    """Yield what a text's identifiers are found by beside the terms of their words, with start and end: two or three
-    neighbouring parts, and all of them, written as one, if they hold a letter and a digit.
-
-    ``12LP'-y03/5-XL`` gives ``12lpy03``, ``12lpy035``, ``y035``, ``y035xl``, ``12lpy035xl``; with ``whole`` only the last.
-    ``folded``: see `core.terms.fold`. ``terms_of``: the terms of a chain's words, which are not repeated here.
-    """
+    """Yield, with start and end, two or three neighbouring parts of identifiers, and all of them, joined, if they hold
+    a letter and a digit: ``12LP'-y03/5-XL`` gives ``12lpy03``, ``12lpy035``, ``y035``, ``y035xl``, ``12lpy035xl``; with
+    ``whole`` only the last. ``folded``: see `core.terms.fold`; ``terms_of``: a chain's own terms, not repeated."""
     if not _DIGIT.search(folded):
         return
     for chain in _CHAIN.finditer(folded):
@@ -49,11 +46,8 @@ def joined_parts(
 
 
 def near_spellings(term: str) -> list[str]:
-    """Return every term that is one typing error away: a character more, less or another, or two changed places.
-
-    Of an identifier, letters and digits, anywhere; of a word of Latin letters behind its first. Empty for what has less
-    than 5 or more than 20 characters; at most 1,500. An index of hashed terms can be asked for each of them.
-    """
+    """Return every term one typing error away (a character more, less, other, or two swapped), at most 1,500: anywhere
+    in an identifier, behind the first letter of a Latin word; none below 5 or above 20 characters."""
     is_code = _CODE.fullmatch(term) is not None
     if not is_code and not _WORD.fullmatch(term):
         return []

@@ -1,8 +1,7 @@
-"""Filters as terms: what an index outside of the databases stores of a chunk's fields, and what a filter asks of it.
+"""Filters as terms of an index outside the databases: a field and a value, or a metadata path and a value.
 
-A term names a field and a value, or a path in the metadata and a value. What `core.validity.unmet` says of fields and
-filters holds here too: a single value of ``metadata`` is also met by a list that holds it, ``where`` compares the value
-itself. Comparisons by order on metadata have no terms.
+As in `core.validity.unmet`, a list meets a single value of ``metadata`` that it holds; ``where`` compares the value
+itself. Comparisons by order have no terms.
 """
 
 from __future__ import annotations
@@ -73,7 +72,9 @@ def terms_of_fields(fields: DocumentFields, *, chunk_type: str) -> list[str]:
         found.append(f"author:{fields.author}")
     if chunk_type == PAIR_TYPE or (QUESTION_KEY in fields.metadata and ANSWER_KEY in fields.metadata):
         found.append(_PAIR)
-    found += (_named("where", (key,), value) for key, value in fields.metadata.items() if _is_scalar(value))
+    found += (
+        _named("where", (key,), value) for key, value in fields.metadata.items() if isinstance(value, str | int | float)
+    )
     found += _held(fields.metadata, ())
     return list(dict.fromkeys(found))
 
@@ -92,7 +93,7 @@ def clause_of(filters: Filters) -> Clause | None:
         parts.append(Between("published_at", *bounds))
     if filters.story_time is not None and filters.story_time < _MOST:
         parts.append(Never(Between("story_time", filters.story_time + 1, None)))
-    asked = [_asked(path, value) for path, value in _leaves(filters.metadata, ())]
+    asked = [_asked(path, value) for path, value in leaves(filters.metadata, ())]
     condition = None if filters.where is None else _condition(filters.where)
     if None in asked or (condition is None and filters.where is not None):
         return None
@@ -129,10 +130,11 @@ def _single(values: Sequence[Any]) -> Iterator[Any]:
             yield value
 
 
-def _leaves(asked: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+def leaves(asked: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield what objects within objects hold in the end, each with the keys that lead to it."""
     for key, value in asked.items():
         if isinstance(value, Mapping) and value:
-            yield from _leaves(value, (*path, key))
+            yield from leaves(value, (*path, key))
         else:
             yield (*path, key), value
 
@@ -159,10 +161,6 @@ def _condition(condition: Condition) -> Clause | None:
     if len(parts) < len(condition.parts):
         return None
     return Every(parts) if condition.operator == "and" else Either(parts)
-
-
-def _is_scalar(value: Any) -> bool:
-    return isinstance(value, str | int | float)
 
 
 def _named(kind: str, path: tuple[str, ...], value: Any) -> str:

@@ -1,8 +1,5 @@
-"""Limits on the structure of JSON, checked on the bytes before a parser makes an object of each value.
-
-One byte of JSON text becomes up to 60 bytes of objects, and each faulty name becomes a sentence of the error, so a
-limit on bytes alone does not bound the cost of a body.
-"""
+"""Limits on the structure of JSON, checked on the bytes before parsing: one byte may become 60 bytes of objects, so a
+limit on bytes does not bound a body's cost."""
 
 from __future__ import annotations
 
@@ -26,11 +23,8 @@ class TooComplex(ValueError):
 
 
 def require_few_values(text: bytes, *, most: int = MOST_VALUES) -> bool:
-    """Check the number of values in a JSON text without parsing it, in linear time.
-
-    Return whether the parsed value must also pass `require_shape`: a text with few separators cannot exceed the other
-    limits. Raises TooComplex.
-    """
+    """Check the number of values in a JSON text without parsing, in linear time. Return whether the parsed value must
+    also pass `require_shape`. Raises TooComplex."""
     containers = text.count(b"{") + text.count(b"[")
     separators = text.count(b",")
     if containers + separators >= most:
@@ -67,10 +61,8 @@ def loads(text: bytes) -> Any:
 
 
 def _count_outside_strings(text: bytes, most: int) -> None:
-    """Count exactly, one block at a time, so that other threads can run. Raises TooComplex.
-
-    Commas and brackets inside strings are not structure and do not count.
-    """
+    """Count exactly, block by block so that other threads can run, ignoring commas and brackets in strings. Raises
+    TooComplex."""
     values, inside, start = 1, 0, 0
     while start < len(text):
         block = text[start : start + _BLOCK]

@@ -36,9 +36,8 @@ GRADES: Final = {Rating.GOOD: 2, Rating.CLICK: 1, Rating.BAD: 0}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feedback:
-    """One rating of one hit, with what is needed of its query. ``created_at``: when it was first given; ``rated_at``:
-    when it was last given. ``chunk_id`` is None where a document was rated. ``place`` in the answer is counted from 1;
-    it, ``score`` and ``source`` (the channel) are None for what the answer did not hold."""
+    """One rating of a hit with its query. ``created_at``: first given; ``rated_at``: last given. ``chunk_id`` None: a
+    document was rated. ``place`` from 1, ``score`` and ``source`` are None for what the answer did not hold."""
 
     feedback_id: str
     created_at: datetime
@@ -69,8 +68,8 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedDocument:
-    """How well a document answers a question: ``grade`` 2 good, 1 opened, 0 bad. ``good``, ``bad`` and ``clicks`` count
-    who said so; ``votes`` is what they weigh together."""
+    """How well a document answers a question: ``grade`` 2 good, 1 opened, 0 bad; counts of ratings by kind; ``votes``:
+    their total weight."""
 
     document_id: str
     grade: int
@@ -91,8 +90,7 @@ class JudgedText:
 
 
 def feedback_id(query_id: str, kind: str, target: str, rating: Rating, session_id: str | None) -> str:
-    """The same for the same rating of the same hit by the same session, so that saying it twice changes nothing.
-    ``kind``: chunk or document."""
+    """Return the same id for the same rating of the same hit by the same session. ``kind``: chunk or document."""
     return str(uuid.uuid5(_FEEDBACK_IDS, "\n".join((query_id, kind, target, rating, session_id or ""))))
 
 
@@ -103,13 +101,9 @@ def text_key(query_text: str) -> bytes:
 
 
 def judgments(feedback: Iterable[Feedback], *, min_votes: float = DEFAULT_MIN_VOTES) -> list[JudgedText]:
-    """What these ratings, all of one namespace, say together; by key.
-
-    Whoever rates counts once for a document of a question: by session, or by query where no session is known. An
-    explicit rating is one vote, opening a document `CLICK_VOTE`; below ``min_votes`` nothing is said of a document.
-    Within one answer a document is as good as its best rated passage; where answers differ, the newest explicit rating
-    decides. Clicks decide only where nobody has said anything.
-    """
+    """Combine ratings of one namespace, by key. A session, or query without one, counts once per document and question:
+    an explicit rating one vote, an opening `CLICK_VOTE`; below ``min_votes`` there is no judgment. The best rated
+    passage of an answer and the newest explicit rating decide; clicks only where nobody rated."""
     texts: defaultdict[bytes, list[Feedback]] = defaultdict(list)
     for each in feedback:
         texts[text_key(each.query_text)].append(each)

@@ -11,11 +11,9 @@ _LEAST, _BEYOND = -(2**63), 2**64
 
 
 def loads(text: str) -> Any:
-    """The value of JSON in which there may be lone surrogates, with its numbers read as orjson reads them, so that
-    what is taken in can be written out again: an integer beyond 64 bits becomes a float.
+    """Parse JSON that may hold lone surrogates, reading numbers as orjson does: an integer beyond 64 bits becomes a float.
 
-    Raises json.JSONDecodeError; another ValueError for NaN, Infinity and a number that no float can hold; and
-    RecursionError.
+    Raises json.JSONDecodeError; ValueError for NaN, Infinity and a number no float can hold; RecursionError.
     """
     return json.loads(text, parse_constant=_refuse, parse_int=_integer, parse_float=_finite)
 

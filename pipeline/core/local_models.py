@@ -76,13 +76,9 @@ _E5_CALIBRATIONS: Final[Calibrations] = {  # of English those of wordllama: noth
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalModel:
-    """A model by name.
-
-    ``package``: the Python package that has its weights, in chordwise's extra ``extra``; None for the one that is always
-    there. ``dimensions``: lengths of vector that it can give, the usual one last. ``most_tokens``: about how much of a text
-    an encoder reads; a usual chunk is shorter. ``weights``: what the channels count where nobody sets weights; None leaves
-    them to the settings. Vectors have length 1, so cosine and euclidean distance order them alike.
-    """
+    """A model. ``package``: the package with its weights, in chordwise's extra ``extra``, None if always there.
+    ``dimensions``: possible lengths, the usual last. ``most_tokens``: about how much an encoder reads. ``weights``: of
+    the channels, None for the settings'. Vectors have length 1."""
 
     name: str
     dimensions: tuple[int, ...]
@@ -137,15 +133,14 @@ def weights_of(name: str | None, planned: Mapping[ChannelName, float]) -> Mappin
 
 
 def stored_name(model: str, dimension: int) -> str:
-    """Return the name that stands beside the vectors of a local model. It carries the dimension, whatever was written
-    there; a folder's is the folder itself."""
+    """Return the name stored beside a local model's vectors: with its dimension; for a folder, the folder itself."""
     known = local_model(model)
     return model if known is None else f"{known.name}-{dimension}"
 
 
 def flaw_of(model: str, dimension: int) -> str | None:
-    """Return why the local embedder cannot have this model or this dimension, as the end of a sentence that begins with
-    the name of the field: ``model`` or ``dimension`` and a space; None if it can."""
+    """Return why the local embedder cannot have this model or dimension, beginning with ``model`` or ``dimension``;
+    None if it can."""
     if model.startswith(ONNX) and len(model) > len(ONNX):
         return None
     known = local_model(model)

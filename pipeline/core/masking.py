@@ -1,8 +1,5 @@
-"""Answers without personal data: the text of hits, masked before anything is made of it.
-
-Masking comes after the ranking, so that it changes no order, and before highlights, context and token counts, so that
-every place they name is a place in what is sent. Ids, scores and the question itself are left as they are.
-"""
+"""Mask personal data in hits' texts: after ranking, before highlights, context and token counts, so positions hold.
+Ids, scores and the question stay."""
 
 from __future__ import annotations
 

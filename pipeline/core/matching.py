@@ -144,8 +144,8 @@ def by_holder(holders: Places, counted: NDArray[np.float64] | None = None) -> tu
 def weighed_counts(
     inside: Places, holders: Places, bounds: Sequence[NDArray[np.integer[Any]]], weights: FieldWeights
 ) -> NDArray[np.float64]:
-    """What each occurrence counts: ``inside`` its place within its chunk, which is one of ``holders``. ``bounds``, of
-    each chunk: where its body begins, where its summary and where its entity names do."""
+    """Return each occurrence's weight: ``inside`` its position in its chunk of ``holders``, ``bounds`` where each
+    chunk's body, summary and entity names begin."""
     before, after, names = bounds
     counted = np.full(len(inside), weights.body)
     counted[inside < before[holders]] = weights.title

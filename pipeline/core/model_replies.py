@@ -107,11 +107,8 @@ def read_passage(reply: str) -> str | None:
 
 
 def json_in(reply: str) -> Any:
-    """The first array or object in a reply, or the JSON string that it is; None if there is none.
-
-    Thoughts before ``</think>``, code fences, prose around it and trailing commas do no harm; of an array that was cut
-    off, what is complete counts.
-    """
+    """Return the first array, object or JSON string in a reply; None without any. Thoughts before ``</think>``, code
+    fences, prose and trailing commas are ignored; of a cut array the complete part counts."""
     text = reply[-_LONGEST_REPLY:].rpartition("</think>")[2].strip()
     whole = _loaded(text)
     if isinstance(whole, dict | list | str):

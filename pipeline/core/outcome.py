@@ -1,8 +1,5 @@
-"""The rule that separates an outage from an empty result, and the one-word result of a query.
-
-A query that finds nothing succeeds. A query fails if it could not be asked (every channel was lost, or no worker took
-the query), if passages were found but none of their texts could be read, or if a defect stopped the answer.
-"""
+"""What distinguishes an outage from an empty result. A query fails if it could not be asked, if none of the found texts
+could be read, or by a defect; finding nothing is success."""
 
 from __future__ import annotations
 
@@ -21,11 +18,8 @@ Outcome = Literal["answered", "degraded", "empty", "failed"]
 def problem_of(
     query: Query, *, usable: Collection[ChannelName], losses: Iterable[Degradation], chunks: Collection[object]
 ) -> AnswerProblem | None:
-    """Return why a query failed, or None if it succeeded.
-
-    ``usable``: the channels that answered. A query with chunks, and a query that was deliberately searched nowhere,
-    succeed.
-    """
+    """Return why a query failed, None if it succeeded, as one with chunks or one searched nowhere on purpose does.
+    ``usable``: the channels that answered."""
     if chunks or not query.channels:
         return None
     by_part: dict[str, Degradation] = {}

@@ -20,9 +20,8 @@ class Pace:
 
 
 def pace(seen: Sequence[tuple[float, int]], *, remaining: int) -> Pace | None:
-    """The pace out of moments in seconds and how many items had ended by then, oldest first; None if too little is
-    known: less than 5 s or 10 items. Items differ in size, so no end is foretold unless both halves of the sample agree
-    within a factor of 2."""
+    """Return the pace from (seconds, ended items), oldest first; None below 5 s or 10 items, or if the halves of the
+    sample differ by more than a factor of 2."""
     recent = [(at, done) for at, done in seen if seen[-1][0] - at <= WINDOW_S] if seen else []
     if len(recent) < 3:
         return None

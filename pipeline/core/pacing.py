@@ -1,8 +1,5 @@
-"""How fast a service may be asked: a pace kept to the moment, which drops when the service complains and creeps up again.
-
-Every moment is in seconds of one clock. A pace is a value: what happens to it is a new value, so the same arithmetic
-serves the whole fleet, where the value is in Redis, and a process that is on its own.
-"""
+"""The pace at which a service may be asked, lowered on complaint and raised slowly. A pace is an immutable value, in
+seconds of one clock, for the fleet (in Redis) or one process alike."""
 
 from __future__ import annotations
 
@@ -50,8 +47,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """Requests and tokens per second as they are allowed now; ``request_at`` and ``token_at`` are when the next ones
-    are due. ``told`` are limits that the service named itself."""
+    """Allowed requests and tokens per second; ``request_at``, ``token_at``: when the next are due; ``told``: limits the
+    service named."""
 
     requests: float = START_REQUESTS
     tokens: float = START_TOKENS
@@ -66,8 +63,8 @@ class Pace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """The answer to a wish to send: after ``wait_s``, if ``granted``; else ask again about then. ``pace`` is as it is
-    afterwards, ``at`` when it was decided."""
+    """The reply to a request to send: after ``wait_s`` if ``granted``, else ask again then. ``pace``: the new pace;
+    ``at``: now."""
 
     pace: Pace
     at: float
@@ -82,19 +79,16 @@ def beginning(configured: Limits) -> Pace:
 
 
 def most(configured: Limits, told: Limits) -> tuple[float, float]:
-    """Requests and tokens per second that are known to be too many to exceed: the smaller of what is set and what was
-    told, a little below; 0 where neither is known."""
+    """Return requests and tokens per second just below the smaller of the set and the told limit; 0 where neither is
+    known."""
     pairs = ((configured.requests, told.requests), (configured.tokens, told.tokens))
     requests, tokens = (min((each for each in pair if each), default=0.0) * HEADROOM / 60 for pair in pairs)
     return requests, tokens
 
 
 def admit(pace: Pace, configured: Limits, *, now: float, tokens: float, urgent: bool, horizon_s: float) -> Grant:
-    """A place in the row for one request of ``tokens``, if it is at most ``horizon_s`` away.
-
-    Each place is one request's time after the one before it, and the text of one after the text before. An urgent
-    request goes before those that wait: its time is taken from them, so that the pace holds in the long run.
-    """
+    """Reserve a place for one request of ``tokens``, at most ``horizon_s`` away, each place one request's and its
+    tokens' time after the last. An urgent request goes first, taking time from those that wait."""
     requests_now, tokens_now = _within(pace, configured)
     opens = max(now - BURST_S, pace.closed_until)
     request_at, token_at = max(pace.request_at, opens), max(pace.token_at, opens)
@@ -182,10 +176,8 @@ _MINUTE_AT_MOST_S = 600.0  # a limit that takes longer to be whole again is not 
 
 
 def limits_in(headers: Mapping[str, str]) -> Limits:
-    """Limits of a minute that an answer names in ``x-ratelimit-limit-requests`` and ``-tokens``.
-
-    Some services name their limit of a day in the same words: how long it takes until all of it is there again tells.
-    """
+    """Return the limits per minute in ``x-ratelimit-limit-requests`` and ``-tokens``; the reset time tells a limit per
+    day apart."""
     return Limits(requests=_limit_in(headers, "requests"), tokens=_limit_in(headers, "tokens"))
 
 

@@ -116,11 +116,9 @@ def unpack(
     limit: int,
     between: Callable[[], None] = lambda: None,
 ) -> Unpacked:
-    """Return the document as chunks of ``generation``: positions and texts unchanged; new ids, terms and hashes.
-
-    ``strategy`` is the strategy that cut the document; it determines the text by which a chunk is found. A vector is
-    kept if ``model`` made it in ``dimension`` from exactly the text that would be embedded here. ``between`` is called
-    after every chunk and may raise, to limit the time.
+    """Return the document as chunks of ``generation``: same positions and texts; new ids, terms and hashes.
+    ``strategy`` gives the text that finds a chunk. A vector stays if ``model`` made it in ``dimension`` from the text
+    to embed here. ``between`` is called after every chunk and may raise.
 
     Raises EmptyDocument, DocumentTooLarge above ``limit`` chunks, or InvalidPackedDocument.
     """

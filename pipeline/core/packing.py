@@ -1,9 +1,7 @@
-"""Documents with their chunks and vectors as bytes, for leaving one installation and entering another.
+"""Documents with chunks and vectors as bytes, to move between installations; docs/portability.md has the format.
 
-A part is a ZIP file whose entries are stored as they are: ``header.json``, ``documents.jsonl``, ``chunks.jsonl`` and
-``vectors.f16``. docs/portability.md describes each. A document that waits for a worker is a part with one document in
-it, so there is one format to read. Entries and fields that are not known here are passed over; what an older reader
-must not pass over raises the format's version.
+A part is an uncompressed ZIP of ``header.json``, ``documents.jsonl``, ``chunks.jsonl`` and ``vectors.f16``; a waiting
+document is a part of one. Unknown entries and fields are ignored; what must not be raises the version.
 """
 
 from __future__ import annotations
@@ -42,8 +40,8 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enclosed:
-    """One document in a part. ``description`` is its line of ``documents.jsonl``, ``chunks`` are its lines of
-    ``chunks.jsonl``, ``vectors`` its numbers: two bytes each, little end first, one vector after the other."""
+    """One document in a part: its line of ``documents.jsonl``, its lines of ``chunks.jsonl``, and its vectors as
+    little-endian 16-bit floats, one after the other."""
 
     description: Mapping[str, Any]
     chunks: Sequence[bytes]
@@ -99,10 +97,7 @@ def write_part(part: Part) -> bytes:
 
 
 def read_part(body: bytes) -> Part:
-    """What is in a part, its documents told apart, their chunks not looked at yet.
-
-    Takes time and memory linear in ``body``. Raises DamagedPart when it is not one, or its counts do not add up.
-    """
+    """Split a part into its documents without looking at chunks; time and memory linear in ``body``. Raises DamagedPart."""
     entries = _entries(body)
     origin = _origin(_object(entries[_HEADER], _HEADER))
     lines = _lines(entries[_CHUNKS])

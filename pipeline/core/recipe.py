@@ -16,11 +16,8 @@ ANALYSIS = 3
 
 
 def recipe(body: bytes, how: Mapping[str, Any], *, analysis: int = ANALYSIS) -> bytes:
-    """The SHA-256 of the bytes, of ``how`` they are read and cut, and of the number above.
-
-    ``how`` must be JSON and hold everything but the bytes that chunks depend on: the title that was given, since it is
-    embedded with every chunk, but no other field of the document, and not the model.
-    """
+    """Return the SHA-256 of the bytes, of ``how`` they are read and cut (JSON of everything chunks depend on: the given
+    title, but no other field nor the model), and of the number above."""
     said = json.dumps([analysis, how], ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     digest = hashlib.sha256(said.encode())
     digest.update(b"\x00")

@@ -1,8 +1,7 @@
-"""Personal data in text, found by its form and its check digits, and replaced by the name of its kind.
+"""Find personal data in text by form and check digits, and replace it by the name of its kind.
 
-Every pattern is bounded in length and starts only where a number or an address can start, so the cost grows with the
-length of the text and no faster. A number that fails its check digit stays: it is an order number, not a bank card.
-Full-width characters and the many dashes and spaces of Unicode count as the plain ones.
+Patterns are bounded and start only where a number or address can, so the cost is linear. A number with a wrong check
+digit stays. Full-width characters and Unicode's dashes and spaces count as plain ones.
 """
 
 from __future__ import annotations
@@ -41,12 +40,9 @@ class Kind(enum.StrEnum):
 
 
 def redact(text: str, *, kinds: Collection[Kind] = tuple(Kind)) -> str:
-    """``text`` with e-mail addresses, Chinese identity numbers, bank cards and phone numbers replaced by ``[email]``,
-    ``[id-card]``, ``[bank-card]`` and ``[phone]``, those of the ``kinds`` wanted. Doing it twice changes nothing more.
-
-    What does not depend on a check digit is judged by its form: mobile and land-line numbers, and identity numbers of
-    before 1999 (15 digits: a province and a possible birthday). Prefer masking too much there to telling somebody's.
-    """
+    """Replace e-mail addresses, Chinese identity numbers, bank cards and phone numbers, of the ``kinds`` wanted, by
+    ``[email]``, ``[id-card]``, ``[bank-card]`` and ``[phone]``; idempotent. Where no check digit exists (phones,
+    15-digit identity numbers) the form decides: masking too much is preferred."""
     for rule in _RULES:
         if rule.kind in kinds:
             text = _without(rule, text)

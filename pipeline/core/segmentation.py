@@ -4,11 +4,8 @@ from __future__ import annotations
 
 
 def segment(text: str) -> list[str]:
-    """Return the words of ``text`` in order; joined, they give the text back. Takes linear time.
-
-    The first call of a process loads the dictionary, which takes up to a second and 32 MB, so processes that never call
-    this do not pay for it.
-    """
+    """Return the words of ``text`` in order, which join to it, in linear time. The first call of a process loads the
+    dictionary (about a second, 32 MB)."""
     import rjieba
 
     return list(rjieba.cut(text))

@@ -67,12 +67,9 @@ def paragraphs(text: str, *, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def sentences(text: str, tokens: TokenMap, *, start: int, end: int, max_tokens: int) -> Iterator[Sentence]:
-    """The sentences of one paragraph, in order: together they hold all of it but white space.
-
-    ``。！？；……`` end a sentence, with the quotes and brackets that close after them. So do ``. ! ?`` before a space,
-    unless a small letter follows or the full stop is that of an abbreviation, an initial or a list number; and a line
-    end, unless the line looks wrapped. A sentence of more than ``max_tokens`` comes in pieces.
-    """
+    """Return a paragraph's sentences, which hold all of it but white space. ``。！？；……`` end one, with closing quotes and
+    brackets; ``. ! ?`` do before a space unless a small letter follows or it ends an abbreviation, initial or list
+    number; so does a line end that is no wrap. Above ``max_tokens`` it comes in pieces."""
     for begin, stop in _bounds(text, start, end):
         for first, last in _stripped(text, begin, stop):
             count = tokens.count(first, last)

@@ -17,11 +17,8 @@ def parse_list(text: str) -> Any:
 
 
 def parse_weights(value: Any) -> Any:
-    """Return the weights of channels by the channels' own names: from ``name:weight`` pairs, a JSON object or a mapping.
-
-    Whether the weights are numbers within their bounds is not checked for an object. Raises ValueError for text of
-    another form, a pair without a number, and a channel that is named twice.
-    """
+    """Return channel weights by name from ``name:weight`` pairs, a JSON object or a mapping; an object's numbers are
+    not checked. Raises ValueError."""
     if not isinstance(value, str):
         pairs = list(value.items()) if isinstance(value, dict) else None
     elif value.lstrip().startswith("{"):

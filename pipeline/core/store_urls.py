@@ -1,7 +1,5 @@
-"""URLs of servers: check them before a driver reads them, add a raw password, and split them for Celery's TLS options.
-
-No error repeats a URL, because it may hold a password.
-"""
+"""Check server URLs, add a raw password, and split them for Celery's TLS options. No error repeats a URL, which may
+hold a password."""
 
 from __future__ import annotations
 
@@ -24,10 +22,7 @@ _UNQUOTED = (
 
 
 def completed(url: str, password: str | None, *, schemes: tuple[str, ...], password_variable: str) -> str:
-    """Return ``url`` with the quoted password, unless the URL has its own.
-
-    Raises ValueError with a sentence that continues the name of the URL's variable.
-    """
+    """Return ``url`` with the quoted password unless it has one. Raises ValueError that continues the variable's name."""
     if not url.strip():
         raise ValueError(f"is empty; it {_example(schemes)}")
     parts = _split(url, schemes)
@@ -47,11 +42,9 @@ def completed(url: str, password: str | None, *, schemes: tuple[str, ...], passw
 
 
 def for_celery(url: str) -> tuple[str, dict[str, Any] | None]:
-    """Split a Redis URL into the URL without TLS parameters and Celery's TLS options; None for a URL of another kind.
-
-    The options have the form of ``broker_use_ssl`` and ``redis_backend_use_ssl``. A certificate is required and must
-    name the host, unless the URL says otherwise.
-    """
+    """Split a Redis URL into one without TLS parameters and the options of ``broker_use_ssl`` and
+    ``redis_backend_use_ssl``; None for another kind. A certificate that names the host is required unless the URL says
+    otherwise."""
     parts = urlsplit(url)
     if parts.scheme != "rediss":
         return url, None
@@ -71,7 +64,12 @@ def _reads_as_meant(parts: SplitResult) -> bool:
         _ = parts.port
     except ValueError:
         return False
-    stray = "@" in user or "@" in parts.path or parts.fragment or any("=" not in pair for pair in _pairs(parts))
+    stray = (
+        "@" in user
+        or "@" in parts.path
+        or parts.fragment
+        or any("=" not in pair for pair in parts.query.split("&") if pair)
+    )
     return not stray and not re.search(r"%(?![0-9A-Fa-f]{2})", user)
 
 
@@ -105,12 +103,8 @@ def _require_address(parts: SplitResult, schemes: tuple[str, ...]) -> None:
         raise ValueError(f"names no database; it {_example(schemes)}")
 
 
-def _pairs(parts: SplitResult) -> list[str]:
-    return [pair for pair in parts.query.split("&") if pair]
-
-
 def _redis_query(parts: SplitResult) -> str:
-    """Return the query with redis-py's names for certificate requirements (Celery's are CERT_REQUIRED etc.). Raises
+    """Return the query with redis-py's names for certificate requirements (Celery: CERT_REQUIRED etc.). Raises
     ValueError."""
     query = dict(parse_qsl(parts.query))
     about_tls = [name for name in query if name.startswith("ssl_")]

@@ -18,7 +18,7 @@ from pipeline.core.normal_form import normal_form
 from pipeline.records import Scope
 
 # Raise this whenever the same text would get other terms than before, and note the digest in tests/unit/test_recipe.py.
-# Rows that were written under an older number get their terms anew in the background (`flows.reindexing`).
+# Rows that were written under an older number get their terms anew in the background (`flows.upkeep`).
 VERSION = 2
 
 # Scripts written without spaces between words, and hangul, whose words change their endings: cut into bigrams.

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pipeline.core.answer import Answer, AnswerChunk, Degradation
+from pipeline.core.answer import Answer, AnswerChunk
 from pipeline.core.fusion import Contribution
 from pipeline.core.hits import Drop, Hit
 from pipeline.core.plan import Lane, plan_as_json
@@ -67,7 +67,9 @@ def trace_of(
         "second": answer.stats.second,
         "ladder": answer.stats.ladder,
         "fallback": answer.stats.fallback,
-        "degradations": [_lost(lost) for lost in answer.stats.degradations],
+        "degradations": [
+            {"part": lost.part, "code": lost.code, "detail": lost.detail} for lost in answer.stats.degradations
+        ],
         "remarks": list(answer.stats.remarks),
     }
 
@@ -110,10 +112,6 @@ def _found(part: Contribution) -> str:
 
 def _moved(before: int, place: int) -> str:
     return f"left it at place {place}" if before == place else f"took it from place {before} towards this one"
-
-
-def _lost(lost: Degradation) -> dict[str, str]:
-    return {"part": lost.part, "code": lost.code, "detail": lost.detail}
 
 
 def _understood(query: Query) -> dict[str, Any] | None:

@@ -1,7 +1,4 @@
-"""W3C trace context: which trace something belongs to, as the headers `traceparent` and `tracestate` carry it.
-
-Source: W3C Recommendation "Trace Context", level 1 (https://www.w3.org/TR/trace-context/).
-"""
+"""W3C trace context, level 1 (https://www.w3.org/TR/trace-context/): the headers `traceparent` and `tracestate`."""
 
 from __future__ import annotations
 
@@ -17,8 +14,8 @@ _STATE = re.compile(r"[\x20-\x7e]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceContext:
-    """A place in a trace. ``trace_id``: 32 hexadecimal digits, ``span_id``: 16; ``sampled``: whether the caller records
-    it; ``state``: what other tracing systems want handed on."""
+    """A position in a trace: ``trace_id`` (32 hex digits), ``span_id`` (16), ``sampled`` by the caller, other systems'
+    ``state``."""
 
     trace_id: str
     span_id: str
@@ -36,10 +33,8 @@ class TraceContext:
 
 
 def read(headers: Mapping[str, object]) -> TraceContext | None:
-    """The context in these headers, whose names are in lower case; None if there is none or it is malformed.
-
-    Later versions are read as far as the first one goes. A state without a valid parent means nothing.
-    """
+    """Return the context in lower-case headers, None if absent or malformed. Later versions are read as version 1 goes;
+    a state needs a valid parent."""
     given = headers.get(TRACEPARENT)
     found = _PARENT.fullmatch(given.strip()) if isinstance(given, str) else None
     if found is None:

@@ -40,6 +40,3 @@ TRANSITIONS: Mapping[Move, Transition] = {
     Move.CANCEL: Transition((_S.QUEUED, _S.RUNNING), _S.CANCELLED),
     Move.REPLAY: Transition((_S.FAILED, _S.CANCELLED), _S.QUEUED),
 }
-
-# How an item may come into the world: to be done, skipped because the document exists, or refused in the request.
-FIRST_STATES = (_S.QUEUED, _S.SUCCEEDED, _S.FAILED)

@@ -21,8 +21,8 @@ class WaitingReason(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What is known of an unfinished job. ``due_since``: since when its oldest item could have been taken, None if no
-    item can be now. ``workers_seen``: whether any worker has shown itself lately."""
+    """Facts of an unfinished job. ``due_since``: when its oldest due item became due, None without any.
+    ``workers_seen``: a worker was seen lately."""
 
     paused: bool
     running: int

@@ -37,8 +37,8 @@ class WebAddress:
 
 
 def web_address(uri: str) -> WebAddress:
-    """``uri`` taken apart; its fragment is dropped. Raises FetchRefused for what no document is fetched from: another
-    scheme than http and https, a name and password in it, or what is no address at all."""
+    """Parse ``uri``, dropping the fragment. Raises FetchRefused for no address, another scheme than http(s), or a user
+    or password."""
     if len(uri) > LONGEST_URI:
         raise FetchRefused(f"the address has more than {LONGEST_URI} characters")
     try:
@@ -84,8 +84,7 @@ def retry_after_s(value: str | None, *, moment: datetime) -> float | None:
 
 
 def _without_spaces(uri: str) -> str:
-    """Programs read control characters and backslashes in different ways, so there may be none. A space is one that
-    somebody forgot to quote."""
+    """Refuse control characters and backslashes, which programs read differently; quote spaces."""
     uri = uri.strip(" ").replace(" ", "%20")
     if _NEVER.search(uri):
         raise FetchRefused("the address holds a control character or a backslash")

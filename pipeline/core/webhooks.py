@@ -37,14 +37,13 @@ class Standing(enum.StrEnum):
     DEAD = "dead"
 
 
-SUBSCRIBABLE = tuple(event for event in Event if event is not Event.TEST)
 DEFAULT_EVENTS = (Event.SUCCEEDED, Event.PARTLY_FAILED, Event.FAILED, Event.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What an attempt leads to. Neither ``delivered`` nor ``delay_s``: it was the last. ``gone``: nobody is to call
-    there any more."""
+    """The result of an attempt; neither ``delivered`` nor ``delay_s``: it was the last. ``gone``: the endpoint wants no
+    more calls."""
 
     delivered: bool = False
     delay_s: float | None = None
@@ -57,10 +56,8 @@ def secret_text(secret: bytes) -> str:
 
 
 def signatures(secrets: Sequence[bytes], *, message_id: str, timestamp: int, body: bytes) -> str:
-    """The header ``webhook-signature``: one signature for each secret that is valid now, separated by spaces.
-
-    What is signed is ``message_id.timestamp.body``, the timestamp in whole seconds since 1970.
-    """
+    """Return ``webhook-signature``: a signature of ``message_id.timestamp.body`` per valid secret, space-separated;
+    timestamp in whole seconds."""
     signed = f"{message_id}.{timestamp}.".encode() + body
     made = (hmac.new(secret, signed, hashlib.sha256).digest() for secret in secrets)
     return " ".join("v1," + base64.b64encode(digest).decode() for digest in made)
@@ -76,11 +73,8 @@ def attempts_allowed(event: Event) -> int:
 def judge(
     event: Event, *, attempts: int, status: int | None, retry_after_s: float | None = None, chance: float = 0.0
 ) -> Verdict:
-    """What follows from the attempt number ``attempts``, counted from 1, that ended with ``status``, or without one.
-
-    ``chance`` between 0 and 1 spreads the repetitions. A target that says when it wants to be asked again is not asked
-    sooner, and waited for a day at most.
-    """
+    """Judge attempt number ``attempts``, from 1, that ended with ``status`` or none. ``chance`` in [0, 1] spreads
+    repetitions. A target's own retry time is respected, up to a day."""
     if status is not None and 200 <= status < 300:
         return Verdict(delivered=True)
     if status == 410:

@@ -32,9 +32,9 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """The verdict. ``stage`` is one of: returned, namespace, published, filter, route, channel, recall, fuse, hydrate, or
-    that of the rule which left it out. ``value`` is the chunk's number, ``limit`` the one it needed, where there are
-    such. ``channels``: of each, the chunk's score and rank, and the last score that was recalled."""
+    """The verdict. ``stage``: returned, namespace, published, filter, route, channel, recall, fuse, hydrate, or the
+    rule that left it out. ``value``: the chunk's number, ``limit``: the one it needed. ``channels``: the chunk's score
+    and rank, and the last recalled score."""
 
     stage: str
     reason: str
@@ -57,12 +57,8 @@ def why_not(
     *,
     query: Query,
 ) -> Finding:
-    """The finding for a chunk that is not in the answer. ``trace``: of the run in question, or of one like it now.
-    ``standing`` is None for what stands in no store of ours, or not any more; ``scores``: what each channel gives the
-    chunk now, whether it recalled it or not.
-
-    What the run itself says of the chunk goes before what is known of it now.
-    """
+    """Return the finding for a chunk, going by the run before the present. ``trace``: of the run, or of one like it
+    now. ``standing``: None for what our stores do not hold; ``scores``: each channel's score of the chunk now."""
     if chunk_id in trace["returned"]:
         place = trace["returned"].index(chunk_id) + 1
         detail = f"The answer does not have it; run again, the query returns it at place {place}."

@@ -14,11 +14,9 @@ _GROWTH = 64 * 1024  # bytes that are unpacked before their number is looked at
 
 
 def read_body(pieces: Iterable[bytes], *, encoding: str | None, declared: str | None, max_bytes: int) -> bytes:
-    """The unpacked body. ``encoding`` and ``declared`` are what the answer says of its encoding and its length.
-
-    Raises DocumentTooLarge as soon as there is more than ``max_bytes``, packed or unpacked; FetchFailed for an encoding
-    that nobody asked for, FetchUnavailable for a body that is cut off.
-    """
+    """Return the unpacked body. ``encoding``, ``declared``: the answer's encoding and length. Raises DocumentTooLarge
+    once above ``max_bytes``, packed or not; FetchFailed for an unrequested encoding; FetchUnavailable for a cut-off
+    body."""
     if declared is not None and declared.isascii() and declared.isdigit() and int(declared[:18]) > max_bytes:
         raise _too_large(max_bytes)
     names = [name for name in (part.strip().lower() for part in (encoding or "").split(",")) if name]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http
 import ssl
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,19 +23,15 @@ from pipeline.errors import (
 )
 from pipeline.fetching.body import ENCODINGS, read_body
 from pipeline.fetching.connecting import Deadline, GuardedBackend, Resolve, resolved
-from pipeline.fetching.fetch import bad_certificate
+from pipeline.fetching.fetch import bad_certificate, told_status
 
 _TRY_LATER = frozenset({408, 425, 429})
 _PORTS = {"http": 80, "https": 443}
 
 
 class ApiCaller:
-    """Calls business APIs. Safe to use from many threads.
-
-    The host's addresses are looked up once, every one of them must be public or in a permitted network, and the
-    connection goes to one of those. Without TLS only permitted networks are called, because headers carry secrets.
-    Redirects are refused, no proxy of the environment is used, no cookie kept, no connection shared between calls.
-    """
+    """Calls business APIs; thread-safe. Connects only to checked addresses of the host, public or permitted, and
+    without TLS only to permitted ones. No redirects, proxies, cookies or shared connections."""
 
     def __init__(
         self,
@@ -45,18 +40,15 @@ class ApiCaller:
         resolve: Resolve | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
-        """``permitted``: networks that are not public and may be called all the same. ``resolve`` and ``ssl_context``
-        replace the system's names and authorities."""
+        """``permitted``: networks that may be called although not public. ``resolve``, ``ssl_context``: replace the
+        system's."""
         self._permitted = tuple(permitted)
         self._resolve = resolve or resolved
         self._given_ssl_context = ssl_context
 
     def call(self, request: ApiRequest, *, headers: Mapping[str, str], timeout_s: float, max_bytes: int) -> bytes:
-        """The body of the answer, all within ``timeout_s``.
-
-        Raises ApiSourceUnavailable for what may be better later, ApiSourceFailed for anything else that is no answer:
-        a refusal, a redirect, more than ``max_bytes``, an address that is not to be called.
-        """
+        """Return the answer's body within ``timeout_s``. Raises ApiSourceUnavailable for what may pass, ApiSourceFailed
+        for a refusal, a redirect, more than ``max_bytes``, or a forbidden address."""
         with _translated(request.host, timeout_s, max_bytes):
             backend = GuardedBackend(Deadline(timeout_s), permitted=self._permitted, resolve=self._resolver(request))
             with (
@@ -128,10 +120,7 @@ def _require_success(status: int, host: str) -> None:
         return
     if 300 <= status < 400:
         raise ApiSourceFailed(f"{host} answered {status}; redirects are not followed")
-    try:
-        told = f"{host} answered {status} {http.HTTPStatus(status).phrase}"
-    except ValueError:
-        told = f"{host} answered {status}"
+    told = told_status(host, status)
     if status in _TRY_LATER or status >= 500:
         raise ApiSourceUnavailable(told)
     raise ApiSourceFailed(told)

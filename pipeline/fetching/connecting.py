@@ -4,21 +4,51 @@ from __future__ import annotations
 
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from typing import Final, TypeVar
 
 import httpcore
 
 from pipeline.core.addresses import Network, is_address, may_connect
 from pipeline.errors import FetchFailed, FetchRefused, FetchUnavailable
-from pipeline.fetching.names import within
 
+Found = TypeVar("Found")
+
+_MOST: Final = 64  # look-ups of one process at a time; those nobody waits for any more go on until the system ends them
+_places = threading.BoundedSemaphore(_MOST)
 Resolve = Callable[[str, int], Sequence[str]]
 
 REFUSED_AFTER_S = 1.0  # from the beginning of a look-up to the refusal of the name, whatever the reason
 _MOMENT_S = 0.05
 _AGAIN_S = 0.3  # between look-ups of a name while the system cannot say whether it exists
 _ONE_ADDRESS_S = 5.0  # for one of several addresses of a host, so that a dead one leaves time for the others
+
+
+def within(look_up: Callable[[], Found], *, seconds: float, places: threading.BoundedSemaphore = _places) -> Found:
+    """Return or raise what ``look_up`` does; TimeoutError when late, its thread then ending alone. ``places``: the most
+    at a time."""
+    ends = time.monotonic() + seconds
+    reply: Future[Found] = Future()
+
+    def run() -> None:
+        try:
+            reply.set_result(look_up())
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+            reply.set_exception(error)
+        finally:
+            places.release()
+
+    if not places.acquire(timeout=max(0.0, seconds)):
+        raise TimeoutError("too many names are being looked up")
+    try:
+        threading.Thread(target=run, name="names", daemon=True).start()
+    except RuntimeError:
+        places.release()
+        raise TimeoutError("no thread could be started") from None
+    return reply.result(timeout=max(0.0, ends - time.monotonic()))
 
 
 def resolved(host: str, port: int) -> list[str]:
@@ -54,12 +84,8 @@ class Deadline:
 
 
 class GuardedBackend(httpcore.NetworkBackend):
-    """Makes the connections of one fetch.
-
-    A name is looked up once for each connection, every address it has must be one that we may connect to, and the
-    connection goes to one of those very addresses: what the name stands for a moment later does not matter. The host
-    that is asked for and whose certificate is checked is still the name. Looking it up takes of the same time.
-    """
+    """Makes the connections of one fetch: looks a name up once per connection, checks all its addresses, and connects
+    to one of them. Certificates are checked for the name. The look-up counts towards the same time."""
 
     def __init__(
         self,
@@ -67,10 +93,8 @@ class GuardedBackend(httpcore.NetworkBackend):
         *,
         permitted: Iterable[Network] = (),
         resolve: Resolve | None = None,
-        refused_after_s: float = REFUSED_AFTER_S,
     ) -> None:
         self._deadline = deadline
-        self._refused_after_s = refused_after_s
         self._permitted = tuple(permitted)
         self._resolve = resolve or resolved
         self._inner = httpcore.SyncBackend()
@@ -83,16 +107,13 @@ class GuardedBackend(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect to one of the host's addresses.
-
-        Raises FetchRefused if one of them is not public, or if there is none: with the same sentence after the same
-        time, so that callers cannot learn which names exist in the network of this installation.
-        """
+        """Connect to one of the host's addresses. Raises FetchRefused if any is not public or none exists: with the
+        same sentence after the same time, so that callers cannot probe the network's names."""
         began = time.monotonic()
         addresses = self._addresses(host, port)
         if not addresses or not all(may_connect(address, permitted=self._permitted) for address in addresses):
             if not is_address(host):
-                wait_s = began + self._refused_after_s - time.monotonic()
+                wait_s = began + REFUSED_AFTER_S - time.monotonic()
                 time.sleep(max(0.0, min(wait_s, self._deadline.left_s() - _MOMENT_S)))
             raise refused(host)
         for number, address in enumerate(addresses, start=1):
@@ -109,7 +130,7 @@ class GuardedBackend(httpcore.NetworkBackend):
 
     def _addresses(self, host: str, port: int) -> Sequence[str]:
         """Return the addresses of a host; empty if it has none or if the look-up fails for a while."""
-        ends = time.monotonic() + self._refused_after_s
+        ends = time.monotonic() + REFUSED_AFTER_S
         while True:
             try:
                 return within(lambda: self._resolve(host, port), seconds=self._deadline.left_s())

@@ -40,10 +40,7 @@ class Fetched:
 
 
 class Fetcher:
-    """Fetches documents. Safe to use from many threads.
-
-    No proxy of the environment is used, no cookie kept, nothing sent that the address does not hold.
-    """
+    """Fetches documents, from any thread, without proxies, cookies, or anything that the address does not hold."""
 
     def __init__(
         self,
@@ -54,8 +51,8 @@ class Fetcher:
         resolve: Resolve | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
-        """``timeout_s`` is for everything together, redirects too; ``permitted`` are networks that are not public and
-        may be asked all the same. ``resolve`` and ``ssl_context`` replace the system's names and authorities."""
+        """``timeout_s`` bounds everything, redirects included. ``permitted``: networks that may be asked although not
+        public. ``resolve``, ``ssl_context``: replace the system's."""
         self.timeout_s = timeout_s
         self._max_bytes = max_bytes
         self._permitted = tuple(permitted)
@@ -63,11 +60,8 @@ class Fetcher:
         self._given_ssl_context = ssl_context
 
     def fetch(self, uri: str) -> Fetched:
-        """The document at ``uri``, following up to 5 redirects.
-
-        Raises FetchRefused for an address that is not public or no web address, FetchFailed for a refusal of the
-        server, DocumentTooLarge; FetchUnavailable for what may be better later.
-        """
+        """Fetch ``uri``, following up to 5 redirects. Raises FetchRefused for a private or invalid address, FetchFailed
+        if the server refuses, DocumentTooLarge; FetchUnavailable for what may pass."""
         deadline = Deadline(self.timeout_s)
         address = web_address(uri)
         for _ in range(_MOST_REDIRECTS + 1):
@@ -106,13 +100,18 @@ class Fetcher:
         return self._given_ssl_context or httpx.create_ssl_context()
 
 
+def told_status(host: str, status: int) -> str:
+    """Return a sentence with a status and, where it has one, its phrase."""
+    try:
+        return f"{host} answered {status} {http.HTTPStatus(status).phrase}"
+    except ValueError:
+        return f"{host} answered {status}"
+
+
 def _require_success(status: int, headers: dict[str, str], host: str) -> None:
     if 200 <= status < 300:
         return
-    try:
-        told = f"{host} answered {status} {http.HTTPStatus(status).phrase}"
-    except ValueError:
-        told = f"{host} answered {status}"
+    told = told_status(host, status)
     if status in _TRY_LATER or status >= 500:
         wait_s = retry_after_s(headers.get("retry-after"), moment=datetime.now(UTC))
         raise FetchUnavailable(told, retry_after_s=wait_s)

@@ -15,8 +15,7 @@ _MOST_OF_ONE = 12  # of these for one tenant: others always find some, however s
 
 
 class FetchThreads:
-    """Counts who fetches how much, and runs it beside the caller. The threads end with the process: what they had begun
-    is left to the lease."""
+    """Count running fetches and run them in threads that end with the process; leases recover what they leave."""
 
     def __init__(self) -> None:
         self._taken: Counter[TenantId] = Counter()

@@ -57,11 +57,8 @@ def put(
     values: Mapping[str, str],
     kept: Collection[str],
 ) -> tuple[StoredSource, bool]:
-    """Keep a source, and say whether it is new.
-
-    ``values`` are those of headers that are stored, ``kept`` the headers whose stored value stays; it stays only for
-    the server it was given for. Raises SourceFlaw, TooManySources.
-    """
+    """Store a source and return whether it is new. ``values``: header values to store; ``kept``: headers whose stored
+    value stays, for the same server only. Raises SourceFlaw, TooManySources."""
     _require_address(source, use)
     secrets = header_secrets(use)
     for header, secret in source.headers.items():

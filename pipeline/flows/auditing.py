@@ -64,11 +64,8 @@ def search_row(query: Query, answer: Answer, use: Resources) -> AuditRow:
 
 
 def drain(use: Resources) -> int:
-    """Write what waits in Redis to MySQL, some hundred at a time. Gives how many rows.
-
-    They are taken away after the commit, and a row that is there already is not written twice: dying anywhere, or
-    running twice at once, neither loses nor repeats one.
-    """
+    """Write waiting rows from Redis to MySQL, a few hundred at a time, and return how many. Rows are taken away after
+    the commit and never written twice, so a crash or two runs at once lose and repeat none."""
     queue = AuditQueue(use.redis)
     drained = 0
     for tenant_id in queue.tenants():

@@ -1,8 +1,5 @@
-"""The work of a move to another embedding model: fill the new space page by page, prove it, drop what is not needed.
-
-Documents are compared and mended as the reconciler does it, with the new space in place of the one in use; the cursor
-moves with the lease held, so a step that dies is repeated from its last page, and two at once do no harm.
-"""
+"""Fill the new space of a model migration page by page, prove it, drop what is not needed. Pages are compared and
+mended as by the reconciler; the cursor moves under the lease, so a failed step is repeated from its last page."""
 
 from __future__ import annotations
 
@@ -37,10 +34,8 @@ _CONFIRMED_FOR_S = 30.0  # a comparison of the stores holds for so long while no
 
 
 def step(use: Resources) -> int:
-    """Go on with the move that is under way, for some seconds. Gives how many chunks got a vector.
-
-    Does nothing while another process is at it, or when there is no move. A model that is away is tried again later.
-    """
+    """Continue the running migration for some seconds and return how many chunks got a vector. Does nothing without one
+    or while another process works on it; retries a missing model later."""
     with unit_of_work(use.mysql) as work:
         found = ModelMigrations(work.connection).take(lease_s=LEASE_S)
     if found is None:
@@ -204,8 +199,7 @@ def _close_pass(found: ModelMigration, use: Resources) -> None:
 
 
 def _drop(found: ModelMigration, use: Resources) -> float:
-    """Take a space out of use, and drop its table at the next call, when every process has noticed. Gives the seconds
-    until then: queries that began in it are answered from it."""
+    """Retire a space, dropping its table at the next call when all processes know. Return the seconds until then."""
     with unit_of_work(use.mysql) as work:
         gone = found.space if found.state == "aborting" else ModelMigrations(work.connection).space(found.source)
         active, standby = spaces.lock(work.connection)

@@ -1,8 +1,7 @@
-"""Change single chunks of what is published: their text, whether searches see them, whether they are there at all.
+"""Change single published chunks: their text, whether searches see them, whether they exist.
 
-The model is asked before anything is locked. Then one transaction holds the documents still, so that no replacement and
-no other edit comes between: vectors are written while it is open, rows and statistics with it. Dying in between leaves
-the old text with, at worst, the vector of the new one, which the reconciler finds by its hash and makes again.
+The model is asked first; then one transaction locks the documents and writes vectors, rows and statistics. A crash
+leaves the old text with, at worst, the new text's vector, which the reconciler repairs.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from dataclasses import dataclass, replace
 
 import orjson
 import structlog
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from pipeline.core.computation import Computation, Done
 from pipeline.core.editing import bound_of, edited, prepared, repeats
@@ -27,24 +25,15 @@ from pipeline.records import Chunk, ChunkId, DocumentId, Generation, Namespace, 
 from pipeline.stores.audit import Audit
 from pipeline.stores.chunk_edits import ChunkEdits, OwnedChunk
 from pipeline.stores.documents import Documents
-from pipeline.stores.engines import Conflict
 from pipeline.stores.parents import Parents
 from pipeline.stores.retired import Retired
 from pipeline.stores.statistics import Statistics
 from pipeline.stores.usage import Purpose
-from pipeline.stores.work import UnitOfWork, unit_of_work
+from pipeline.stores.work import UnitOfWork, retry_conflicts, unit_of_work
 
 __all__ = ["Edit", "Edited", "delete_chunks", "edit_body", "edit_chunks"]
 
 log = structlog.get_logger(__name__)
-
-
-_again = retry(
-    retry=retry_if_exception_type(Conflict),
-    stop=stop_after_attempt(5),
-    wait=wait_random_exponential(multiplier=0.05, max=1),
-    reraise=True,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +56,9 @@ def edit_body(computation: Computation, use: Resources) -> Done:
 
 
 def edit_chunks(tenant_id: TenantId, edits: Sequence[Edit], use: Resources) -> list[Edited]:
-    """Carry out each edit or say why not, in their order; one that fails harms no other. Ids must not repeat.
-
-    A parent that is switched off or on takes its children with it; its text may be changed and is not searched.
-
-    Raises EmbedderUnavailable or StoreUnavailable if nothing could be done at all.
-    """
+    """Carry out each edit or say why not, in order and independently; ids must not repeat. Switching a parent switches
+    its children; its text may change and is not searched. Raises EmbedderUnavailable or StoreUnavailable if nothing
+    could be done."""
     with unit_of_work(use.mysql) as work:
         known = ChunkEdits(work.connection, tenant_id).named([edit.chunk_id for edit in edits])
         children = children_of(tenant_id, list(known.values()), work)
@@ -99,8 +85,7 @@ def edit_chunks(tenant_id: TenantId, edits: Sequence[Edit], use: Resources) -> l
 
 
 def delete_chunks(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resources) -> list[Edited]:
-    """Delete exactly these chunks; a parent goes with its children, and a document with its last chunk. None named,
-    none deleted."""
+    """Delete exactly these chunks; a parent goes with its children, a document with its last chunk."""
     if not chunk_ids:
         return []
     with unit_of_work(use.mysql) as work:
@@ -307,7 +292,7 @@ def _locked(tenant_id: TenantId, chunks: Sequence[OwnedChunk], work: UnitOfWork)
     return edits.named([chunk.chunk_id for chunk in chunks])
 
 
-@_again
+@retry_conflicts()
 def _transact(use: Resources, write: Callable[[UnitOfWork], dict[ChunkId, Edited]]) -> dict[ChunkId, Edited]:
     with unit_of_work(use.mysql) as work:
         return write(work)
@@ -316,8 +301,7 @@ def _transact(use: Resources, write: Callable[[UnitOfWork], dict[ChunkId, Edited
 def _settle_vectors(
     tenant_id: TenantId, chunk_ids: Sequence[ChunkId], generations: Collection[Generation], use: Resources
 ) -> None:
-    """Searches do not show these chunks any more, and documents have changed by it; if PostgreSQL is away, the
-    reconciler does this."""
+    """Drop the vectors of these hidden chunks and refresh their documents'; without PostgreSQL the reconciler does it."""
     try:
         use.vectors(tenant_id).forget(chunk_ids)
         use.document_vectors(tenant_id).refresh(list(generations))

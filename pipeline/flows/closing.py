@@ -60,8 +60,7 @@ def close_jobs(
     *,
     touch: bool = True,
 ) -> set[JobId]:
-    """End the jobs in which nothing is left to do; tell whoever follows them, and have webhooks sent, afterwards.
-    ``touch``: something was done in every one of them. Gives those that ended."""
+    """End and return the jobs with nothing left to do; then tell followers and webhooks. ``touch``: revise every job."""
     finished = set(ledger.close_if_done(job_ids, touch=touch))
     for job_id in sorted(set(job_ids) if touch else finished):
         tell = use.bells.ended if job_id in finished else use.bells.progressed

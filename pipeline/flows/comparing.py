@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
-from pipeline.flows.document_vectors import wrong_document_vectors
+from pipeline.core.means import hash_of
 from pipeline.flows.resources import Resources
 from pipeline.records import (
     ChunkId,
@@ -24,15 +24,14 @@ from pipeline.stores.parents import parent_counts, parents_lost
 from pipeline.stores.work import unit_of_work
 
 _LOOKED_FOR_ELSEWHERE = 20  # of the orphans of a page; a look costs one step into the index for each tenant
+UNNEEDED = "unneeded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What differs for some documents. Chunks by id with their document, generations by document and number.
-
-    ``miscounted``: documents whose shown generation has another number of rows than noted, with that number, or lacks
-    a parent. ``document_vectors``: documents and generations whose own vector is missing, of other chunks, or unneeded.
-    """
+    """Differences of some documents: chunks by id with their document, generations by document and number.
+    ``miscounted``: documents whose generation has another number of rows, given here, or lacks a parent.
+    ``document_vectors``: documents whose own vector is missing, outdated or unneeded."""
 
     chunks: int
     vectors: int
@@ -87,8 +86,8 @@ def look(
     space: EmbeddingSpace,
     lock: bool = False,
 ) -> Found:
-    """Compare all there is of these documents in MySQL with one embedding space. Vectors are read first; with ``lock``
-    nothing of the documents is published or edited meanwhile."""
+    """Compare these documents in MySQL with one space; vectors are read first. ``lock`` prevents publishing and edits
+    meanwhile."""
     with unit_of_work(use.mysql) as work:
         if lock:
             alignment.documents_of(work.connection, tenant_id, namespace, document_ids, lock=True)
@@ -169,3 +168,16 @@ def differences(
 
 def _placed(vector: VectorRow, chunk: ChunkRow) -> bool:
     return (vector.document_id, vector.generation) == (chunk.document_id, chunk.generation)
+
+
+def wrong_document_vectors(
+    whole: Sequence[DocumentVectorRow], shown: Sequence[ChunkRow], busy: Collection[tuple[str, int]], *, model: str
+) -> dict[tuple[str, int], str]:
+    """Return what is wrong with which generation. ``shown``: chunks by MySQL, so a lost chunk vector does not count."""
+    chunks: defaultdict[tuple[str, int], list[tuple[str, bytes]]] = defaultdict(list)
+    for row in shown:
+        chunks[row.document_id, row.generation].append((row.chunk_id, row.content_hash))
+    expected = {key: (model, hash_of(some)) for key, some in chunks.items()}
+    there = {(row.document_id, row.generation): (row.model, row.content_hash) for row in whole}
+    wrong = {key: "missing or stale" for key, value in expected.items() if there.get(key) != value}
+    return wrong | {key: UNNEEDED for key in there if key not in expected and key not in busy}

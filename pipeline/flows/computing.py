@@ -41,12 +41,9 @@ def carry_out(
     send_next: Callable[[Computation], None],
     interrupts: tuple[type[Exception], ...] = (),
 ) -> None:
-    """Do one step of a computation. Does nothing if the step has begun elsewhere or if no caller waits for it any more.
-
-    ``send_next`` enqueues the step after this one. ``interrupts``: exceptions with which the worker stops a step that
-    takes too long. An error that a performer raises on purpose becomes the outcome. Any other exception becomes an
-    outcome without its message, and is raised again.
-    """
+    """Do one step of a computation unless it has begun elsewhere or no caller waits. ``send_next``: enqueues the next
+    step. ``interrupts``: exceptions that stop a step taking too long. A deliberate error becomes the outcome; any other
+    becomes one without its message and is raised again."""
     computations = use.computations(tenant_id)
     computation = computations.take(computation_id, step, keep_s=LIMITS[kind].step_s)
     if computation is None:

@@ -51,11 +51,8 @@ class NotNow(Exception):
 
 @_again
 def cancel(tenant_id: TenantId, job_id: JobId, use: Resources) -> int:
-    """Call back whatever of the job is not done yet. Gives how many documents; doing it again does nothing.
-
-    A worker in the middle of one finds out at its next write, which is refused. Raises NoSuchJob, and NotNow for a job
-    that ended by itself.
-    """
+    """Cancel the job's unfinished documents and return how many; idempotent. A worker's next write is refused. Raises
+    NoSuchJob, and NotNow for a job that has ended."""
     with unit_of_work(use.mysql) as work:
         control = Control(work.connection, tenant_id)
         if control.standing(job_id) is None:
@@ -76,11 +73,8 @@ def cancel(tenant_id: TenantId, job_id: JobId, use: Resources) -> int:
 
 @_again
 def retry(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> int:
-    """Queue what failed or was cancelled again, its attempts counted anew. Gives how many documents.
-
-    Raises NoSuchJob, NotNow if the job has ended and nothing in it can be tried again, and QuotaExceeded or QueueFull as
-    for new documents.
-    """
+    """Queue failed and cancelled documents again with fresh attempts; return how many. Raises NoSuchJob, NotNow if
+    nothing can be retried, QuotaExceeded, QueueFull."""
     _clear(tenant_id, use)
     with unit_of_work(use.mysql) as work:
         control = Control(work.connection, tenant_id)
@@ -125,10 +119,8 @@ def replay(tenant_id: TenantId, place: Place, use: Resources, *, ring: Ring) -> 
 
 
 def replay_selected(tenant_id: TenantId, chosen: Selection, use: Resources, *, ring: Ring) -> int:
-    """Queue the chosen dead letters again, those that are dead when it begins. Gives how many.
-
-    Written in slices: dying in between leaves some of them queued and the others as they were.
-    """
+    """Queue the chosen dead letters of this moment again, in slices, and return how many; a crash leaves the rest as
+    they were."""
     _clear(tenant_id, use)
     until, replayed = now(), 0
     while True:

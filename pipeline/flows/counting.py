@@ -10,14 +10,12 @@ from typing import Final
 
 import structlog
 from sqlalchemy import Engine
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from pipeline.errors import PipelineError
 from pipeline.records import JobId, TenantId
-from pipeline.stores.engines import Conflict
 from pipeline.stores.meter import Meter
 from pipeline.stores.usage import Counts, Purpose, Usage, UsageEntry
-from pipeline.stores.work import unit_of_work
+from pipeline.stores.work import retry_conflicts, unit_of_work
 
 log = structlog.get_logger(__name__)
 
@@ -86,12 +84,7 @@ class UsageBook:
             self._timer = None
         self.write()
 
-    @retry(
-        retry=retry_if_exception_type(Conflict),
-        stop=stop_after_attempt(5),
-        wait=wait_random_exponential(multiplier=0.02, max=0.5),
-        reraise=True,
-    )
+    @retry_conflicts()
     def _add(self, tenant_id: TenantId, entries: dict[UsageEntry, Counts]) -> None:
         with unit_of_work(self._mysql()) as work:
             Usage(work.connection, tenant_id).add(entries, price_per_million=self._price)

@@ -18,11 +18,9 @@ DELETED_FREELY = 100  # vectors, or rows of chunks; below this no confirmation i
 
 @dataclass(slots=True, kw_only=True)
 class DeletionLimit:
-    """The limit on one pass over a tenant, with counts of what the pass has deleted and withheld. Not thread-safe.
-
-    ``is_open`` False: the pass deletes nothing, because the total would be too large or because the previous pass found
-    it too large. Withheld deletions are counted and decide about the next pass.
-    """
+    """The limit on one pass over a tenant, with counts of deleted and withheld rows; not thread-safe. ``is_open``
+    False: nothing is deleted because the total is too large or was in the previous pass. Withheld deletions decide the
+    next pass."""
 
     vectors: int
     rows: int
@@ -31,8 +29,7 @@ class DeletionLimit:
     withheld: int = 0
 
     def take(self, *, vectors: int, rows: int) -> bool:
-        """Return whether this many more vectors and rows of chunks may be deleted now. Counts them as deleted or as
-        withheld."""
+        """Count this many more deletions of vectors and chunk rows, as deleted if allowed (True), else as withheld."""
         wanted = vectors + rows
         if not wanted:
             return True
@@ -52,14 +49,9 @@ class DeletionLimit:
 
 
 def measure(tenant_id: TenantId, use: Resources, space: EmbeddingSpace, *, share: float | None = None) -> DeletionLimit:
-    """Return the limit for a pass that begins or continues now.
-
-    ``share``: the share of the tenant's vectors and of its rows of chunks that an operator has confirmed; None: the
-    share in the settings, provided that nothing is withheld already.
-
-    Vectors in excess of the number of chunk rows are unknown to MySQL. If these alone are too many, as after a restore
-    from an old backup, nothing is deleted from the beginning.
-    """
+    """Return the limit for a pass. ``share``: the share of the tenant's vectors and chunk rows that an operator
+    confirmed; None: the settings', if nothing is withheld. If vectors exceed rows by too many, as after restoring an
+    old backup, nothing is deleted."""
     with unit_of_work(use.mysql) as work:
         rows = alignment.count_chunk_rows(work.connection, tenant_id)
         earlier = reconciling.deletions_of(work.connection, tenant_id)

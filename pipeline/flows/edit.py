@@ -15,11 +15,8 @@ from pipeline.stores.work import UnitOfWork, unit_of_work
 
 
 def delete_document(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, use: Resources) -> bool:
-    """Delete one document; False if there is none.
-
-    Searches lose it with the commit, and uploads accepted before it are not shown either. Its rows in both stores are
-    dropped by the sweeper.
-    """
+    """Delete one document; False if there is none. Searches and earlier uploads lose it at the commit; the sweeper
+    drops its rows."""
     with unit_of_work(use.mysql) as work:
         return bool(delete_within(work, tenant_id, namespace, [document_id]))
 

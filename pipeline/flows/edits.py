@@ -21,11 +21,9 @@ class Edit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edited:
-    """What became of it: ``updated``, ``unchanged``, ``deleted``, or ``failed`` with a code and a sentence.
-
-    ``replacement_pending``: a newer upload of the document is on its way and will replace this chunk too.
-    ``repeated_in``: chunks that overlap it and still have words that the edit took out.
-    """
+    """The result: ``updated``, ``unchanged``, ``deleted``, or ``failed`` with a code and a sentence.
+    ``replacement_pending``: a newer upload will replace this chunk. ``repeated_in``: overlapping chunks that still hold
+    removed words."""
 
     chunk_id: ChunkId
     status: str

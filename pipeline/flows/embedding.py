@@ -1,20 +1,26 @@
-"""Giving every chunk of a batch its vector."""
+"""Give every chunk of a batch its vector, reusing earlier ones and renewing the lease meanwhile."""
 
 from __future__ import annotations
 
+import contextvars
+import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
+
+import numpy as np
+import structlog
+from numpy.typing import NDArray
 
 from pipeline.core.means import Means
-from pipeline.errors import EmbedderRefused
+from pipeline.errors import EmbedderRefused, Unavailable
 from pipeline.flows.closing import end
 from pipeline.flows.preparing import Breather, Prepared, advance
 from pipeline.flows.resources import Resources
-from pipeline.flows.reusing import embed_or_reuse
 from pipeline.flows.spaces import fill_standby
-from pipeline.flows.staying import while_renewing
 from pipeline.flows.vectorizing import vectors_of
 from pipeline.models.port import Embedder, Matrix, PaidEmbedder, SentenceEncoder
 from pipeline.records import Chunk, Generation, Stage, TenantId
@@ -23,14 +29,16 @@ from pipeline.stores.rows import slices
 from pipeline.stores.usage import Counts, Purpose
 
 _CHUNKS_PER_LEASE = 128  # embedded and stored before the lease is renewed and other tenants are served
+T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
 
 
 def embed(
     tenant_id: TenantId, prepared: Sequence[Prepared], use: Resources, *, breather: Breather | None = None
 ) -> list[Prepared]:
-    """Give every chunk its vector, renewing the lease as it goes; texts that a document had before keep theirs.
-    Documents with a text that the model will never take are parked, and the others go on. ``breather`` takes a
-    breath between slices that are stored."""
+    """Give every chunk its vector, renewing the lease; texts that a document had before keep theirs. Documents with a
+    text that the model refuses are parked. ``breather`` runs between stored slices."""
     fields = {item.claim.generation: item.fields for item in prepared}
     claims = [item.claim for item in prepared]
     chunks = [chunk for item in prepared for chunk in item.to_embed]
@@ -91,3 +99,55 @@ def _vectors(
     use.usage_book.note(tenant_id, Purpose.INGEST, embedder.model, counts, job_id=claims[0].job_id)
     use.usage_book.write()
     return vectors
+
+
+def embed_or_reuse(
+    tenant_id: TenantId,
+    chunks: Sequence[Chunk],
+    replacing: set[Generation],
+    use: Resources,
+    *,
+    model: str,
+    embed: Callable[[Sequence[Chunk]], NDArray[np.float32]],
+) -> tuple[NDArray[np.float32], list[Chunk]]:
+    """Return a vector per chunk, and which chunks had theirs already: those in ``replacing`` reuse a vector of the same
+    text, document and model, in one statement. The rest go to ``embed``; its errors pass, ``EmbedderRefused.indexes``
+    being places in ``chunks``."""
+    candidates = [chunk for chunk in chunks if chunk.generation in replacing]
+    known = use.vectors(tenant_id).of_texts(candidates, model=model) if candidates else {}
+    if not known:
+        return embed(chunks), []
+    new = [place for place, chunk in enumerate(chunks) if chunk.chunk_id not in known]
+    vectors = np.empty((len(chunks), len(next(iter(known.values())))), dtype=np.float32)
+    if new:
+        try:
+            vectors[new] = embed([chunks[place] for place in new])
+        except EmbedderRefused as error:
+            raise EmbedderRefused(str(error), indexes=tuple(new[index] for index in error.indexes)) from error
+    reused = [chunk for chunk in chunks if chunk.chunk_id in known]
+    old = [place for place, chunk in enumerate(chunks) if chunk.chunk_id in known]
+    if old:
+        vectors[old] = np.stack([known[chunk.chunk_id] for chunk in reused])
+    return vectors, reused
+
+
+def while_renewing(call: Callable[[threading.Event], T], *, renew: Callable[[], None], every_s: float) -> T:
+    """Run ``call`` aside, renewing every so often; return or raise as it does. If ``renew`` raises because the work is
+    another's, set the event given to ``call`` and raise at once; an unavailable database is no reason."""
+    stop = threading.Event()
+    pool = ThreadPoolExecutor(1, thread_name_prefix="slow")
+    under_way = pool.submit(contextvars.copy_context().run, call, stop)
+    try:
+        while True:
+            try:
+                return under_way.result(timeout=every_s)
+            except TimeoutError:
+                if under_way.done():  # it was the call's own
+                    raise
+            try:
+                renew()
+            except Unavailable as error:
+                log.warning("lease_not_renewed", code=error.code)
+    finally:
+        stop.set()
+        pool.shutdown(wait=False, cancel_futures=True)

@@ -12,8 +12,7 @@ from pipeline.records import ChannelName
 
 
 def ended_query(arrived: Arrived, answer: Answer, *, began_at: float) -> EndedQuery:
-    """Return the tasks of a query and its outcome. ``began_at``: when its answer began to be composed, in seconds since
-    the epoch."""
+    """Return the tasks of a query and its outcome. ``began_at``: when composing began, seconds since the epoch."""
     query = arrived.query
     runs = [_run(channel, arrived) for channel in query.channels]
     if query.model_steps and UNDERSTAND in arrived.elapsed_ms:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import structlog
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from pipeline.core.entities import EntityState, in_order_of_mention, names_in
 from pipeline.core.hits import Hydrated
@@ -14,21 +13,13 @@ from pipeline.core.query import Query
 from pipeline.flows.resources import Resources
 from pipeline.flows.texts import read_in_time
 from pipeline.records import Namespace, TenantId
-from pipeline.stores.engines import Conflict
 from pipeline.stores.entities import Entities
-from pipeline.stores.work import reading, unit_of_work
+from pipeline.stores.work import reading, retry_conflicts, unit_of_work
 
 log = structlog.get_logger(__name__)
 
-_again = retry(
-    retry=retry_if_exception_type(Conflict),
-    stop=stop_after_attempt(8),
-    wait=wait_random_exponential(multiplier=0.05, max=1),
-    reraise=True,
-)
 
-
-@_again
+@retry_conflicts(attempts=8)
 def put_states(tenant_id: TenantId, states: Sequence[EntityState], use: Resources) -> int:
     """Write these states, all or none. Gives how many."""
     with unit_of_work(use.mysql) as work:
@@ -52,7 +43,7 @@ def list_states(
         return Entities(connection, tenant_id).page(namespace, as_of=as_of, name=name, after=after, limit=limit)
 
 
-@_again
+@retry_conflicts(attempts=8)
 def delete_entities(tenant_id: TenantId, namespace: Namespace, entity_ids: Sequence[str], use: Resources) -> int:
     """Delete these entities with all their states. Gives how many states went."""
     with unit_of_work(use.mysql) as work:

@@ -8,7 +8,6 @@ from datetime import timedelta
 from functools import partial
 
 import structlog
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from pipeline.errors import Unavailable
 from pipeline.flows.edit import delete_within
@@ -18,22 +17,14 @@ from pipeline.flows.vector_indexes import drop_indexes
 from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.stores import erasure
 from pipeline.stores.audit import Audit
-from pipeline.stores.engines import Conflict
 from pipeline.stores.namespaces import Namespaces
 from pipeline.stores.rows import now
-from pipeline.stores.work import unit_of_work
+from pipeline.stores.work import retry_conflicts, unit_of_work
 
 log = structlog.get_logger(__name__)
 
 _DOCUMENTS_AT_ONCE = 100
 _SETTLES_AFTER = timedelta(minutes=2)  # longer than a key goes on working, and than a worker goes on without its lease
-
-_again = retry(
-    retry=retry_if_exception_type(Conflict),
-    stop=stop_after_attempt(8),
-    wait=wait_random_exponential(multiplier=0.05, max=1),
-    reraise=True,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +46,8 @@ class TenantErased:
 
 
 def delete_namespace(tenant_id: TenantId, namespace: Namespace, use: Resources) -> NamespaceErased | None:
-    """Delete a namespace with all its documents, also those that are still on their way; None if there is none.
-
-    Searches lose documents some hundred at a time. Ending anywhere leaves fewer documents and no half ones; asked
-    again, it goes on. What is handed in after it has ended makes a new namespace.
-    """
+    """Delete a namespace with all its documents, also those under way, some hundred at a time; None if there is none.
+    May be repeated after a crash. Later uploads make a new namespace."""
     with unit_of_work(use.mysql) as work:
         if not Namespaces(work.connection, tenant_id).existing([namespace]):
             return None
@@ -74,7 +62,7 @@ def delete_namespace(tenant_id: TenantId, namespace: Namespace, use: Resources) 
     return NamespaceErased(namespace=namespace, documents=documents, generations=dropped)
 
 
-@_again
+@retry_conflicts(attempts=8)
 def _delete_some(tenant_id: TenantId, namespace: Namespace, use: Resources) -> int:
     with unit_of_work(use.mysql) as work:
         ids = Namespaces(work.connection, tenant_id).living_documents(namespace, limit=_DOCUMENTS_AT_ONCE)
@@ -82,7 +70,7 @@ def _delete_some(tenant_id: TenantId, namespace: Namespace, use: Resources) -> i
     return len(ids)
 
 
-@_again
+@retry_conflicts(attempts=8)
 def _close(tenant_id: TenantId, namespace: Namespace, use: Resources, *, documents: int) -> bool:
     """Forget the namespace itself, unless a document was handed in since; uploads wait while this looks."""
     with unit_of_work(use.mysql) as work:
@@ -93,13 +81,11 @@ def _close(tenant_id: TenantId, namespace: Namespace, use: Resources, *, documen
 
 
 def erase_tenant(tenant_id: TenantId, use: Resources) -> TenantErased | None:
-    """Erase a tenant from every store; None if the tenant never existed.
+    """Erase a tenant from every store; None if there never was one.
 
-    First writes the order to erase, which also shuts the tenant out: if this process dies, the reconciler continues,
-    and so does a repeated request. The tenant's keys go with the first step; a running worker cannot write any more
-    once the ledger is gone. The tenant's own row goes last, after every other store: until then no one can take its id
-    and find its remains there. Raises WrongInstallation, before anything is noted or deleted, if the stores that answer
-    do not belong together.
+    The order to erase is written first and shuts the tenant out; a crash is continued by the reconciler or a
+    repetition. Keys and ledger go early, so that no worker writes; the tenant's row goes last, so that nobody takes its
+    id before. Raises WrongInstallation before any change.
     """
     use.installation.refuse_wrong()
     with unit_of_work(use.mysql) as work:
@@ -110,8 +96,7 @@ def erase_tenant(tenant_id: TenantId, use: Resources) -> TenantErased | None:
 
 
 def finish_erasures(use: Resources) -> int:
-    """Go on with erasures that were interrupted, and look once more at those that were not: a gateway may have
-    taken a document with a key it knew from before. Gives how many were looked at."""
+    """Continue interrupted erasures, and check finished ones for documents taken with a cached key. Return how many."""
     with unit_of_work(use.mysql) as work:
         waiting = erasure.unsettled(work.connection)
     for each in waiting:
@@ -141,7 +126,7 @@ def _erase(tenant_id: TenantId, use: Resources, *, settled: bool) -> TenantErase
     return TenantErased(tenant_id=tenant_id, erased=erased, remaining=remaining)
 
 
-@_again
+@retry_conflicts(attempts=8)
 def _step(tenant_id: TenantId, name: str, erase: Callable[[], int], use: Resources) -> None:
     count = erase()
     with unit_of_work(use.mysql) as work:

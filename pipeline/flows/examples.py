@@ -29,10 +29,8 @@ class Imported:
 
 
 def import_book(computation: Computation, use: Resources, *, ring: Callable[[Ticket], None]) -> Done:
-    """Carry out an import. The body is the book; ``asked`` has its form and the parameters of `hand_in`.
-
-    ``about`` has ``job_id``, or ``refused`` with the reason why nothing was stored.
-    """
+    """Import the book in the body; ``asked`` has its form and `hand_in`'s parameters. ``about``: ``job_id``, or
+    ``refused`` with the reason."""
     asked = computation.asked
     book = _READERS[BookForm(asked["form"])](computation.body, use)
     imported = hand_in(
@@ -102,11 +100,9 @@ def hand_in(
     use: Resources,
     ring: Callable[[Ticket], None],
 ) -> Imported:
-    """Check the book and accept its good rows as one job, in which each refused row is a failed item.
-
-    Stores nothing with ``dry_run``, if no row is good, or, with ``strict``, if any row is bad. ``name`` is the name of
-    the file. With a ``job_id``, a repeated import of the same book finds its job. Raises what `accept` raises.
-    """
+    """Check the book and accept its good rows as one job, refused rows being failed items. Stores nothing with
+    ``dry_run``, without a good row, or with ``strict`` and a bad one. ``name``: the file's. A repeated ``job_id`` finds
+    its job. Raises as `accept`."""
     checked = check(book)
     if dry_run:
         return Imported(checked=checked)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import structlog
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from pipeline.flows.edit import delete_within
 from pipeline.flows.resources import Resources
 from pipeline.flows.stored_files import forget_file
 from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.stores.attachments import Attachments, tenants_with_old_marks
-from pipeline.stores.engines import Conflict
 from pipeline.stores.namespaces import Namespaces
 from pipeline.stores.stored_files import expired_files
 from pipeline.stores.vector_stores import VectorStores, expired_stores
-from pipeline.stores.work import unit_of_work
+from pipeline.stores.work import retry_conflicts, unit_of_work
 
 log = structlog.get_logger(__name__)
 
@@ -39,8 +37,7 @@ def expire(use: Resources) -> int:
 
 
 def _empty(tenant_id: TenantId, namespace: Namespace, use: Resources) -> None:
-    """Delete every document of a vector store and keep what it is called; dying in between leaves the rest to the next
-    time."""
+    """Delete every document of a vector store but keep its name; a crash leaves the rest to the next run."""
     while _delete_some(tenant_id, namespace, use):
         pass
     with unit_of_work(use.mysql) as work:
@@ -48,12 +45,7 @@ def _empty(tenant_id: TenantId, namespace: Namespace, use: Resources) -> None:
         VectorStores(work.connection, tenant_id).note_emptied(namespace)
 
 
-@retry(
-    retry=retry_if_exception_type(Conflict),
-    stop=stop_after_attempt(5),
-    wait=wait_random_exponential(multiplier=0.05, max=1),
-    reraise=True,
-)
+@retry_conflicts()
 def _delete_some(tenant_id: TenantId, namespace: Namespace, use: Resources) -> int:
     with unit_of_work(use.mysql) as work:
         ids = Namespaces(work.connection, tenant_id).living_documents(namespace, limit=_AT_ONCE)

@@ -22,7 +22,7 @@ from pipeline.flows.channels import aside
 from pipeline.flows.resources import Resources
 from pipeline.flows.tracing import trace_of_query
 from pipeline.records import ChannelName, ChunkId, QueryId
-from pipeline.stores.standing import standing_of
+from pipeline.stores.owned import standing_of
 from pipeline.stores.work import reading
 
 log = structlog.get_logger(__name__)
@@ -32,11 +32,8 @@ _REPLAY_S = 10.0  # an explanation may take its time, unlike an answer
 
 
 def explain(computation: Computation, use: Resources, channels: Mapping[ChannelName, Channel]) -> Done:
-    """Explain why the chunk ``chunk_id`` is not in the answer to the query ``query_id``.
-
-    A query without a trace is run once more here, with its original parameters; its stored answer is not changed. The
-    answer of this computation is the finding, or ``{"error": code}``.
-    """
+    """Explain why ``chunk_id`` is not in the answer to ``query_id``: the finding, or ``{"error": code}``. A query
+    without a trace is run again with its parameters; its stored answer stays."""
     query_id, chunk_id = QueryId(computation.asked["query_id"]), ChunkId(computation.asked["chunk_id"])
     query = use.queries(computation.tenant_id).opened(query_id)
     if query is None:

@@ -1,8 +1,5 @@
-"""A namespace on its way out: part by part, each document whole and as searches saw it at one moment.
-
-Nothing is kept between two parts but the id of the last document, so an export can be broken off and gone on with, by
-anybody, at any time. A document that is replaced meanwhile leaves as it was or as it is, never as a mixture.
-"""
+"""Export a namespace part by part, each document whole and as searches saw it at one moment. The only state between
+parts is the last document's id, so an export can be resumed by anybody at any time."""
 
 from __future__ import annotations
 
@@ -29,10 +26,8 @@ _PAUSE_S = 0.03
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedPart:
-    """A part as it is sent. ``following``: what to hand in as ``after`` for the next; None for the last part.
-
-    ``without_vector``: chunks whose vector is missing or stale in the store; whoever imports them embeds them.
-    """
+    """A part to send. ``following``: ``after`` for the next, None for the last. ``without_vector``: chunks with a
+    missing or stale vector."""
 
     body: bytes
     documents: int
@@ -181,8 +176,8 @@ def _whole(
 
 
 def _source(document: ShownDocument) -> dict[str, object]:
-    """Return what an archive says of a document's source: its id only if a sender chose it, and the source that the
-    document is a part of where that is another address."""
+    """Return a document's source for an archive: the id only if a sender chose it, and the whole's address if it
+    differs."""
     whole, scope = document.source, document.generation.scope
     uri = whole.uri if document.source_uri is None else document.source_uri
     derived = derived_source_id(scope.tenant_id, scope.namespace, uri=uri, document_id=document.generation.document_id)

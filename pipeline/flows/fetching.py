@@ -1,8 +1,5 @@
-"""Documents that are yet to be fetched: their bytes are got beside the batches, and kept before anything is parsed.
-
-No batch waits for somebody else's server. What is to be fetched is fetched in threads under its lease, each document
-with its own deadline; with its bytes in the payload it goes back to the queue, as if it had been sent with them.
-"""
+"""Fetch documents beside the batches, in threads under their lease, each with a deadline; then queue them as if sent
+with their bytes. No batch waits for a foreign server."""
 
 from __future__ import annotations
 
@@ -63,8 +60,7 @@ class _Round:
         self._overdue_at = time.monotonic() + use.settings.fetch_timeout_s + _LOOKUP_S
 
     def carry_out(self) -> None:
-        """Until every document has ended one way or the other, or is somebody else's. Never raises: what cannot be
-        written is left to the lease."""
+        """Fetch until every document has ended or is another's. Never raises; the lease recovers what cannot be written."""
         for claim, place in self._places.items():
             self._use.fetches.run(partial(self._fetch, claim, place))
         try:

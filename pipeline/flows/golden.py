@@ -38,11 +38,9 @@ class GoldenQuery:
 
 
 def compare_models(number: int, queries: Sequence[GoldenQuery], gate: Gate, use: Resources, *, sample: int) -> Verdict:
-    """Ask both models, judge, and note the verdict with the migration; ``switch`` asks for one that has passed.
-
-    Without ``queries``, up to ``sample`` are taken from the latest searches, or from the texts themselves. Only numbers
-    are kept. Raises MigrationRefused where there is nothing to compare, and what the models raise.
-    """
+    """Ask both models, judge, and note the verdict with the migration; ``switch``: ask for one that has passed. Without
+    ``queries`` up to ``sample`` come from searches or the texts. Only numbers are kept. Raises MigrationRefused, and as
+    the models."""
     with unit_of_work(use.mysql) as work:
         found = ModelMigrations(work.connection).one(number)
         live = spaces.live(work.connection, use.spaces.base)

@@ -29,10 +29,8 @@ class Received:
 
 
 def receive_part(batch: Batch, part: NewPart, use: Resources, *, ring: Callable[[Ticket], None]) -> Received:
-    """Accept the documents of a part, once: the part and its job are written together or not at all.
-
-    A part that was accepted before changes nothing. Raises what ``accept`` raises.
-    """
+    """Accept a part's documents once, the part and its job in one transaction; a repetition changes nothing. Raises as
+    ``accept``."""
     known = _known(batch.tenant_id, batch.namespace, part.import_id, part.number, use)
     status: Literal["accepted", "present"] = "present"
     if known is None:

@@ -1,9 +1,6 @@
-"""Keep this host's keyword indexes at the revision that each namespace has in MySQL.
-
-One process per host does it. It reads the revisions of all namespaces, one row each, and follows the publication log of
-those that moved. What it cannot follow it builds again from MySQL: an index that is missing, damaged or of another
-format, a namespace that was made anew, a log that was pruned, or a MySQL that was restored from a backup.
-"""
+"""Keep this host's keyword indexes at each namespace's revision in MySQL: one process per host reads all revisions and
+follows the publication log. It rebuilds an index that is missing, damaged, of another format, or that the log cannot
+serve (pruned, namespace made anew, MySQL restored)."""
 
 from __future__ import annotations
 
@@ -48,8 +45,8 @@ _MEASURED_EVERY_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lag:
-    """How far the indexes are behind: tenants that are being changed, tenants whose last attempt failed, and for how many
-    seconds the oldest change has waited, as far as this process has seen it."""
+    """How far indexes are behind: tenants in work, tenants that failed last, and the oldest pending change's seconds as
+    seen here."""
 
     tenants: int
     failing: int
@@ -69,8 +66,8 @@ class _Tenant:
 
 @dataclass
 class KeywordIndexer:
-    """Writes the indexes below ``root``. No two may have the same root; the caller holds a lock on it. Every
-    ``looked_at_every_s`` it looks for indexes that were deleted or found damaged."""
+    """Writes the indexes below ``root``, which the caller locks. Looks for deleted or damaged ones every
+    ``looked_at_every_s``."""
 
     mysql: Engine
     root: Path
@@ -88,8 +85,8 @@ class KeywordIndexer:
     _builds: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "index-builds"))
 
     def step(self) -> Lag:
-        """Begin to catch up with what MySQL shows now, tenant by tenant, and return without waiting for it. Raises
-        StoreUnavailable if MySQL cannot be read."""
+        """Begin to catch up with MySQL, tenant by tenant, without waiting. Raises StoreUnavailable if MySQL cannot be
+        read."""
         with reading(self.mysql) as connection:
             wanted = revisions_of_all(connection)
         moment = time.monotonic()
@@ -143,12 +140,11 @@ class KeywordIndexer:
             chunks = chunk_counts(connection)
         every = sum(chunks.values())
         have = sum(
-            count for (tenant, name), count in chunks.items() if tenant in self._tenants and self._has(tenant, name)
+            count
+            for (tenant, name), count in chunks.items()
+            if tenant in self._tenants and name in (self._tenants[tenant].stamps or {})
         )
         return have / every if every else 1.0
-
-    def _has(self, tenant_id: TenantId, namespace: Namespace) -> bool:
-        return namespace in (self._tenants[tenant_id].stamps or {})
 
     def _disk_bytes(self) -> int:
         """Thousands of files may have to be looked at, so not at every time."""

@@ -1,42 +1,47 @@
 """Turn accepted documents into searchable ones: claim, parse, write aside, embed, show, clean up.
 
-Every step may die anywhere or run twice: chunk ids repeat themselves, vectors are complete before the pointer moves,
-and old generations go only after it has (`flows/upkeep`). Whoever finds the item next finishes it.
+Every step may fail anywhere or run twice: chunk ids repeat, vectors are complete before the pointer moves, and old
+generations go only afterwards (`flows/upkeep`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import structlog
 
 from pipeline.errors import IngestCrowded, LeaseLost, Misconfigured, Unavailable, VectorsMissing
-from pipeline.flows.claiming import somebody_waits, take, take_next
+from pipeline.flows.closing import close
 from pipeline.flows.embedding import embed
 from pipeline.flows.fetching import Ring, hand_over
 from pipeline.flows.postponing import give_up_or_retry
-from pipeline.flows.preparing import Aside, Breather, prepare, write_aside
+from pipeline.flows.preparing import Aside, Breather, Prepared, prepare, write_aside
 from pipeline.flows.resources import Resources
-from pipeline.flows.showing import show
+from pipeline.flows.spaces import settle
 from pipeline.flows.unpacking import keep_vectors
-from pipeline.records import JobId, TenantId
+from pipeline.records import Generation, JobId, Scope, TenantId
 from pipeline.sandbox.parser import MOST_AT_ONCE
+from pipeline.stores.chunks import Chunks
+from pipeline.stores.claims import Claim, Claims
+from pipeline.stores.documents import Documents, Shown
 from pipeline.stores.engines import Conflict
-from pipeline.stores.jobs import Claim, Ledger
-from pipeline.stores.work import unit_of_work
+from pipeline.stores.generations import Generations
+from pipeline.stores.jobs import Ledger
+from pipeline.stores.retired import Kept, Retired
+from pipeline.stores.statistics import Statistics
+from pipeline.stores.turns import Turn, Turns, turns, waiting_for_each_other
+from pipeline.stores.work import UnitOfWork, unit_of_work
 
 _PATIENCE_S = 1.0  # seconds for a document if no other tenant can be served meanwhile
 
 log = structlog.get_logger(__name__)
+_SHARED = 4  # while others wait, batches are a quarter, so that nobody waits long for the next turn
 
 
 def ingest_next(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
-    """Work on one batch of whoever's turn it is; ring again afterwards if more is due. Gives how many documents.
-
-    A bell is a leave to work on one batch, no matter whose: it is passed on when the batch has ended, so as many
-    batches are under way as bells were rung.
-    """
+    """Work on one batch of the next tenant, then ring again if more is due; return how many documents. A bell allows
+    one batch of any tenant and is passed on, so as many batches run as bells were rung."""
     taken = take_next(use)
     if taken is None:
         return 0
@@ -49,10 +54,8 @@ def ingest_next(use: Resources, *, ring: Callable[[TenantId, JobId], object]) ->
 def ingest_batch(
     tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Callable[[TenantId, JobId], object]
 ) -> int:
-    """Work on the due items of one job, as many as one batch takes; ring again if more are due. Gives how many.
-
-    A document that is at fault ends as failed and harms no other. A dependency that is away puts the items back.
-    """
+    """Work on one batch of the job's due items; ring again if more are due. Returns how many. Faulty documents fail
+    alone; a missing dependency puts items back."""
     claims = take(tenant_id, job_id, use)
     if claims is None or not claims.items:
         return 0
@@ -63,11 +66,8 @@ def ingest_batch(
 
 
 class _Aside:
-    """Works for other tenants while a document of this batch takes long in its own process.
-
-    A slow document therefore delays only the later documents of its own tenant. If several batches wait for slow
-    documents, one nested in the other, the innermost postpones its document.
-    """
+    """Serves other tenants while a document takes long, so that only its own tenant waits. If nested batches all wait,
+    the innermost postpones its document."""
 
     def __init__(self, use: Resources, ring: Ring, held_up: tuple[TenantId, ...]) -> None:
         """``held_up``: the tenants whose batches wait, the innermost last."""
@@ -165,3 +165,130 @@ def _carry_out(tenant_id: TenantId, claims: Sequence[Claim], use: Resources, asi
 def _put_back(tenant_id: TenantId, claims: Sequence[Claim], error: Exception, use: Resources) -> None:
     for claim in claims:
         give_up_or_retry(tenant_id, claim, error, use)
+
+
+def show(tenant_id: TenantId, prepared: Sequence[Prepared], use: Resources) -> None:
+    """Move the pointers once vectors are complete; what was shown before goes later, when no earlier query needs it."""
+    by_generation = {item.claim.generation: item for item in prepared}
+    vectors = use.vectors(tenant_id)
+    counts = vectors.counts(list(by_generation))
+    complete = vectors.complete({g: len(item.searchable) for g, item in by_generation.items()}, counts)
+    claims = [item.claim for item in prepared]
+    with unit_of_work(use.mysql) as work:
+        ledger = Ledger(work.connection, tenant_id)
+        ledger.hold(claims)
+        space = settle(tenant_id, work.connection, complete, by_generation, use)
+        before = _flip(tenant_id, by_generation, work, model=space.model)
+        replaced = [_numbered(g, shown) for g, shown in before.items() if shown is not None and shown != g.number]
+        vain = [g for g in by_generation if g not in before]
+        retired = Retired(work.connection, tenant_id)
+        retired.add(replaced, after_s=use.settings.retired_grace_s, replaced=True)
+        retired.add(vain)
+        if again := [g for g in before if g.number > 1]:
+            Kept(work.connection, tenant_id).keep(replaced, for_s=use.settings.previous_generation_kept_s)
+            retired.add(Generations(work.connection, tenant_id).outdated(again))
+        for outcome, generations in _outcomes(before, vain).items():
+            shown = {by_generation[g].claim: 0 if g in vain else len(by_generation[g].chunks) for g in generations}
+            reused = {by_generation[g].claim: 0 if g in vain else by_generation[g].reused for g in generations}
+            ledger.succeed(shown, outcome=outcome, reused=reused)
+        close(tenant_id, claims, ledger, use, work)
+    use.meter.count("chordwise_documents_shown", len(before))
+    use.meter.count("chordwise_chunks_shown", sum(len(by_generation[g].chunks) for g in before))
+    log.info("documents_shown", documents=len(before), chunks=sum(len(by_generation[g].chunks) for g in before))
+
+
+def _outcomes(before: Mapping[Generation, int | None], vain: Sequence[Generation]) -> dict[str, list[Generation]]:
+    return {
+        "created": [g for g, shown in before.items() if shown is None],
+        "replaced": [g for g, shown in before.items() if shown is not None],
+        "superseded": list(vain),
+    }
+
+
+def _flip(
+    tenant_id: TenantId, prepared: Mapping[Generation, Prepared], work: UnitOfWork, *, model: str
+) -> dict[Generation, int | None]:
+    """Move the pointer of each document that may move, and keep the statistics exact. Gives what was shown before."""
+    documents = Documents(work.connection, tenant_id)
+    chunk_store = Chunks(work.connection, tenant_id)
+    statistics = Statistics(work.connection, tenant_id)
+    before = documents.lock(list(prepared))
+    moving = {g: shown for g, shown in before.items() if shown != g.number}
+    shown = {
+        g: Shown(
+            chunk_count=len(prepared[g].chunks),
+            title=prepared[g].title,
+            recipe=prepared[g].recipe,
+            encoding=prepared[g].encoding,
+            pages=prepared[g].pages,
+        )
+        for g in moving
+    }
+    documents.show(shown, model=model)
+    for namespace in sorted({g.scope.namespace for g in moving}):
+        mine = {g: shown for g, shown in moving.items() if g.scope.namespace == namespace}
+        added = [chunk.terms for g in mine for chunk in prepared[g].searchable]
+        removed = chunk_store.terms_of([_numbered(g, shown) for g, shown in mine.items() if shown is not None])
+        statistics.count(namespace, added, removed, document_ids=[g.document_id for g in mine])
+    return before
+
+
+def _numbered(generation: Generation, number: int) -> Generation:
+    scope = Scope(tenant_id=generation.scope.tenant_id, namespace=generation.scope.namespace)
+    return Generation(scope=scope, document_id=generation.document_id, number=number)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """A batch, and for whom the bell is to be rung when it has ended; None if nothing else was due."""
+
+    tenant_id: TenantId
+    claims: tuple[Claim, ...]
+    heir: Turn | None
+
+
+def somebody_waits(use: Resources, *, besides: Collection[TenantId] = ()) -> bool:
+    """Return whether a tenant other than ``besides`` has due work."""
+    with unit_of_work(use.mysql) as work:
+        return any(turn.tenant_id not in besides for turn in turns(work.connection))
+
+
+def take_next(use: Resources, *, besides: Collection[TenantId] = ()) -> Taken | None:
+    """Claim a batch of the least recently served tenant, or return None. Tenants in ``besides``, whose batches wait
+    here, get none. Binds the work's ids to later log lines."""
+    with unit_of_work(use.mysql) as work:
+        waiting = turns(work.connection)
+    share = _SHARED if besides or waiting_for_each_other(waiting) else 1
+    full: set[TenantId] = set(besides)
+    for place, turn in enumerate(waiting):
+        if turn.tenant_id in full:
+            continue
+        claims = take(turn.tenant_id, turn.job_id, use, share=share)
+        if claims is None:
+            full.add(turn.tenant_id)
+        elif claims.items:
+            structlog.contextvars.bind_contextvars(
+                tenant_id=turn.tenant_id, job_id=turn.job_id, request_id=turn.request_id
+            )
+            heir = next(iter(waiting[place + 1 :]), turn if claims.more else None)
+            return Taken(tenant_id=turn.tenant_id, claims=claims.items, heir=heir)
+    return None
+
+
+def take(tenant_id: TenantId, job_id: JobId, use: Resources, *, share: int = 1) -> Claims | None:
+    """Take a batch of one job, a ``share``-th of a full one. None if its tenant has as many under way as it may."""
+    limits = use.settings
+    with unit_of_work(use.mysql) as work:
+        round_robin = Turns(work.connection, tenant_id)
+        if limits.ingest_tenant_batches and round_robin.batches_in_flight() >= limits.ingest_tenant_batches:
+            return None
+        claims = Ledger(work.connection, tenant_id).claim(
+            job_id,
+            limit=max(1, limits.ingest_batch_documents // share),
+            max_bytes=max(1, limits.ingest_batch_bytes // share),
+            lease_s=limits.ingest_lease_s,
+            fetch_limit=-(-use.fetches.room(tenant_id) // share),
+        )
+        if claims.items:
+            round_robin.served(job_id)
+    return claims

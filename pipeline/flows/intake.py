@@ -1,28 +1,29 @@
-"""Accept documents: after the transaction in here, no crash of anything may lose one."""
+"""Accept documents, under their own or new ids: after the transaction in here, no crash of anything may lose one."""
 
 from __future__ import annotations
 
+import hashlib
 import uuid
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from sqlalchemy import Connection
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from pipeline.flows.keep_both import assign_ids
+from pipeline.core.document_ids import with_hash
 from pipeline.flows.resources import Resources
 from pipeline.records import DocumentId, Generation, JobId, Namespace, Priority, TenantId, Upload
 from pipeline.stores.audit import Audit
 from pipeline.stores.documents import Documents
-from pipeline.stores.duplicates import Duplicates
-from pipeline.stores.engines import Conflict
+from pipeline.stores.duplicates import Content, Duplicates
 from pipeline.stores.jobs import Ledger, NewItem
 from pipeline.stores.quotas import Limits, Quotas
 from pipeline.stores.vector_stores import VectorStores
-from pipeline.stores.work import unit_of_work
+from pipeline.stores.work import retry_conflicts, unit_of_work
 
 OnConflict = Literal["replace", "skip", "error", "new"]
+_DIGITS = (0, 8, 32)  # of the hash in an id; 0 is the id that was sent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +38,8 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What one request submits, in its own order. Without a ``priority``, its size decides. ``job_id``: the id of the job
-    it becomes, the same if the same request is accepted again, which then finds the job it made; else a new one."""
+    """One request's documents in order. Without a ``priority`` its size decides. ``job_id``: the job's id, which finds
+    the job of a repeated request; None: a new one."""
 
     tenant_id: TenantId
     namespace: Namespace
@@ -78,12 +79,7 @@ class _Placed:
     taken: Sequence[tuple[Generation, Upload]]
 
 
-@retry(
-    retry=retry_if_exception_type(Conflict),
-    stop=stop_after_attempt(5),
-    wait=wait_random_exponential(multiplier=0.05, max=1),
-    reraise=True,
-)
+@retry_conflicts()
 def accept(
     batch: Batch,
     use: Resources,
@@ -91,12 +87,9 @@ def accept(
     ring: Callable[[Ticket], None],
     together_with: Callable[[Connection, Ticket], None] | None = None,
 ) -> Ticket:
-    """Write the job with its documents in one transaction, then ring for the workers.
-
-    ``ring`` is called after the commit and may fail without harm: the sweeper rings again. Raises StoreUnavailable
-    when MySQL does not answer, QuotaExceeded or QueueFull; then nothing was accepted. ``together_with`` writes what
-    has to stand with the job or not at all; what it raises leaves this, and nothing was accepted.
-    """
+    """Write the job with its documents in one transaction, then ring for the workers; ``ring`` may fail, the sweeper
+    rings again. ``together_with`` writes what stands or falls with the job; its errors pass. Raises StoreUnavailable,
+    QuotaExceeded or QueueFull; then nothing was accepted."""
     job_id = batch.job_id or JobId(str(uuid.uuid4()))
     with unit_of_work(use.mysql) as work:
         ledger = Ledger(work.connection, batch.tenant_id)
@@ -256,3 +249,68 @@ def _exists(ordinal: int, entry: Upload, batch: Batch, why: str) -> NewItem:
         error_code="document_exists",
         error_detail=detail,
     )
+
+
+@dataclass(slots=True)
+class Assigned:
+    """The ids of uploads by ordinal. ``there``: ids of documents with the same bytes already. A missing ordinal found
+    every id taken."""
+
+    ids: dict[int, DocumentId] = field(default_factory=dict)
+    there: dict[int, DocumentId] = field(default_factory=dict)
+    numbered: dict[DocumentId, Generation] = field(default_factory=dict)
+
+
+def assign_ids(
+    documents: Documents, duplicates: Duplicates, namespace: Namespace, uploads: Mapping[int, Upload]
+) -> Assigned:
+    """Give each upload a generation number and an id that no document with other bytes has: its own if free, else with
+    a suffix from the hash of its bytes, so that equal bytes find their document. Documents stay locked until the
+    transaction ends, and unchanged."""
+    assigned = Assigned()
+    taken: dict[DocumentId, Content] = {}  # by earlier uploads of this very request
+    waiting = dict(uploads)
+    for digits in _DIGITS:
+        wanted: defaultdict[DocumentId, list[int]] = defaultdict(list)
+        for ordinal, upload in waiting.items():
+            wanted[_id(upload, digits)].append(ordinal)
+        candidates = wanted.keys() - taken.keys()
+        candidates -= documents.existing(namespace, candidates)
+        numbered = documents.number(namespace, candidates, only_new=True) if candidates else {}
+        contents = duplicates.contents(namespace, wanted.keys() - taken.keys() - numbered.keys()) | taken
+        for document_id, ordinals in wanted.items():
+            for ordinal in ordinals:
+                upload = waiting[ordinal]
+                if document_id in numbered and document_id not in contents:
+                    assigned.ids[ordinal] = document_id
+                    contents[document_id] = taken[document_id] = _content(upload)
+                elif _is_same(upload, contents.get(document_id)):
+                    assigned.there[ordinal] = document_id
+                else:
+                    continue
+                del waiting[ordinal]
+        assigned.numbered |= numbered
+        if not waiting:
+            break
+    return assigned
+
+
+def _id(upload: Upload, digits: int) -> DocumentId:
+    return DocumentId(with_hash(upload.document_id, _digest(upload), digits)) if digits else upload.document_id
+
+
+def _digest(upload: Upload) -> bytes:
+    """The hash of the bytes; of the address where there are none yet."""
+    return hashlib.sha256((upload.source_uri or "").encode() if upload.to_fetch else upload.body).digest()
+
+
+def _content(upload: Upload) -> Content:
+    return Content(content_hash=hashlib.sha256(upload.body).digest(), source_uri=upload.source_uri)
+
+
+def _is_same(upload: Upload, content: Content | None) -> bool:
+    if content is None:
+        return False
+    if upload.to_fetch:
+        return content.source_uri == upload.source_uri
+    return content.content_hash == _digest(upload)

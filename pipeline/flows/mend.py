@@ -16,9 +16,8 @@ from pipeline.core.packing import is_packed
 from pipeline.core.strategies import embedding_text_of
 from pipeline.core.terms import tokenizer_of
 from pipeline.errors import EmbedderRefused, Rejected
-from pipeline.flows.comparing import Found, differences, look
+from pipeline.flows.comparing import UNNEEDED, Found, differences, look
 from pipeline.flows.deletion_limit import DeletionLimit
-from pipeline.flows.document_vectors import UNNEEDED
 from pipeline.flows.resources import Resources
 from pipeline.flows.unpacking import unpacked
 from pipeline.flows.vectorizing import vectors_of
@@ -58,12 +57,8 @@ def mend(
     space: EmbeddingSpace,
     limit: DeletionLimit | None = None,
 ) -> int:
-    """Repair the differences that were found, except those that have changed since. Returns the numbers of mended
-    vectors, rows and counts.
-
-    Restores chunks first, then vectors, and deletes unneeded data last, so that searches miss nothing that they had
-    before. Deletes nothing beyond ``limit``. Raises WrongInstallation if the stores do not belong together.
-    """
+    """Repair differences that still hold; return the numbers of mended vectors, rows and counts. Restores chunks, then
+    vectors, and deletes last and within ``limit``, so that searches miss nothing. Raises WrongInstallation."""
     use.installation.confirm()
     mended = sum(_restore(tenant_id, namespace, DocumentId(each), use) for each in sorted(found.miscounted))
     if found.miscounted:
@@ -97,8 +92,7 @@ def mend(
 
 
 def _embed_again(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resources, space: EmbeddingSpace) -> int:
-    """Make the vectors of these chunks from their text, unless it changes while the model thinks or the model refuses
-    it. Gives how many."""
+    """Make these chunks' vectors from their text, unless it changes meanwhile or the model refuses it. Returns how many."""
     with unit_of_work(use.mysql) as work:
         rows = [chunk for chunk in ChunkEdits(work.connection, tenant_id).named(chunk_ids).values() if chunk.enabled]
     if not rows:
@@ -152,11 +146,8 @@ def _chunk(row: OwnedChunk) -> Chunk:
 
 
 def _restore(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, use: Resources) -> int:
-    """Cut a shown document again and write the chunks that are not there; what was deleted by hand stays deleted.
-
-    Where its bytes are gone too, the number noted is corrected instead, so that it tells what there is. Parsing takes
-    its time, so nothing is locked meanwhile; a document that shows another generation afterwards is left alone.
-    """
+    """Cut a shown document again, without a lock, and write missing chunks but those deleted by hand. Without its bytes
+    the noted number is corrected; a document that shows another generation meanwhile is left alone."""
     with unit_of_work(use.mysql) as work:
         generation = Documents(work.connection, tenant_id).published(namespace, document_id)
         known = Documents(work.connection, tenant_id).sources([generation] if generation else [])

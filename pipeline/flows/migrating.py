@@ -1,14 +1,13 @@
-"""Move an installation to another embedding model: begin, fill step by step, switch, go back, end. Searches never wait.
+"""Move an installation to another embedding model: begin, fill stepwise, switch, roll back, end, without stopping searches.
 
-The new model's vectors are made beside those in use. While both are live, whatever is shown or changed is written to
-both, or noted in the transaction that shows it (`flows/spaces`), so one pass over what was there before is enough; the
-next pass proves it. Each step may die anywhere and may run twice.
+While both spaces are live, every change is written to both or noted with it (`flows/spaces`), so one pass over older
+chunks suffices and the next proves it. A step may fail or run twice.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import structlog
@@ -38,11 +37,8 @@ class Status:
 
 
 def start(provider: str, model: str, dimension: int, service: str, use: Resources) -> ModelMigration:
-    """Begin to move to another model. Asked again for the same one, gives the move that is under way.
-
-    The model is asked for one vector first. Raises MigrationRefused, Misconfigured when the model or its dimension is
-    wrong, and EmbedderUnavailable.
-    """
+    """Begin to move to another model; repeated, return the move under way. Tries the model first. Raises
+    MigrationRefused, Misconfigured for a wrong model or dimension, EmbedderUnavailable."""
     name = spaces.model_name(provider, model, dimension)
     if service == "next" and not use.settings.embedding_next_base_url:
         raise MigrationRefused("CHORDWISE_EMBEDDING_NEXT_BASE_URL is not set", code="service_not_set")
@@ -129,10 +125,8 @@ def _status(connection: Any, found: ModelMigration, use: Resources) -> Status:
 
 
 def switch(number: int, use: Resources, *, skip_gate: bool = False, accept_missing: bool = False) -> None:
-    """Let searches use the new model from now on; every process follows within about a second. Both spaces stay live.
-
-    Raises MigrationRefused while vectors are missing or the comparison has not passed.
-    """
+    """Let searches use the new model, in all processes within a second; both spaces stay live. Raises MigrationRefused
+    while vectors are missing or the comparison has not passed."""
     with unit_of_work(use.mysql) as work:
         spaces.lock(work.connection)
         found = _in_state(work.connection, number, "ready")
@@ -157,8 +151,8 @@ def _check_gate(found: ModelMigration) -> None:
 
 
 def rollback(number: int, use: Resources) -> int:
-    """Let searches use the old model again, at once. Gives how many documents wait for their vectors there: 0 unless
-    the old model failed since the switch."""
+    """Return searches to the old model at once. Gives the documents that lack vectors there: 0 unless it failed since
+    the switch."""
     with unit_of_work(use.mysql) as work:
         spaces.lock(work.connection)
         found = _in_state(work.connection, number, "switched")
@@ -184,7 +178,9 @@ def _end(number: int, use: Resources, *, state: MigrationState, allowed: tuple[M
     with unit_of_work(use.mysql) as work:
         _in_state(work.connection, number, *allowed)
         migrations = ModelMigrations(work.connection)
-        migrations.move(number, state, next_step_at=_after(use.settings.retired_grace_s), lease_until=None)
+        migrations.move(
+            number, state, next_step_at=now() + timedelta(seconds=use.settings.retired_grace_s), lease_until=None
+        )
     log.info("migration_ending", space=number, state=state)
 
 
@@ -195,7 +191,3 @@ def _in_state(connection: Any, number: int, *allowed: MigrationState) -> ModelMi
     if found.state not in allowed:
         raise MigrationRefused(f"migration {number} is {found.state}, not {' or '.join(allowed)}")
     return found
-
-
-def _after(seconds: float) -> datetime:
-    return now() + timedelta(seconds=seconds)

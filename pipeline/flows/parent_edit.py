@@ -16,10 +16,8 @@ from pipeline.stores.work import UnitOfWork
 
 
 def follow_children(tenant_id: TenantId, changed: Sequence[tuple[OwnedChunk, str]], work: UnitOfWork) -> None:
-    """Put each child's new text in the place of its old one in its parent; the empty text takes it out.
-
-    A parent that does not hold the old text any more, because it was edited itself, stays as it is.
-    """
+    """Replace each child's old text in its parent by the new one, an empty one removing it. A parent without the old
+    text stays."""
     parents = Parents(work.connection, tenant_id)
     of_parent: defaultdict[ChunkId, list[tuple[OwnedChunk, str]]] = defaultdict(list)
     for chunk, text in changed:
@@ -61,8 +59,8 @@ def _placed(chunk: OwnedChunk, text: str) -> Passage:
 
 
 def rewrite_parent(tenant_id: TenantId, before: OwnedChunk, text: str, work: UnitOfWork) -> OwnedChunk | None:
-    """Give a parent another text, its document held still. Gives what is there afterwards, None if it has gone, and
-    what somebody else made of it if it has changed."""
+    """Change a parent's text under its document's lock. Return the result; None if it has gone, the other's version if
+    changed."""
     edits = ChunkEdits(work.connection, tenant_id)
     edits.lock(before.generation.scope.namespace, [before.generation.document_id])
     current = edits.named([before.chunk_id]).get(before.chunk_id)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import random
+
 import structlog
 
-from pipeline.core.batching import backoff_s
 from pipeline.errors import IngestCrowded, LeaseLost, PipelineError, RateLimited, Unavailable
 from pipeline.flows.closing import close
 from pipeline.flows.resources import Resources
@@ -14,6 +15,16 @@ from pipeline.stores.retired import Retired
 from pipeline.stores.work import unit_of_work
 
 log = structlog.get_logger(__name__)
+
+_LONGEST_S = 600.0
+
+
+def backoff_s(attempt: int, *, jitter: float | None = None) -> float:
+    """Return the seconds to wait after failed attempt number ``attempt``, from 1: 1 s doubled up to 10 minutes,
+    times 0.5 to 1 so that failures spread. ``jitter`` in [0, 1) fixes the draw."""
+    draw = random.random() if jitter is None else jitter
+    ceiling = min(_LONGEST_S, 2.0 ** max(0, attempt - 1))
+    return ceiling * (0.5 + draw / 2)
 
 
 def give_up_or_retry(tenant_id: TenantId, claim: Claim, error: Exception, use: Resources) -> None:

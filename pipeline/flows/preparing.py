@@ -1,4 +1,4 @@
-"""Reading and cutting: from claimed documents to chunks that stand aside, not yet shown."""
+"""Skip unchanged documents, read and cut the others: from claims to chunks that stand aside, not yet shown."""
 
 from __future__ import annotations
 
@@ -8,28 +8,111 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
+import structlog
 from numpy.typing import NDArray
 
 from pipeline.core.assembling import assembled
 from pipeline.core.cutting import CutRequest
 from pipeline.core.packed_chunks import UNMARKED, Mark
 from pipeline.core.packing import is_packed
+from pipeline.core.recipe import same_fields
 from pipeline.core.terms import tokenizer_of
 from pipeline.errors import IngestCrowded, Rejected
-from pipeline.flows.closing import end
+from pipeline.flows.closing import close, end
 from pipeline.flows.resources import Resources
-from pipeline.flows.unchanged import compare
 from pipeline.flows.unpacking import unpacked
-from pipeline.records import Chunk, DocumentFields, Encoding, ParentChunk, Stage, TenantId
+from pipeline.records import Chunk, DocumentFields, Encoding, Generation, ParentChunk, Stage, TenantId
 from pipeline.stores.chunks import Chunks
 from pipeline.stores.documents import Documents, Source
+from pipeline.stores.generations import Generations, Standing
 from pipeline.stores.imports import mark_chunks
 from pipeline.stores.jobs import Claim, Ledger
 from pipeline.stores.parents import Parents
+from pipeline.stores.retired import Retired
 from pipeline.stores.rows import slices
 from pipeline.stores.work import unit_of_work
 
+log = structlog.get_logger(__name__)
 Aside = Callable[[float], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """What became of claims when they were held against what is shown. ``unchanged`` ones have ended; ``overtaken``
+    ones are to be closed; ``replacing`` ones would take the place of something."""
+
+    unchanged: frozenset[Claim] = frozenset()
+    overtaken: tuple[Claim, ...] = ()
+    replacing: frozenset[Claim] = frozenset()
+
+    @property
+    def ended(self) -> frozenset[Claim]:
+        """Those that need no further work."""
+        return self.unchanged | set(self.overtaken)
+
+
+def compare(
+    tenant_id: TenantId, claims: Sequence[Claim], sources: Mapping[Generation, Source], use: Resources
+) -> Compared:
+    """End claims whose upload is shown already, and tell which others replace something; a first upload costs nothing.
+    Accepted numbers order uploads: one found unchanged overtakes all earlier ones under way."""
+    later = [claim for claim in claims if claim.generation.number > 1 and claim.generation in sources]
+    if not later:
+        return Compared()
+    with unit_of_work(use.mysql) as work:
+        found = Generations(work.connection, tenant_id).standing([claim.generation for claim in later])
+    alike = [claim for claim in later if _is_shown_already(sources[claim.generation], found[claim.generation], use=use)]
+    unchanged = _end(tenant_id, _complete(tenant_id, alike, found, use), sources, use) if alike else []
+    return Compared(
+        unchanged=frozenset(unchanged),
+        overtaken=tuple(claim for claim in later if found[claim.generation].overtaken),
+        replacing=frozenset(claim for claim in later if found[claim.generation].shown is not None),
+    )
+
+
+def _is_shown_already(source: Source, standing: Standing, *, use: Resources) -> bool:
+    return (
+        standing.recipe is not None
+        and standing.model == use.embedder.model
+        and standing.rows == standing.chunk_count
+        and same_fields(standing.fields, source.fields)
+        and standing.recipe == source.recipe
+    )
+
+
+def _complete(
+    tenant_id: TenantId, alike: Sequence[Claim], found: Mapping[Generation, Standing], use: Resources
+) -> list[Claim]:
+    """Those whose shown generation has all its vectors too: handing a document in again mends what was lost of it."""
+    shown = {claim: found[claim.generation].shown for claim in alike}
+    counts = use.vectors(tenant_id).counts([each for each in shown.values() if each is not None])
+    return [c for c, each in shown.items() if each is not None and counts[each] == found[c.generation].chunk_count]
+
+
+def _end(
+    tenant_id: TenantId, claims: Sequence[Claim], sources: Mapping[Generation, Source], use: Resources
+) -> list[Claim]:
+    """Look again with the documents held still, and end those of which it is still true."""
+    if not claims:
+        return []
+    with unit_of_work(use.mysql) as work:
+        ledger, generations = Ledger(work.connection, tenant_id), Generations(work.connection, tenant_id)
+        ledger.hold(claims)
+        standing = generations.standing([claim.generation for claim in claims], lock=True)
+        still = [c for c in claims if _is_shown_already(sources[c.generation], standing[c.generation], use=use)]
+        if not still:
+            return []
+        chunks = {claim: standing[claim.generation].chunk_count for claim in still}
+        ledger.succeed(chunks, outcome="unchanged", reused=chunks)
+        generations.settle([claim.generation for claim in still])
+        # An attempt that was overtaken by an edit of the document, say, may have begun to write: that goes as usual.
+        generations.discard([claim.generation for claim in still if not claim.may_have_rows])
+        Retired(work.connection, tenant_id).add([claim.generation for claim in still if claim.may_have_rows])
+        close(tenant_id, still, ledger, use, work)
+    log.info("documents_unchanged", documents=len(still), chunks=sum(chunks.values()))
+    return still
+
+
 """Called while a document takes long, with the seconds that the document has taken so far."""
 
 _PAUSE_S = 0.5  # seconds between pauses
@@ -44,8 +127,7 @@ class Breather:
         self._taken = time.monotonic()
 
     def take(self) -> None:
-        """Serve another tenant, if the last breath is a while ago; go on if that is impossible now. No transaction may
-        be open."""
+        """Serve another tenant if the last turn is a while ago and it is possible now. Needs no open transaction."""
         if time.monotonic() - self._taken > _PAUSE_S:
             with suppress(IngestCrowded):
                 self._aside(0.0)
@@ -54,8 +136,8 @@ class Breather:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A claimed document that has become chunks. ``reused``: how many of them needed no embedding. ``marks`` and
-    ``vectors``, by ordinal: what chunks that were imported brought with them."""
+    """A claimed document as chunks. ``reused``: those that need no embedding. ``marks``, ``vectors``: what imported
+    chunks brought, by ordinal."""
 
     claim: Claim
     fields: DocumentFields
@@ -97,11 +179,8 @@ class Prepared:
 def prepare(
     tenant_id: TenantId, claims: Sequence[Claim], use: Resources, *, aside: Aside = lambda _: None
 ) -> list[Prepared]:
-    """Read and cut the documents of a batch, renewing its lease while that takes long.
-
-    Documents at fault are parked here, one by one; generations that are shown already, or were overtaken, end here.
-    ``aside`` is called a few times a second, between documents and while one takes long. Its exceptions propagate.
-    """
+    """Read and cut a batch's documents, renewing the lease. Faulty ones are parked; shown or overtaken ones end here.
+    ``aside`` is called a few times a second; its exceptions propagate."""
     with unit_of_work(use.mysql) as work:
         sources = Documents(work.connection, tenant_id).sources([claim.generation for claim in claims])
     compared = compare(tenant_id, claims, sources, use)

@@ -34,10 +34,8 @@ def load_configuration(tenant_id: TenantId, use: Resources) -> Configuration:
 def store_profile(
     tenant_id: TenantId, name: str, config: Mapping[str, Any], *, note: str, by: str, share: float, use: Resources
 ) -> tuple[int, Plan]:
-    """Add a version and let ``share`` of the queries have it; with a share of 0 nobody gets it yet.
-
-    Gives its number, and the whole plan it makes. Raises PlanFlaw for one that cannot work.
-    """
+    """Add a version that ``share`` of the queries get; 0: none yet. Returns its number and its whole plan. Raises
+    PlanFlaw."""
     plan = plan_of(use.settings, config, {})
     with unit_of_work(use.mysql) as work:
         profiles = Profiles(work.connection, tenant_id)
@@ -58,8 +56,7 @@ def activate(tenant_id: TenantId, name: str, version: int, *, share: float, use:
 
 
 def roll_back(tenant_id: TenantId, name: str, use: Resources) -> int | None:
-    """End a trial; without one, go back to the version that was active before. Gives the version that counts now, None
-    if there is nothing to go back to."""
+    """End a trial; without one, return to the version active before. Gives the version that counts now, or None."""
     with unit_of_work(use.mysql) as work:
         profiles = Profiles(work.connection, tenant_id)
         head = profiles.heads().get(name)

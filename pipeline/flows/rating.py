@@ -1,7 +1,5 @@
-"""Take down what somebody thought of a hit, and read judgments out of all that was taken down.
-
-A query is forgotten within the hour, so what is needed of it is copied. Texts are people's data: none is logged.
-"""
+"""Store ratings of hits and derive judgments from them. A query expires within the hour, so what is needed of it is
+copied. No text is logged."""
 
 from __future__ import annotations
 
@@ -65,10 +63,8 @@ class _Rated:
 def rate(
     tenant_id: TenantId, state: QueryState, said: Said, *, request_id: str, use: Resources
 ) -> tuple[Feedback, bool]:
-    """Keep a rating. Gives it as it stands now, and whether it is new: saying the same twice changes nothing.
-
-    What the answer missed may be rated too, if the query could have found it. Raises QueryUnanswered, or NothingRated.
-    """
+    """Store a rating and return it with whether it is new; repeating changes nothing. What the answer missed may be
+    rated if the query could have found it. Raises QueryUnanswered, NothingRated."""
     if state.answer is None:
         raise QueryUnanswered("the query has no answer yet; rate it once it has one")
     query = state.query
@@ -121,8 +117,8 @@ def rate(
 def judgment_page(
     tenant_id: TenantId, namespace: Namespace, *, min_votes: float, after: bytes | None, limit: int, use: Resources
 ) -> tuple[list[JudgedText], bytes | None]:
-    """What feedback says of up to ``limit`` questions, in the order of their keys, and the key to go on after, None at
-    the end. Questions of which nothing can be said yet are left out, so a page may hold fewer, or none."""
+    """Return the judgments of up to ``limit`` questions by key, and the key to continue after, None at the end. A page
+    may hold fewer, as questions without a judgment are left out."""
     with reading(use.mysql) as connection:
         store = FeedbackStore(connection, tenant_id)
         keys = store.texts(namespace, after=after, limit=limit + 1)
@@ -131,9 +127,8 @@ def judgment_page(
 
 
 def experiment_results(tenant_id: TenantId, experiment_id: str, use: Resources) -> list[ArmResult] | None:
-    """What came of the searches in each arm, as the audit knows them, and what people thought of the answers. Arms that
-    nobody asked or rated come with zeros, in the order of the experiment. None for one that does not exist and of which
-    neither is known."""
+    """Return each arm's searches and ratings in the experiment's order, zeros where there are none; None for an unknown
+    experiment."""
     with reading(use.mysql) as connection:
         known = Experiments(connection, tenant_id).all().get(experiment_id)
         thought = {counts.bucket: counts for counts in FeedbackStore(connection, tenant_id).arms(experiment_id)}

@@ -19,11 +19,8 @@ log = structlog.get_logger(__name__)
 
 
 def reconcile(use: Resources) -> Counts:
-    """Compare and mend up to ``reconcile_chunks`` chunks of the tenant that has waited longest. Returns the counts.
-
-    The next run for this tenant continues at the end of this one; a crash repeats one page. Raises WrongInstallation,
-    before anything is changed, if the stores do not belong together.
-    """
+    """Compare and mend up to ``reconcile_chunks`` chunks of the tenant that waited longest; return the counts. The next
+    run continues here; a crash repeats one page. Raises WrongInstallation before any change."""
     use.installation.confirm()
     finish_erasures(use)
     with unit_of_work(use.mysql) as work:

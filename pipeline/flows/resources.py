@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import overload
+from typing import Final, overload
 
 import redis
 from sqlalchemy import Engine
@@ -15,14 +19,13 @@ from pipeline.channels.semantic import SearchedSpace
 from pipeline.core.breaking import BreakerLimits
 from pipeline.core.ended_query import EndedQuery
 from pipeline.core.pacing import Limits
+from pipeline.errors import CircuitOpen
 from pipeline.fetching.fetch import Fetcher
 from pipeline.fetching.threads import FetchThreads
-from pipeline.flows.bulkhead import Bulkhead
 from pipeline.flows.counting import UsageBook
 from pipeline.flows.spaces import Spaces
-from pipeline.models.factory import make_rewriter
+from pipeline.models.factory import Rerankers, make_rewriter
 from pipeline.models.port import Embedder, Rewriter
-from pipeline.models.rerankers import Rerankers
 from pipeline.models.tokenizing import TokenCounter, token_counter
 from pipeline.records import EmbeddingSpace, TenantId
 from pipeline.sandbox.parser import Parser
@@ -44,9 +47,51 @@ from pipeline.stores.vector_cache import VectorStore
 from pipeline.stores.vector_indexes import KnownIndexes
 from pipeline.stores.vectors import Vectors
 
+SLOW_S: Final = 0.3  # seconds after which a call counts as slow: less than half of the usual timeout of a channel
 # What is nice to have of Redis must not cost much time when Redis has none.
 _QUICK_REDIS_S = 0.5
 _USUAL_THREADS = 4  # of a worker for queries
+
+
+class Bulkhead:
+    """Places for calls to each part (a channel, or reading texts) in this process; thread-safe. A part may hold
+    ``most`` threads; a further call waits until the oldest is slow, then it is refused (Nygard, "Release It!", 2018)."""
+
+    def __init__(self, most: int, *, slow_s: float = SLOW_S, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most = most
+        self._slow_s = slow_s
+        self._clock = clock
+        self._begun: defaultdict[str, list[float]] = defaultdict(list)
+        self._changed = threading.Condition()
+
+    def resize(self, threads: int) -> None:
+        """Leave one of ``threads`` to the other parts."""
+        with self._changed:
+            self._most = max(1, threads - 1)
+            self._changed.notify_all()
+
+    @contextmanager
+    def place(self, part: str) -> Iterator[None]:
+        """Hold a thread for a call to ``part``. Raises CircuitOpen if slow calls hold all its places."""
+        begun = self._take(part)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._begun[part].remove(begun)
+                self._changed.notify_all()
+
+    def _take(self, part: str) -> float:
+        with self._changed:
+            calls = self._begun[part]
+            while len(calls) >= self._most:
+                left_s = min(calls) + self._slow_s - self._clock()
+                if left_s <= 0:
+                    raise CircuitOpen(f"{len(calls)} calls of {part} are slow in this process; no other was begun")
+                self._changed.wait(left_s)
+            now = self._clock()
+            calls.append(now)
+            return now
 
 
 class _ActiveEmbedder:
@@ -62,13 +107,10 @@ class _ActiveEmbedder:
 
 @dataclass(frozen=True)
 class Resources:
-    """Everything a flow may need. Nothing is connected before its first use, so making one is cheap and never fails.
-
-    ``timeout_s`` bounds every database call made through it: the channels of a query get less than ingestion.
-    ``reading``: its connections are for single statements that change nothing. ``outbox_filled`` is called after a
-    transaction that left something to be sent to webhooks; it must not raise, and if it fails they are sent later.
-    ``query_ended`` is called after an answer was stored; it must neither raise nor wait.
-    """
+    """Everything a flow may need, connected at first use, so making one never fails. ``timeout_s`` bounds its database
+    calls. ``reading``: connections for single reading statements. ``outbox_filled``, called after a transaction that
+    left webhook messages, must not raise. ``query_ended``, called after an answer was stored, must neither raise nor
+    wait."""
 
     settings: Settings
     timeout_s: float | None = None

@@ -1,15 +1,9 @@
-"""Go back to the upload that was shown before, while it is kept.
-
-What was kept is accepted once more, as the latest upload of its document: it goes through the ledger like any other, so
-it may die anywhere, and whatever was accepted later still wins.
-"""
+"""Go back to the upload shown before, while it is kept, by accepting it once more as the document's latest upload."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from pipeline.errors import GenerationNotKept, PreconditionFailed
 from pipeline.flows.intake import Ticket, quotas
@@ -17,18 +11,12 @@ from pipeline.flows.resources import Resources
 from pipeline.records import DocumentId, Generation, JobId, Namespace, Scope, TenantId
 from pipeline.stores.audit import Audit
 from pipeline.stores.documents import Documents
-from pipeline.stores.engines import Conflict
 from pipeline.stores.generations import Generations, History
 from pipeline.stores.jobs import Ledger, NewItem
-from pipeline.stores.work import unit_of_work
+from pipeline.stores.work import retry_conflicts, unit_of_work
 
 
-@retry(
-    retry=retry_if_exception_type(Conflict),
-    stop=stop_after_attempt(5),
-    wait=wait_random_exponential(multiplier=0.05, max=1),
-    reraise=True,
-)
+@retry_conflicts()
 def roll_back(
     tenant_id: TenantId,
     namespace: Namespace,
@@ -40,11 +28,8 @@ def roll_back(
     request_id: str,
     ring: Callable[[Ticket], None],
 ) -> Ticket | None:
-    """Accept the kept generation ``to``, or whichever is kept, as a new upload; None if there is no such document.
-
-    Raises PreconditionFailed if ``etag`` is not that of the present state, GenerationNotKept if there is nothing to go
-    back to, and what accepting documents raises.
-    """
+    """Accept the kept generation ``to``, or the one kept, as a new upload; None without such a document. Raises
+    PreconditionFailed for another ``etag``, GenerationNotKept, and as accepting documents."""
     job_id = JobId(str(uuid.uuid4()))
     with unit_of_work(use.mysql) as work:
         generations = Generations(work.connection, tenant_id)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import structlog
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from pipeline.flows.edit import delete_within
 from pipeline.flows.resources import Resources
 from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.stores.audit import Audit
-from pipeline.stores.engines import Conflict
 from pipeline.stores.source_views import SourceViews
-from pipeline.stores.work import unit_of_work
+from pipeline.stores.work import retry_conflicts, unit_of_work
 
 log = structlog.get_logger(__name__)
 
@@ -19,12 +17,8 @@ _DOCUMENTS_AT_ONCE = 100
 
 
 def delete_source(tenant_id: TenantId, namespace: Namespace, source_id: str, use: Resources) -> int | None:
-    """Delete the documents of a source, also those that are still on their way; return how many, None if there is no
-    such source.
-
-    Searches lose them some hundred at a time. Ending anywhere leaves fewer documents and no half ones, still listed under
-    their source; asked again, it goes on. A document that is handed in meanwhile may stay. Raises StoreUnavailable.
-    """
+    """Delete a source's documents, also those under way, some hundred at a time; return how many, None without such a
+    source. May be repeated after a crash; a document handed in meanwhile may stay. Raises StoreUnavailable."""
     deleted, after = 0, ""
     while some := _delete_some(tenant_id, namespace, source_id, after, use):
         deleted, after = deleted + some[0], some[1]
@@ -36,17 +30,12 @@ def delete_source(tenant_id: TenantId, namespace: Namespace, source_id: str, use
     return deleted
 
 
-@retry(
-    retry=retry_if_exception_type(Conflict),
-    stop=stop_after_attempt(8),
-    wait=wait_random_exponential(multiplier=0.05, max=1),
-    reraise=True,
-)
+@retry_conflicts(attempts=8)
 def _delete_some(
     tenant_id: TenantId, namespace: Namespace, source_id: str, after: str, use: Resources
 ) -> tuple[int, DocumentId] | None:
-    """Delete the next documents of the source and return how many, with the last id; None after the last document. What
-    moved to another source before its row was locked stays."""
+    """Delete the source's next documents; return how many and the last id, None after the end. Documents moved before
+    the lock stay."""
     with unit_of_work(use.mysql) as work:
         views = SourceViews(work.connection, tenant_id)
         found = views.documents(namespace, source_id, after=after, limit=_DOCUMENTS_AT_ONCE)

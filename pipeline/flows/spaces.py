@@ -61,11 +61,8 @@ class Spaces:
         self.base = spaces.base_space(settings)
 
     def live(self, *, fresh: bool = False, patient: bool = True) -> LiveSpaces:
-        """The live spaces, at most a second old unless ``fresh``. While MySQL is away, or slow to tell, the last known
-        ones hold; a caller that is not ``patient`` knows that it is.
-
-        Raises Unavailable if they were never read.
-        """
+        """Return the live spaces, at most a second old unless ``fresh``; the last known while MySQL is away or slow, as
+        ``patient`` False expects. Raises Unavailable if never read."""
         known = self._known
         if known is not None and not fresh and self._clock() - self._read_at < FRESH_S:
             return known
@@ -181,11 +178,8 @@ def fill_standby(
     *,
     after_each: Callable[[], object],
 ) -> None:
-    """Give chunks that are not shown yet their vectors in the standby space too, while there is one.
-
-    Never fails because of the other model: what it does not embed in time is noted when the documents are shown.
-    ``after_each`` is called between two pieces.
-    """
+    """Give chunks not shown yet vectors in the standby space too. Never fails for that model: missing ones are noted
+    when shown. ``after_each`` runs between pieces."""
     standby = use.spaces.live().standby
     if standby is None or not use.spaces.standby_answers:
         return
@@ -212,11 +206,8 @@ def settle(
     generations: Collection[Generation],
     use: Resources,
 ) -> EmbeddingSpace:
-    """Hold the pointer still, and make sure that what is about to be shown can be found. Gives the active space.
-
-    ``complete``: by space, which generations have all their vectors. Raises VectorsMissing where one lacks them in the
-    active space; what the standby lacks is noted.
-    """
+    """Lock the pointer, check that what is about to be shown can be found, and return the active space. ``complete``:
+    by space, generations with all vectors. Raises VectorsMissing for the active space; the standby's are noted."""
     held = use.spaces.hold(connection)
     short = [generation for generation in generations if generation not in complete.get(held.active.number, ())]
     if short:
@@ -231,10 +222,8 @@ def settle(
 def embed_everywhere(
     texts: Sequence[str], use: Resources, *, tenant_id: TenantId, purpose: Purpose
 ) -> dict[EmbeddingSpace, Matrix]:
-    """The vectors of these texts in every live space; the standby's only if its model answers.
-
-    Raises what the active space's model raises, and VectorsMissing if that is not the active one any more.
-    """
+    """Embed texts in every live space, the standby only if its model answers. Raises as the active model, and
+    VectorsMissing if the active space has changed."""
     embedder = use.embedder
     vectors = vectors_of(tenant_id, texts, use, purpose=purpose, embedder=embedder)
     live = use.spaces.live()
@@ -261,10 +250,8 @@ def write_everywhere(
     fields: Mapping[Generation, DocumentFields],
     use: Resources,
 ) -> None:
-    """Write vectors of shown chunks, whose documents are locked, into every live space; note what the standby lacks.
-
-    Raises VectorsMissing if none were made for the space that is active now.
-    """
+    """Write vectors of shown chunks of locked documents to every live space; note what the standby lacks. Raises
+    VectorsMissing if the active space has none."""
     held = use.spaces.hold(connection)
     if held.active not in vectors:
         raise VectorsMissing("the model was switched while it was thinking", retry_after_s=FRESH_S)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
-
 from pipeline.flows.edit import delete_within
 from pipeline.flows.intake import quotas
 from pipeline.flows.resources import Resources
 from pipeline.records import DocumentId, TenantId
 from pipeline.stores.attachments import Attachments
 from pipeline.stores.audit import Audit
-from pipeline.stores.engines import Conflict
 from pipeline.stores.stored_files import StoredFile, StoredFiles, made_at, new_id
-from pipeline.stores.work import unit_of_work
+from pipeline.stores.work import retry_conflicts, unit_of_work
 
 ID_PREFIX = "file-"
 
@@ -49,12 +46,7 @@ def keep_file(
     return file
 
 
-@retry(
-    retry=retry_if_exception_type(Conflict),
-    stop=stop_after_attempt(5),
-    wait=wait_random_exponential(multiplier=0.05, max=1),
-    reraise=True,
-)
+@retry_conflicts()
 def forget_file(tenant_id: TenantId, file_id: str, use: Resources) -> bool:
     """Delete a file, and the document it became wherever it was put, at once. False if there is none."""
     document_id = DocumentId(file_id)

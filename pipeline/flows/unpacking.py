@@ -33,12 +33,8 @@ def unpacked(
     *,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> Unpacked:
-    """Return the chunks of a packed document as chunks of ``generation``, analysed anew within the time limit of
-    cutting.
-
-    ``meanwhile`` is called after every chunk, and its time does not count. Raises Rejected, and what ``meanwhile``
-    raises.
-    """
+    """Return a packed document's chunks for ``generation``, analysed within the cutting limit. ``meanwhile`` runs after
+    every chunk, untimed. Raises Rejected, and as ``meanwhile``."""
     budget = _Budget(use.settings.cutting_timeout_s, meanwhile)
     embedder = use.embedder  # once: another one may be active a moment later
     part = read_part(source.body)

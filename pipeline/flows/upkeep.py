@@ -1,28 +1,31 @@
-"""What has to be looked after from time to time: work that nobody holds any more, and jobs that nobody closed."""
+"""What the sweeper does: release work that nobody holds, close jobs that nobody closed, renew the terms of older chunks."""
 
 from __future__ import annotations
 
+import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable
+from typing import Final
 
 import structlog
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from pipeline.core.indexed_fields import Indexed, indexed, title_terms
+from pipeline.core.terms import tokenizer_of
 from pipeline.errors import Unavailable
 from pipeline.flows.closing import close_jobs
-from pipeline.flows.reindexing import renew_terms
 from pipeline.flows.resources import Resources
-from pipeline.records import JobId, TenantId
+from pipeline.records import ChunkId, JobId, Namespace, TenantId
+from pipeline.stores.chunk_edits import ChunkEdits
 from pipeline.stores.documents import Documents
-from pipeline.stores.dropping import Dropping
 from pipeline.stores.engines import Conflict, redis_errors
 from pipeline.stores.idempotency import IdempotencyKeys, tenants_with_expired_keys
 from pipeline.stores.jobs import Ledger, tenants_with_open_jobs
-from pipeline.stores.kept import Kept, tenants_with_expired
-from pipeline.stores.outdated_terms import tenants_with_outdated_terms
+from pipeline.stores.outdated_terms import OutdatedGeneration, OutdatedTerms, tenants_with_outdated_terms
+from pipeline.stores.owned import OwnedChunk
 from pipeline.stores.publications import Publications, tenants_with_old_publications
-from pipeline.stores.retired import Retired, tenants_with_retired
+from pipeline.stores.retired import Dropping, Kept, Retired, tenants_with_expired, tenants_with_retired
 from pipeline.stores.statistics import Statistics, tenants_with_waiting_terms
-from pipeline.stores.work import unit_of_work
+from pipeline.stores.work import UnitOfWork, retry_conflicts, unit_of_work
 
 log = structlog.get_logger(__name__)
 
@@ -30,13 +33,14 @@ _RING_AGAIN_AFTER_S = 10
 _DROPPED_AT_ONCE = 200
 _FORGOTTEN_AT_ONCE = 1000
 _PUBLICATIONS_AT_ONCE = 5000
+_STEP_S: Final = 2.0  # a step ends after the batch that passes this
+_DOCUMENTS_AT_ONCE: Final = 100
+_CHUNKS_AT_ONCE: Final = 500
 
 
 def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
-    """Ring again for every job with due items, release what was held too long, close what is done. Gives the bells rung.
-
-    Harmless for work already under way: a bell that finds nothing due does nothing.
-    """
+    """Ring for every job with due items, release expired holds, close finished jobs. Returns the bells rung. Harmless
+    to running work."""
     with unit_of_work(use.mysql) as work:
         tenants = tenants_with_open_jobs(work.connection)
         uncounted = tenants_with_waiting_terms(work.connection)
@@ -63,8 +67,7 @@ def _prune(tenant_id: TenantId, use: Resources) -> int:
 
 
 def _for_each(tenants: Iterable[TenantId], step: Callable[[TenantId], int]) -> int:
-    """The sum of what ``step`` gives. A transaction that lost against a worker's is left to the next sweep; the other
-    tenants are not."""
+    """Sum what ``step`` gives. A transaction that loses against a worker is left to the next sweep."""
     done = 0
     for tenant_id in tenants:
         try:
@@ -90,12 +93,7 @@ def drop_retired(tenant_id: TenantId, use: Resources) -> int:
             return dropped
 
 
-@retry(
-    retry=retry_if_exception_type(Conflict),
-    stop=stop_after_attempt(4),
-    wait=wait_random_exponential(0.05, max=1),
-    reraise=True,
-)
+@retry_conflicts(attempts=4)
 def _drop_some(tenant_id: TenantId, use: Resources) -> int:
     with unit_of_work(use.mysql) as work:
         retired, documents = Retired(work.connection, tenant_id), Documents(work.connection, tenant_id)
@@ -155,3 +153,73 @@ def _may_ring(tenant_id: TenantId, job_id: JobId, use: Resources) -> bool:
             return bool(use.redis.set(f"{tenant_id}:rung:{job_id}", 1, nx=True, ex=_RING_AGAIN_AFTER_S))
     except Unavailable:
         return True
+
+
+def renew_terms(tenant_id: TenantId, use: Resources) -> int:
+    """Renew the terms of a tenant's older chunks for some seconds; return how many differed. Raises Conflict on a lost
+    race; commits stay."""
+    ends, changed = time.monotonic() + _STEP_S, 0
+    while time.monotonic() < ends:
+        with unit_of_work(use.mysql) as work:
+            due = OutdatedTerms(work.connection, tenant_id).due(limit=_DOCUMENTS_AT_ONCE)
+            if not due:
+                break
+            namespace = due[0].generation.scope.namespace
+            some = _bounded([each for each in due if each.generation.scope.namespace == namespace])
+            changed += _renew(tenant_id, namespace, some, work)
+    if changed:
+        log.info("terms_renewed", tenant_id=tenant_id, chunks=changed)
+    return changed
+
+
+def _bounded(due: list[OutdatedGeneration]) -> list[OutdatedGeneration]:
+    """Return the first of them, as many as have few chunks together, and one at least."""
+    total = 0
+    for place, each in enumerate(due):
+        total += each.chunk_count
+        if total > _CHUNKS_AT_ONCE:
+            return due[: max(1, place)]
+    return due
+
+
+def _renew(tenant_id: TenantId, namespace: Namespace, due: list[OutdatedGeneration], work: UnitOfWork) -> int:
+    outdated, documents = OutdatedTerms(work.connection, tenant_id), {each.generation.document_id for each in due}
+    ChunkEdits(work.connection, tenant_id).lock(namespace, sorted(documents))
+    rewritten: list[tuple[ChunkId, Indexed]] = []
+    removed: defaultdict[str, list[tuple[str, ...]]] = defaultdict(list)
+    added: defaultdict[str, list[tuple[str, ...]]] = defaultdict(list)
+    for each in due:
+        chunks, is_shown = outdated.chunks(each.generation)
+        for chunk, found_by in _differing(chunks):
+            rewritten.append((chunk.chunk_id, found_by))
+            if is_shown:
+                document_id = each.generation.document_id
+                removed[document_id] += [chunk.terms] if chunk.enabled else []
+                added[document_id] += [found_by.terms] if chunk.enabled else []
+    outdated.rewrite(rewritten)
+    outdated.settle([each.generation for each in due])
+    if added:
+        Statistics(work.connection, tenant_id).count(
+            namespace,
+            [terms for of_one in added.values() for terms in of_one],
+            [terms for of_one in removed.values() for terms in of_one],
+            document_ids=[each.generation.document_id for each in due if each.generation.document_id in added],
+        )
+    return len(rewritten)
+
+
+def _differing(chunks: list[OwnedChunk]) -> list[tuple[OwnedChunk, Indexed]]:
+    """Return the chunks that have other terms by today's rules, with these."""
+    if not chunks:
+        return []
+    first = chunks[0]
+    title, tokenizer = title_terms(first.fields.title), tokenizer_of(first.generation.scope)
+    by_rule = (
+        (chunk, indexed(chunk.passage, title, strategy=chunk.chunking.strategy, tokenizer=tokenizer))
+        for chunk in chunks
+    )
+    return [
+        (chunk, found_by)
+        for chunk, found_by in by_rule
+        if found_by.terms != chunk.terms or found_by.fields != chunk.field_terms
+    ]

@@ -8,7 +8,6 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from sqlalchemy import Connection
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from pipeline.core.conditions import kind_of
 from pipeline.core.parsing import JSONL, PLAIN, media_type_of
@@ -21,10 +20,9 @@ from pipeline.records import Chunking, DocumentFields, DocumentId, Generation, N
 from pipeline.stores.attachments import Attached, Attachments, NewAttachment
 from pipeline.stores.audit import Audit
 from pipeline.stores.documents import Documents
-from pipeline.stores.engines import Conflict
 from pipeline.stores.stored_files import StoredFile, StoredFiles
 from pipeline.stores.vector_stores import VectorStore, VectorStores
-from pipeline.stores.work import unit_of_work
+from pipeline.stores.work import retry_conflicts, unit_of_work
 
 MOST_BYTES_AT_ONCE: Final = 1024 * 1024 * 1024  # of all files of one job: they travel in one transaction
 _LONGEST_MEDIA_TYPE = 127  # characters, of the column
@@ -81,11 +79,9 @@ def put_files(
     request_id: str,
     opening: VectorStore | None = None,
 ) -> Ticket:
-    """Make one job of putting these files into a namespace, and that namespace with it if it is ``opening``.
-
-    A file put there before is ingested anew. One that no parser reads becomes a failed item. Raises NoSuchFile,
-    DocumentTooLarge for too many bytes at once, and what `accept` raises; then nothing was accepted.
-    """
+    """Make one job of putting files into a namespace, creating it if ``opening``. A known file is ingested anew; an
+    unreadable type becomes a failed item. Raises NoSuchFile, DocumentTooLarge for too many bytes, and as `accept`; then
+    nothing was accepted."""
     wanted = {put.file_id: put for put in puts}
     with unit_of_work(use.mysql) as work:
         files = StoredFiles(work.connection, tenant_id).named(list(wanted))
@@ -129,11 +125,8 @@ def describe_file(
     ring: Callable[[Ticket], None],
     request_id: str,
 ) -> Ticket | None:
-    """Give a file other attributes: its document is ingested anew with them, from the bytes that are there, which
-    embeds nothing. None if there is no document that could be; then only what is noted of the file changes.
-
-    Raises NoSuchFile if the document is deleted meanwhile, and what `accept` raises.
-    """
+    """Ingest a file's document anew with other attributes, from its bytes and without embedding; None without such a
+    document: only the note changes. Raises NoSuchFile if it is deleted meanwhile, and as `accept`."""
     namespace, document_id = Namespace(file.namespace), DocumentId(file.document_id)
     with unit_of_work(use.mysql) as work:
         attachments = Attachments(work.connection, tenant_id)
@@ -172,15 +165,9 @@ def describe_file(
     return accept(batch, use, ring=ring, together_with=with_the_job)
 
 
-@retry(
-    retry=retry_if_exception_type(Conflict),
-    stop=stop_after_attempt(5),
-    wait=wait_random_exponential(multiplier=0.05, max=1),
-    reraise=True,
-)
+@retry_conflicts()
 def take_out(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, use: Resources) -> bool:
-    """Take a file out of a namespace; searches lose it with the commit, and the file itself stays. False if it is not
-    there."""
+    """Remove a file from a namespace and searches; the file itself stays. False if it is not there."""
     with unit_of_work(use.mysql) as work:
         attachments = Attachments(work.connection, tenant_id)
         if document_id not in attachments.named(namespace, [document_id]):
@@ -222,8 +209,7 @@ def _entry(file: StoredFile, put: Put) -> Upload | Refusal:
 
 
 def _media_type_of(file: StoredFile) -> str:
-    """As for every document, except that lines of JSON are one document, as they are one file, and that programs are
-    text. Raises UnsupportedMediaType."""
+    """As for every document, but JSON lines are one document and programs are text. Raises UnsupportedMediaType."""
     suffix = PurePosixPath(file.filename).suffix.lower()
     if suffix in _TEXT_SUFFIXES:
         return PLAIN

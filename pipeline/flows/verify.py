@@ -1,8 +1,7 @@
-"""Compare the two stores page by page, and make both what MySQL says they should be.
+"""Compare the two stores page by page, and make both what MySQL says.
 
-What looks wrong is looked at a second time, with its documents held still, before it counts: a document that is
-published between two reads differs only once. What a job or the sweeper still works on is left alone. A repair locks
-its documents and looks a third time, so that it never undoes an edit or a replacement.
+A difference counts if it is still there with its documents locked; work in progress is left alone. A repair locks and
+looks once more, so that it never undoes an edit or a replacement.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from pipeline.records import DocumentId, EmbeddingSpace, Namespace, TenantId
 from pipeline.stores import alignment, reconciling
 from pipeline.stores.audit import Audit
 from pipeline.stores.namespaces import Namespaces
-from pipeline.stores.recount import recount
+from pipeline.stores.statistics import recount
 from pipeline.stores.work import unit_of_work
 
 STEP_S = 2.0  # seconds per step of a comparison that a caller waits for; workers serve other callers in between
@@ -35,8 +34,8 @@ _NAMESPACES_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """What was looked at and what differs.
+class Differences:
+    """What differs.
 
     ``missing``: shown chunks without a vector. ``orphaned``: vectors without a shown chunk. ``stale``: vectors of
     another text or another model. ``misplaced``: vectors under another tenant, namespace or document than their chunk.
@@ -45,8 +44,6 @@ class Counts:
     vectors of whole documents that are missing, of other chunks than there are, or unneeded.
     """
 
-    chunks: int = 0
-    vectors: int = 0
     missing: int = 0
     orphaned: int = 0
     stale: int = 0
@@ -55,6 +52,14 @@ class Counts:
     leftover: int = 0
     statistics: int = 0
     document_vectors: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts(Differences):
+    """How much was looked at, differs and was repaired."""
+
+    chunks: int = 0
+    vectors: int = 0
     repaired: int = 0
 
     def __add__(self, other: Counts) -> Counts:
@@ -68,41 +73,23 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamespaceReport:
-    """How one namespace stands; the words are those of ``Counts``."""
+class NamespaceReport(Differences):
+    """How one namespace stands."""
 
     namespace: str
     documents: int
     chunks: int
     vectors: int
-    missing: int
-    orphaned: int
-    stale: int
-    misplaced: int = 0
-    miscounted: int = 0
-    leftover: int = 0
-    statistics: int = 0
-    document_vectors: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """The result of comparing a tenant's stores. ``repaired``: what this run repaired.
-
-    ``withheld``: vectors and rows of chunks that it did not delete, because they are too large a share of the tenant's.
-    """
+class Report(Differences):
+    """The result of comparing a tenant's stores. ``withheld``: vectors and chunk rows not deleted, being too large a
+    share."""
 
     namespaces: tuple[NamespaceReport, ...]
-    missing: int
-    orphaned: int
-    stale: int
     repaired: int
     withheld: int = 0
-    misplaced: int = 0
-    miscounted: int = 0
-    leftover: int = 0
-    statistics: int = 0
-    document_vectors: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,13 +102,9 @@ class Spot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The progress of a comparison of several namespaces.
-
-    ``waiting``: unfinished namespaces, the present one first. ``spot``: the position at which the present one
-    continues; None when only the recount is left. ``counts``: of the present namespace so far. ``documents``: shown
-    ones, by namespace. ``is_whole``: the comparison covers all of the tenant's namespaces. ``limit``: the deletions
-    that the repair may still make.
-    """
+    """The progress of a comparison. ``waiting``: unfinished namespaces, the present first. ``spot``: where the present
+    one continues, None for its recount. ``counts``: of the present one. ``documents``: shown, by namespace.
+    ``is_whole``: all namespaces. ``limit``: deletions the repair may still make."""
 
     space: int
     waiting: tuple[str, ...]
@@ -138,10 +121,8 @@ _PROGRESS: TypeAdapter[Progress] = TypeAdapter(Progress)
 
 
 def verify_step(computation: Computation, use: Resources, *, step_s: float = STEP_S) -> Done | Further:
-    """Carry out about ``step_s`` seconds of a comparison, a page at least; the state of the computation is a `Progress`.
-
-    ``asked``: ``namespaces``, None for all, ``repair``, and ``delete_share`` as for `verify`. The answer is the `Report`.
-    """
+    """Compare for about ``step_s`` seconds, at least a page; the state is a `Progress`, the answer the `Report`.
+    ``asked``: ``namespaces`` (None: all), ``repair``, ``delete_share`` as for `verify`."""
     tenant_id, repair = computation.tenant_id, bool(computation.asked["repair"])
     if computation.state is None:
         named = computation.asked["namespaces"]
@@ -170,13 +151,9 @@ def verify(
     space: EmbeddingSpace | None = None,
     delete_share: float | None = None,
 ) -> Report:
-    """Compare every chunk with every vector of these namespaces, or of all the tenant has, and recount the statistics.
-
-    ``space``: the embedding space to compare, by default the active one. With ``repair``, differences are repaired, and
-    up to ``delete_share`` of the tenant's vectors and rows of chunks may be deleted for it; None: the share that the
-    settings allow. Needs memory for a page of documents at a time, whatever their number. Raises WrongInstallation if
-    the stores do not belong together.
-    """
+    """Compare every chunk and vector of these or all namespaces, and recount the statistics, a page in memory at a
+    time. ``space``: by default the active one. ``repair``: repair differences, deleting up to ``delete_share`` of the
+    tenant's vectors and chunk rows (None: the settings'). Raises WrongInstallation."""
     use.installation.confirm()
     space = space or use.spaces.live().active
     progress = begin(tenant_id, namespaces, use, space=space, repair=repair, delete_share=delete_share)
@@ -194,8 +171,7 @@ def begin(
     repair: bool,
     delete_share: float | None = None,
 ) -> Progress:
-    """Return the start of a comparison of these namespaces, or of all the tenant has. For a repair, measures its
-    deletion limit first."""
+    """Return the start of a comparison of these or all namespaces; for a repair, measure its deletion limit first."""
     documents = documents_by_namespace(tenant_id, use)
     wanted = sorted(namespaces if namespaces is not None else all_namespaces(tenant_id, documents, use, space=space))
     shown: dict[str, int] = {name: documents[name] for name in wanted if name in documents}
@@ -206,8 +182,7 @@ def begin(
 
 
 def go_on(tenant_id: TenantId, progress: Progress, use: Resources, *, space: EmbeddingSpace, repair: bool) -> Progress:
-    """Compare one page, or recount the statistics of a namespace whose pages are done. A repeated run repairs nothing
-    twice."""
+    """Compare one page, or recount a namespace whose pages are done. Repeating repairs nothing twice."""
     namespace = Namespace(progress.waiting[0])
     if progress.spot is not None:
         pages = compare(
@@ -262,8 +237,7 @@ def compare(
     page_chunks: int | None = None,
     limit: DeletionLimit | None = None,
 ) -> Iterator[tuple[Spot | None, Counts]]:
-    """Compare page by page; each comes with where the next one begins, None after the last. ``limit``: how much a repair
-    may delete, None for any number."""
+    """Compare page by page, yielding where the next begins (None: the end). ``limit``: the most deletions, None for any."""
     spot: Spot | None = start or Spot()
     space = space or use.spaces.live().active
     while spot is not None:

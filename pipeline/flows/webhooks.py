@@ -15,7 +15,7 @@ import structlog
 from pipeline.core import webhooks as core
 from pipeline.core.addresses import is_address
 from pipeline.errors import Misconfigured, Unavailable
-from pipeline.fetching.names import within
+from pipeline.fetching.connecting import within
 from pipeline.flows.resources import Resources
 from pipeline.records import TenantId
 from pipeline.stores.audit import Audit
@@ -54,10 +54,7 @@ class TooMany(Exception):
 
 
 def add(tenant_id: TenantId, url: str, events: Sequence[str], use: Resources) -> tuple[Webhook, str]:
-    """Note an endpoint. Gives it with its secret, which is told this once and never again.
-
-    Raises NotAllowed for a URL that would not be called, and TooMany.
-    """
+    """Add an endpoint; return it with its secret, shown only now. Raises NotAllowed for a forbidden URL, and TooMany."""
     _require_address(url, use)
     webhook_id, secret = str(uuid.uuid4()), secrets.token_bytes(core.SECRET_BYTES)
     sealed = Sealer(use.settings.secret_key).seal(secret, belongs_to=_row(tenant_id, webhook_id))
@@ -100,11 +97,8 @@ def rotate(tenant_id: TenantId, webhook_id: str, use: Resources, *, overlap_s: f
 
 
 def deliver(use: Resources, poster: Poster | None = None, *, seconds: float = 60.0) -> int:
-    """Send what is due, until nothing is or ``seconds`` have passed; then wait for what is under way. Gives how many
-    calls were made. Any number of processes may do so at a time.
-
-    Sent at least once: whoever dies between a call and its entry lets it be made again, under the same id.
-    """
+    """Send due calls until none is left or ``seconds`` have passed; return how many were made. Processes may share the
+    work. At least once: a call whose result is lost is repeated under the same id."""
     return asyncio.run(_deliver(use, poster, seconds=seconds))
 
 

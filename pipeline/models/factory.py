@@ -2,18 +2,50 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Literal
 
+from pipeline.core.background import Background
 from pipeline.core.local_models import flaw_of, local_model, stored_name
+from pipeline.core.model_replies import Rewritten, Routed
 from pipeline.errors import Misconfigured
 from pipeline.models.encoders import onnx_encoder, packaged_encoder
 from pipeline.models.local import LocalEmbedder
 from pipeline.models.port import Embedder, Governor, Reranker, Rewriter
 from pipeline.models.rerank_local import LocalReranker
-from pipeline.models.rewrite_none import NoRewriter
 from pipeline.records import EmbeddingSpace
 from pipeline.settings import RerankProvider, Settings
+
+
+class NoRewriter:
+    """Has nothing to say."""
+
+    def expand(self, query_text: str, *, most: int, timeout_s: float) -> tuple[str, ...] | None:  # noqa: ARG002 - the port's
+        """None."""
+        return None
+
+    def rewrite(
+        self,
+        query_text: str,  # noqa: ARG002 - the port's
+        *,
+        background: Background | None = None,  # noqa: ARG002 - the port's
+        timeout_s: float,  # noqa: ARG002 - the port's
+    ) -> Rewritten | None:
+        """None."""
+        return None
+
+    def route(self, query_text: str, *, timeout_s: float) -> Routed | None:  # noqa: ARG002 - the port's
+        """None."""
+        return None
+
+    def imagine(self, query_text: str, *, timeout_s: float) -> str | None:  # noqa: ARG002 - the port's
+        """None."""
+        return None
+
+    def close(self) -> None:
+        """Nothing is open."""
+
 
 # The openai package takes a second to import, so only installations that use it do.
 
@@ -47,11 +79,8 @@ def make_embedder(
     base_url: str | None = None,
     api_key: str | None = None,
 ) -> Embedder:
-    """The embedder the settings name. Make one per process, after the fork, and close it. ``governed_by`` gives the
-    governor of an account at a service.
-
-    Without ``base_url`` and ``api_key`` the variables of the openai package hold. Raises Misconfigured.
-    """
+    """Return the settings' embedder: one per process, after the fork, to be closed. ``governed_by``: an account's
+    governor. Without ``base_url`` and ``api_key`` the openai package's variables hold. Raises Misconfigured."""
     if settings.embedding_provider == "local":
         return make_local_embedder(settings.embedding_model, settings.embedding_dim)
     from pipeline.models.openai import OpenAIEmbedder
@@ -71,8 +100,8 @@ def make_embedder(
 
 
 def make_local_embedder(model: str, dimension: int) -> Embedder:
-    """The embedder that runs in this process under this name; its weights are read later. Raises Misconfigured for an
-    unknown name, a package that is not installed, and a folder that lacks something."""
+    """Return the local embedder of this name, its weights unread. Raises Misconfigured for an unknown name, a missing
+    package or an incomplete folder."""
     if flaw := flaw_of(model, dimension):
         raise Misconfigured(f"the embedding {flaw}")
     known, name = local_model(model), stored_name(model, dimension)
@@ -113,14 +142,33 @@ def make_rewriter(settings: Settings) -> Rewriter:
 
 
 def check_embedder(embedder: Embedder, *, timeout_s: float | None = None) -> None:
-    """Embed one text, so that a wrong model, key or dimension stops the start instead of the first document.
-
-    Raises Misconfigured with one sentence, or EmbedderUnavailable when the service does not answer, which says nothing
-    about the settings: whether to start all the same is the caller's choice.
-    """
+    """Embed one text, so that wrong settings stop the start. Raises Misconfigured, or EmbedderUnavailable when the
+    service does not answer: the caller decides about that."""
     shape = embedder.embed(["hello"], timeout_s=timeout_s).shape
     if shape != (1, embedder.dimension):
         raise Misconfigured(
             f"the embedding model gives vectors of {shape[-1]} numbers,"
             f" but CHORDWISE_EMBEDDING_DIM is {embedder.dimension}"
         )
+
+
+class Rerankers:
+    """One of each kind for the whole process. Safe to share between threads; not across a fork."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._made: dict[RerankProvider, Reranker] = {}
+        self._lock = threading.Lock()
+
+    def of(self, provider: RerankProvider) -> Reranker:
+        """The reranker of this kind, or the local one where it is not configured. Raises Misconfigured."""
+        found = self._made.get(provider)
+        if found is None:
+            with self._lock:
+                found = self._made.setdefault(provider, make_reranker(self._settings, provider))
+        return found
+
+    def close(self) -> None:
+        """Let go of every connection that was made."""
+        for reranker in self._made.values():
+            reranker.close()

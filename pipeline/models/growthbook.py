@@ -1,8 +1,5 @@
-"""Experiments that are run with GrowthBook: its SDK evaluates the rules, here, on features that were loaded before.
-
-A feature's value is what an arm changes: an object with ``profile`` and ``overrides``, either of which may be missing. The
-features come from a file or an SDK endpoint and are renewed beside the queries, none of which ever waits for them.
-"""
+"""Experiments run with GrowthBook's SDK on features (``profile``, ``overrides``, either may be missing) from a file or
+SDK endpoint, loaded before and renewed beside the queries."""
 
 from __future__ import annotations
 
@@ -48,8 +45,8 @@ class GrowthBookExperiments:
             raise Misconfigured(f"CHORDWISE_GROWTHBOOK_FEATURES cannot be read: {type(error).__name__}") from error
 
     def assign(self, tenant_id: TenantId, experiment_id: str, unit: str) -> Assignment | None:
-        """The variation of ``unit``: GrowthBook's own hashing on the attribute ``id``; rules may look at ``tenant_id``
-        too. None if the feature is unknown, off, or gives this unit no variation of an experiment."""
+        """Return GrowthBook's variation of ``unit`` (attribute ``id``; rules may read ``tenant_id``); None if unknown,
+        off or without one."""
         self._renew()
         sdk = GrowthBook(attributes={"id": unit, "tenant_id": tenant_id}, features=dict(self._features))
         try:

@@ -31,11 +31,8 @@ _LOADING: Final = threading.Lock()
 
 
 class LocalEmbedder:
-    """The mean of a text's token vectors. Quick, deterministic, weaker than BM25: a companion to the keyword channel.
-
-    The vectors are nested: the first 64 or 128 numbers are a smaller model of their own. The weights (16 MB, 32 MB in
-    memory) are read at the first call in a process, about 0.6 s, imports included. Safe to share between threads.
-    """
+    """The mean of a text's token vectors: quick, deterministic, a companion to the keyword channel; thread-safe. Its
+    first 64 or 128 numbers are a smaller model. Weights (16 MB) are read at the first call."""
 
     def __init__(self, *, dimension: int = 256) -> None:
         if dimension not in LOCAL_DIMENSIONS:
@@ -53,10 +50,8 @@ class LocalEmbedder:
         return self._dimension
 
     def embed(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
-        """One unit vector per text; see the port. Only the first 8192 tokens of a text count.
-
-        Raises EmbedderUnavailable when ``timeout_s`` passes before all are done, and Misconfigured.
-        """
+        """Return one unit vector per text (its first 8192 tokens); see the port. Raises EmbedderUnavailable when late,
+        Misconfigured."""
         deadline = Deadline(timeout_s)
         tokens, weights = self._model()
         vectors = np.empty((len(texts), self._dimension), dtype=np.float32)
@@ -69,8 +64,8 @@ class LocalEmbedder:
         return vectors
 
     def trust(self, text: str) -> float:
-        """See the port: the fourth power of the share of its tokens that the model knows. A Chinese word has two
-        characters, mostly, and is compared only where both are read in the query and both in the text."""
+        """See the port: the fourth power of the share of known tokens, as a Chinese word has mostly two characters, to
+        be read in query and text."""
         tokens, _ = self._model()
         return tokens.known_share(sendable(text)) ** _READ_TOGETHER
 

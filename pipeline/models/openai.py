@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.core.pacing import Limits, limits_in
 from pipeline.errors import EmbedderRefused, EmbedderUnavailable, Misconfigured, RateLimited, Unavailable
-from pipeline.models.embeddings_answer import counted_tokens, unit_rows
 from pipeline.models.port import Governor, Listener, Matrix
 from pipeline.models.retries import FIRST_WAIT_S, Deadline, keep_trying
 from pipeline.models.service import OpenAIService, ServiceBusy, ServiceRefused, ServiceUnavailable
@@ -41,11 +43,9 @@ class OpenAIEmbedder:
         api_key: str | None = None,
         governed_by: Callable[[str], Governor] | None = None,
     ) -> None:
-        """``timeout_s`` bounds one request; ``concurrency`` is how many of one call's batches are under way at once.
-        ``governed_by`` gives the governor of an account, by address and model; without one the service is asked freely.
-
-        Without ``base_url`` and ``api_key`` the variables of the openai package hold. Raises Misconfigured.
-        """
+        """``timeout_s`` bounds one request, ``concurrency`` a call's batches at once; ``governed_by`` gives an
+        account's governor by address and model. Without ``base_url`` and ``api_key`` the openai package's variables
+        hold. Raises Misconfigured."""
         self._service = OpenAIService(timeout_s=timeout_s, base_url=base_url, api_key=api_key)
         self._model = model
         self._dimension = dimension
@@ -68,11 +68,8 @@ class OpenAIEmbedder:
         return self._dimension
 
     def embed(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
-        """Embed ``texts``; see the port. A text of more than about 8192 tokens is embedded by its beginning.
-
-        Raises EmbedderRefused with ``indexes`` naming the texts the service will not embed, once it is known that all
-        others can be; EmbedderUnavailable after retries; Misconfigured when address, key, model or dimension are wrong.
-        """
+        """Embed ``texts``, the beginning of those above about 8192 tokens; see the port. Raises EmbedderRefused with
+        ``indexes`` once the others are known to work; EmbedderUnavailable after retries; Misconfigured."""
         return self._embed(_Call(texts, self._dimension, Deadline(timeout_s)))
 
     def embed_counted(
@@ -264,3 +261,55 @@ def _batches(texts: Sequence[str], *, max_texts: int, max_tokens: int) -> Iterat
         tokens += cost
     if start < len(texts):
         yield range(start, len(texts))
+
+
+def counted_tokens(answer: Any) -> int | None:
+    """The tokens that an answer says it was counted as; None if it does not say."""
+    usage = answer.get("usage") if isinstance(answer, dict) else None
+    tokens = usage.get("total_tokens", usage.get("prompt_tokens")) if isinstance(usage, dict) else None
+    return tokens if type(tokens) is int and tokens >= 0 else None
+
+
+def unit_rows(answer: Any, *, count: int, dimension: int) -> Matrix:
+    """Return an answer's vectors by ``index``, each of length 1. Raises EmbedderUnavailable without one finite,
+    non-zero vector per text, Misconfigured when all have another length than ``dimension``."""
+    items = answer.get("data") if isinstance(answer, dict) else None
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise EmbedderUnavailable("the embedding service answered without a list of embeddings")
+    by_index = {item["index"]: item for item in items if type(item.get("index")) is int}
+    if len(items) != count or by_index.keys() != set(range(count)):
+        raise EmbedderUnavailable(
+            f"the embedding service answered {len(items)} embeddings for {count} texts, or misnumbered them"
+        )
+    vectors = [_numbers(by_index[at].get("embedding")) for at in range(count)]
+    lengths = {vector.size for vector in vectors}
+    if lengths == {dimension}:
+        return _normalised(np.stack(vectors))
+    if len(lengths) == 1:
+        raise Misconfigured(
+            f"the embedding model gives vectors of {lengths.pop()} numbers, but CHORDWISE_EMBEDDING_DIM is {dimension}"
+        )
+    raise EmbedderUnavailable("the embedding service answered with vectors of different lengths")
+
+
+def _numbers(embedding: Any) -> NDArray[np.float64]:
+    """One vector, sent as a list of numbers or as base64 of little-endian 32-bit floats."""
+    try:
+        if isinstance(embedding, str):
+            return np.frombuffer(base64.b64decode(embedding, validate=True), dtype="<f4").astype(np.float64)
+        if isinstance(embedding, list):
+            vector = np.array(embedding, dtype=np.float64)
+            if vector.ndim == 1:
+                return vector
+    except (ValueError, TypeError, OverflowError, binascii.Error):
+        pass
+    raise EmbedderUnavailable("the embedding service answered with something that is not a vector")
+
+
+def _normalised(vectors: NDArray[np.float64]) -> Matrix:
+    with np.errstate(over="ignore", invalid="ignore"):
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        if not (np.isfinite(lengths).all() and (lengths > 0.0).all()):
+            raise EmbedderUnavailable("the embedding service answered with a vector that is zero or not finite")
+        unit: Matrix = (vectors / lengths).astype(np.float32)
+    return unit

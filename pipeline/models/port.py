@@ -31,11 +31,11 @@ class Embedder(Protocol):
         ...
 
     def embed(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
-        """Embed ``texts``: an array of shape ``(len(texts), dimension)``, each row of length 1.
+        """Embed ``texts``: an array of shape ``(len(texts), dimension)``, rows of length 1, also for blank texts;
+        overlong ones by their beginning. ``timeout_s`` bounds the call with its retries; None: the configured timeout
+        per request.
 
-        ``timeout_s`` bounds the whole call, retries included; without it the configured timeout holds per request.
-        A blank text has a vector too, and an overlong one is embedded by its beginning. Raises EmbedderUnavailable (try
-        later), EmbedderRefused (``indexes`` are the texts it will never embed; the others it would) or Misconfigured.
+        Raises EmbedderUnavailable (try later), EmbedderRefused (``indexes``: texts it will never embed) or Misconfigured.
         """
         ...
 
@@ -96,10 +96,8 @@ class PaidEmbedder(Embedder, Protocol):
         timeout_s: float | None = None,
         stop: threading.Event | None = None,
     ) -> Matrix:
-        """As ``embed``. ``urgent``: somebody is waiting, so it goes before what is not. ``stop`` ends it early.
-
-        Raises RateLimited, too, when the service could not be asked within ``timeout_s`` or, without one, for long.
-        """
+        """As ``embed``. ``urgent``: goes before what is not. ``stop`` ends it early. Also raises RateLimited when the
+        service could not be asked within ``timeout_s`` or, without one, for long."""
         ...
 
 
@@ -140,11 +138,8 @@ class Reranker(Protocol):
     def rerank(
         self, query: str, candidates: Sequence[Candidate], *, timeout_s: float, wishes: str = ""
     ) -> dict[str, float]:
-        """A score in [0, 1] by chunk id, higher is better; candidates without one come after those with one.
-
-        ``wishes``: what is wanted of a passage besides that it answers, in words; who cannot read ignores it.
-        Raises RerankerUnavailable when it gave nothing usable within ``timeout_s``.
-        """
+        """Return scores in [0, 1] by chunk id; unscored candidates follow. ``wishes``: in words, what else a passage
+        should be, for those who read. Raises RerankerUnavailable without a usable reply within ``timeout_s``."""
         ...
 
     def close(self) -> None:
@@ -153,8 +148,8 @@ class Reranker(Protocol):
 
 
 class Rewriter(Protocol):
-    """Says what else a query may mean. Each method gives None where there is nothing that could say it, and raises
-    RewriterUnavailable when nothing usable was said within ``timeout_s``. Safe to share between threads."""
+    """Says what else a query may mean; thread-safe. A method returns None where it has nothing, and raises
+    RewriterUnavailable when nothing usable came within ``timeout_s``."""
 
     def expand(self, query_text: str, *, most: int, timeout_s: float) -> tuple[str, ...] | None:
         """Up to ``most`` sub-queries that ask the same in other terms; may be empty."""

@@ -30,10 +30,7 @@ class Prompt:
         return hashlib.blake2b(words, digest_size=8).hexdigest()
 
     def fill(self, **values: str) -> str:
-        """The template with each ``{{name}}`` replaced, in one pass: a value that holds a placeholder stays as it is.
-
-        Raises KeyError for a placeholder without a value.
-        """
+        """Replace each ``{{name}}`` of the template in one pass. Raises KeyError for a placeholder without a value."""
         return _PLACEHOLDER.sub(lambda match: values[match[1]], self.template)
 
 

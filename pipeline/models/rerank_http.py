@@ -1,23 +1,25 @@
-"""A reranker that is somebody's service over HTTP, in any of the dialects of `rerank_dialects`."""
+"""A reranker that is a service over HTTP, in one of `DIALECTS`: JSON over POST and a bearer key."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 import httpx
 
+from pipeline.core.hit_conditions import finite
 from pipeline.errors import Misconfigured, Rejected, RerankerUnavailable
-from pipeline.models.bounded import bounded
-from pipeline.models.masking import masked_beginning
-from pipeline.models.rerank_dialects import DIALECTS
-from pipeline.models.retries import Deadline, keep_trying, retry_after_s
-from pipeline.models.texts import sendable
+from pipeline.models.retries import Deadline, bounded, keep_trying, retry_after_s
+from pipeline.models.texts import masked_beginning, sendable
 from pipeline.records import Candidate
 from pipeline.tracing import edge
 
+_LARGEST_EXPONENT: Final = 700.0  # beyond it, exp overflows
+_LONGEST_DOCUMENT: Final = 4096  # tokens of one document that Cohere reads; its own default
 _TEXT_BUDGET: Final = 200_000  # characters of candidate text for one query: what is billed and what is sent
 _LONGEST_TEXT: Final = 6_000  # of one candidate
 _LONGEST_QUERY: Final = 2_000
@@ -29,13 +31,88 @@ _TRY_LATER: Final = frozenset({408, 409, 425, 429})
 _OUR_FAULT: Final = frozenset({401, 403, 404, 405, 424})  # 424: TEI serves a model that is no reranker
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """One kind of service. ``results``: the key of its list, None for the answer itself. ``most_texts``: per request.
+    ``body``: makes a request."""
+
+    path: str
+    results: str | None
+    score: str
+    body: Callable[[str, str, Sequence[str]], dict[str, Any]]
+    logits: bool = False
+    most_texts: int = 1000
+
+    def scores_in(self, answer: Any, *, count: int) -> dict[int, float]:
+        """Return the scores of texts 0 to ``count - 1`` in [0, 1]: clipped, or the sigmoid of logits. Order,
+        repetitions (the first counts), unknown places and invalid scores do no harm."""
+        entries = answer.get(self.results) if self.results and isinstance(answer, Mapping) else answer
+        found: dict[int, float] = {}
+        for entry in entries if isinstance(entries, list) else ():
+            if not isinstance(entry, Mapping):
+                continue
+            place, score = entry.get("index"), finite(entry.get(self.score))
+            if type(place) is int and 0 <= place < count and score is not None:
+                found.setdefault(place, _sigmoid(score) if self.logits else min(1.0, max(0.0, score)))
+        return found
+
+
+def _sigmoid(logit: float) -> float:
+    return 1.0 / (1.0 + math.exp(min(-logit, _LARGEST_EXPONENT)))
+
+
+def _cohere(model: str, query: str, texts: Sequence[str]) -> dict[str, Any]:
+    return {
+        "model": model,
+        "query": query,
+        "documents": list(texts),
+        "top_n": len(texts),
+        "max_tokens_per_doc": _LONGEST_DOCUMENT,
+    }
+
+
+def _jina(model: str, query: str, texts: Sequence[str]) -> dict[str, Any]:
+    return {
+        "model": model,
+        "query": query,
+        "documents": list(texts),
+        "top_n": len(texts),
+        "return_documents": False,
+    }
+
+
+def _voyage(model: str, query: str, texts: Sequence[str]) -> dict[str, Any]:
+    return {
+        "model": model,
+        "query": query,
+        "documents": list(texts),
+        "top_k": len(texts),
+        "return_documents": False,
+        "truncation": True,
+    }
+
+
+def _tei(_model: str, query: str, texts: Sequence[str]) -> dict[str, Any]:
+    # Logits are asked for by name: only then is it known what has to be done with them.
+    return {"query": query, "texts": list(texts), "raw_scores": True, "truncate": True, "return_text": False}
+
+
+DIALECTS: Final[Mapping[str, Dialect]] = {
+    "cohere": Dialect(path="/v2/rerank", results="results", score="relevance_score", body=_cohere),
+    "jina": Dialect(path="/v1/rerank", results="results", score="relevance_score", body=_jina),
+    "voyage": Dialect(path="/v1/rerank", results="data", score="relevance_score", body=_voyage),
+    # 32 texts are what its servers take at once unless told otherwise.
+    "tei": Dialect(path="/rerank", results=None, score="score", body=_tei, logits=True, most_texts=32),
+}
+
+
 class HttpReranker:
-    """One request for all candidates, or few where the service takes no more at once. Personal data is masked first;
-    chunk ids, and anything but titles and texts, are never sent. Safe to share between threads; close it when done."""
+    """Send all candidates in one request, or as few as the service allows, with personal data masked and without ids.
+    Thread-safe; close it when done."""
 
     def __init__(self, *, url: str, dialect: str, model: str = "", api_key: str | None = None, timeout_s: float = 2.0):
-        """``url`` is the address of the service, to which the dialect adds its path, or a whole address that ends with
-        ``/rerank``. ``timeout_s`` is the most one call may take, whatever its caller allows. Raises Misconfigured."""
+        """``url``: the service, to which the dialect adds its path, or an address ending in ``/rerank``. ``timeout_s``
+        bounds any call. Raises Misconfigured."""
         self._dialect = DIALECTS[dialect]
         address = url.rstrip("/")
         self._url = address if address.endswith("/rerank") else address + self._dialect.path
@@ -70,10 +147,8 @@ class HttpReranker:
         timeout_s: float,
         wishes: str = "",  # noqa: ARG002 - no dialect has a place for them
     ) -> dict[str, float]:
-        """Scores by chunk id; see the port. Candidates that the service passed over have none.
-
-        Raises RerankerUnavailable when the service failed, was late, or scored nothing.
-        """
+        """Return scores by chunk id, as the port; candidates may lack one. Raises RerankerUnavailable if it failed, was
+        late or scored nothing."""
         if not candidates:
             return {}
         deadline = Deadline(min(timeout_s, self._timeout_s))
@@ -97,8 +172,8 @@ class HttpReranker:
         self._client.close()
 
     def _scores(self, query: str, texts: Sequence[str], deadline: Deadline) -> dict[int, float]:
-        """Scores by place in ``texts``, asked for in as many requests as the dialect needs. One that fails fails all:
-        a part of the candidates would come before the others for no reason of theirs."""
+        """Return scores by place in ``texts``, in as many requests as needed; one failure fails all, since partial
+        scores would mislead."""
         found: dict[int, float] = {}
         size = self._dialect.most_texts
         for start in range(0, len(texts), size):
@@ -115,8 +190,7 @@ class HttpReranker:
         return found
 
     def _post(self, body: bytes, deadline: Deadline) -> Any:
-        """The decoded JSON of one answer. Read piece by piece, because a read timeout alone never ends one that
-        trickles; NaN and Infinity are let through, as some services write them."""
+        """Return an answer's JSON, read in pieces as a read timeout never ends one that trickles; NaN and Infinity pass."""
         seconds = deadline.within(self._timeout_s)
         if seconds <= 0.0:
             raise RerankerUnavailable("no time was left to ask the rerank service")
@@ -143,8 +217,8 @@ class HttpReranker:
 
 
 def _raise_for(response: httpx.Response) -> None:
-    """Raises RerankerUnavailable (try later), Misconfigured or Rejected. The service's words are not repeated: they may
-    hold what was sent."""
+    """Raise RerankerUnavailable (try later), Misconfigured or Rejected, without the service's words, which may repeat
+    the text sent."""
     status = response.status_code
     sentence = f"the rerank service answered {status}"
     if status in _TRY_LATER or status >= 500:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import openai
-
+from pipeline.core.hit_conditions import finite
 from pipeline.core.redaction import redact
 from pipeline.errors import Misconfigured, Rejected, RerankerUnavailable, Unavailable
-from pipeline.models.bounded import bounded
-from pipeline.models.masking import masked_beginning
 from pipeline.models.prompting import load_prompt
-from pipeline.models.retries import Deadline, keep_trying
+from pipeline.models.retries import Deadline, bounded
 from pipeline.models.service import OpenAIService
+from pipeline.models.texts import masked_beginning
 from pipeline.records import Candidate
 
 # Relevance gates the other two: they raise what is relevant and cannot rescue what is not.
@@ -53,10 +50,8 @@ class Judgement:
 
 
 class LlmReranker:
-    """One chat completion for all candidates. Personal data is masked first, and chunk ids are never sent.
-
-    Safe to share between threads; close it when done.
-    """
+    """One chat completion for all candidates, with personal data masked and without chunk ids. Thread-safe; close it
+    when done."""
 
     def __init__(
         self,
@@ -87,21 +82,19 @@ class LlmReranker:
     def rerank(
         self, query: str, candidates: Sequence[Candidate], *, timeout_s: float, wishes: str = ""
     ) -> dict[str, float]:
-        """Scores by chunk id; see the port. Candidates the model passed over have none.
-
-        Raises RerankerUnavailable when the model failed, was late, or judged fewer than half of the candidates.
-        """
+        """Return scores by chunk id, as the port; candidates may lack one. Raises RerankerUnavailable if the model
+        failed, was late or judged fewer than half."""
         if not candidates:
             return {}
         deadline = Deadline(min(timeout_s, self._timeout_s))
         messages = self._messages(query, candidates, wishes)
         try:
             reply = bounded(
-                lambda: self._ask(messages, deadline),
+                lambda: self._service.chat(self._model, messages, deadline=deadline),
                 seconds=deadline.within(self._timeout_s),
                 late="the language model did not answer in time",
             )
-            judgements = read_judgements(_content(reply), count=len(candidates))
+            judgements = read_judgements(reply, count=len(candidates))
         except RerankerUnavailable:
             raise
         except (Unavailable, Rejected, Misconfigured) as error:
@@ -113,14 +106,6 @@ class LlmReranker:
     def close(self) -> None:
         """Close the connections to the service."""
         self._service.close()
-
-    def _ask(self, messages: list[dict[str, str]], deadline: Deadline) -> Any:
-        request = {"model": self._model, "messages": messages, "temperature": 0}
-        return keep_trying(
-            lambda: self._service.chat(request, deadline=deadline, fallbacks={"temperature": openai.omit}),
-            retries=1,
-            deadline=deadline,
-        )
 
     def _messages(self, query: str, candidates: Sequence[Candidate], wishes: str) -> list[dict[str, str]]:
         share = min(_LONGEST_TEXT, _TEXT_BUDGET // len(candidates))
@@ -157,24 +142,10 @@ def _shortened(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[:limit] + "…"
 
 
-def _content(answer: Any) -> str:
-    """The text of a chat completion. Raises RerankerUnavailable when there is none."""
-    try:
-        content = answer["choices"][0]["message"]["content"]
-    except (KeyError, IndexError, TypeError):
-        content = None
-    if not isinstance(content, str):
-        raise RerankerUnavailable("the language model answered without a message")
-    return content
-
-
 def read_judgements(reply: str, *, count: int) -> dict[int, Judgement]:
-    """What a model's reply says about candidates 1 to ``count``, by ordinal.
-
-    Takes the innermost JSON objects wherever they stand, so prose, code fences, a wrapping object, a reply cut off in
-    the middle and trailing commas do no harm. The first judgement of an id counts; numbers may be strings; they are
-    brought into 0..10. Without a relevance there is no judgement; the other two, when missing, take its value.
-    """
+    """Return a reply's judgements of candidates 1 to ``count`` from its innermost JSON objects, whatever surrounds or
+    cuts them. The first of an id counts; numbers may be strings and are clipped to 0..10. Without a relevance there is
+    none; missing other marks take its value."""
     judgements: dict[int, Judgement] = {}
     answer = reply[-_LONGEST_REPLY:].rpartition("</think>")[2]
     for label, body in _OBJECT.findall(answer):
@@ -219,13 +190,7 @@ def _number(value: Any) -> float | None:
     if isinstance(value, str):
         match = _NUMBER.search(value)
         return float(match[0]) if match else None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:  # JSON puts no limit on whole numbers
-        return None
-    return number if math.isfinite(number) else None
+    return finite(value)
 
 
 def _loaded(body: str) -> dict[str, Any]:

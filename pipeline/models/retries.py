@@ -6,13 +6,15 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextvars import copy_context
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final, TypeVar
 
 import tenacity
 
-from pipeline.errors import RateLimited, Unavailable
+from pipeline.errors import RateLimited, RerankerUnavailable, Unavailable
 
 Result = TypeVar("Result")
 
@@ -21,6 +23,7 @@ LONGEST_WAIT_S: Final = 20.0
 
 # Asked to stay away for longer than this, give the work back rather than sit on it: its next attempt can be scheduled.
 LONGEST_RETRY_AFTER_S: Final = 60.0
+_GRACE_S: Final = 0.1  # for a call that ends itself at the same moment, with a better reason
 
 
 class Deadline:
@@ -46,10 +49,8 @@ class Deadline:
 
 
 def retry_after_s(headers: Mapping[str, str], *, now: datetime | None = None) -> float | None:
-    """Seconds a service asks to be left alone, from ``retry-after-ms`` or ``Retry-After`` (seconds or an HTTP date).
-
-    Never negative; None when it does not say, or says something that is neither.
-    """
+    """Return the seconds in ``retry-after-ms`` or ``Retry-After`` (seconds or HTTP date), at least 0; None without a
+    valid one."""
     for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         value = headers.get(name, "").strip()
         if value.isascii() and value.replace(".", "", 1).isdigit():
@@ -71,12 +72,9 @@ def keep_trying(
     stop: threading.Event | None = None,
     first_wait_s: float = FIRST_WAIT_S,
 ) -> Result:
-    """Call ``attempt`` until it returns, at most ``retries`` more times, as long as it raises Unavailable.
-
-    Waits between attempts are drawn evenly from 0 to ``first_wait_s`` doubled each time (at most 20 s), or follow the
-    error's ``retry_after_s`` plus up to a tenth. Gives up at once, with the last error, when the wait would outlast
-    ``deadline`` or a minute, when ``stop`` is set, and on RateLimited, which is raised after waiting.
-    """
+    """Call ``attempt``, up to ``retries`` times more while it raises Unavailable, waiting 0 to ``first_wait_s`` doubled
+    each time (at most 20 s), or the error's ``retry_after_s`` and a tenth. Raises the last error when the wait would
+    outlast ``deadline`` or a minute or ``stop`` is set, and RateLimited after waiting."""
     stopped = stop or threading.Event()
 
     def wait_s(state: tenacity.RetryCallState) -> float:
@@ -107,3 +105,16 @@ def keep_trying(
 def _asked_wait(state: tenacity.RetryCallState) -> float | None:
     error = state.outcome.exception() if state.outcome else None
     return error.retry_after_s if isinstance(error, Unavailable) else None
+
+
+def bounded(call: Callable[[], Result], *, seconds: float, late: str) -> Result:
+    """Return or raise what ``call`` does; RerankerUnavailable, saying ``late``, when it does not end in time and is
+    left alone. Needed because looking up names and trickling headers have no limit of their own."""
+    pool = ThreadPoolExecutor(1, thread_name_prefix="rerank")
+    try:
+        reply = pool.submit(copy_context().run, call)
+        if wait([reply], timeout=seconds + _GRACE_S).not_done:
+            raise RerankerUnavailable(late)
+        return reply.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)

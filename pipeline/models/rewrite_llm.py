@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any, Final, TypeVar
-
-import openai
+from typing import Final, TypeVar
 
 from pipeline.core.background import Background
 from pipeline.core.model_replies import Rewritten, Routed, read_passage, read_rewrite, read_route, read_sub_queries
 from pipeline.core.redaction import redact
 from pipeline.errors import Misconfigured, Rejected, RewriterUnavailable, Unavailable
 from pipeline.models.prompting import as_json, load_prompt
-from pipeline.models.retries import Deadline, keep_trying
+from pipeline.models.retries import Deadline
 from pipeline.models.service import OpenAIService
 
 _LONGEST_QUERY: Final = 2_000  # characters; a longer one is understood by its beginning
@@ -24,10 +22,7 @@ Found = TypeVar("Found")
 
 
 class LlmRewriter:
-    """Personal data is masked before anything is sent, and the query travels as a JSON string inside a fence.
-
-    Safe to share between threads; close it when done.
-    """
+    """Sends masked text only, the query as a JSON string inside a fence. Thread-safe; close it when done."""
 
     def __init__(
         self, *, model: str, timeout_s: float = 2.0, base_url: str | None = None, api_key: str | None = None
@@ -77,10 +72,10 @@ class LlmRewriter:
         messages = [{"role": "system", "content": words.system}, {"role": "user", "content": sent}]
         pool = ThreadPoolExecutor(1, thread_name_prefix="rewrite")
         try:
-            reply = pool.submit(self._send, messages, deadline)
+            reply = pool.submit(self._service.chat, self._model, messages, deadline=deadline)
             if wait([reply], timeout=deadline.within(self._timeout_s) + _GRACE_S).not_done:
                 raise RewriterUnavailable("the language model did not answer in time")
-            found = read(_content(reply.result()))
+            found = read(reply.result())
         except RewriterUnavailable:
             raise
         except (Unavailable, Rejected, Misconfigured) as error:
@@ -90,22 +85,3 @@ class LlmRewriter:
         if found is None:
             raise RewriterUnavailable("the language model answered with nothing that could be read")
         return found
-
-    def _send(self, messages: list[dict[str, str]], deadline: Deadline) -> Any:
-        request = {"model": self._model, "messages": messages, "temperature": 0}
-        return keep_trying(
-            lambda: self._service.chat(request, deadline=deadline, fallbacks={"temperature": openai.omit}),
-            retries=1,
-            deadline=deadline,
-        )
-
-
-def _content(answer: Any) -> str:
-    """The text of a chat completion. Raises RewriterUnavailable when there is none."""
-    try:
-        content = answer["choices"][0]["message"]["content"]
-    except (KeyError, IndexError, TypeError):
-        content = None
-    if not isinstance(content, str):
-        raise RewriterUnavailable("the language model answered without a message")
-    return content

@@ -1,7 +1,5 @@
-"""An OpenAI-compatible service over HTTP: one pooled client, requests that end in time, failures in our words.
-
-Settings of the connection are the ``openai`` package's own: ``OPENAI_API_KEY`` and ``OPENAI_BASE_URL``.
-"""
+"""An OpenAI-compatible service over HTTP: one pooled client, bounded requests, translated failures. The ``openai``
+package's OPENAI_API_KEY and OPENAI_BASE_URL hold."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ import openai
 import orjson
 
 from pipeline.errors import Misconfigured, Rejected, Unavailable
-from pipeline.models.retries import Deadline, retry_after_s
+from pipeline.models.retries import Deadline, keep_trying, retry_after_s
 from pipeline.tracing import edge
 
 _CONNECT_TIMEOUT_S: Final = 5.0
@@ -81,11 +79,26 @@ class OpenAIService:
             create, request, deadline=deadline, fallbacks=fallbacks, private=request["input"], heard=heard
         )
 
-    def chat(self, request: dict[str, Any], *, deadline: Deadline, fallbacks: Mapping[str, Any]) -> Any:
-        """POST /chat/completions: the decoded JSON. See `_send` for what it raises."""
-        create = self._client.chat.completions.with_streaming_response.create
-        private = [message["content"] for message in request["messages"]]
-        return self._send(create, request, deadline=deadline, fallbacks=fallbacks, private=private)
+    def chat(self, model: str, messages: Sequence[Mapping[str, str]], *, deadline: Deadline) -> str:
+        """POST /chat/completions, tried twice: the text of the reply. See `_send` for what it raises."""
+        answer = keep_trying(
+            lambda: self._send(
+                self._client.chat.completions.with_streaming_response.create,
+                {"model": model, "messages": messages, "temperature": 0},
+                deadline=deadline,
+                fallbacks={"temperature": openai.omit},
+                private=[message["content"] for message in messages],
+            ),
+            retries=1,
+            deadline=deadline,
+        )
+        try:
+            content = answer["choices"][0]["message"]["content"]
+        except (KeyError, IndexError, TypeError):
+            content = None
+        if not isinstance(content, str):
+            raise ServiceUnavailable("the language model answered without a message")
+        return content
 
     def close(self) -> None:
         """Close the pooled connections."""
@@ -101,14 +114,9 @@ class OpenAIService:
         private: Sequence[str],
         heard: Heard = _nobody,
     ) -> Any:
-        """One request, ended after the configured timeout or at ``deadline``, whichever is sooner.
-
-        ``heard`` is given the headers of the answer, or of the refusal.
-
-        ``fallbacks`` are values for parameters that not every service takes: when this one complains about such a
-        parameter by name, it gets the fallback from then on. Raises ServiceUnavailable (try later), ServiceRefused (the
-        input is at fault) or Misconfigured (address, key or model are).
-        """
+        """Send one request, ended after the configured timeout or at ``deadline``. ``heard`` gets the headers of any
+        answer. ``fallbacks``: values that replace parameters the service complains about by name, from then on. Raises
+        ServiceUnavailable (try later), ServiceRefused (the input) or Misconfigured (address, key, model)."""
         wanted = {name: self._instead.get(name, value) for name, value in request.items()}
         try:
             return self._read(create, wanted, Deadline(deadline.within(self._timeout_s)), heard)
@@ -124,7 +132,9 @@ class OpenAIService:
                 self._raise_for(error, private)
             self._instead.update(unsupported)
         except openai.APIConnectionError as error:
-            raise ServiceUnavailable(f"the model service cannot be reached ({_cause(error)})") from None
+            raise ServiceUnavailable(
+                f"the model service cannot be reached ({type(error.__cause__ or error).__name__})"
+            ) from None
         except _TRANSPORT_ERROR as error:
             raise ServiceUnavailable(f"the model service broke off ({type(error).__name__})") from None
         except orjson.JSONDecodeError:
@@ -185,8 +195,3 @@ def _repeats(words: str, private: Sequence[str]) -> bool:
     return any(stretch in sent for stretch in stretches) or any(
         text.strip() in words for text in private if 4 <= len(text.strip()) < _TELLTALE
     )
-
-
-def _cause(error: BaseException) -> str:
-    """The name of what went wrong underneath, such as ConnectError; never its text, which may hold an address."""
-    return type(error.__cause__ or error).__name__

@@ -16,12 +16,9 @@ TokenCounter = Callable[[str], int]
 
 @functools.cache
 def token_counter(name: str) -> TokenCounter:
-    """``estimate``, ``llama-2`` (the vocabulary that comes with the local embedder: 32,000 tokens, about 1.5 for a
-    Chinese character), or the path of a ``tokenizer.json``, counted as that model does, without the marks around a text.
-
-    Reading a vocabulary takes 0.2 s, once. With ``llama-2`` words and characters that came before are looked up: about
-    0.1 ms for 450 Chinese characters. Raises Misconfigured.
-    """
+    """Return a counter: ``estimate``, ``llama-2`` (the local embedder's vocabulary, about 1.5 tokens a Chinese
+    character), or the path of a ``tokenizer.json`` without special tokens. Reading one takes 0.2 s, once. Raises
+    Misconfigured."""
     if name == "estimate":
         return count_tokens
     from tokenizers import Tokenizer
@@ -40,8 +37,7 @@ def token_counter(name: str) -> TokenCounter:
 
 
 def fewest_tokens(name: str) -> TokenCounter:
-    """What tells of how many tokens of `token_counter` a text has at least, without looking any up: of the vocabulary that
-    comes with the local embedder none reaches across a space, so each word is one; nothing is known of the others."""
+    """Return a cheap lower bound of `token_counter`: the local vocabulary has no token across a space; others have none."""
     return _words if name == "llama-2" else _unknown
 
 

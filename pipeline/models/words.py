@@ -13,13 +13,8 @@ _MOST_REMEMBERED: Final = 100_000  # pieces; about 20 MB
 
 
 class Tokens:
-    """The byte-pair encoding of the local model.
-
-    A merge makes a token of several characters. So nothing is ever merged across a character that none of those has, as
-    all of Chinese and the line end are, nor across the beginning of a word, as none of them has a space after another
-    character: a text's ids are those of its pieces one after the other. Merging a whole text takes 0.4 ms for 150 words;
-    looking its pieces up takes a fiftieth of that. Safe to share between threads.
-    """
+    """The byte-pair encoding of the local model; thread-safe. No token crosses Chinese characters, line ends or word
+    beginnings, so a text's ids are those of its pieces, which are looked up and merged once."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
@@ -57,8 +52,8 @@ class Tokens:
         return any(special in text for special in self._special)
 
     def known_share(self, text: str) -> float:
-        """Which part of the tokens of ``text`` stands for itself; a character that is spelled in bytes counts as one that
-        does not. 1 for a text of nothing but spaces."""
+        """Return the share of tokens of ``text`` the model knows; characters spelled in bytes are unknown. 1 for only
+        spaces."""
         ids = [each for each in self.of(text) if each != self._space]
         spelled = sum(self._leading <= each < self._beyond for each in ids)
         known = sum(not self._following <= each < self._beyond for each in ids)

@@ -1,8 +1,7 @@
-"""Drop the parser process's access to network, other users' processes and files before it loads the first plug-in.
+"""Drop the parser process's access to network, other users' processes and files before any plug-in is loaded.
 
-Four layers of Linux, each used where the kernel allows it: network namespace, an unprivileged user (root) or a user
-namespace (other users), Landlock for files, and a system call filter. None of them needs a program or a setting.
-Missing layers are reported by name, so that an operator can see them.
+Four layers of Linux where the kernel allows them: network namespace, unprivileged user or user namespace, Landlock, and
+a system call filter. Missing layers are reported by name.
 """
 
 from __future__ import annotations
@@ -54,10 +53,7 @@ _X32 = 0x4000_0000  # the other ABI of x86_64, with numbers of its own
 
 
 def confine() -> tuple[str, ...]:
-    """Drop every right that parsing does not need, and return the layers that this system does not allow.
-
-    Call it while the process has one thread.
-    """
+    """Drop every right that parsing does not need; return the layers this system lacks. Call it with one thread."""
     if _LIBC is None:
         return (NETWORK, USER, FILES, SYSTEM_CALLS)
     is_root = os.geteuid() == 0
@@ -78,11 +74,8 @@ def _call(function: Callable[..., int], *arguments: object) -> bool:
 
 
 def _become_another(*, may_read_all: bool) -> bool:
-    """Switch from root to a user id without an account.
-
-    If that user could not read the installed packages, as with packages below /root, the process keeps the single
-    capability of reading, provided that Landlock limits the readable files.
-    """
+    """Switch from root to a user id without an account; if it could not read the packages (below /root), keep the
+    capability of reading, provided that Landlock limits the files."""
     assert _LIBC is not None
     unreadable = not all(_is_readable(folder) for folder in readable_folders())
     if unreadable and not may_read_all:

@@ -1,7 +1,5 @@
-"""The protocol of the two processes: requests and answers in turn, each with one JSON header and one body.
-
-Before the answer, a frame with only a stage reports that the next stage has begun.
-"""
+"""The protocol of the two processes: requests and answers in turn, one JSON header and one body each. A frame with only
+a stage, before the answer, reports that the stage has begun."""
 
 from __future__ import annotations
 
@@ -83,8 +81,8 @@ def request_of(header: Mapping[str, Any]) -> CutRequest:
 
 
 def frame_of_pieces(document: CutDocument, text: str) -> tuple[dict[str, Any], bytes]:
-    """A cut document as header and body: where its passages stand in ``text``, the text, and a line with the
-    tokens of each."""
+    """Return a cut document as header and body: passage positions in ``text``, the text, and a line of tokens per
+    passage."""
     encoded = text.encode()
     paths: dict[tuple[str, ...], int] = {}
     segments: dict[int, int] = {}  # by identity: passages of one segment share it

@@ -1,10 +1,6 @@
-"""The process that parses and cuts: `python -m pipeline.sandbox.parse MEMORY_BYTES PARSING_S CUTTING_S`, with the seconds
-of the processor that each may take, and frames on its standard streams.
-
-It loads the parsers, the chunking strategies and little else, has no settings and no secrets in its environment, no
-network and no files but code (`confinement`), and bounds itself before it reads the first document. A document that
-needs too much ends it; whoever started it starts another.
-"""
+"""The process that parses and cuts: `python -m pipeline.sandbox.parse MEMORY_BYTES PARSING_S CUTTING_S` (processor
+seconds), with frames on standard streams. Without settings, secrets, network and files but code (`confinement`), it
+limits itself; a document that needs too much ends it."""
 
 from __future__ import annotations
 

@@ -34,11 +34,8 @@ _BUSY = 0.25  # share of its time that an overdue document must have had the pro
 
 
 class Parser:
-    """Parses and cuts documents, each in a separate process.
-
-    A process serves one document after the other and is replaced when a document ends it. Several run at the same time
-    if several threads ask, or if one thread waits for a slow document and asks for another. Thread-safe.
-    """
+    """Parses and cuts documents in separate processes; thread-safe. A process is reused until a document ends it;
+    several run for several threads, or for one that waits for a slow document."""
 
     def __init__(
         self,
@@ -48,8 +45,8 @@ class Parser:
         cutting_timeout_s: float = 10.0,
         by_the_clock: float = BY_THE_CLOCK,
     ) -> None:
-        """``timeout_s``, ``cutting_timeout_s``: limits on processor time, for parsing one document and for cutting it;
-        by the wall clock each may take ``by_the_clock`` times as long."""
+        """``timeout_s``, ``cutting_timeout_s``: processor time per document; ``by_the_clock`` times as long by the wall
+        clock."""
         self._by_the_clock = by_the_clock
         self._memory_bytes, self._timeout_s, self._cutting_timeout_s = memory_bytes, timeout_s, cutting_timeout_s
         self._idle: list[ParserProcess] = []
@@ -60,22 +57,17 @@ class Parser:
     def parse(
         self, body: bytes, *, media_type: str, filename: str | None = None, meanwhile: Meanwhile | None = None
     ) -> Parsed:
-        """As `pipeline.core.parsing.parse`, and raises ParserTimeout or ParserMemory for what takes too much.
-
-        Raises ParserUnavailable if the process does not start.
-        """
+        """As `pipeline.core.parsing.parse`. Also raises ParserTimeout, ParserMemory, and ParserUnavailable if the
+        process does not start."""
         if _is_harmless(body, media_type):
             return parse(body, media_type=media_type, filename=filename)
         question = {"media_type": media_type, "filename": filename}
         return parsed_of(*self._elsewhere(question, body, meanwhile))
 
     def cut(self, body: bytes, request: CutRequest, *, meanwhile: Meanwhile | None = None) -> CutDocument:
-        """Parse and cut. Raises what `parse` raises, EmptyDocument, DocumentTooLarge as soon as there are too many chunks,
-        and CuttingTooSlow or CuttingMemory for what takes too much.
-
-        ``meanwhile`` is called a few times a second while a document takes long; what it raises ends the document's
-        process and goes through. A strategy that only this process knows cuts in this process, without these limits.
-        """
+        """Parse and cut. Raises as `parse`, EmptyDocument, DocumentTooLarge for too many chunks, CuttingTooSlow,
+        CuttingMemory. ``meanwhile`` runs a few times a second; its exceptions end the document. A strategy known only
+        here cuts in this process, unlimited."""
         if _is_harmless(body, request.media_type):
             return cut_as(parse(body, media_type=request.media_type, filename=request.filename), request)
         if request.chunking.strategy not in BUILT_IN:

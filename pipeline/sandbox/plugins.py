@@ -5,19 +5,15 @@ from __future__ import annotations
 import functools
 from importlib.metadata import entry_points
 
-from pipeline.core.parsing.plugins import Format
-from pipeline.core.parsing.registry import register
+from pipeline.core.parsing.registry import Format, register
 
 GROUP = "chordwise.parsers"
 
 
 @functools.cache
 def register_installed_parsers() -> tuple[str, ...]:
-    """Register every `Format` that an installed package names in the entry point group; once in each process.
-
-    Gives their media types. One that cannot be loaded, or that would take the place of a format that is there, is left
-    out and told of in the log: a plug-in must not keep the others from working.
-    """
+    """Register every `Format` of the entry point group, once per process; return their media types. One that fails to
+    load or takes another's place is logged and left out."""
     registered = []
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
         try:

@@ -1,7 +1,4 @@
-"""The parser process, as seen from outside: started, asked, killed.
-
-It is a plain subprocess: the children of a Celery worker may not have children by way of `multiprocessing`.
-"""
+"""The parser process from outside: a plain subprocess, as Celery's children may not use `multiprocessing`."""
 
 from __future__ import annotations
 
@@ -132,11 +129,8 @@ class ParserProcess:
         cutting_timeout_s: float = 0.0,
         meanwhile: Callable[[], None] | None = None,
     ) -> tuple[dict[str, Any], bytes]:
-        """Send one frame and wait for its answer. Raises ProcessOverdue or ProcessDied.
-
-        ``meanwhile`` is called repeatedly until the answer comes; its exceptions propagate, and the process must then
-        be ended.
-        """
+        """Send one frame and return its answer. Raises ProcessOverdue or ProcessDied. ``meanwhile`` is called until
+        then; end the process if it raises."""
         patience = _Patience(time.monotonic() + timeout_s, meanwhile)
         self.asked += 1
         self._stage = None
@@ -204,8 +198,7 @@ def _end(process: subprocess.Popen[bytes], owner: int) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Nothing of ours: no settings, no keys; but the same packages, among which parsers of others may be. One thread is
-    enough for what numpy does in there, which is nothing."""
+    """Return an environment without settings or keys but with the same packages, and one thread for numpy."""
     return {
         "PATH": os.defpath,
         "PYTHONPATH": os.pathsep.join([str(_ROOT), *(folder for folder in sys.path if os.path.isabs(folder))]),

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, bindparam, text
 
 from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 from pipeline.stores.engines import postgres_errors
-from pipeline.stores.rows import slices
+from pipeline.stores.rows import record_of, slices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,17 +115,7 @@ def chunk_rows(
     if not document_ids:
         return []
     values = {"tenant": tenant_id, "namespace": namespace, "ids": list(document_ids)}
-    return [
-        ChunkRow(
-            chunk_id=ChunkId(row.chunk_id),
-            document_id=row.document_id,
-            generation=row.generation,
-            ordinal=row.ordinal,
-            content_hash=bytes(row.content_hash),
-            enabled=bool(row.enabled),
-        )
-        for row in connection.execute(_CHUNKS, values)
-    ]
+    return [record_of(ChunkRow, row, enabled=bool(row.enabled)) for row in connection.execute(_CHUNKS, values)]
 
 
 def busy_generations(
@@ -260,14 +250,4 @@ _DELETE = "DELETE FROM {table} WHERE tenant_id = :tenant AND chunk_id = ANY(CAST
 
 
 def _vectors(rows: Iterable[Any]) -> dict[ChunkId, VectorRow]:
-    return {
-        ChunkId(row.chunk_id): VectorRow(
-            chunk_id=ChunkId(row.chunk_id),
-            namespace=row.namespace,
-            document_id=row.document_id,
-            generation=row.generation,
-            model=row.model,
-            content_hash=bytes(row.content_hash),
-        )
-        for row in rows
-    }
+    return {ChunkId(row.chunk_id): record_of(VectorRow, row) for row in rows}

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
-from pipeline.records import TenantId
 from pipeline.stores.audit import Audit
-from pipeline.stores.rows import as_utc, now, to_naive
+from pipeline.stores.rows import TenantStore, as_utc, now, record_of, to_naive
 from pipeline.stores.tenants import OPERATOR, SCOPES, hashed, key_id_of, new_key
 
 MOST_KEYS = 1000  # of one tenant, those that have ended included: a list somebody can look through
@@ -49,12 +48,8 @@ class TooManyKeys(Exception):
     """The tenant has as many keys as there may be."""
 
 
-class ApiKeys:
+class ApiKeys(TenantStore):
     """The keys of one tenant."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def page(self, *, after: tuple[datetime, str] | None, limit: int) -> list[ApiKey]:
         """Keys, the newest first, those that have ended included; ``after``: the last one of the page before."""
@@ -68,9 +63,8 @@ class ApiKeys:
 
     def one(self, key_id: str, *, lock: bool = False) -> ApiKey | None:
         """The key that the audit and the lists call so, None if the tenant has none."""
-        values = {"tenant": self._tenant_id, "id": key_id}
         statement = f"{_SELECT} AND LEFT(key_hash, 8) = UNHEX(:id)" + (" FOR UPDATE" if lock else "")
-        row = self._connection.execute(text(statement), values).first()
+        row = self._run(text(statement), id=key_id).first()
         return None if row is None else _key(row)
 
     def issue(self, name: str, scopes: tuple[str, ...], *, expires_at: datetime | None = None) -> Issued:
@@ -80,20 +74,22 @@ class ApiKeys:
         return made
 
     def rotate(self, key_id: str, *, overlap: timedelta) -> Issued | None:
-        """A key that takes the place of another, with its name, its scopes and its lifetime anew; the old one works for
-        ``overlap`` more, if it would have worked so long. None unless the old one is in use. Raises TooManyKeys."""
+        """Replace an active key by one with its name, scopes and lifetime; the old one works up to ``overlap`` more.
+        None if it is not active. Raises TooManyKeys."""
         old = self.one(key_id, lock=True)
         at = now()
-        if old is None or old.state(_zoned(at)) != "active" or old.replaced_by is not None:
+        if old is None or old.state(as_utc(at)) != "active" or old.replaced_by is not None:
             return None
         lifetime = None if old.expires_at is None else old.expires_at - old.created_at
-        made = self._insert(old.name, old.scopes, None if lifetime is None else _zoned(at) + lifetime)
-        self._connection.execute(
+        made = self._insert(old.name, old.scopes, None if lifetime is None else as_utc(at) + lifetime)
+        self._run(
             text(
                 "UPDATE api_keys SET replaced_by = :by, expires_at = LEAST(COALESCE(expires_at, :ends), :ends)"
                 " WHERE tenant_id = :tenant AND LEFT(key_hash, 8) = UNHEX(:id)"
             ),
-            {"tenant": self._tenant_id, "id": key_id, "by": made.key.key_id, "ends": at + overlap},
+            id=key_id,
+            by=made.key.key_id,
+            ends=at + overlap,
         )
         self._note("key_rotate", key_id, replaced_by=made.key.key_id, overlap_s=int(overlap.total_seconds()))
         return made
@@ -102,12 +98,13 @@ class ApiKeys:
         """End a key now; one that has ended stays as it is. False if the tenant has none of this id."""
         if self.one(key_id, lock=True) is None:
             return False
-        ended = self._connection.execute(
+        ended = self._run(
             text(
                 "UPDATE api_keys SET revoked_at = :now"
                 " WHERE tenant_id = :tenant AND LEFT(key_hash, 8) = UNHEX(:id) AND revoked_at IS NULL"
             ),
-            {"tenant": self._tenant_id, "id": key_id, "now": now()},
+            id=key_id,
+            now=now(),
         )
         if ended.rowcount:
             self._note("key_revoke", key_id)
@@ -115,28 +112,25 @@ class ApiKeys:
 
     def _insert(self, name: str, scopes: tuple[str, ...], expires_at: datetime | None) -> Issued:
         count = text("SELECT COUNT(*) FROM api_keys WHERE tenant_id = :tenant")
-        if self._connection.execute(count, {"tenant": self._tenant_id}).scalar_one() >= MOST_KEYS:
+        if self._run(count).scalar_one() >= MOST_KEYS:
             raise TooManyKeys(
                 f"A tenant has at most {MOST_KEYS} keys, and those that have ended are kept for the audit."
             )
         secret, at = new_key(self._tenant_id), now()
         ordered = tuple(scope for scope in _ORDER if scope in scopes)
-        self._connection.execute(
+        self._run(
             text(
                 "INSERT INTO api_keys (tenant_id, key_hash, name, scopes, created_at, expires_at)"
                 " VALUES (:tenant, :hash, :name, :scopes, :now, :expires)"
             ),
-            {
-                "tenant": self._tenant_id,
-                "hash": hashed(secret),
-                "name": name,
-                "scopes": " ".join(ordered),
-                "now": at,
-                "expires": to_naive(expires_at),
-            },
+            hash=hashed(secret),
+            name=name,
+            scopes=" ".join(ordered),
+            now=at,
+            expires=to_naive(expires_at),
         )
         key = ApiKey(
-            key_id=key_id_of(hashed(secret)), name=name, scopes=ordered, created_at=_zoned(at), expires_at=expires_at
+            key_id=key_id_of(hashed(secret)), name=name, scopes=ordered, created_at=as_utc(at), expires_at=expires_at
         )
         return Issued(key=key, secret=secret)
 
@@ -151,19 +145,4 @@ _SELECT = (
 
 
 def _key(row: Any) -> ApiKey:
-    return ApiKey(
-        key_id=key_id_of(bytes(row.key_hash)),
-        name=row.name,
-        scopes=tuple(row.scopes.split()),
-        created_at=_zoned(row.created_at),
-        expires_at=as_utc(row.expires_at),
-        revoked_at=as_utc(row.revoked_at),
-        last_used_at=as_utc(row.last_used_at),
-        replaced_by=row.replaced_by,
-    )
-
-
-def _zoned(moment: datetime) -> datetime:
-    zoned = as_utc(moment)
-    assert zoned is not None
-    return zoned
+    return record_of(ApiKey, row, key_id=key_id_of(bytes(row.key_hash)), scopes=tuple(row.scopes.split()))

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import bindparam, text
 
 from pipeline.core.api_source import ApiSource, read_source, source_as_json
-from pipeline.records import TenantId
 from pipeline.stores.audit import Audit
-from pipeline.stores.rows import as_utc, now
+from pipeline.stores.rows import TenantStore, now, record_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,34 +25,29 @@ class StoredSource:
     updated_at: datetime
 
 
-class ApiSources:
+class ApiSources(TenantStore):
     """One tenant's sources."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def lock(self) -> int:
         """How many there are; until the transaction ends, nobody else adds one."""
-        values = {"tenant": self._tenant_id}
-        self._connection.execute(text("SELECT 1 FROM tenants WHERE tenant_id = :tenant FOR UPDATE"), values)
-        return int(self._connection.execute(_COUNT, values).scalar_one())
+        self._run(text("SELECT 1 FROM tenants WHERE tenant_id = :tenant FOR UPDATE"))
+        return int(self._run(_COUNT).scalar_one())
 
     def put(self, name: str, source: ApiSource, secrets: bytes | None) -> None:
         """Keep a source under its name, in the place of an earlier one."""
         values = {"name": name, "source": source_as_json(source).decode(), "secrets": secrets, "now": now()}
-        self._connection.execute(_PUT, {"tenant": self._tenant_id, **values})
+        self._run(_PUT, **values)
         Audit(self._connection, self._tenant_id).wrote("api_source_put", ids=[name])
 
     def all(self) -> list[StoredSource]:
         """Every source, by name."""
-        return [_stored(row) for row in self._connection.execute(text(_ALL), {"tenant": self._tenant_id})]
+        return [_stored(row) for row in self._run(text(_ALL))]
 
     def named(self, names: Sequence[str]) -> list[StoredSource]:
         """The sources of these names that there are, by name."""
         if not names:
             return []
-        return [_stored(row) for row in self._connection.execute(_NAMED, {"tenant": self._tenant_id, "names": names})]
+        return [_stored(row) for row in self._run(_NAMED, names=names)]
 
     def one(self, name: str) -> StoredSource | None:
         """One source, or None."""
@@ -61,7 +55,7 @@ class ApiSources:
 
     def remove(self, name: str) -> bool:
         """Forget a source. False if there is none."""
-        gone = bool(self._connection.execute(_REMOVE, {"tenant": self._tenant_id, "name": name}).rowcount)
+        gone = bool(self._run(_REMOVE, name=name).rowcount)
         if gone:
             Audit(self._connection, self._tenant_id).wrote("api_source_remove", ids=[name])
         return gone
@@ -80,13 +74,5 @@ _PUT = text(
 
 
 def _stored(row: Any) -> StoredSource:
-    created_at, updated_at = as_utc(row.created_at), as_utc(row.updated_at)
-    assert created_at is not None
-    assert updated_at is not None
-    return StoredSource(
-        name=row.name,
-        source=read_source(row.source),
-        secrets=None if row.secrets is None else bytes(row.secrets),
-        created_at=created_at,
-        updated_at=updated_at,
-    )
+    secrets = None if row.secrets is None else bytes(row.secrets)
+    return record_of(StoredSource, row, source=read_source(row.source), secrets=secrets)

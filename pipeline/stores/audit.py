@@ -1,7 +1,7 @@
-"""Who did what, when, to what: rows that are written with the deed and never changed.
+"""Who did what to what, and when: rows written with the deed and never changed.
 
-A write notes itself in its own transaction, so that neither stands without the other. A search notes itself in Redis
-together with its answer (`pipeline.stores.queries`) and is brought here soon after (`pipeline.flows.auditing`).
+A write is recorded in its own transaction, a search in Redis with its answer, to be brought here by
+`pipeline.flows.auditing`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from pipeline.records import Actor, TenantId
-from pipeline.stores.rows import as_utc, insert_many, now, to_json, to_naive
+from pipeline.stores.rows import TenantStore, insert_many, now, record_of, to_json, to_naive
 
 MOST_COMPARED = (
     200_000  # searches that are read to compare the arms of an experiment, the newest: about a second's work
@@ -31,10 +31,8 @@ SEARCH = "search"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRow:
-    """One deed. ``ids``: the documents found, or what was written, the first hundred. ``count``: how many there were.
-
-    ``query_hash`` tells whether two searches asked the same; ``query_text`` is kept only if the installation says so.
-    """
+    """One deed. ``ids``: the first hundred found or written; ``count``: all. ``query_hash``: equal for equal questions;
+    ``query_text``: only if the installation stores it."""
 
     audit_id: str
     at: datetime
@@ -61,9 +59,9 @@ class AuditFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmSearches:
-    """What the searches in one arm of an experiment came to. ``failed``: no channel answered; ``empty``: nothing but the
-    last resort was found; ``degraded``: something was lost, whatever was found. ``cached`` were answered by what the
-    same question had got before; ``mean_latency_ms`` is that of the others, None without any."""
+    """The searches of an experiment's arm. ``failed``: no channel answered; ``empty``: only the last resort;
+    ``degraded``: something was lost; ``cached``: answered from the cache; ``mean_latency_ms``: of the others, None
+    without any."""
 
     bucket: str
     searches: int = 0
@@ -90,18 +88,14 @@ def act_as(actor: Actor, *, request_id: str) -> None:
 
 
 def query_hash(tenant_id: TenantId, query_text: str, *, secret: str | None) -> str:
-    """The same for the same question of one tenant, 64 hexadecimal digits. With the installation's ``secret`` nobody
-    else can try questions against it; without one it is a plain SHA-256."""
+    """Return 64 hex digits, equal for a tenant's equal questions: an HMAC with the installation's ``secret``, else a
+    plain SHA-256."""
     message = f"{tenant_id}\x1f{query_text}".encode()
     return hmac.new(secret.encode(), message, "sha256").hexdigest() if secret else hashlib.sha256(message).hexdigest()
 
 
-class Audit:
+class Audit(TenantStore):
     """One tenant's deeds."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def wrote(
         self,
@@ -175,7 +169,6 @@ class Audit:
 
     def arms(self, experiment_id: str) -> list[ArmSearches]:
         """What came of the searches in each arm, by name, among the newest 200,000 searches of the tenant."""
-        values = {"tenant": self._tenant_id, "search": SEARCH, "experiment": experiment_id, "most": MOST_COMPARED}
         return [
             ArmSearches(
                 bucket=row.bucket,
@@ -186,13 +179,12 @@ class Audit:
                 cached=int(row.cached),
                 mean_latency_ms=None if row.mean_latency_ms is None else round(float(row.mean_latency_ms), 3),
             )
-            for row in self._connection.execute(_ARMS, values)
+            for row in self._run(_ARMS, search=SEARCH, experiment=experiment_id, most=MOST_COMPARED)
         ]
 
     def forget(self, before: datetime, *, limit: int) -> int:
         """Drop some rows from before a moment. Gives how many."""
-        values = {"tenant": self._tenant_id, "before": to_naive(before), "limit": limit}
-        return self._connection.execute(_FORGET, values).rowcount
+        return self._run(_FORGET, before=to_naive(before), limit=limit).rowcount
 
 
 def tenants_with_audit(connection: Connection) -> list[TenantId]:
@@ -201,20 +193,13 @@ def tenants_with_audit(connection: Connection) -> list[TenantId]:
 
 
 def _row(row: Any) -> AuditRow:
-    at = as_utc(row.at)
-    assert at is not None
-    return AuditRow(
-        audit_id=row.audit_id,
-        at=at,
-        action=row.action,
+    return record_of(
+        AuditRow,
+        row,
         actor=Actor(key_id=row.key_id, key_name=row.key_name, scopes=tuple(row.scopes.split())),
-        request_id=row.request_id,
         namespaces=tuple(json.loads(row.namespaces)),
         ids=tuple(json.loads(row.ids)),
         count=row.entries,
-        status=row.status,
-        query_hash=row.query_hash,
-        query_text=row.query_text,
         detail=json.loads(row.detail),
     )
 

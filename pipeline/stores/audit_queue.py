@@ -1,8 +1,5 @@
-"""Searches that are answered and not in the audit yet: a Redis list for each tenant, filled by the call that stores the
-answer, so that a search costs no statement more.
-
-What Redis loses of it is lost: the last second or so with an append-only file, everything since the last drain without.
-"""
+"""Answered searches not yet in the audit: a Redis list per tenant, filled by the call that stores the answer. What
+Redis loses of it is lost."""
 
 from __future__ import annotations
 

@@ -15,12 +15,9 @@ STATES = ("due", "later", "running", "paused")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """Open items and dead letters.
-
-    ``due`` could be worked on now; ``later`` waits for its next attempt; ``running`` is held by a worker; ``paused`` is
-    queued in a paused job. ``oldest_s``: seconds since the oldest of them became so; for ``running``, since a worker last
-    said that it is at it.
-    """
+    """Open items and dead letters. ``due``: workable now; ``later``: waits for its next attempt; ``running``: held by a
+    worker; ``paused``: in a paused job. ``oldest_s``: seconds in that state; for ``running`` since the last sign of
+    life."""
 
     items: Mapping[str, int]
     oldest_s: Mapping[str, float]

@@ -1,8 +1,5 @@
-"""Make a tenant and a key for it from a shell on the installation: `python -m pipeline.stores.bootstrap TENANT`.
-
-With `--operator` the key may also do what concerns all tenants. Prints the key on the last line. Each call makes a new
-key; the others stay valid.
-"""
+"""Make a tenant and a new key for it: `python -m pipeline.stores.bootstrap TENANT`. Prints the key on the last line;
+with `--operator` it may also do what concerns all tenants."""
 
 from __future__ import annotations
 

@@ -1,11 +1,8 @@
-"""Circuit breakers that all processes share, in one Redis hash of the circuits that are in trouble.
+"""Circuit breakers of all processes, in one Redis hash of circuits in trouble, read at most once a second and written
+on failures and changes. Without Redis each process goes by what it sees.
 
-A process reads the hash at most once a second and writes only when a call failed or a circuit changes, so healthy
-channels cost a query nothing. While Redis is away each process goes by what it sees itself.
-
-A part (a channel, or the reading of texts) has a circuit for each tenant, and one for what all tenants share, which no
-tenant can open alone: one tenant's trouble closes nothing to others. A part with sources of the tenant's own has a circuit
-for each source instead, so a slow source closes nothing to a healthy one. Circuits name tenants by a digest.
+A part (a channel, or reading texts) has a circuit per tenant and one shared by all, which no tenant opens alone. A part
+with a tenant's own sources has a circuit per source instead. Tenants are named by a digest.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ import contextlib
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -59,21 +56,18 @@ class Ticket:
 
 
 class Breakers:
-    """The circuits of every part. Safe to share between threads. ``by_source``: parts that ask several sources of the
-    tenant's own; their circuits belong to the sources, and the part itself is never refused."""
+    """The circuits of every part; thread-safe. In the channel ``api`` a tenant's sources have circuits, not the part."""
 
     def __init__(
         self,
         client: redis.Redis,
         limits: BreakerLimits,
         *,
-        by_source: Sequence[str] = (ChannelName.API,),
         meter: Meter | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._redis = client
         self._limits = limits
-        self._by_source = frozenset(map(str, by_source))
         self._meter = meter
         self._clock = clock
         self._known: dict[str, Circuit] = {}
@@ -88,7 +82,7 @@ class Breakers:
         circuits: tuple[str, ...] = (f"{part}/{caller}", str(part))
         if source is not None:
             circuits = (f"{part}/{caller}/{source}",)
-        elif part in self._by_source:
+        elif part == ChannelName.API:
             circuits = ()
         if known:
             now = self._clock()
@@ -101,8 +95,8 @@ class Breakers:
         return Ticket(circuits=circuits, caller=caller)
 
     def leave(self, ticket: Ticket, *, failed: bool) -> None:
-        """Tell how a call ended: whether what is behind the channel failed, or answered, be it with a refusal. Costs
-        nothing when it answered and nothing was known against it. Never raises."""
+        """Report how a call ended: a refusal is an answer. Free for an answer with nothing known against it. Never
+        raises."""
         now = self._clock()
         for name in ticket.circuits:
             if failed:

@@ -16,11 +16,8 @@ SENT_AT = "sent_at"  # the header of our messages that says when they were sent,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Depth:
-    """The backlog of one queue.
-
-    ``oldest_s``: seconds that the next message has waited, 0 if there is none or if it has no time. ``unacked`` is the
-    number for the whole broker. None: this broker does not report it.
-    """
+    """The backlog of one queue. ``oldest_s``: the next message's wait, 0 if unknown. ``unacked``: of the whole broker.
+    None: not reported."""
 
     messages: int
     oldest_s: float | None = None
@@ -28,10 +25,7 @@ class Depth:
 
 
 def queue_depths(broker: redis.Redis, queues: Sequence[str], *, now: float) -> dict[str, Depth]:
-    """Length and age of each queue. Messages are put in on the left, so the oldest stands on the right.
-
-    Raises StoreUnavailable.
-    """
+    """Return each queue's length and age; the oldest message stands on the right. Raises StoreUnavailable."""
     with redis_errors(), broker.pipeline(transaction=False) as pipe:
         pipe.hlen("unacked")
         for queue in queues:

@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import bindparam, text
 
-from pipeline.records import Chunk, ChunkId, DocumentId, Filters, Generation, Namespace, Passage, TenantId
+from pipeline.records import Chunk, ChunkId, DocumentId, Filters, Generation, Namespace, Passage
 from pipeline.stores.filters import mysql_condition
 from pipeline.stores.owned import COLUMNS, JOINED, OwnedChunk, owned_chunk, owned_parent
-from pipeline.stores.rows import now, to_json
+from pipeline.stores.rows import TenantStore, generation_key, now, to_json
 
 __all__ = ["ChunkEdits", "ChunkOrder", "OwnedChunk", "Position"]
 
@@ -35,12 +35,8 @@ _ORDERS: dict[ChunkOrder, tuple[str, str]] = {
 }
 
 
-class ChunkEdits:
+class ChunkEdits(TenantStore):
     """One tenant's chunks, for listing and changing. Changes belong into the transaction that locked their documents."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def page(
         self,
@@ -103,13 +99,12 @@ class ChunkEdits:
 
     def lock(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> None:
         """Let nothing of these documents be published or changed until the transaction ends. In key order."""
-        values = {"tenant": self._tenant_id, "namespace": namespace, "ids": sorted(set(document_ids))}
-        self._connection.execute(_LOCK, values).all()
+        self._run(_LOCK, namespace=namespace, ids=sorted(set(document_ids))).all()
 
     def beside(self, chunk: OwnedChunk) -> list[tuple[ChunkId, Passage]]:
         """The chunks of its document that overlap a chunk by their offsets."""
         passage = chunk.passage
-        values = {**_key(chunk.generation), "id": chunk.chunk_id, "start": passage.start, "end": passage.end}
+        values = {**generation_key(chunk.generation), "id": chunk.chunk_id, "start": passage.start, "end": passage.end}
         values |= {"first": max(0, chunk.ordinal - _MOST_BESIDE), "last": chunk.ordinal + _MOST_BESIDE}
         return [
             (
@@ -121,37 +116,33 @@ class ChunkEdits:
 
     def rewrite(self, chunk: Chunk) -> None:
         """Give an existing chunk the text, terms and hash of this one; its place in the document stays."""
-        self._connection.execute(
+        self._run(
             _REWRITE,
-            {
-                "tenant": self._tenant_id,
-                "id": chunk.chunk_id,
-                "text": chunk.passage.text,
-                "reworded": int(chunk.passage.reworded),
-                "tokens": chunk.passage.token_count,
-                "hash": chunk.content_hash,
-                "terms": " ".join(chunk.terms),
-                "count": len(chunk.terms),
-                "title": chunk.field_terms.title,
-                "summary": chunk.field_terms.summary,
-                "names": chunk.field_terms.entity_names,
-                "now": now(),
-            },
+            id=chunk.chunk_id,
+            text=chunk.passage.text,
+            reworded=int(chunk.passage.reworded),
+            tokens=chunk.passage.token_count,
+            hash=chunk.content_hash,
+            terms=" ".join(chunk.terms),
+            count=len(chunk.terms),
+            title=chunk.field_terms.title,
+            summary=chunk.field_terms.summary,
+            names=chunk.field_terms.entity_names,
+            now=now(),
         )
 
     def switch(self, chunk_ids: Sequence[ChunkId], *, enabled: bool) -> None:
         """Show or hide these."""
         if chunk_ids:
-            values = {"tenant": self._tenant_id, "ids": list(chunk_ids), "enabled": int(enabled), "now": now()}
-            self._connection.execute(_SWITCH, values)
+            self._run(_SWITCH, ids=list(chunk_ids), enabled=int(enabled), now=now())
 
     def differs(self, generation: Generation) -> None:
         """Note that these are not the chunks its bytes become: handing the same in again is a change from now on."""
-        self._connection.execute(_DIFFERS, _key(generation))
+        self._connection.execute(_DIFFERS, generation_key(generation))
 
     def remove(self, generation: Generation, ordinals: Sequence[int]) -> int:
         """Delete exactly these chunks of a generation, and remember that they are not missing. Gives how many are left."""
-        key = _key(generation)
+        key = generation_key(generation)
         if ordinals:
             self._connection.execute(_REMOVE, {**key, "ordinals": list(ordinals)})
         left = int(self._connection.execute(_LEFT, key).scalar_one())
@@ -162,14 +153,14 @@ class ChunkEdits:
 
     def ordinals(self, generation: Generation) -> tuple[set[int], set[int]]:
         """Which chunks of a generation are there, and which were deleted by hand."""
-        key = _key(generation)
+        key = generation_key(generation)
         there = set(self._connection.execute(_ORDINALS, key).scalars())
         removed = self._connection.execute(_REMOVED, key).scalar_one_or_none()
         return there, set(json.loads(removed) if removed else ())
 
     def unpublish(self, generation: Generation) -> None:
         """Show nothing of this document until the upload that is on its way is there."""
-        self._connection.execute(_UNPUBLISH, {**_key(generation), "now": now()})
+        self._connection.execute(_UNPUBLISH, {**generation_key(generation), "now": now()})
 
 
 def _statement(start: str, tier: int, order_by: ChunkOrder, condition: str, values: Mapping[str, Any]) -> str:
@@ -242,12 +233,3 @@ _UNPUBLISH = text(
     " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document"
     " AND published_generation = :generation"
 )
-
-
-def _key(generation: Generation) -> dict[str, Any]:
-    return {
-        "tenant": generation.scope.tenant_id,
-        "namespace": generation.scope.namespace,
-        "document": generation.document_id,
-        "generation": generation.number,
-    }

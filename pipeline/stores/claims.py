@@ -1,17 +1,18 @@
-"""What goes into the ledger and what a worker gets out of it."""
+"""What goes into the ledger and what a worker gets out of it, and the table of transitions as SQL."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pipeline.core.transitions import TRANSITIONS, Move
 from pipeline.records import Generation, JobId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewItem:
-    """An entry of a job that is being accepted. With an ``error_code`` or an ``outcome`` it is final from the start.
-    ``requested_id``: the id it was sent with, if it was given another one."""
+    """An entry of a job being accepted, final already with an ``error_code`` or ``outcome``. ``requested_id``: the id
+    sent, if replaced."""
 
     ordinal: int
     document_id: str | None
@@ -26,8 +27,8 @@ class NewItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """An item that this worker holds. ``again``: it has begun to write before, under this very claim. ``to_fetch``: there
-    are no bytes of it yet, as of nothing else that is accepted."""
+    """An item this worker holds. ``again``: it has begun to write under this claim. ``to_fetch``: its bytes are still
+    to be fetched."""
 
     job_id: JobId
     ordinal: int
@@ -57,3 +58,13 @@ def by_job(claims: Sequence[Claim]) -> list[tuple[JobId, list[Claim]]]:
     for claim in sorted(claims, key=lambda claim: (claim.job_id, claim.ordinal)):
         grouped.setdefault(claim.job_id, []).append(claim)
     return list(grouped.items())
+
+
+def becomes(move: Move) -> str:
+    """``state = 'running'`` and the like, for SET."""
+    return f"state = '{TRANSITIONS[move].target}'"
+
+
+def may(move: Move) -> str:
+    """``state IN ('queued')`` and the like, for WHERE."""
+    return "state IN (" + ", ".join(f"'{state}'" for state in TRANSITIONS[move].sources) + ")"

@@ -1,8 +1,6 @@
-"""Computations in Redis while a caller waits: one hash each, which expires.
+"""Computations in Redis while a caller waits: one expiring hash each, a large body in expiring rows of MySQL.
 
-A computation, each of its steps and its answer are written once: duplicate messages, and workers that were presumed
-dead, change nothing. A large body is stored in MySQL, in rows that expire too, because Redis holds everything in
-memory.
+A computation, its steps and its answer are each written once, so duplicate messages and late workers change nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from pipeline.core.computation import (
 from pipeline.records import Actor, TenantId
 from pipeline.stores.engines import redis_errors
 from pipeline.stores.queries import WAKE_CHANNEL
-from pipeline.stores.rows import now
+from pipeline.stores.rows import TenantStore, now
 from pipeline.stores.work import unit_of_work
 
 MOST_IN_REDIS: Final = 2 * 1024 * 1024  # bytes of a body; a larger one goes to MySQL
@@ -111,11 +109,8 @@ class Computations:
             pipe.execute()
 
     def take(self, computation_id: ComputationId, step: int, *, keep_s: float) -> Computation | None:
-        """Begin a step and return its computation.
-
-        Returns None if the step has begun already, if the computation is at another step or has ended, or if no caller
-        waits for it any more.
-        """
+        """Begin a step and return its computation; None if it has begun, is at another step, has ended, or has no
+        caller left."""
         with redis_errors():
             found: Any = self._redis.eval(
                 _TAKE,
@@ -161,8 +156,7 @@ class Computations:
             )
 
     def settle(self, computation_id: ComputationId, outcome: Done | Failed) -> bool:
-        """Store the outcome and wake the waiting gateway. Returns False if there is an outcome already, or if no caller
-        waits."""
+        """Store the outcome and wake the gateway. False if there is one already, or no caller waits."""
         answer = b""
         if isinstance(outcome, Done):
             told: dict[str, Any] = {"about": outcome.about}
@@ -213,12 +207,8 @@ class Computations:
         return self.wake_name(computation_id)
 
 
-class _Bodies:
+class _Bodies(TenantStore):
     """Large bodies of one tenant's computations."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def put(self, computation_id: ComputationId, body: bytes, *, keep_s: float) -> None:
         """Store a body in pieces."""
@@ -230,12 +220,12 @@ class _Bodies:
 
     def body(self, computation_id: ComputationId) -> bytes:
         """Return a stored body."""
-        rows = self._connection.execute(_BODY, {"tenant": self._tenant_id, "computation": computation_id})
+        rows = self._run(_BODY, computation=computation_id)
         return b"".join(row.body for row in rows)
 
     def drop(self, computation_id: ComputationId) -> None:
         """Delete a body."""
-        self._connection.execute(_DROP, {"tenant": self._tenant_id, "computation": computation_id})
+        self._run(_DROP, computation=computation_id)
 
 
 def tenants_with_expired_bodies(connection: Connection) -> list[TenantId]:

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
 from pipeline.core.transitions import Move
-from pipeline.records import DocumentId, Generation, JobId, Namespace, Scope, TenantId
+from pipeline.records import Generation, JobId
+from pipeline.stores.claims import becomes, may
 from pipeline.stores.document_outcomes import DocumentOutcomes
-from pipeline.stores.moves import becomes, may
-from pipeline.stores.rows import now, slices
+from pipeline.stores.rows import TenantStore, now, slices
 
 _ROWS_PER_STATEMENT = 1000
 
@@ -39,18 +39,13 @@ class Cancelled:
         return self.untouched + len(self.begun) + len(self.held)
 
 
-class Control:
+class Control(TenantStore):
     """One tenant's jobs, as their owner steers them. Items are locked before their job, as workers do it."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def standing(self, job_id: JobId) -> Standing | None:
         """Whether the job is over or paused; None if there is no such job."""
-        row = self._connection.execute(
-            text("SELECT finished_at, paused_at FROM jobs WHERE tenant_id = :tenant AND job_id = :job"),
-            {"tenant": self._tenant_id, "job": job_id},
+        row = self._run(
+            text("SELECT finished_at, paused_at FROM jobs WHERE tenant_id = :tenant AND job_id = :job"), job=job_id
         ).one_or_none()
         return None if row is None else Standing(finished=row.finished_at is not None, paused=row.paused_at is not None)
 
@@ -61,35 +56,37 @@ class Control:
         if rows:
             DocumentOutcomes(self._connection, self._tenant_id).cancelled(job_id, where=may(Move.CANCEL))
             self._connection.execute(_CANCEL, values)
-        held = tuple(self._generation(row) for row in rows if row.state == "running")
-        begun = tuple(self._generation(row) for row in rows if row.state != "running" and row.attempts)
+        held = tuple(
+            self._generation(row.namespace, row.document_id, row.generation) for row in rows if row.state == "running"
+        )
+        begun = tuple(
+            self._generation(row.namespace, row.document_id, row.generation)
+            for row in rows
+            if row.state != "running" and row.attempts
+        )
         return Cancelled(untouched=len(rows) - len(held) - len(begun), begun=begun, held=held)
 
     def was_cancelled(self, job_id: JobId) -> bool:
         """Whether anything of the job has been called back."""
-        found = self._connection.execute(
+        found = self._run(
             text("SELECT 1 FROM job_items WHERE tenant_id = :tenant AND job_id = :job AND state = 'cancelled' LIMIT 1"),
-            {"tenant": self._tenant_id, "job": job_id},
+            job=job_id,
         )
         return found.first() is not None
 
     def reopen(self, job_id: JobId, ordinals: Sequence[int] | None = None, *, dead_only: bool = False) -> int:
         """Count the documents that `requeue` would queue as the tenant's again. Gives how many items there are."""
-        values = {"tenant": self._tenant_id, "job": job_id}
         items = 0
         for where in _chosen(ordinals, dead_only=dead_only):
-            found = int(self._connection.execute(text(_REPLAYABLE.format(where=where)), values).scalar_one())
+            found = int(self._run(text(_REPLAYABLE.format(where=where)), job=job_id).scalar_one())
             if found:
                 DocumentOutcomes(self._connection, self._tenant_id).reopened(job_id, where=where)
             items += found
         return items
 
     def requeue(self, job_id: JobId, ordinals: Sequence[int] | None = None, *, dead_only: bool = False) -> int:
-        """Queue failed and cancelled items again as if they had just come, all of the job or these. Call `reopen` first.
-        Gives how many.
-
-        What was refused in the request, or dropped from the dead letters, has nothing left to be tried with.
-        """
+        """Queue the job's failed and cancelled items, or these, as new, after `reopen`; return how many. Items refused
+        in the request or dropped from the dead letters have nothing to retry."""
         values: dict[str, Any] = {"tenant": self._tenant_id, "job": job_id, "now": now()}
         queued = sum(
             self._connection.execute(text(_REQUEUE.format(where=where)), values).rowcount
@@ -114,17 +111,14 @@ class Control:
         self._set_paused(job_id, "NULL")
 
     def _set_paused(self, job_id: JobId, value: str) -> None:
-        self._connection.execute(
+        self._run(
             text(
                 f"UPDATE jobs SET paused_at = {value}, updated_at = :now, revision = revision + 1"
                 " WHERE tenant_id = :tenant AND job_id = :job AND finished_at IS NULL"
             ),
-            {"tenant": self._tenant_id, "job": job_id, "now": now()},
+            job=job_id,
+            now=now(),
         )
-
-    def _generation(self, row: Any) -> Generation:
-        scope = Scope(tenant_id=self._tenant_id, namespace=Namespace(row.namespace))
-        return Generation(scope=scope, document_id=DocumentId(row.document_id), number=row.generation)
 
 
 _OPEN = text(

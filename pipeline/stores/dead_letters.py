@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
-from pipeline.records import FailureReason, JobId, TenantId
-from pipeline.stores.rows import as_utc, now
+from pipeline.records import FailureReason, JobId
+from pipeline.stores.rows import TenantStore, as_utc, now, record_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,12 +77,8 @@ class DeadLetter:
     payload: Payload
 
 
-class DeadLetters:
+class DeadLetters(TenantStore):
     """One tenant's dead letters."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def page(self, chosen: Selection, *, before: tuple[datetime, str, int] | None, limit: int) -> list[DeadLetter]:
         """The newest first, those before the given time, job and ordinal."""
@@ -104,12 +100,14 @@ class DeadLetters:
     def places(self, chosen: Selection, *, until: datetime, limit: int) -> list[Place]:
         """Where the chosen ones stand that died no later than ``until``, the oldest first."""
         where, values = _where(chosen)
-        rows = self._connection.execute(
+        rows = self._run(
             text(
                 f"SELECT i.job_id, i.ordinal FROM job_items i WHERE i.tenant_id = :tenant{where}"
                 " AND i.dead_at <= :until ORDER BY i.dead_at, i.job_id, i.ordinal LIMIT :limit"
             ),
-            {"tenant": self._tenant_id, "until": until.replace(tzinfo=None), "limit": limit, **values},
+            until=until.replace(tzinfo=None),
+            limit=limit,
+            **values,
         )
         return [Place(job_id=JobId(job_id), ordinal=ordinal) for job_id, ordinal in rows]
 
@@ -128,21 +126,16 @@ class DeadLetters:
         return bool(dropped)
 
     def _read(self, where: str, values: dict[str, Any], *, limit: int) -> list[DeadLetter]:
-        rows = self._connection.execute(
-            text(_LETTERS.format(where=where)), {"tenant": self._tenant_id, "limit": limit, **values}
-        )
+        rows = self._run(text(_LETTERS.format(where=where)), limit=limit, **values)
         return [
-            DeadLetter(
+            record_of(
+                DeadLetter,
+                row,
                 place=Place(job_id=JobId(row.job_id), ordinal=row.ordinal),
-                namespace=row.namespace,
-                document_id=row.document_id,
-                generation=row.generation,
                 reason=FailureReason(row.failure),
                 code=row.error_code or "",
                 detail=row.error_detail,
-                stage=row.stage,
-                attempts=row.attempts,
-                failed_at=as_utc(row.dead_at) or now(),
+                failed_at=as_utc(row.dead_at),
                 payload=Payload(
                     media_type=row.media_type,
                     source_uri=row.source_uri,

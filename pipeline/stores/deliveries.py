@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,7 +11,7 @@ from sqlalchemy import Connection, bindparam, text
 
 from pipeline.core.webhooks import Event, Standing, Verdict
 from pipeline.records import JobId, TenantId
-from pipeline.stores.rows import as_utc, now
+from pipeline.stores.rows import TenantStore, now, record_of
 
 _ERROR_LENGTH = 255
 
@@ -49,11 +48,8 @@ class Sending:
 
 
 def claim(connection: Connection, *, limit: int, per_endpoint: int, lease_s: float) -> list[Sending]:
-    """Take deliveries that are due, whosever they are, the longest overdue first.
-
-    Of one endpoint at most ``per_endpoint`` are under way at a time, so that one that hangs does not take every place.
-    Whoever dies over one lets its lease run out, and it is sent again: under the same id, by which receivers know it.
-    """
+    """Claim due deliveries of any tenant, the longest overdue first, at most ``per_endpoint`` under way per endpoint.
+    An expired lease is sent again under the same id."""
     moment = now()
     keys = [tuple(row) for row in connection.execute(_DUE, {"now": moment, "each": per_endpoint, "limit": limit})]
     if not keys:
@@ -61,15 +57,7 @@ def claim(connection: Connection, *, limit: int, per_endpoint: int, lease_s: flo
     values = {"keys": keys, "now": moment, "lease": moment + timedelta(seconds=lease_s), "claim": str(uuid.uuid4())}
     connection.execute(_TAKE, values)
     return [
-        Sending(
-            tenant_id=TenantId(row.tenant_id),
-            webhook_id=row.webhook_id,
-            delivery_id=row.delivery_id,
-            claim_id=row.claim_id,
-            event=Event(row.event),
-            body=row.body.encode(),
-            attempts=row.attempts,
-        )
+        record_of(Sending, row, event=Event(row.event), body=row.body.encode())
         for row in connection.execute(_TAKEN, values)
     ]
 
@@ -98,12 +86,8 @@ def tenants_following_progress(connection: Connection) -> list[TenantId]:
     return [TenantId(tenant_id) for tenant_id in rows.scalars()]
 
 
-class Deliveries:
+class Deliveries(TenantStore):
     """One tenant's deliveries."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def settle(self, sent: Sending, verdict: Verdict, *, status: int | None, error: str | None) -> bool:
         """Write down what an attempt led to. False if somebody else is sending it by now."""
@@ -111,62 +95,45 @@ class Deliveries:
         if verdict.delay_s is not None:
             standing = Standing.PENDING
         moment = now()
-        values = {
-            **self._key(sent.webhook_id, sent.delivery_id),
-            "claim": sent.claim_id,
-            "state": standing.value,
-            "next": None if verdict.delay_s is None else moment + timedelta(seconds=verdict.delay_s),
-            "ended": None if standing is Standing.PENDING else moment,
-            "status": status,
-            "error": None if error is None else error[:_ERROR_LENGTH],
-        }
-        return bool(self._connection.execute(_SETTLE, values).rowcount)
+        settled = self._run(
+            _SETTLE,
+            webhook=sent.webhook_id,
+            delivery=sent.delivery_id,
+            claim=sent.claim_id,
+            state=standing.value,
+            next=None if verdict.delay_s is None else moment + timedelta(seconds=verdict.delay_s),
+            ended=None if standing is Standing.PENDING else moment,
+            status=status,
+            error=None if error is None else error[:_ERROR_LENGTH],
+        )
+        return bool(settled.rowcount)
 
     def page(
         self, webhook_id: str, *, standing: Standing | None, before: tuple[datetime, str] | None, limit: int
     ) -> list[Delivery]:
         """Deliveries to one endpoint, the newest first, those before the given time and id."""
-        where, values = "", self._key(webhook_id, "")
+        where, values = "", dict[str, Any](webhook=webhook_id, limit=limit)
         if standing is not None:
             where, values["state"] = " AND state = :state", standing.value
         if before is not None:
             where += " AND (created_at < :at OR (created_at = :at AND delivery_id < :at_id))"
             values |= {"at": before[0].replace(tzinfo=None), "at_id": before[1]}
         statement = _SELECT + where + " ORDER BY created_at DESC, delivery_id DESC LIMIT :limit"
-        rows: Sequence[Any] = self._connection.execute(text(statement), {**values, "limit": limit}).all()
-        return [_delivery(row) for row in rows]
+        return [_delivery(row) for row in self._run(text(statement), **values)]
 
     def one(self, webhook_id: str, delivery_id: str) -> Delivery | None:
         """One delivery, or None."""
-        rows = self._connection.execute(
-            text(_SELECT + " AND delivery_id = :delivery"), self._key(webhook_id, delivery_id)
-        )
-        found = rows.one_or_none()
+        statement = text(_SELECT + " AND delivery_id = :delivery")
+        found = self._run(statement, webhook=webhook_id, delivery=delivery_id).one_or_none()
         return None if found is None else _delivery(found)
 
     def send_again(self, webhook_id: str, delivery_id: str) -> bool:
         """Let one that ended be sent again at once, with its attempts counted anew. False if it is still to be sent."""
-        return bool(self._connection.execute(_AGAIN, self._key(webhook_id, delivery_id)).rowcount)
-
-    def _key(self, webhook_id: str, delivery_id: str) -> dict[str, Any]:
-        return {"tenant": self._tenant_id, "webhook": webhook_id, "delivery": delivery_id, "now": now()}
+        return bool(self._run(_AGAIN, webhook=webhook_id, delivery=delivery_id, now=now()).rowcount)
 
 
 def _delivery(row: Any) -> Delivery:
-    return Delivery(
-        delivery_id=row.delivery_id,
-        webhook_id=row.webhook_id,
-        event=Event(row.event),
-        job_id=None if row.job_id is None else JobId(row.job_id),
-        standing=Standing(row.state),
-        attempts=row.attempts,
-        created_at=as_utc(row.created_at) or now(),
-        last_attempt_at=as_utc(row.last_attempt_at),
-        next_attempt_at=as_utc(row.next_attempt_at),
-        ended_at=as_utc(row.ended_at),
-        last_status=row.last_status,
-        last_error=row.last_error,
-    )
+    return record_of(Delivery, row, event=Event(row.event), standing=Standing(row.state))
 
 
 _DUE = text(

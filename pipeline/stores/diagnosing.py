@@ -23,10 +23,8 @@ _TOKEN_SIZES = text("SELECT @@innodb_ft_min_token_size, @@innodb_ft_max_token_si
 
 
 def skew(ask: Callable[[], float], *, clock: Callable[[], float] = time.time) -> float:
-    """How far the clock that ``ask`` reads is from ours at least, in seconds; above 0 if it is ahead.
-
-    It is 0 if its time lies between our asking and its answer, so a slow answer is never taken for a wrong clock.
-    """
+    """Return the seconds that the clock of ``ask`` is ahead at least (negative: behind); 0 if its time lies within the
+    call."""
     before = clock()
     theirs = ask()
     return distance(theirs, before, clock())
@@ -82,10 +80,8 @@ def schema_problem(mysql: Engine, postgres: Engine, use: Settings) -> str | None
 
 
 def redis_facts(client: redis.Redis) -> RedisFacts | None:
-    """Return the behaviour of a Redis when its memory is full, None if its user may not run INFO.
-
-    Reads INFO, because some services hide CONFIG and allow INFO. Raises StoreUnavailable.
-    """
+    """Return a Redis's behaviour when full, from INFO, which more services allow than CONFIG; None if not allowed.
+    Raises StoreUnavailable."""
     with redis_errors():
         try:
             memory: dict[str, Any] = client.info("memory")  # type: ignore[assignment]
@@ -118,8 +114,7 @@ def vector_facts(mysql: Engine, postgres: Engine, use: Settings) -> list[VectorF
 
 
 def longest_task_s(client: redis.Redis) -> float:
-    """The upper bound of the longest task that the metrics have seen, 0 if none. One that was longer than the last
-    bucket counts as that. Raises StoreUnavailable."""
+    """Return the upper bucket bound of the longest task in the metrics, 0 without any. Raises StoreUnavailable."""
     bounds = [
         float(part)
         for (name, part, _), count in read_totals(client).items()

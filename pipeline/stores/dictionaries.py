@@ -7,31 +7,27 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import bindparam, text
 
 from pipeline.core.dictionary import Dictionary, Rule
-from pipeline.records import Namespace, TenantId
+from pipeline.records import Namespace
 from pipeline.stores.audit import Audit
-from pipeline.stores.rows import now, to_json
+from pipeline.stores.rows import TenantStore, now, to_json
 
 EVERY_NAMESPACE = Namespace("")  # no namespace has this name
 
 
-class Dictionaries:
+class Dictionaries(TenantStore):
     """One tenant's dictionaries."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def load(self, namespaces: Sequence[Namespace]) -> dict[Namespace, Dictionary]:
         """Those that there are."""
-        rows = self._connection.execute(_LOAD, {"tenant": self._tenant_id, "namespaces": list(namespaces)})
+        rows = self._run(_LOAD, namespaces=list(namespaces))
         return {Namespace(namespace): _dictionary(json.loads(said)) for namespace, said in rows}
 
     def versions(self, namespaces: Sequence[Namespace]) -> dict[Namespace, int]:
         """A number for each that there is, another one after every change."""
-        rows = self._connection.execute(_VERSIONS, {"tenant": self._tenant_id, "namespaces": list(namespaces)})
+        rows = self._run(_VERSIONS, namespaces=list(namespaces))
         return {Namespace(namespace): version for namespace, version in rows}
 
     def replace(self, namespace: Namespace, dictionary: Dictionary) -> int:

@@ -1,18 +1,15 @@
-"""The outcome of the latest upload of each document: SQL conditions on rows of ``documents``, and the writes.
-
-A row keeps the number of the last generation that failed and of the last that was cancelled. Comparing them with the
-number of the latest upload gives the document's status, so a new upload needs no further write.
-"""
+"""The outcome of each document's latest upload, as SQL conditions and writes: the status follows from comparing its
+number with those of the last failed and cancelled generations."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Literal
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import bindparam, text
 
-from pipeline.records import DocumentId, Generation, JobId, Namespace, TenantId
-from pipeline.stores.rows import now
+from pipeline.records import DocumentId, Generation, JobId, Namespace
+from pipeline.stores.rows import TenantStore, now
 
 DocumentStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
@@ -33,12 +30,8 @@ WORKED_ON = (
 )
 
 
-class DocumentOutcomes:
+class DocumentOutcomes(TenantStore):
     """Uploads of one tenant that ended without becoming searchable. Call with their items locked."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def failed(self, generations: Sequence[Generation]) -> None:
         """Note that these uploads failed, each where it is the latest of its document."""
@@ -48,17 +41,15 @@ class DocumentOutcomes:
             grouped.setdefault(key, []).append(generation.document_id)
         for (namespace, number), document_ids in sorted(grouped.items()):
             values = {"namespace": namespace, "number": number, "ids": sorted(document_ids)}
-            self._connection.execute(_FAILED, {"tenant": self._tenant_id, "now": now(), **values})
+            self._run(_FAILED, now=now(), **values)
 
     def cancelled(self, job_id: JobId, *, where: str) -> None:
         """Note that the items of a job that fit the condition ``where`` are cancelled; call before they are."""
-        values = {"tenant": self._tenant_id, "job": job_id, "now": now()}
-        self._connection.execute(text(_CANCELLED.format(where=where)), values)
+        self._run(text(_CANCELLED.format(where=where)), job=job_id, now=now())
 
     def reopened(self, job_id: JobId, *, where: str) -> None:
         """Note that the items of a job that fit the condition ``where`` are tried again; call before they are queued."""
-        values = {"tenant": self._tenant_id, "job": job_id, "now": now()}
-        self._connection.execute(text(_REOPENED.format(where=where)), values)
+        self._run(text(_REOPENED.format(where=where)), job=job_id, now=now())
 
 
 _FAILED = text(

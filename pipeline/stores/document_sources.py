@@ -5,29 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import bindparam, text
 
 from pipeline.core.packing import original_type
 from pipeline.document_sources import SourceKind, derived_source_id
-from pipeline.records import OCTETS, Generation, Namespace, TenantId, Upload
-from pipeline.stores.rows import insert_many, now, slices
+from pipeline.records import OCTETS, Generation, Namespace, Upload
+from pipeline.stores.rows import TenantStore, insert_many, now, slices
 
 _ROWS_PER_STATEMENT = 1000
 
 
-class Sources:
+class Sources(TenantStore):
     """One tenant's sources."""
 
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
-
     def store(self, uploads: Sequence[tuple[Generation, Upload]]) -> dict[Generation, str]:
-        """Write the sources of these uploads where they are missing or are described otherwise now; return their ids.
-
-        Rows that are there stay locked for others to share until the transaction ends, so `drop_unused` waits for it.
-        Ids are taken in sorted order: two batches cannot wait for each other.
-        """
+        """Write the sources of these uploads where missing or changed; return their ids. In sorted order against
+        deadlocks; rows stay share-locked, so `drop_unused` waits."""
         ids: dict[Generation, str] = {}
         rows: dict[tuple[Namespace, str], tuple[SourceKind | None, str | None, str]] = {}
         for generation, upload in uploads:
@@ -68,14 +61,11 @@ class Sources:
 
     def named_by(self, namespace: Namespace, number: int, document_ids: Sequence[str]) -> set[str]:
         """Return the ids of the sources of these documents' generations of one number."""
-        values = {"tenant": self._tenant_id, "namespace": namespace, "number": number, "ids": list(document_ids)}
-        return set(self._connection.execute(_NAMED_BY, values).scalars())
+        return set(self._run(_NAMED_BY, namespace=namespace, number=number, ids=list(document_ids)).scalars())
 
     def drop_unused(self, namespace: Namespace, source_ids: Iterable[str]) -> None:
-        """Delete those of these sources that no generation names any more.
-
-        Waits for uploads that name one and are not committed yet. READ COMMITTED lets the second statement see them.
-        """
+        """Delete sources that no generation names. Waits for uncommitted uploads; READ COMMITTED lets the second
+        statement see them."""
         for some in slices(sorted(source_ids), _ROWS_PER_STATEMENT):
             values: dict[str, Any] = {"tenant": self._tenant_id, "namespace": namespace, "ids": list(some)}
             self._connection.execute(_LOCK, values).all()

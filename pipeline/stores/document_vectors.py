@@ -13,6 +13,7 @@ from sqlalchemy import Engine, text
 from pipeline.core.means import DocumentVector
 from pipeline.records import DocumentId, Generation, Namespace, TenantId
 from pipeline.stores.engines import postgres_errors
+from pipeline.stores.rows import record_of
 from pipeline.stores.vectors import as_sent
 
 
@@ -36,10 +37,8 @@ class DocumentVectors:
         self._table = table
 
     def write(self, documents: Sequence[DocumentVector], *, model: str) -> None:
-        """Write the vectors of generations that are about to be shown; one that is there already is overwritten.
-
-        Not waited for on the disk: what a crash of PostgreSQL loses is made again by the reconciler.
-        """
+        """Write or overwrite vectors of generations about to be shown, without waiting for the disk: the reconciler
+        repairs a loss."""
         if not documents:
             return
         halves = as_sent(np.stack([document.vector for document in documents]))
@@ -66,10 +65,7 @@ class DocumentVectors:
                 self.refresh([document.generation for document in documents])
 
     def refresh(self, generations: Sequence[Generation]) -> None:
-        """Make the vectors of these generations from those of their chunks; without any, there is none either.
-
-        One at a time for each document: who comes second sees what the first has written.
-        """
+        """Make these generations' vectors from their chunks', none without any, one document at a time."""
         ordered = sorted(generations, key=lambda each: (each.scope.namespace, each.document_id, each.number))
         if not ordered:
             return
@@ -88,15 +84,7 @@ class DocumentVectors:
         """The vectors of these documents, of whichever generation."""
         values = {"tenant": self._tenant_id, "namespace": namespace, "ids": list(document_ids)}
         with postgres_errors(), self._postgres.connect() as connection:
-            return [
-                DocumentVectorRow(
-                    document_id=row.document_id,
-                    generation=row.generation,
-                    model=row.model,
-                    content_hash=bytes(row.content_hash),
-                )
-                for row in connection.execute(_ROWS, values)
-            ]
+            return [record_of(DocumentVectorRow, row) for row in connection.execute(_ROWS, values)]
 
     def drop(self, namespace: Namespace, keys: Sequence[tuple[str, int]]) -> None:
         """Delete the vectors of exactly these documents and generations."""

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
-from pipeline.records import Chunking, DocumentFields, DocumentId, Encoding, Namespace, TenantId
+from pipeline.records import Chunking, DocumentFields, DocumentId, Encoding, Namespace
 from pipeline.stores.document_outcomes import ALIVE, STATUS, WORKED_ON, DocumentStatus
 from pipeline.stores.documents import encoding_of, fields_of
 from pipeline.stores.duplicates import Duplicates, duplicate_of
-from pipeline.stores.rows import as_utc, now
+from pipeline.stores.rows import TenantStore, record_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +39,8 @@ class DocumentView:
     updated_at: datetime
 
 
-class DocumentViews:
+class DocumentViews(TenantStore):
     """One tenant's documents, to be looked at."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def view(self, namespace: Namespace, document_id: DocumentId) -> DocumentView | None:
         """The document as its owner sees it, or None."""
@@ -61,8 +57,8 @@ class DocumentViews:
         after: tuple[str, str] | None,
         limit: int,
     ) -> list[DocumentView]:
-        """Documents in order of namespace and id, those after the given pair: the ones with a ``status``, or else all that
-        are searchable or on their way; with ``source_id`` those of one source."""
+        """Return documents by namespace and id after the pair: with ``status``, else all searchable or under way;
+        ``source_id``: of one source."""
         clauses = [f"AND {ALIVE.format(d='d.')}" if status is None else f"AND {STATUS} = :status"]
         values: dict[str, Any] = {} if status is None else {"status": status}
         if namespace is not None:
@@ -79,13 +75,7 @@ class DocumentViews:
         return self._views(" ".join(clauses), values, limit=limit)
 
     def _views(self, where: str, values: dict[str, Any], *, limit: int) -> list[DocumentView]:
-        rows = (
-            self._connection.execute(
-                text(_VIEWS.format(where=where)), {"tenant": self._tenant_id, "limit": limit, **values}
-            )
-            .mappings()
-            .all()
-        )
+        rows = self._run(text(_VIEWS.format(where=where)), limit=limit, **values).mappings().all()
         duplicates = Duplicates(self._connection, self._tenant_id)
         originals = {
             namespace: duplicates.originals(
@@ -94,13 +84,11 @@ class DocumentViews:
             for namespace in sorted({row["namespace"] for row in rows})
         }
         return [
-            DocumentView(
-                namespace=row["namespace"],
-                document_id=row["document_id"],
-                status=row["status"],
+            record_of(
+                DocumentView,
+                row,
                 generation=row["published_generation"],
                 fields=fields_of(row),
-                media_type=row["media_type"],
                 source_uri=row["uri"],
                 chunk_count=row["chunk_count"] or 0,
                 encoding=encoding_of(row["encoding"]),
@@ -108,12 +96,7 @@ class DocumentViews:
                 duplicate_of=duplicate_of(
                     row["document_id"], originals[row["namespace"]].get(bytes(row["content_hash"]))
                 ),
-                source_id=row["source_id"],
                 source_kind=row["kind"],
-                page_start=row["page_start"],
-                page_end=row["page_end"],
-                created_at=as_utc(row["created_at"]) or now(),
-                updated_at=as_utc(row["updated_at"]) or now(),
             )
             for row in rows
         ]

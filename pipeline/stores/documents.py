@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import bindparam, text
 
 from pipeline.core.recipe import recipe
 from pipeline.core.terms import VERSION
@@ -21,11 +21,20 @@ from pipeline.records import (
     JobId,
     Namespace,
     Scope,
-    TenantId,
     Upload,
 )
 from pipeline.stores.document_sources import Sources
-from pipeline.stores.rows import as_utc, insert_many, metadata_of, now, placeholders, slices, to_json, to_naive
+from pipeline.stores.rows import (
+    TenantStore,
+    insert_many,
+    metadata_of,
+    now,
+    placeholders,
+    record_of,
+    slices,
+    to_json,
+    to_naive,
+)
 
 _ROWS_PER_STATEMENT = 1000
 _NO_INGREDIENTS = {
@@ -57,8 +66,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """The findings of ingestion about a generation. ``title`` is the one found in the text, if any.
-    ``pages``: the first and the last page with text, of a format that has pages."""
+    """Findings of ingestion. ``title``: found in the text, if any. ``pages``: the first and last page with text."""
 
     chunk_count: int
     title: str | None
@@ -75,27 +83,23 @@ class Deleted:
     gone: tuple[Generation, ...]
 
 
-class Documents:
+class Documents(TenantStore):
     """One tenant's documents."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def number(
         self, namespace: Namespace, document_ids: Iterable[DocumentId], *, only_new: bool = False
     ) -> dict[DocumentId, Generation]:
-        """Give each document its next generation number; documents and the namespace are made where missing.
+        """Give each document its next generation number, creating missing documents and the namespace.
 
-        The rows stay locked until the transaction ends, so two uploads of one document get two numbers in the order
-        in which they are accepted. Ids are taken in sorted order: two batches cannot wait for each other. With
-        ``only_new``, a document that turns out to be there once its row is locked gets none and is not in the answer.
+        Rows stay locked until the transaction ends, in sorted order against deadlocks, so concurrent uploads are
+        numbered in order. ``only_new``: a document found to exist once locked gets none.
         """
         moment = now()
         scope = Scope(tenant_id=self._tenant_id, namespace=namespace)
-        self._connection.execute(
+        self._run(
             text("INSERT IGNORE INTO namespaces (tenant_id, namespace, created_at) VALUES (:tenant, :namespace, :now)"),
-            {"tenant": self._tenant_id, "namespace": namespace, "now": moment},
+            namespace=namespace,
+            now=moment,
         )
         ordered = sorted(set(document_ids))
         insert_many(
@@ -120,13 +124,10 @@ class Documents:
         return numbered
 
     def existing(self, namespace: Namespace, document_ids: Iterable[DocumentId]) -> set[DocumentId]:
-        """Which of these documents are there already, shown or on their way. Nothing is locked. An upload that failed or was
-        cancelled leaves no document."""
+        """Return which documents are there, shown or under way, without locks. A failed or cancelled upload leaves none."""
         found: set[DocumentId] = set()
         for ids in slices(sorted(set(document_ids)), _ROWS_PER_STATEMENT):
-            rows = self._connection.execute(
-                _NUMBERS, {"tenant": self._tenant_id, "namespace": namespace, "ids": list(ids)}
-            )
+            rows = self._run(_NUMBERS, namespace=namespace, ids=list(ids))
             found.update(DocumentId(row.document_id) for row in rows if _is_there(row, latest=row.latest_generation))
         return found
 
@@ -186,40 +187,32 @@ class Documents:
         found: dict[Generation, Source] = {}
         for namespace, wanted in _by_namespace(generations):
             # Pairs would be exact, but MariaDB makes no range of (a, b) IN (…): two lists, and the rest is dropped here.
-            values = {
-                "tenant": self._tenant_id,
-                "namespace": namespace,
-                "ids": [generation.document_id for generation in wanted],
-                "numbers": sorted({generation.number for generation in wanted}),
-            }
-            rows = self._connection.execute(_SOURCES, values).mappings()
+            rows = self._run(
+                _SOURCES,
+                namespace=namespace,
+                ids=[generation.document_id for generation in wanted],
+                numbers=sorted({generation.number for generation in wanted}),
+            ).mappings()
             known = {(generation.document_id, generation.number): generation for generation in wanted}
             for row in rows:
                 generation = known.get((row["document_id"], row["generation"]))
                 if generation is None:
                     continue
-                found[generation] = Source(
+                found[generation] = record_of(
+                    Source,
+                    row,
                     generation=generation,
                     fields=fields_of(row),
-                    body=row["body"],
-                    media_type=row["media_type"],
-                    source_uri=row["source_uri"],
                     chunking=Chunking(**json.loads(row["chunking"])),
-                    source_id=row["source_id"],
                 )
         return found
 
     def lock(self, generations: Sequence[Generation]) -> dict[Generation, int | None]:
-        """Lock the documents of these generations, in key order, and say which generation each shows now.
-
-        A generation that must not be shown any more, because the document was deleted, or a later one is shown or was
-        found to be what is shown already, is not in the answer.
-        """
+        """Lock these generations' documents in key order and return which generation each shows. Left out: generations
+        that must not be shown (document deleted, or a later one is shown or settled)."""
         current: dict[Generation, int | None] = {}
         for namespace, wanted in _by_namespace(generations):
-            rows = self._connection.execute(
-                _LOCK, {"tenant": self._tenant_id, "namespace": namespace, "ids": [g.document_id for g in wanted]}
-            )
+            rows = self._run(_LOCK, namespace=namespace, ids=[g.document_id for g in wanted])
             state = {document_id: (published, overtaken) for document_id, published, overtaken in rows}
             for generation in wanted:
                 published, overtaken = state.get(generation.document_id, (None, generation.number))
@@ -231,9 +224,7 @@ class Documents:
         """Those of the generations that searches see now. Nothing is locked."""
         found: set[Generation] = set()
         for namespace, wanted in _by_namespace(generations):
-            rows = self._connection.execute(
-                _SHOWN, {"tenant": self._tenant_id, "namespace": namespace, "ids": [g.document_id for g in wanted]}
-            )
+            rows = self._run(_SHOWN, namespace=namespace, ids=[g.document_id for g in wanted])
             published = dict(tuple(row) for row in rows)
             found.update(g for g in wanted if published.get(g.document_id) == g.number)
         return found
@@ -251,7 +242,9 @@ class Documents:
             recipes = [value for document_id, shown in group for value in (document_id, shown.recipe)]
             titles = [value for document_id, shown in group for value in (document_id, shown.title)]
             encodings = [
-                value for document_id, shown in group for value in (document_id, _encoding_to_json(shown.encoding))
+                value
+                for document_id, shown in group
+                for value in (document_id, None if shown.encoding is None else to_json(asdict(shown.encoding)))
             ]
             cases, many = " ".join(["WHEN %s THEN %s"] * len(group)), placeholders(group)
             self._connection.exec_driver_sql(
@@ -281,16 +274,15 @@ class Documents:
             return {}
         values |= {"ids": [row.document_id for row in rows], "now": now()}
         self._connection.execute(_HIDE, values)
-        scope = Scope(tenant_id=self._tenant_id, namespace=namespace)
         known: dict[DocumentId, list[Generation]] = {}
         for document_id, number in self._connection.execute(_GENERATIONS, values):
             key = DocumentId(document_id)
-            known.setdefault(key, []).append(Generation(scope=scope, document_id=key, number=number))
+            known.setdefault(key, []).append(self._generation(namespace, key, number))
         return {
             DocumentId(row.document_id): Deleted(
                 shown=None
                 if row.published_generation is None
-                else Generation(scope=scope, document_id=DocumentId(row.document_id), number=row.published_generation),
+                else self._generation(namespace, row.document_id, row.published_generation),
                 gone=tuple(known.get(DocumentId(row.document_id), ())),
             )
             for row in rows
@@ -298,13 +290,10 @@ class Documents:
 
     def published(self, namespace: Namespace, document_id: DocumentId) -> Generation | None:
         """The generation searches see, locked until the transaction ends."""
-        row = self._connection.execute(
-            _LOCK_ONE, {"tenant": self._tenant_id, "namespace": namespace, "document": document_id}
-        ).one_or_none()
+        row = self._run(_LOCK_ONE, namespace=namespace, document=document_id).one_or_none()
         if row is None or row.published_generation is None:
             return None
-        scope = Scope(tenant_id=self._tenant_id, namespace=namespace)
-        return Generation(scope=scope, document_id=document_id, number=row.published_generation)
+        return self._generation(namespace, document_id, row.published_generation)
 
 
 _NUMBERS = text(
@@ -381,10 +370,6 @@ def _chunking_to_json(chunking: Chunking) -> str:
     return to_json({**values, "options": dict(chunking.options)} if chunking.options else values)
 
 
-def _encoding_to_json(encoding: Encoding | None) -> str | None:
-    return None if encoding is None else to_json(asdict(encoding))
-
-
 def encoding_of(value: str | None) -> Encoding | None:
     """Return the encoding in a column of ``generations``."""
     return None if value is None else Encoding(**json.loads(value))
@@ -392,12 +377,4 @@ def encoding_of(value: str | None) -> Encoding | None:
 
 def fields_of(row: Mapping[Any, Any]) -> DocumentFields:
     """The fields in a row of ``generations``."""
-    return DocumentFields(
-        title=row["title"],
-        author=row["author"],
-        type=row["type"],
-        tags=tuple(json.loads(row["tags"])),
-        published_at=as_utc(row["published_at"]),
-        story_time=row["story_time"],
-        metadata=metadata_of(row["metadata"]),
-    )
+    return record_of(DocumentFields, row, tags=tuple(json.loads(row["tags"])), metadata=metadata_of(row["metadata"]))

@@ -6,11 +6,11 @@ import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import bindparam, text
 
-from pipeline.records import DocumentId, Namespace, TenantId
+from pipeline.records import DocumentId, Namespace
 from pipeline.stores.document_outcomes import ALIVE
-from pipeline.stores.rows import slices
+from pipeline.stores.rows import TenantStore, slices
 
 _ROWS_PER_STATEMENT = 1000
 _UNKNOWN = hashlib.sha256(b"").digest()  # of a document whose bytes are not fetched yet
@@ -44,29 +44,22 @@ class Content:
     source_uri: str | None
 
 
-class Duplicates:
+class Duplicates(TenantStore):
     """One tenant's documents with the same bytes."""
 
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
-
     def originals(self, namespace: str, hashes: Collection[bytes]) -> dict[bytes, DocumentId]:
-        """Return, for each hash, the document that has been there longest of those with such bytes; of equal ones, the
-        first by id."""
+        """Return the oldest document with the bytes of each hash; among equals the first by id."""
         wanted = sorted(set(hashes) - {_UNKNOWN})
         if not wanted:
             return {}
-        values = {"tenant": self._tenant_id, "namespace": namespace, "hashes": wanted}
-        rows = self._connection.execute(_ORIGINALS, values)
+        rows = self._run(_ORIGINALS, namespace=namespace, hashes=wanted)
         return {bytes(row.content_hash): DocumentId(row.document_id) for row in rows}
 
     def contents(self, namespace: Namespace, document_ids: Collection[DocumentId]) -> dict[DocumentId, Content]:
         """Return what these documents hold: the latest upload if it is on its way, else what searches see."""
         found: dict[DocumentId, Content] = {}
         for ids in slices(sorted(set(document_ids)), _ROWS_PER_STATEMENT):
-            values = {"tenant": self._tenant_id, "namespace": namespace, "ids": list(ids)}
-            for row in self._connection.execute(_CONTENTS, values):
+            for row in self._run(_CONTENTS, namespace=namespace, ids=list(ids)):
                 content = Content(content_hash=bytes(row.content_hash), source_uri=row.source_uri)
                 found[DocumentId(row.document_id)] = content
         return found
@@ -75,8 +68,10 @@ class Duplicates:
         """Return the original of each of these documents that is a duplicate."""
         if not document_ids:
             return {}
-        values = {"tenant": self._tenant_id, "namespace": namespace, "ids": list(document_ids)}
-        hashes = {row.document_id: bytes(row.content_hash) for row in self._connection.execute(_HASHES, values)}
+        hashes = {
+            row.document_id: bytes(row.content_hash)
+            for row in self._run(_HASHES, namespace=namespace, ids=list(document_ids))
+        }
         originals = self.originals(namespace, set(hashes.values()))
         found = {known: duplicate_of(known, originals.get(digest)) for known, digest in hashes.items()}
         return {known: original for known, original in found.items() if original is not None}

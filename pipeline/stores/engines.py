@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,6 @@ from sqlalchemy import URL, Engine, event, make_url
 from pipeline.core.nearest import LONGEST_SCAN
 from pipeline.settings import Settings
 from pipeline.stores.outages import watch
-from pipeline.stores.spans import traced
 from pipeline.stores.store_errors import MYSQL, POSTGRES, location, note_location, of_redis, translated
 from pipeline.stores.store_errors import Conflict as Conflict
 from pipeline.tracing import edge
@@ -38,12 +37,12 @@ _READING: dict[str, Any] = {
 PINNED = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off"
 
 _LOOPBACK = (None, "localhost", "127.0.0.1", "::1")
+_OPEN = "chordwise_span"
 
 
 def mysql_engine(settings: Settings, *, timeout_s: float | None = None, reading: bool = False) -> Engine:
-    """A pool on the MySQL-protocol server. ``timeout_s`` bounds each read and write on the socket, because neither
-    statement timeouts nor KILL stop a FULLTEXT query. ``reading``: for single statements of queries, without transactions;
-    while the server is away they are refused at once (`outages`)."""
+    """Return a pool on the MySQL-protocol server. ``timeout_s`` bounds socket reads and writes, as statement timeouts
+    and KILL do not stop FULLTEXT. ``reading``: for single statements without transactions, refused during an outage."""
     seconds = timeout_s or settings.store_timeout_s
     url = make_url(settings.mysql_url.get_secret_value())
     engine = sqlalchemy.create_engine(
@@ -71,8 +70,8 @@ def mysql_engine(settings: Settings, *, timeout_s: float | None = None, reading:
 
 
 def _encryption(url: URL) -> dict[str, Any]:
-    """PyMySQL encrypts where the server can, and reads all of the system's certificates for every connection to find out,
-    which takes longer than a query. On this machine there is nobody to hide from, unless the address asks for it."""
+    """Return TLS options: off on this machine unless the URL asks, as reading all certificates for each connection
+    takes longer than a query."""
     local = url.host in _LOOPBACK and not any(name.startswith("ssl") for name in url.query)
     return {"ssl_disabled": True} if local else {}
 
@@ -138,10 +137,8 @@ def redis_client(settings: Settings, *, timeout_s: float = 1.0) -> redis.Redis:
 
 
 def check_redis(settings: Settings) -> None:
-    """Ask each Redis of the settings for a PONG.
-
-    Raises StoreMisconfigured for a wrong password or a certificate that is not trusted, StoreUnavailable if it is away.
-    """
+    """PING each Redis of the settings. Raises StoreMisconfigured for a wrong password or certificate, StoreUnavailable
+    if away."""
     urls = {settings.redis_url.get_secret_value(), settings.broker}
     for url in sorted(url for url in urls if url.startswith(("redis://", "rediss://"))):
         client = redis.Redis.from_url(url, socket_timeout=2.0, socket_connect_timeout=2.0, retry=Retry(NoBackoff(), 0))
@@ -169,3 +166,27 @@ def redis_errors() -> Iterator[None]:
             yield
     except redis.RedisError as error:
         raise of_redis(error) from error
+
+
+def traced(engine: Engine, system: str) -> Engine:
+    """The same engine; each of its statements is a span that says which kind of statement it was, never its text."""
+
+    def begin(_connection: Any, _cursor: Any, statement: str, _parameters: Any, context: Any, _many: bool) -> None:
+        kind = statement.lstrip("( \n").partition(" ")[0].upper()[:16]
+        lasting = ExitStack()
+        lasting.enter_context(edge(f"{system} {kind}", **{"db.system.name": system, "db.operation.name": kind}))
+        setattr(context, _OPEN, lasting)
+
+    def end(_connection: Any, _cursor: Any, _statement: str, _parameters: Any, context: Any, _many: bool) -> None:
+        getattr(context, _OPEN).close()
+
+    def fail(context: Any) -> None:
+        lasting = getattr(context.execution_context, _OPEN, None)
+        if lasting is not None:
+            error = context.original_exception
+            lasting.__exit__(type(error), error, error.__traceback__)
+
+    event.listen(engine, "before_cursor_execute", begin)
+    event.listen(engine, "after_cursor_execute", end)
+    event.listen(engine, "handle_error", fail)
+    return engine

@@ -7,32 +7,28 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, bindparam, text
+from sqlalchemy import BindParameter, bindparam, text
 
 from pipeline.core.entities import EntityState, name_key
-from pipeline.records import Namespace, TenantId
+from pipeline.records import Namespace
 from pipeline.stores.audit import Audit
 from pipeline.stores.namespaces import Namespaces
-from pipeline.stores.rows import as_utc, insert_many, now, slices, to_json
+from pipeline.stores.rows import TenantStore, insert_many, now, record_of, slices, to_json
 
 _BEGINNING = -(2**63)  # the story time of a state that holds from the beginning
 _END = 2**63 - 1
 _IDS_AT_ONCE = 500
 
 
-class Entities:
+class Entities(TenantStore):
     """One tenant's entities."""
 
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
-
     def put(self, states: Sequence[EntityState]) -> None:
-        """Write these states; the one an entity has at the same story time is replaced. Namespaces are made where they
-        are missing, and their rows locked, so that none is forgotten meanwhile."""
+        """Write states, replacing those of the same story time. Creates missing namespaces and locks their rows against
+        deletion."""
         moment = now()
         for namespace in sorted({state.namespace for state in states}):
-            self._connection.execute(_NAMESPACE, {"tenant": self._tenant_id, "namespace": namespace, "now": moment})
+            self._run(_NAMESPACE, namespace=namespace, now=moment)
             Namespaces(self._connection, self._tenant_id).revise(Namespace(namespace))
         ordered = sorted(states, key=lambda each: (each.namespace, each.entity_id, _time(each)))
         insert_many(
@@ -59,9 +55,8 @@ class Entities:
         self._note("entities_put", sorted({state.namespace for state in states}), [each.entity_id for each in ordered])
 
     def named(self, pairs: Sequence[tuple[str, str]], *, as_of: int | None) -> dict[tuple[str, str], list[EntityState]]:
-        """For each pair of namespace and name key, what the entities of that name are like at ``as_of``, or last of
-        all. A name counts that the entity has, or had at an earlier time; one that it gets later does not. One
-        statement, through the index of names."""
+        """Return, for each pair of namespace and name key, the states at ``as_of``, or the last ones, of entities that
+        have or had the name by then. One statement, by the index of names."""
         if not pairs:
             return {}
         values = {
@@ -80,8 +75,7 @@ class Entities:
     def page(
         self, namespace: Namespace, *, as_of: int | None, name: str | None, after: str, limit: int
     ) -> list[EntityState]:
-        """What the entities of a namespace are like at ``as_of``, or last of all, in order of id, those after the given
-        one. With ``name``, those that are called so then."""
+        """Return entities' states at ``as_of``, or the last ones, by id after ``after``; ``name``: those called so then."""
         values = {
             **self._at(as_of),
             "namespace": namespace,
@@ -97,8 +91,7 @@ class Entities:
         if entity_ids:
             Namespaces(self._connection, self._tenant_id).revise(namespace)  # first, as `put` locks its row first
         for ids in slices(sorted(set(entity_ids)), _IDS_AT_ONCE):
-            values = {"tenant": self._tenant_id, "namespace": namespace, "ids": list(ids)}
-            gone += self._connection.execute(_DELETE, values).rowcount
+            gone += self._run(_DELETE, namespace=namespace, ids=list(ids)).rowcount
         if gone:
             self._note("entities_delete", [namespace], sorted(set(entity_ids)))
         return gone
@@ -116,14 +109,11 @@ def _time(state: EntityState) -> int:
 
 
 def _state(row: Mapping[Any, Any]) -> EntityState:
-    return EntityState(
-        namespace=row["namespace"],
-        entity_id=row["entity_id"],
-        name=row["name"],
-        type=row["type"],
+    return record_of(
+        EntityState,
+        row,
         story_time=None if row["story_time"] == _BEGINNING else row["story_time"],
         state=json.loads(row["state"]),
-        updated_at=as_utc(row["updated_at"]),
     )
 
 

@@ -1,8 +1,4 @@
-"""Everything one tenant has in any store: counted, and deleted piece by piece.
-
-Which tables those are is read from the databases themselves, so that no table can be forgotten: every table has the
-tenant in its key (tests/integration/test_migrations.py).
-"""
+"""Count and delete everything of one tenant in any store, from all tables that the databases list, so none is forgotten."""
 
 from __future__ import annotations
 

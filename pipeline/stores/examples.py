@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import bindparam, text
 
-from pipeline.records import ItemState, JobId, Namespace, TenantId
+from pipeline.records import ItemState, JobId, Namespace
 from pipeline.stores.job_views import status_of
+from pipeline.stores.rows import TenantStore
 
 LENGTHS = (50, 100, 200, 500, 1000, 2000)  # characters; longer ones are counted without an upper bound
 _GROUPS_SHOWN = 20
@@ -21,8 +22,7 @@ _MISSING_SHOWN = 100
 
 @dataclass(slots=True, kw_only=True)
 class Spread:
-    """Lengths in characters. ``up_to``: how many are no longer than each of `LENGTHS`, but than the one before it;
-    None stands for longer ones."""
+    """Lengths in characters. ``up_to``: how many fall between each of `LENGTHS` and the one before; None: longer ones."""
 
     count: int = 0
     total: int = 0
@@ -73,12 +73,8 @@ class Verified:
     sample: Sequence[Accepted]
 
 
-class Examples:
+class Examples(TenantStore):
     """One tenant's example libraries, for reading. An example is a shown document that keeps its ``user_input``."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def stored(self, namespace: Namespace, types: Sequence[str]) -> dict[str, Stored]:
         """Counts and lengths by type, of these types. Two scans of the namespace's documents."""
@@ -114,10 +110,8 @@ class Examples:
         return Duplicated(surplus=sum(row.examples - 1 for row in rows), groups=list(groups.values()))
 
     def verified(self, job_id: JobId, *, sample: int) -> Verified | None:
-        """The stored rows of an import: shown in its generation or a later one, with a chunk. None: no such job.
-
-        ``sample``: how many of those that can be found to name, spread over the import.
-        """
+        """Return an import's rows that are shown, in its generation or a later one, with a chunk; None without such a
+        job. ``sample``: how many searchable ones to name, spread over the import."""
         values: dict[str, Any] = {"tenant": self._tenant_id, "job": job_id}
         job = self._connection.execute(_JOB, values).one_or_none()
         if job is None:

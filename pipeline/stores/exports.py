@@ -25,8 +25,9 @@ from pipeline.records import (
     parent_ordinal,
 )
 from pipeline.stores.chunks import segment_of
+from pipeline.stores.documents import fields_of
 from pipeline.stores.engines import mysql_errors, postgres_errors
-from pipeline.stores.rows import as_utc, metadata_of
+from pipeline.stores.rows import as_utc, record_of
 
 _HEAD = 4  # bytes before the numbers of a halfvec as PostgreSQL sends it
 
@@ -92,23 +93,14 @@ class Exports:
         """Those of these that are shown, in order of their ids."""
         rows = self._connection.execute(_DOCUMENTS, {**self._key, "ids": list(document_ids)})
         return [
-            ShownDocument(
+            record_of(
+                ShownDocument,
+                row,
                 generation=Generation(
                     scope=self._scope, document_id=DocumentId(row.document_id), number=row.generation
                 ),
-                fields=DocumentFields(
-                    title=row.title,
-                    author=row.author,
-                    type=row.type,
-                    tags=tuple(json.loads(row.tags)),
-                    published_at=as_utc(row.published_at),
-                    story_time=row.story_time,
-                    metadata=metadata_of(row.metadata),
-                ),
-                source_uri=row.source_uri,
-                media_type=row.media_type,
+                fields=fields_of(row._mapping),
                 chunking=json.loads(row.chunking),
-                source_id=row.source_id,
                 source=SourceRef(
                     kind=SourceKind(row.kind), uri=row.whole_uri, media_type=row.whole_media_type or row.media_type
                 ),
@@ -121,9 +113,9 @@ class Exports:
         found: dict[DocumentId, list[ShownChunk]] = {}
         for row in self._connection.execute(_CHUNKS, {**self._key, "ids": list(document_ids)}):
             found.setdefault(DocumentId(row.document_id), []).append(
-                ShownChunk(
-                    chunk_id=ChunkId(row.chunk_id),
-                    ordinal=row.ordinal,
+                record_of(
+                    ShownChunk,
+                    row,
                     passage=Passage(
                         text=row.text,
                         start=row.start_offset,
@@ -138,7 +130,6 @@ class Exports:
                         segment=segment_of(row.segment),
                         reworded=bool(row.reworded),
                     ),
-                    content_hash=bytes(row.content_hash),
                     mark=Mark(enabled=bool(row.enabled), version=row.version, edited_at=as_utc(row.edited_at)),
                 )
             )
@@ -148,14 +139,12 @@ class Exports:
         """The parents of what these show, with their ordinals."""
         found: dict[DocumentId, list[tuple[int, Passage]]] = {}
         for row in self._connection.execute(_PARENTS, {**self._key, "ids": list(document_ids)}):
-            passage = Passage(
-                text=row.text,
+            passage = record_of(
+                Passage,
+                row,
                 start=row.start_offset,
                 end=row.end_offset,
-                token_count=row.token_count,
                 heading_path=tuple(json.loads(row.heading_path)),
-                page=row.page,
-                page_end=row.page_end,
             )
             found.setdefault(DocumentId(row.document_id), []).append((row.ordinal, passage))
         return found

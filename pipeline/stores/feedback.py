@@ -8,18 +8,16 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
 from pipeline.core.judgments import Feedback, Rating, text_key
-from pipeline.records import QueryId, TenantId
 from pipeline.stores.audit import Audit
-from pipeline.stores.rows import as_utc, now, to_json, to_naive
+from pipeline.stores.rows import TenantStore, record_of, to_json, to_naive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmCounts:
-    """What was thought of the answers of one arm. ``queries`` and ``sessions``: how many were rated, any way;
-    ``mean_click_place``: where the opened hits stood on average, from 1."""
+    """The ratings of one arm's answers. ``queries``, ``sessions``: how many were rated; ``mean_click_place``: from 1."""
 
     bucket: str
     good: int = 0
@@ -30,16 +28,12 @@ class ArmCounts:
     mean_click_place: float | None = None
 
 
-class FeedbackStore:
+class FeedbackStore(TenantStore):
     """One tenant's feedback."""
 
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
-
     def add(self, given: Feedback) -> tuple[Feedback, bool]:
-        """Keep a rating; one that was given before is only given anew, with its new note if it has one. Gives what
-        stands there now, and whether it is new."""
+        """Store a rating, or renew an earlier one with its new note, if any. Return what is stored and whether it is
+        new."""
         values = {name: getattr(given, name) for name in _NAMES} | {
             "tenant": self._tenant_id,
             "text_key": text_key(given.query_text),
@@ -77,34 +71,29 @@ class FeedbackStore:
 
     def texts(self, namespace: str, *, after: bytes | None, limit: int) -> list[bytes]:
         """Keys of the questions with feedback on what is in ``namespace``, in order, those after the given one."""
-        values = {"tenant": self._tenant_id, "namespace": namespace, "after": after or b"", "limit": limit}
-        return [bytes(key) for key in self._connection.execute(_TEXTS, values).scalars()]
+        return [bytes(key) for key in self._run(_TEXTS, namespace=namespace, after=after or b"", limit=limit).scalars()]
 
     def of_texts(self, namespace: str, *, first: bytes, last: bytes) -> list[Feedback]:
         """All feedback on the questions from key ``first`` to ``last``, but on documents that are gone."""
-        values = {"tenant": self._tenant_id, "namespace": namespace, "first": first, "last": last}
-        return [_feedback(row) for row in self._connection.execute(_OF_TEXTS, values).mappings()]
+        return [_feedback(row) for row in self._run(_OF_TEXTS, namespace=namespace, first=first, last=last).mappings()]
 
     def arms(self, experiment_id: str) -> list[ArmCounts]:
         """What was thought of the answers of each arm, of those with feedback."""
-        values = {"tenant": self._tenant_id, "experiment": experiment_id}
         return [
-            ArmCounts(
-                bucket=row.bucket,
+            record_of(
+                ArmCounts,
+                row,
                 good=int(row.good),
                 bad=int(row.bad),
                 clicks=int(row.clicks),
-                queries=row.queries,
-                sessions=row.sessions,
                 mean_click_place=None if row.mean_click_place is None else float(row.mean_click_place),
             )
-            for row in self._connection.execute(_ARMS, values)
+            for row in self._run(_ARMS, experiment=experiment_id)
         ]
 
     def remove(self, feedback_id: str) -> bool:
         """Take a rating back. False if there is none of that id."""
-        values = {"tenant": self._tenant_id, "feedback_id": feedback_id}
-        gone = bool(self._connection.execute(_REMOVE, values).rowcount)
+        gone = bool(self._run(_REMOVE, feedback_id=feedback_id).rowcount)
         if gone:
             self._note("feedback_remove", feedback_id)
         return gone
@@ -147,14 +136,5 @@ _REMOVE = text("DELETE FROM feedback WHERE tenant_id = :tenant AND feedback_id =
 
 
 def _feedback(row: Mapping[Any, Any]) -> Feedback:
-    values = {name: row[name] for name in _NAMES}
-    return Feedback(
-        **{
-            **values,
-            "created_at": as_utc(row["created_at"]) or now(),
-            "rated_at": as_utc(row["rated_at"]) or now(),
-            "query_id": QueryId(row["query_id"]),
-            "namespaces": tuple(json.loads(row["namespaces"])),
-            "rating": Rating(row["rating"]),
-        }
-    )
+    namespaces = tuple(json.loads(row["namespaces"]))
+    return record_of(Feedback, row, namespaces=namespaces, rating=Rating(row["rating"]))

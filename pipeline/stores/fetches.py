@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import bindparam, text
 
 from pipeline.core.transitions import Move
-from pipeline.records import DocumentId, Generation, Namespace, Scope, TenantId
-from pipeline.stores.claims import Claim
-from pipeline.stores.moves import becomes, may
-from pipeline.stores.rows import now
+from pipeline.records import Generation
+from pipeline.stores.claims import Claim, becomes, may
+from pipeline.stores.rows import TenantStore, now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,29 +24,21 @@ class Place:
     media_type: str
 
 
-class FetchedPayloads:
+class FetchedPayloads(TenantStore):
     """One tenant's payloads, as whoever fetches them sees them."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def places(self, generations: Sequence[Generation]) -> dict[Generation, Place]:
         """Where those of the generations are that have no bytes yet."""
         found: dict[Generation, Place] = {}
         wanted = set(generations)
         for namespace in sorted({generation.scope.namespace for generation in wanted}):
-            rows = self._connection.execute(
+            rows = self._run(
                 _PLACES,
-                {
-                    "tenant": self._tenant_id,
-                    "namespace": namespace,
-                    "ids": [each.document_id for each in wanted if each.scope.namespace == namespace],
-                },
+                namespace=namespace,
+                ids=[each.document_id for each in wanted if each.scope.namespace == namespace],
             )
             for document_id, number, uri, media_type in rows:
-                scope = Scope(tenant_id=self._tenant_id, namespace=Namespace(namespace))
-                generation = Generation(scope=scope, document_id=DocumentId(document_id), number=number)
+                generation = self._generation(namespace, document_id, number)
                 if generation in wanted:
                     found[generation] = Place(uri=uri, media_type=media_type)
         return found
@@ -66,8 +57,7 @@ class FetchedPayloads:
         self._connection.execute(_SOURCE_TYPE, {**values, "media_type": media_type.partition(";")[0]})
 
     def queue(self, sizes: Mapping[Claim, int]) -> None:
-        """Queue items whose bytes were stored; the value is how many bytes. Having been fetched was no attempt of theirs.
-        Call `Ledger.still_held` first."""
+        """Queue items whose bytes were stored (by size), not counting an attempt. Call `Ledger.still_held` first."""
         for claim, size in sizes.items():
             self._connection.execute(_QUEUE, {**self._at([claim]), "size": size, "now": now()})
 

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from pipeline.core.conditions import choices_of, kind_of
+from pipeline.core.index_terms import leaves
 from pipeline.core.pairs import ANSWER_KEY, MARK, PAIR_TYPE, QUESTION_KEY
-from pipeline.records import Filters
-from pipeline.stores.conditions import mysql_where, postgres_where
+from pipeline.records import Comparison, Condition, Filters, Scalar
 from pipeline.stores.rows import to_json, to_naive
+
+_ORDERS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+_MYSQL_KINDS = {
+    "string": "'STRING'",
+    "number": "'INTEGER', 'UNSIGNED INTEGER', 'DOUBLE', 'DECIMAL'",
+    "boolean": "'BOOLEAN'",
+}
+
+Compare = Callable[[Comparison, Scalar, str], str]
 
 
 def mysql_condition(filters: Filters, *, alias: str, chunk: str) -> tuple[str, dict[str, Any]]:
-    """An SQL condition on a row of ``generations`` and one of ``chunks``, whose own story time counts before its
-    document's, and its values; ``TRUE`` when nothing is asked for."""
+    """Return a condition on a row of ``generations`` and one of ``chunks``, whose own story time goes first, with its
+    values; ``TRUE`` without any."""
     parts: list[str] = []
     values: dict[str, Any] = {}
     if filters.type is not None:
@@ -85,23 +95,70 @@ def _postgres_metadata(asked: Mapping[str, Any], values: dict[str, Any]) -> Iter
     A single value is also met by a list that holds it. PostgreSQL's ``@>`` grants that to a whole document but to nothing
     inside of one, so the list is asked for as well.
     """
-    for number, (path, value) in enumerate(_leaves(asked, ())):
+    for number, (path, value) in enumerate(leaves(asked, ())):
         wanted = [value] if isinstance(value, list | tuple | Mapping) else [value, [value]]
         names = [f"f_metadata_{number}", f"f_metadata_{number}_listed"][: len(wanted)]
         values.update({name: to_json(_nested(path, each)) for name, each in zip(names, wanted, strict=True)})
         yield f"({' OR '.join(f'metadata @> CAST(:{name} AS jsonb)' for name in names)})"
 
 
-def _leaves(asked: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """What objects within objects hold in the end, each with the keys that lead to it."""
-    for key, value in asked.items():
-        if isinstance(value, Mapping) and value:
-            yield from _leaves(value, (*path, key))
-        else:
-            yield (*path, key), value
-
-
 def _nested(path: tuple[str, ...], value: Any) -> Any:
     for key in reversed(path):
         value = {key: value}
     return value
+
+
+def mysql_where(condition: Condition, column: str, values: dict[str, Any]) -> str:
+    """An SQL condition, true or false and never unknown; what it compares with is added to ``values``."""
+
+    def compared(comparison: Comparison, value: Scalar, sign: str) -> str:
+        path = _named(values, "$." + to_json(comparison.key))  # a key in a path is written as in JSON
+        held, kind = f"JSON_EXTRACT({column}, :{path})", kind_of(value) or ""
+        if kind == "boolean":
+            test = f"JSON_UNQUOTE({held}) = '{'true' if value else 'false'}'"
+        elif kind == "number":
+            test = f"CAST({held} AS DOUBLE) {sign} :{_named(values, float(value))}"
+        else:
+            test = f"CAST(JSON_UNQUOTE({held}) AS BINARY) {sign} CAST(:{_named(values, value)} AS BINARY)"
+        return f"CASE WHEN JSON_TYPE({held}) IN ({_MYSQL_KINDS[kind]}) THEN {test} ELSE FALSE END"
+
+    return _written(condition, compared)
+
+
+def postgres_where(condition: Condition, column: str, values: dict[str, Any]) -> str:
+    """The same for PostgreSQL."""
+
+    def compared(comparison: Comparison, value: Scalar, sign: str) -> str:
+        key = f"CAST(:{_named(values, comparison.key)} AS text)"
+        kind = kind_of(value)
+        if kind == "boolean":
+            test = f"({column} ->> {key}) = '{'true' if value else 'false'}'"
+        elif kind == "number":
+            test = f"CAST({column} ->> {key} AS numeric) {sign} CAST(:{_named(values, str(value))} AS numeric)"
+        else:
+            test = f'({column} ->> {key}) COLLATE "C" {sign} CAST(:{_named(values, value)} AS text)'
+        return f"CASE WHEN jsonb_typeof({column} -> {key}) = '{kind}' THEN {test} ELSE FALSE END"
+
+    return _written(condition, compared)
+
+
+def _written(condition: Condition, compared: Compare) -> str:
+    if isinstance(condition, Comparison):
+        if condition.operator in _ORDERS:
+            assert not isinstance(condition.value, tuple)
+            is_ordered = kind_of(condition.value) != "boolean"
+            return compared(condition, condition.value, _ORDERS[condition.operator]) if is_ordered else "FALSE"
+        any_of = [compared(condition, value, "=") for value in choices_of(condition)]
+        equal = f"({' OR '.join(any_of)})" if any_of else "FALSE"
+        return f"NOT {equal}" if condition.operator in ("ne", "nin") else equal
+    parts = [_written(part, compared) for part in condition.parts]
+    if not parts:
+        return "TRUE" if condition.operator == "and" else "FALSE"
+    return f"({(' AND ' if condition.operator == 'and' else ' OR ').join(parts)})"
+
+
+def _named(values: dict[str, Any], value: object) -> str:
+    """A name for a value, another one than those that are there."""
+    name = f"f_where_{len(values)}"
+    values[name] = value
+    return name

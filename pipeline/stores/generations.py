@@ -7,21 +7,18 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import bindparam, text
 
-from pipeline.records import DocumentFields, DocumentId, Generation, JobId, Namespace, Scope, TenantId
+from pipeline.records import DocumentFields, DocumentId, Generation, JobId, Namespace
 from pipeline.stores.document_sources import Sources
 from pipeline.stores.documents import Documents, fields_of
-from pipeline.stores.rows import as_utc, now
+from pipeline.stores.rows import TenantStore, generation_key, now, record_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What an upload finds in its place. ``shown`` is what searches see now, and the rest tells of it; ``recipe`` is
-    None if its chunks are not what its bytes would become today.
-
-    ``overtaken``: the upload will never be shown; a later one was, or it was deleted since.
-    """
+    """What an upload finds. ``shown``: what searches see now, described by the rest; ``recipe``: None if its bytes
+    would not become its chunks today. ``overtaken``: never to be shown, since a later upload was or it was deleted."""
 
     overtaken: bool
     shown: Generation | None = None
@@ -34,8 +31,8 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationView:
-    """One generation of a document as its owner sees it. ``state``: shown, previous, pending, failed, cancelled, or
-    retired, which is replaced and about to go. ``kept_until`` is set for what can be rolled back to."""
+    """A generation for its owner. ``state``: shown, previous, pending, failed, cancelled, or retired (replaced, about
+    to go). ``kept_until``: for what can be rolled back to."""
 
     number: int
     state: str
@@ -56,33 +53,28 @@ class History:
     generations: tuple[GenerationView, ...]
 
 
-class Generations:
+class Generations(TenantStore):
     """One tenant's generations."""
 
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
-
     def standing(self, uploads: Sequence[Generation], *, lock: bool = False) -> dict[Generation, Standing]:
-        """What these uploads find. With ``lock``, nothing of their documents is shown or deleted until the transaction
-        ends; documents are locked in key order."""
+        """Return what these uploads find. ``lock``: documents are locked in key order until the transaction ends."""
         if lock:
             Documents(self._connection, self._tenant_id).lock(uploads)
         found: dict[Generation, Standing] = {}
         for namespace in sorted({upload.scope.namespace for upload in uploads}):
             here = [upload for upload in uploads if upload.scope.namespace == namespace]
-            values = {
-                "tenant": self._tenant_id,
-                "namespace": namespace,
-                "ids": [upload.document_id for upload in here],
+            rows = {
+                row["document_id"]: row
+                for row in self._run(
+                    _STANDING, namespace=namespace, ids=[upload.document_id for upload in here]
+                ).mappings()
             }
-            rows = {row["document_id"]: row for row in self._connection.execute(_STANDING, values).mappings()}
             found |= {upload: _standing(upload, rows.get(upload.document_id)) for upload in here}
         return found
 
     def settle(self, uploads: Sequence[Generation]) -> None:
-        """What is shown stays shown in place of these and of every upload before them, and comes from their sources now.
-        Lock their documents first."""
+        """Keep what is shown in place of these and all earlier uploads, now from their sources. Lock the documents
+        first."""
         for namespace, number, ids in _alike(uploads):
             values = {"tenant": self._tenant_id, "namespace": namespace, "generation": number, "ids": ids}
             if left := set(self._connection.execute(_OTHER_SOURCES, values).scalars()):
@@ -101,22 +93,21 @@ class Generations:
             sources.drop_unused(namespace, named)
 
     def outdated(self, shown: Sequence[Generation]) -> list[Generation]:
-        """Earlier generations of documents that show these now, unless they wait to be dropped or their job is open:
-        what failed before, or was kept."""
+        """Return earlier generations of documents that show these, failed or kept, unless they wait to be dropped or
+        have an open job."""
         found: list[Generation] = []
         for namespace in sorted({generation.scope.namespace for generation in shown}):
             numbers = {g.document_id: g.number for g in shown if g.scope.namespace == namespace}
-            values = {"tenant": self._tenant_id, "namespace": namespace, "ids": sorted(numbers)}
             found += [
                 self._generation(namespace, document_id, number)
-                for document_id, number in self._connection.execute(_AT_REST, values)
+                for document_id, number in self._run(_AT_REST, namespace=namespace, ids=sorted(numbers))
                 if number < numbers[DocumentId(document_id)]
             ]
         return found
 
     def history(self, namespace: Namespace, document_id: DocumentId, *, lock: bool = False) -> History | None:
-        """Every generation of which something is left; None if there is no such document. With ``lock``, no upload of
-        it is accepted and nothing of it is shown until the transaction ends."""
+        """Return every generation of which something is left; None without such a document. ``lock``: nothing is
+        accepted or shown until the transaction ends."""
         values = {"tenant": self._tenant_id, "namespace": namespace, "document": document_id}
         pointers = self._connection.execute(_POINTERS_LOCKED if lock else _POINTERS, values).one_or_none()
         if pointers is None or pointers.latest_generation <= pointers.deleted_generation:
@@ -125,16 +116,12 @@ class Generations:
         return History(
             etag=f'"{pointers.published_generation or 0}-{pointers.latest_generation}"',
             generations=tuple(
-                GenerationView(
+                record_of(
+                    GenerationView,
+                    row,
                     number=row.generation,
                     state=_state(row, pointers.published_generation),
-                    title=row.title,
-                    created_at=as_utc(row.created_at) or now(),
-                    kept_until=as_utc(row.kept_until),
-                    chunk_count=row.chunk_count,
                     content_hash=row.content_hash.hex(),
-                    body_bytes=row.body_bytes,
-                    job_id=row.job_id,
                 )
                 for row in rows
             ),
@@ -142,16 +129,12 @@ class Generations:
 
     def copy(self, source: Generation, target: Generation, job_id: JobId) -> int:
         """Accept what was uploaded as ``source`` once more, as ``target``. Gives the size in bytes, 0 if it is gone."""
-        values = {**_key(source), "target": target.number, "job": job_id, "now": now()}
+        values = {**generation_key(source), "target": target.number, "job": job_id, "now": now()}
         if not self._connection.execute(_COPY_PAYLOAD, values).rowcount:
             return 0
         self._connection.execute(_COPY_FIELDS, values)
-        size = self._connection.execute(_SIZE, _key(target)).scalar_one_or_none()
+        size = self._connection.execute(_SIZE, generation_key(target)).scalar_one_or_none()
         return int(size or 0)
-
-    def _generation(self, namespace: Namespace, document_id: str, number: int) -> Generation:
-        scope = Scope(tenant_id=self._tenant_id, namespace=namespace)
-        return Generation(scope=scope, document_id=DocumentId(document_id), number=number)
 
 
 _STANDING = text(
@@ -272,12 +255,3 @@ def _alike(generations: Sequence[Generation]) -> list[tuple[Namespace, int, list
     for generation in generations:
         grouped.setdefault((generation.scope.namespace, generation.number), []).append(generation.document_id)
     return [(namespace, number, sorted(ids)) for (namespace, number), ids in sorted(grouped.items())]
-
-
-def _key(generation: Generation) -> dict[str, Any]:
-    return {
-        "tenant": generation.scope.tenant_id,
-        "namespace": generation.scope.namespace,
-        "document": generation.document_id,
-        "generation": generation.number,
-    }

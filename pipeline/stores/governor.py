@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
 
 import redis
 import structlog
+from pydantic import TypeAdapter, ValidationError
 
 from pipeline.core import pacing
 from pipeline.core.pacing import Grant, Limits, Pace
 from pipeline.errors import RateLimited, StoreUnavailable
-from pipeline.stores.pace import SharedPace
+from pipeline.stores.engines import redis_errors
 
+_KEPT_S: Final = 86_400  # a pace nobody has asked for since is learnt again
+_TRIES: Final = 50
+_PACE: TypeAdapter[Pace] = TypeAdapter(Pace)
+
+# Redis tells the time, so that the clocks of the hosts need not agree.
+_READ = "local t = redis.call('TIME') return {redis.call('GET', KEYS[1]) or '', t[1], t[2]}"
+
+# Puts the value back if it is still the one that was read; otherwise gives the one that is there.
+_SWAP = """
+local found = redis.call('GET', KEYS[1]) or ''
+if found == ARGV[1] then
+  redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3])
+  return {'', '', ''}
+end
+local t = redis.call('TIME')
+return {found, t[1], t[2]}
+"""
 T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
@@ -25,6 +44,48 @@ _HORIZON_S: Final = 1.0  # places in the row are given away at most so far ahead
 _LOOK_AGAIN_S: Final = 0.05  # who waited longer makes sure that the service was not closed meanwhile
 _WITHOUT_REDIS_S: Final = 2.0  # Redis is left alone for so long after it did not answer
 _BATCH_SHARE: Final = 0.25  # of a minute's tokens: services refuse a request of more than their limit outright
+
+
+class SharedPace:
+    """The pace of one account at one service. Says nothing of any tenant."""
+
+    def __init__(self, client: redis.Redis, account: str, *, beginning: Pace) -> None:
+        digest = hashlib.blake2b(account.encode(), digest_size=8).hexdigest()
+        self._redis = client
+        self._key = f"chordwise:pace:{digest}"
+        self._beginning = beginning
+
+    def read(self) -> tuple[Pace, float]:
+        """The pace and the time. Raises StoreUnavailable."""
+        _, pace, now = self._parsed(self._eval(_READ))
+        return pace, now
+
+    def change(self, step: Callable[[Pace, float], tuple[Pace, T]]) -> T:
+        """Replace the pace by ``step`` of it and the time; return what else it gives. ``step`` may run several times.
+        Raises StoreUnavailable."""
+        found = self._eval(_READ)
+        for _ in range(_TRIES):
+            raw, pace, now = self._parsed(found)
+            changed, said = step(pace, now)
+            if changed == pace and raw:
+                return said
+            found = self._eval(_SWAP, raw, _PACE.dump_json(changed), str(_KEPT_S))
+            if found[1] == b"":
+                return said
+            time.sleep(random.uniform(0, 0.002))
+        raise StoreUnavailable("Redis: the pace was changed by others all the time")
+
+    def _eval(self, script: str, *arguments: Any) -> Any:
+        with redis_errors():
+            return self._redis.eval(script, 1, self._key, *arguments)
+
+    def _parsed(self, found: Any) -> tuple[bytes, Pace, float]:
+        raw, seconds, microseconds = found
+        try:
+            pace = _PACE.validate_json(raw) if raw else self._beginning
+        except ValidationError:  # written by another release
+            pace = replace(self._beginning)
+        return raw, pace, int(seconds) + int(microseconds) / 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +99,7 @@ class Turn:
 
 
 class FleetGovernor:
-    """Keeps one account at one service within its limits. Safe to share between threads.
-
-    While Redis is away the process goes on alone at a tenth of the pace last seen.
-    """
+    """Keeps one account at a service within its limits; thread-safe. Without Redis, at a tenth of the last pace."""
 
     def __init__(self, client: redis.Redis, account: str, configured: Limits) -> None:
         beginning = pacing.beginning(configured)
@@ -59,11 +117,8 @@ class FleetGovernor:
         return max(1, int(tokens * 60 * _BATCH_SHARE)) if tokens else None
 
     def admit(self, tokens: float, *, urgent: bool, longest_s: float, stop: threading.Event) -> Turn:
-        """Wait for leave to send ``tokens``, at most ``longest_s`` seconds.
-
-        Raises RateLimited, with the seconds after which to come back, as soon as it is clear that the time is too
-        short, and when ``stop`` is set.
-        """
+        """Wait at most ``longest_s`` for leave to send ``tokens``. Raises RateLimited with the seconds to come back
+        after, once the time is known to be too short or ``stop`` is set."""
         ends = time.monotonic() + longest_s
         while True:
             left = max(0.0, ends - time.monotonic())

@@ -1,8 +1,5 @@
-"""Who is doing the request that a key stands for, and what was answered to it.
-
-A row is claimed by one request at a time, for the length of a lease that it renews; who dies lets go by dying. Moments
-are the database's own, so that gateways whose clocks differ agree on who holds what.
-"""
+"""Which request holds an idempotency key, and its answer. A claim is a lease that its holder renews; times are the
+database's, so that gateways' clocks do not matter."""
 
 from __future__ import annotations
 
@@ -12,12 +9,13 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Row, text
 
 from pipeline.records import TenantId
+from pipeline.stores.rows import TenantStore, record_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
-    """The caller is to do the request. ``work_id`` is that of an attempt which died or failed without knowing what it
-    had made, if there was one, so that what it made can be found; ``token`` shows later that the row is still ours."""
+    """The caller is to do the request. ``work_id``: also of an earlier attempt that may have made something; ``token``
+    proves the claim."""
 
     work_id: str
     token: str
@@ -39,80 +37,73 @@ class Answered:
     answer: bytes
 
 
-class IdempotencyKeys:
+class IdempotencyKeys(TenantStore):
     """One tenant's keys, each by its digest of 32 bytes."""
 
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
-
     def insert(self, digest: bytes, *, lease_s: float, ttl_s: float) -> Claimed | None:
-        """Claim a key that nobody has used; None if somebody has. A transaction of its own, because who waits here for
-        another one's row would hold a lock that the other one's next step needs."""
+        """Claim an unused key, else return None. Use a transaction of its own: waiting for a row here would hold locks
+        that its owner needs."""
         claimed = Claimed(work_id=str(uuid.uuid4()), token=str(uuid.uuid4()))
-        written = self._connection.execute(
-            _INSERT,
-            self._with(digest, work=claimed.work_id, token=claimed.token, lease=_micro(lease_s), ttl=_micro(ttl_s)),
+        written = self._run(
+            _INSERT, digest=digest, work=claimed.work_id, token=claimed.token, lease=_micro(lease_s), ttl=_micro(ttl_s)
         ).rowcount
         return claimed if written else None
 
     def claim(self, digest: bytes, *, lease_s: float, ttl_s: float) -> Claimed | Running | Answered | None:
-        """How a used key stands; claimed if it has expired, or its holder has died. None if it went, or was claimed by
-        another, while it was looked at."""
-        row = self._connection.execute(_LOOK, self._with(digest)).one_or_none()
+        """Return a used key's state, claimed if expired or its holder died; None if it went or was claimed meanwhile."""
+        row = self._run(_LOOK, digest=digest).one_or_none()
         if row is None:
             return None
         if row.expired or (row.status is None and row.lease_left <= 0):
             return self._take_over(digest, row, lease_s=lease_s, ttl_s=ttl_s)
         if row.status is None:
             return Running(lease_left_s=row.lease_left / 1e6)
-        return Answered(fingerprint=row.fingerprint, status=row.status, answer=row.answer)
+        return record_of(Answered, row)
 
     def _take_over(
         self, digest: bytes, row: Row[tuple[object, ...]], *, lease_s: float, ttl_s: float
     ) -> Claimed | None:
         died = row.status is None
         claimed = Claimed(work_id=row.work_id if died else str(uuid.uuid4()), token=str(uuid.uuid4()))
-        values = self._with(
-            digest,
+        taken = self._run(
+            _TAKE_OVER,
+            digest=digest,
             work=claimed.work_id,
             token=claimed.token,
             lease=_micro(lease_s),
             ttl=_micro(ttl_s),
             before=row.token,
         )
-        return claimed if self._connection.execute(_TAKE_OVER, values).rowcount else None
+        return claimed if taken.rowcount else None
 
     def renew(self, digest: bytes, token: str, *, lease_s: float) -> bool:
         """Hold the key for longer. False if it is not ours any more."""
-        return bool(self._connection.execute(_RENEW, self._with(digest, token=token, lease=_micro(lease_s))).rowcount)
+        return bool(self._run(_RENEW, digest=digest, token=token, lease=_micro(lease_s)).rowcount)
 
     def keep(self, digest: bytes, token: str, answered: Answered, *, ttl_s: float) -> bool:
         """Keep the answer for ``ttl_s`` seconds. False if the key is not ours any more."""
-        values = self._with(
-            digest,
+        kept = self._run(
+            _KEEP,
+            digest=digest,
             token=token,
             ttl=_micro(ttl_s),
             fingerprint=answered.fingerprint,
             status=answered.status,
             answer=answered.answer,
         )
-        return bool(self._connection.execute(_KEEP, values).rowcount)
+        return bool(kept.rowcount)
 
     def free(self, digest: bytes, token: str) -> None:
         """Let the next request with this key be done; nothing was made for this one."""
-        self._connection.execute(_FREE, self._with(digest, token=token))
+        self._run(_FREE, digest=digest, token=token)
 
     def let_go(self, digest: bytes, token: str) -> None:
         """Let the next request with this key be done, with the id of this one's work: something may have been made."""
-        self._connection.execute(_LET_GO, self._with(digest, token=token))
+        self._run(_LET_GO, digest=digest, token=token)
 
     def forget_expired(self, *, limit: int) -> int:
         """Delete keys whose time is over. Gives how many."""
-        return self._connection.execute(_FORGET, {"tenant": self._tenant_id, "limit": limit}).rowcount
-
-    def _with(self, digest: bytes, **values: object) -> dict[str, object]:
-        return {"tenant": self._tenant_id, "digest": digest, **values}
+        return self._run(_FORGET, limit=limit).rowcount
 
 
 def tenants_with_expired_keys(connection: Connection) -> list[TenantId]:

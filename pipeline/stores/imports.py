@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 from pipeline.core.packed_chunks import Mark
 from pipeline.errors import PartKnown
 from pipeline.records import Generation, JobId, Namespace, TenantId
-from pipeline.stores.rows import as_utc, now, placeholders, to_naive
+from pipeline.stores.rows import now, placeholders, record_of, to_naive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +50,8 @@ class Imports:
         self._key = {"tenant": tenant_id, "namespace": namespace}
 
     def note(self, part: NewPart, job_id: JobId) -> None:
-        """Remember that a part became this job. Raises PartKnown if it did before; then the transaction must not stand.
-
-        Waits for another transaction that is about to note the same part.
-        """
+        """Record that a part became this job, after any other transaction about the same part. Raises PartKnown if it
+        did before; the transaction must then not commit."""
         values = {
             **self._key,
             "import": part.import_id,
@@ -73,15 +71,11 @@ class Imports:
         """The parts that arrived, in order."""
         rows = self._connection.execute(_PARTS, {**self._key, "import": import_id})
         return [
-            PartView(
-                part=row.part,
+            record_of(
+                PartView,
+                row,
                 sha256=bytes(row.sha256).hex(),
-                job_id=JobId(row.job_id),
-                documents=row.documents,
-                chunks=row.chunks,
-                vectors=row.vectors,
                 vectors_kept=bool(row.vectors_kept),
-                received_at=as_utc(row.received_at) or now(),
                 finished=row.finished_at is not None,
             )
             for row in rows

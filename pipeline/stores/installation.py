@@ -1,9 +1,6 @@
-"""The id of the installation, stored in MySQL, PostgreSQL and Redis, and the comparison of the three.
-
-MySQL holds the authoritative id: the other stores take it over, and they are compared with MySQL before any deletion in
-them that MySQL asks for. A further store, such as a keyword index on disk, keeps the id in a file ``installation`` of
-its folder and becomes one more line of ``_claims`` and ``adopt``.
-"""
+"""The installation's id in MySQL (authoritative), PostgreSQL and Redis, and their comparison, before any deletion that
+MySQL asks for. A further store, such as an index folder's file ``installation``, adds a line to ``_claims`` and
+``adopt``."""
 
 from __future__ import annotations
 
@@ -49,10 +46,8 @@ _LEFT_IN_REDIS = re.compile(
 
 
 class Installation:
-    """The installation of this process: its id, and the check that its stores still belong to it.
-
-    The first confirmed id becomes the process's own. Thread-safe.
-    """
+    """This process's installation: the first confirmed id, and the check that its stores still belong to it.
+    Thread-safe."""
 
     def __init__(
         self,
@@ -77,12 +72,9 @@ class Installation:
         return self._own
 
     def confirm(self, connection: Connection | None = None, *, within_s: float = 0.0) -> str:
-        """Return the id that MySQL and PostgreSQL agree on. Costs two reads of one row.
-
-        ``connection``: the MySQL connection whose rows decide what is deleted. ``within_s``: the greatest age of an
-        earlier comparison that may be reused, in seconds. Raises WrongInstallation, StoreUnavailable, and Misconfigured
-        without a schema.
-        """
+        """Return the id that MySQL and PostgreSQL agree on. ``connection``: whose rows decide what is deleted.
+        ``within_s``: the age of an earlier comparison to accept. Raises WrongInstallation, StoreUnavailable,
+        Misconfigured without a schema."""
         with self._lock:
             if self._own is not None and time.monotonic() - self._confirmed_at < within_s:
                 return self._own
@@ -118,10 +110,8 @@ class Installation:
         return found
 
     def confirm_redis(self) -> None:
-        """Compare Redis, and a broker that is another Redis, with MySQL; claim a Redis that has no id.
-
-        Raises WrongInstallation, StoreUnavailable.
-        """
+        """Compare Redis, and another broker Redis, with MySQL; claim one without id. Raises WrongInstallation,
+        StoreUnavailable."""
         found = self.confirm()
         try:
             confirm_redis(found, self._settings)
@@ -141,11 +131,8 @@ class Installation:
 
 
 def confirm_stores(mysql: Engine, postgres: Engine, settings: Settings) -> str:
-    """Compare all stores at the start of a process and return the id.
-
-    Skips a Redis that is unavailable: it holds nothing that this could endanger, and readiness compares it later.
-    Raises WrongInstallation and the errors of the stores.
-    """
+    """Compare all stores at the start of a process and return the id; an unavailable Redis is skipped until readiness.
+    Raises WrongInstallation and the stores' errors."""
     own = Installation(settings, mysql=lambda: mysql, postgres=lambda: postgres).confirm()
     try:
         confirm_redis(own, settings)
@@ -167,11 +154,8 @@ def refuse_wrong(settings: Settings) -> None:
 
 
 def establish(mysql: Engine, postgres: Engine, settings: Settings, *, adopt: bool = False) -> str:
-    """Give both stores one id after a migration, claim Redis, and return the id.
-
-    Stores without an id get one. With ``adopt``, PostgreSQL and Redis take MySQL's id, whatever id they had. Raises
-    WrongInstallation as ``refuse_strangers`` does.
-    """
+    """Give both stores one id after a migration, claim Redis, and return the id. ``adopt``: PostgreSQL and Redis take
+    MySQL's. Raises WrongInstallation as ``refuse_strangers``."""
     if not adopt:
         refuse_strangers(mysql, postgres, settings)
     with mysql_errors(), mysql.begin() as connection:
@@ -197,11 +181,8 @@ def establish(mysql: Engine, postgres: Engine, settings: Settings, *, adopt: boo
 
 
 def refuse_strangers(mysql: Engine, postgres: Engine, settings: Settings) -> None:
-    """Raise WrongInstallation if a migration would join the stores of two installations. Changes nothing.
-
-    Two different ids are never joined. A store without an id is joined with the other if PostgreSQL has no vectors, or
-    if MySQL knows the chunks of most vectors in a sample: stores from before the ids existed look like this.
-    """
+    """Raise WrongInstallation if a migration would join two installations; change nothing. A store without an id may
+    join if PostgreSQL has no vectors or MySQL knows most chunks of a sample."""
     where = addresses(settings)
     with mysql_errors(), mysql.connect() as connection:
         record = Claim(address=where["mysql"], installation_id=id_in(connection))
@@ -225,10 +206,8 @@ def refuse_strangers(mysql: Engine, postgres: Engine, settings: Settings) -> Non
 
 
 def confirm_redis(own: str, settings: Settings) -> None:
-    """Compare the id in Redis with ``own`` and claim a Redis that has none; so for the broker if it is another Redis.
-
-    Raises WrongInstallation, StoreUnavailable.
-    """
+    """Compare Redis, and another broker Redis, with ``own``; claim one without id. Raises WrongInstallation,
+    StoreUnavailable."""
     where = addresses(settings)
     clients = {where["redis"]: redis_client(settings)}
     if "broker" in where:
@@ -286,11 +265,8 @@ def _broker_client(settings: Settings) -> redis.Redis:
 
 
 def id_in(connection: Connection) -> str | None:
-    """Return the id in MySQL or PostgreSQL, None if there is none or the table is missing.
-
-    In PostgreSQL a missing table aborts the transaction, so the caller must not use ``connection`` for anything else
-    then.
-    """
+    """Return the id in MySQL or PostgreSQL, None without one or its table. A missing table ends PostgreSQL's
+    transaction: do not use ``connection`` afterwards."""
     try:
         found = connection.execute(_READ).scalar_one_or_none()
     except exc.ProgrammingError:
@@ -301,8 +277,7 @@ def id_in(connection: Connection) -> str | None:
 
 
 def _sample(postgres: Connection) -> dict[str, list[str]]:
-    """Return ids of chunks that have vectors, by tenant; empty if there are none. Ids are digests, so their order is
-    random."""
+    """Return ids of chunks with vectors, by tenant; digests, so their order is random. Empty without any."""
     found: dict[str, list[str]] = {}
     tables = postgres.execute(_VECTOR_TABLES).scalars().all()
     for table in tables:

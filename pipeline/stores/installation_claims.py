@@ -26,8 +26,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """The installation that a store belongs to. ``installation_id`` None: it belongs to none yet, or the table is
-    missing."""
+    """The installation that a store belongs to; ``installation_id`` None: none yet, or no table."""
 
     address: Address
     installation_id: str | None

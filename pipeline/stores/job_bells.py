@@ -21,8 +21,7 @@ _MOST_JOBS = 1000
 
 
 class JobBells:
-    """One process's bells. Nobody may be listening, and whoever misses one looks again by himself, so nothing here
-    raises. Threads may share it: the worst is one message too many."""
+    """One process's bells; thread-safe, never raises. A missed bell does no harm: listeners also look by themselves."""
 
     def __init__(self, client: redis.Redis, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._redis = client

@@ -1,7 +1,7 @@
-"""Jobs as those see them who follow one: all counters in one consistent look, and its failures in their order.
+"""A job's counters in one consistent read, and its failures in order.
 
-``jobs.revision`` grows with every failure, every ended batch and every act of the owner, under a lock on the job's row.
-So revisions become visible in their order, and whoever has read the failures up to one of them has missed none.
+``jobs.revision`` grows with every failure, ended batch and act of the owner under the job's lock, so whoever has read
+up to a revision has missed no failure.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import bindparam, text
 
 from pipeline.core.waiting import WaitingReason
-from pipeline.records import ItemState, JobId, TenantId
+from pipeline.records import ItemState, JobId
 from pipeline.stores.job_views import JobViews, counted, status_of
-from pipeline.stores.rows import as_utc, now
+from pipeline.stores.rows import TenantStore, record_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,49 +66,32 @@ class Failure:
 Fingerprint = tuple[int, datetime | None]
 
 
-class JobSignals:
+class JobSignals(TenantStore):
     """One tenant's jobs, for those who follow them."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def snapshot(self, job_id: JobId, *, reasons: bool = True) -> Snapshot | None:
         """How the job stands, None if there is none; without ``reasons``, nothing is said of why it waits."""
-        rows = self._connection.execute(_SNAPSHOT, {"tenant": self._tenant_id, "job": job_id}).all()
+        rows = self._run(_SNAPSHOT, job=job_id).all()
         if not rows:
             return None
         job = rows[0]
         items, stages = counted([row for row in rows if row.state is not None])
         views = JobViews(self._connection, self._tenant_id)
-        return Snapshot(
+        return record_of(
+            Snapshot,
+            job,
             job_id=job_id,
-            namespace=job.namespace,
-            revision=job.revision,
             status=status_of(items),
-            total=job.total,
             items=items,
             chunks=int(sum(row.chunks or 0 for row in rows)),
             stages=stages,
-            created_at=as_utc(job.created_at) or now(),
-            updated_at=as_utc(job.updated_at) or now(),
-            finished_at=as_utc(job.finished_at),
-            paused_at=as_utc(job.paused_at),
             waiting_reason=views.waiting_reason(job, items) if reasons and not job.finished_at else None,
         )
 
     def failures(self, job_id: JobId, *, after: Position, limit: int) -> list[Failure]:
-        """Failed items in the order in which they failed, those behind ``after``. One that was queued again since is
-        not among them."""
-        rows: Sequence[Any] = self._connection.execute(
-            _FAILURES,
-            {
-                "tenant": self._tenant_id,
-                "job": job_id,
-                "revision": after.revision,
-                "ordinal": after.ordinal,
-                "limit": limit,
-            },
+        """Return failed items in the order of failing, after ``after``, without those queued again since."""
+        rows: Sequence[Any] = self._run(
+            _FAILURES, job=job_id, revision=after.revision, ordinal=after.ordinal, limit=limit
         ).all()
         return [
             Failure(
@@ -123,7 +106,7 @@ class JobSignals:
 
     def fingerprints(self, job_ids: Sequence[JobId]) -> dict[JobId, Fingerprint]:
         """What to compare in order to know whether a job has to be looked at again. One statement for all."""
-        rows = self._connection.execute(_FINGERPRINTS, {"tenant": self._tenant_id, "jobs": list(job_ids)})
+        rows = self._run(_FINGERPRINTS, jobs=list(job_ids))
         return {JobId(job_id): (revision, served_at) for job_id, revision, served_at in rows}
 
 

@@ -7,22 +7,47 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
 from pipeline.core.waiting import Standing, WaitingReason, waiting_reason
-from pipeline.records import DocumentId, Encoding, ItemState, JobId, Namespace, Stage, TenantId
+from pipeline.records import DocumentId, Encoding, ItemState, JobId, Namespace, Stage
 from pipeline.stores.documents import encoding_of
 from pipeline.stores.duplicates import IS_DUPLICATE, Duplicates
-from pipeline.stores.job_statuses import JobStatus, in_status
-from pipeline.stores.rows import as_utc, now
+from pipeline.stores.rows import TenantStore, now, record_of
 from pipeline.stores.turns import workers_seen
 from pipeline.stores.usage import Counts, Usage, UsageRow
 
+JobStatus = Literal["queued", "running", "succeeded", "partly_failed", "failed", "cancelled"]
 _ERRORS_SHOWN = 100
 _WORKER_SEEN_S = 15  # longer than the batch of a worker that is well; one that holds a lease is seen by that
 _STAGES = tuple(Stage)
+
+
+def _has(*states: str) -> str:
+    """Each state is a lookup in the index of items by job and state."""
+    named = ", ".join(f"'{state}'" for state in states)
+    return (
+        "EXISTS (SELECT 1 FROM job_items i WHERE i.tenant_id = jobs.tenant_id AND i.job_id = jobs.job_id"
+        f" AND i.state IN ({named}))"
+    )
+
+
+_OVER = f"NOT {_has('queued', 'running')}"
+_CONDITIONS: dict[JobStatus, str] = {
+    "queued": f"finished_at IS NULL AND {_has('queued')} AND NOT {_has('running', 'succeeded')}",
+    "running": f"finished_at IS NULL AND ({_has('running')} OR ({_has('queued')} AND {_has('succeeded')}))",
+    "failed": f"{_has('failed')} AND {_OVER} AND NOT {_has('succeeded', 'cancelled')}",
+    "partly_failed": f"{_has('failed')} AND {_OVER} AND {_has('succeeded', 'cancelled')}",
+    "cancelled": f"{_has('cancelled')} AND {_OVER} AND NOT {_has('failed')}",
+    "succeeded": f"{_OVER} AND NOT {_has('failed', 'cancelled')}",
+}
+
+
+def in_status(status: JobStatus) -> str:
+    """Return the condition that a row of ``jobs`` is in this status."""
+    return f"({_CONDITIONS[status]})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,12 +97,8 @@ class JobView:
     usage: UsageRow
 
 
-class JobViews:
+class JobViews(TenantStore):
     """One tenant's jobs, for reading."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def one(self, job_id: JobId) -> JobView | None:
         """The job with its first hundred errors, or None."""
@@ -86,9 +107,8 @@ class JobViews:
 
     def is_finished(self, job_id: JobId) -> bool | None:
         """Whether the job has ended; None if there is no such job."""
-        row = self._connection.execute(
-            text("SELECT finished_at FROM jobs WHERE tenant_id = :tenant AND job_id = :job"),
-            {"tenant": self._tenant_id, "job": job_id},
+        row = self._run(
+            text("SELECT finished_at FROM jobs WHERE tenant_id = :tenant AND job_id = :job"), job=job_id
         ).one_or_none()
         return None if row is None else row.finished_at is not None
 
@@ -107,44 +127,38 @@ class JobViews:
     def items(
         self, job_id: JobId, *, status: str | None, after: int, limit: int, duplicates: bool = False
     ) -> list[ItemView]:
-        """Items in their order, those with an ordinal above ``after``. ``duplicates``: only those whose document is a
-        duplicate of another."""
+        """Return items by ordinal above ``after``; ``duplicates``: only those whose document duplicates another."""
         where = ("AND i.state = :state " if status else "") + (f"AND {IS_DUPLICATE}" if duplicates else "")
-        values = {"tenant": self._tenant_id, "job": job_id, "state": status, "after": after, "limit": limit}
-        rows = self._connection.execute(text(_ITEMS.format(where=where)), values).all()
+        rows = self._run(text(_ITEMS.format(where=where)), job=job_id, state=status, after=after, limit=limit).all()
         originals: dict[DocumentId, DocumentId] = {}
         if rows:
             ids = [DocumentId(row.document_id) for row in rows if row.document_id and row.error_code is None]
             originals = Duplicates(self._connection, self._tenant_id).of(Namespace(rows[0].namespace), ids)
         return [
-            ItemView(
-                ordinal=row.ordinal,
-                document_id=row.document_id,
+            record_of(
+                ItemView,
+                row,
                 status=row.state,
-                stage=row.stage,
-                outcome=row.outcome,
                 chunks=row.chunk_count,
                 reused=row.reused_count,
-                attempts=row.attempts,
                 code=row.error_code,
                 detail=row.error_detail,
                 pointer=row.error_pointer,
-                updated_at=as_utc(row.updated_at) or now(),
                 encoding=encoding_of(row.encoding),
-                requested_id=row.requested_id,
                 duplicate_of=originals.get(row.document_id),
             )
             for row in rows
         ]
 
     def _select(self, where: str, values: dict[str, object], *, limit: int) -> Sequence[Any]:
-        return self._connection.execute(
+        return self._run(
             text(
                 "SELECT job_id, namespace, total, created_at, updated_at, finished_at, paused_at, served_at,"
                 " priority FROM jobs"
                 f" WHERE tenant_id = :tenant {where} ORDER BY created_at DESC, job_id DESC LIMIT :limit"
             ),
-            {"tenant": self._tenant_id, "limit": limit, **values},
+            limit=limit,
+            **values,
         ).all()
 
     def _viewed(self, jobs: Sequence[Any], *, errors: bool) -> list[JobView]:
@@ -154,34 +168,29 @@ class JobViews:
 
     def _view(self, job: Any, usage: UsageRow, *, errors: bool) -> JobView:
         job_id = JobId(job.job_id)
-        rows = self._connection.execute(
+        rows = self._run(
             text(
                 "SELECT state, stage, outcome, COUNT(*) AS items, SUM(chunk_count) AS chunks,"
                 " SUM(reused_count) AS reused FROM job_items"
                 " WHERE tenant_id = :tenant AND job_id = :job GROUP BY state, stage, outcome"
             ),
-            {"tenant": self._tenant_id, "job": job_id},
+            job=job_id,
         ).all()
         by_state, stages = counted(rows)
         outcomes: Counter[str] = Counter()
         for row in rows:
             if row.outcome is not None:
                 outcomes[row.outcome] += row.items
-        return JobView(
+        return record_of(
+            JobView,
+            job,
             job_id=job_id,
-            namespace=job.namespace,
             status=status_of(by_state),
-            total=job.total,
             succeeded=by_state[ItemState.SUCCEEDED],
             failed=by_state[ItemState.FAILED],
             cancelled=by_state[ItemState.CANCELLED],
             chunks=int(sum(row.chunks or 0 for row in rows)),
             reused=int(sum(row.reused or 0 for row in rows)),
-            created_at=as_utc(job.created_at) or now(),
-            updated_at=as_utc(job.updated_at) or now(),
-            finished_at=as_utc(job.finished_at),
-            paused_at=as_utc(job.paused_at),
-            priority=job.priority,
             waiting_reason=None if job.finished_at else self.waiting_reason(job, by_state),
             stages=stages,
             outcomes=dict(outcomes),
@@ -195,12 +204,13 @@ class JobViews:
         if running or not queued:
             return None
         moment = now()
-        due_since = self._connection.execute(
+        due_since = self._run(
             text(
                 "SELECT MIN(next_attempt_at) FROM job_items WHERE tenant_id = :tenant AND job_id = :job"
                 " AND state = 'queued' AND next_attempt_at <= :now"
             ),
-            {"tenant": self._tenant_id, "job": job.job_id, "now": moment},
+            job=job.job_id,
+            now=moment,
         ).scalar_one()
         standing = Standing(
             paused=job.paused_at is not None,

@@ -1,8 +1,5 @@
-"""The ledger of ingestion: jobs, their items, and who holds which item until when.
-
-The broker only rings; what is due and what is done stands here. Every write of a worker carries the fencing token it
-got with its claim, so a worker that lost its lease can no longer change anything.
-"""
+"""The ledger of ingestion: jobs, items, and who holds an item until when; the broker only rings. Every write carries
+the claim's fencing token, so a worker that lost its lease changes nothing."""
 
 from __future__ import annotations
 
@@ -15,40 +12,35 @@ from sqlalchemy import Connection, bindparam, text
 from pipeline.core.transitions import Move
 from pipeline.errors import LeaseLost
 from pipeline.records import (
-    DocumentId,
     FailureReason,
-    Generation,
     ItemState,
     JobId,
     Namespace,
     Priority,
-    Scope,
     Stage,
     TenantId,
 )
-from pipeline.stores.claims import Claim, Claims, NewItem, by_job
+from pipeline.stores.claims import Claim, Claims, NewItem, becomes, by_job, may
 from pipeline.stores.document_outcomes import DocumentOutcomes
-from pipeline.stores.moves import becomes, may
 from pipeline.stores.outbox import Outbox
-from pipeline.stores.rows import insert_many, now, placeholders
+from pipeline.stores.rows import TenantStore, insert_many, now, placeholders
 
 __all__ = ["Claim", "Claims", "Ledger", "NewItem", "tenants_with_open_jobs"]
 
 _DETAIL_LENGTH = 1000
 
 
-class Ledger:
+class Ledger(TenantStore):
     """One tenant's jobs, as those see them who accept and carry out work."""
 
     def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
+        super().__init__(connection, tenant_id)
         self.deliveries = 0  # to webhooks, that stand in the outbox once the transaction does
 
     def total(self, job_id: JobId) -> int | None:
         """How many items a job has; None if there is no such job."""
         statement = text("SELECT total FROM jobs WHERE tenant_id = :tenant AND job_id = :job")
-        found = self._connection.execute(statement, {"tenant": self._tenant_id, "job": job_id}).scalar_one_or_none()
+        found = self._run(statement, job=job_id).scalar_one_or_none()
         return None if found is None else int(found)
 
     def renamed(self, job_id: JobId) -> list[tuple[int, str, str]]:
@@ -57,7 +49,7 @@ class Ledger:
             "SELECT ordinal, requested_id, document_id FROM job_items"
             " WHERE tenant_id = :tenant AND job_id = :job AND requested_id IS NOT NULL ORDER BY ordinal"
         )
-        rows = self._connection.execute(statement, {"tenant": self._tenant_id, "job": job_id})
+        rows = self._run(statement, job=job_id)
         return [(row.ordinal, row.requested_id, row.document_id) for row in rows]
 
     def open(
@@ -71,20 +63,17 @@ class Ledger:
     ) -> None:
         """Write a job with all its items; one in which nothing is left to do is finished at once."""
         moment = now()
-        self._connection.execute(
+        self._run(
             text(
                 "INSERT INTO jobs (tenant_id, job_id, namespace, total, request_id, priority, created_at, updated_at)"
                 " VALUES (:tenant, :job, :namespace, :total, :request, :priority, :now, :now)"
             ),
-            {
-                "tenant": self._tenant_id,
-                "job": job_id,
-                "namespace": namespace,
-                "total": len(items),
-                "request": request_id,
-                "priority": priority.value,
-                "now": moment,
-            },
+            job=job_id,
+            namespace=namespace,
+            total=len(items),
+            request=request_id,
+            priority=priority.value,
+            now=moment,
         )
         insert_many(
             self._connection,
@@ -119,22 +108,10 @@ class Ledger:
     def claim(
         self, job_id: JobId, *, limit: int, max_bytes: int, lease_s: float, fetch_limit: int | None = None
     ) -> Claims:
-        """Take items of a job that are due, at most ``limit`` and about ``max_bytes`` of payload, at least one.
-
-        A batch is either of items that have their bytes or of items that are to be fetched, of these at most
-        ``fetch_limit``.
-        """
+        """Claim a job's due items, at most ``limit`` and about ``max_bytes``, at least one: either items with bytes or
+        up to ``fetch_limit`` to be fetched."""
         fetch_limit = limit if fetch_limit is None else fetch_limit
-        rows = self._connection.execute(
-            _DUE,
-            {
-                "tenant": self._tenant_id,
-                "job": job_id,
-                "now": now(),
-                "limit": limit + 1,
-                "least": 0 if fetch_limit else 1,
-            },
-        ).all()
+        rows = self._run(_DUE, job=job_id, now=now(), limit=limit + 1, least=0 if fetch_limit else 1).all()
         taken: list[Claim] = []
         size = 0
         alike = [row for row in rows if bool(row.body_bytes) == bool(rows[0].body_bytes)]
@@ -142,8 +119,7 @@ class Ledger:
             size += row.body_bytes
             if taken and size > max_bytes:
                 break
-            scope = Scope(tenant_id=self._tenant_id, namespace=Namespace(row.namespace))
-            generation = Generation(scope=scope, document_id=DocumentId(row.document_id), number=row.generation)
+            generation = self._generation(row.namespace, row.document_id, row.generation)
             taken.append(
                 Claim(
                     job_id=job_id,
@@ -155,15 +131,12 @@ class Ledger:
                 )
             )
         if taken:
-            self._connection.execute(
+            self._run(
                 _TAKE,
-                {
-                    "tenant": self._tenant_id,
-                    "job": job_id,
-                    "ordinals": [claim.ordinal for claim in taken],
-                    "lease": now() + timedelta(seconds=lease_s),
-                    "now": now(),
-                },
+                job=job_id,
+                ordinals=[claim.ordinal for claim in taken],
+                lease=now() + timedelta(seconds=lease_s),
+                now=now(),
             )
         return Claims(items=tuple(taken), more=len(taken) < len(rows))
 
@@ -177,10 +150,7 @@ class Ledger:
         """Those of the claims that are still ours, locked until the transaction ends."""
         held: list[Claim] = []
         for job_id, group in by_job(claims):
-            rows = self._connection.execute(
-                _HOLD,
-                {"tenant": self._tenant_id, "job": job_id, "ordinals": [claim.ordinal for claim in group]},
-            )
+            rows = self._run(_HOLD, job=job_id, ordinals=[claim.ordinal for claim in group])
             tokens = {row.ordinal: row.fencing_token for row in rows if row.state == ItemState.RUNNING}
             held += [claim for claim in group if tokens.get(claim.ordinal) == claim.fencing_token]
         return held
@@ -194,8 +164,7 @@ class Ledger:
         )
 
     def succeed(self, claims: Mapping[Claim, int], *, outcome: str, reused: Mapping[Claim, int] | None = None) -> None:
-        """End items well; the value is the number of chunks, ``reused`` how many of them needed no embedding. Call
-        ``hold`` first."""
+        """End items well, with their chunks, ``reused`` of them without embedding. Call ``hold`` first."""
         for job_id, group in by_job(list(claims)):
             counts = [value for claim in group for value in (claim.ordinal, claims[claim])]
             spared = [value for claim in group for value in (claim.ordinal, (reused or {}).get(claim, 0))]
@@ -219,7 +188,7 @@ class Ledger:
         """End items badly, with a code and a sentence: they are dead letters from now on. Call ``hold`` first."""
         DocumentOutcomes(self._connection, self._tenant_id).failed([claim.generation for claim in claims])
         for job_id, _ in by_job(claims):  # locks the job, so that failures are seen in the order of their revisions
-            self._connection.execute(_NEXT_REVISION, {"tenant": self._tenant_id, "job": job_id})
+            self._run(_NEXT_REVISION, job=job_id)
         self._update(
             claims,
             f"{becomes(Move.FAIL)}, lease_until = NULL, next_attempt_at = NULL, error_code = :code,"
@@ -232,8 +201,7 @@ class Ledger:
     def put_back(
         self, claims: Sequence[Claim], *, delay_s: float, code: str, detail: str, counted: bool = True
     ) -> None:
-        """Let items be tried again after a while, remembering why. Call ``hold`` first. Not ``counted``: the attempt is
-        as if it had not been, because nothing has failed."""
+        """Retry items later, remembering why. Call ``hold`` first. Not ``counted``: the attempt does not count."""
         uncount = "" if counted else "attempts = GREATEST(attempts, 1) - 1, "
         self._update(
             claims,
@@ -244,8 +212,7 @@ class Ledger:
         )
 
     def close_if_done(self, job_ids: Sequence[JobId], *, touch: bool = True) -> list[JobId]:
-        """Finish those jobs that have no open item left; gives the ones this call finished. ``touch``: something was
-        done in the others, so their revisions move on."""
+        """Finish jobs without open items and return those finished here. ``touch``: revise the others too."""
         finished = []
         for job_id in sorted(set(job_ids)):
             values = {"tenant": self._tenant_id, "job": job_id, "now": now()}
@@ -261,42 +228,38 @@ class Ledger:
 
     def request_id(self, job_id: JobId) -> str:
         """The id of the request that made the job, for logs; empty if there is no such job."""
-        found = self._connection.execute(
-            text("SELECT request_id FROM jobs WHERE tenant_id = :tenant AND job_id = :job"),
-            {"tenant": self._tenant_id, "job": job_id},
+        found = self._run(
+            text("SELECT request_id FROM jobs WHERE tenant_id = :tenant AND job_id = :job"), job=job_id
         ).scalar_one_or_none()
         return str(found or "")
 
     def release_expired(self) -> int:
         """Queue again what a worker held longer than its lease. Gives how many items."""
-        return self._connection.execute(
+        return self._run(
             text(
                 f"UPDATE job_items SET {becomes(Move.EXPIRE)}, lease_until = NULL, next_attempt_at = :now,"
                 " fencing_token = fencing_token + 1, updated_at = :now"
                 f" WHERE tenant_id = :tenant AND {may(Move.EXPIRE)} AND lease_until < :now"
             ),
-            {"tenant": self._tenant_id, "now": now()},
+            now=now(),
         ).rowcount
 
     def due(self) -> dict[JobId, int]:
         """How many items of which job could be worked on now; nothing of a paused job could."""
-        rows = self._connection.execute(
+        rows = self._run(
             text(
                 "SELECT j.job_id, COUNT(*) FROM jobs j JOIN job_items i ON i.tenant_id = j.tenant_id"
                 " AND i.job_id = j.job_id AND i.state = 'queued' AND i.next_attempt_at <= :now"
                 " WHERE j.tenant_id = :tenant AND j.finished_at IS NULL AND j.paused_at IS NULL"
                 " GROUP BY j.job_id ORDER BY j.job_id"
             ),
-            {"tenant": self._tenant_id, "now": now()},
+            now=now(),
         )
         return {JobId(job_id): count for job_id, count in rows}
 
     def unfinished(self) -> list[JobId]:
         """Jobs that are not marked as finished."""
-        rows = self._connection.execute(
-            text("SELECT job_id FROM jobs WHERE tenant_id = :tenant AND finished_at IS NULL"),
-            {"tenant": self._tenant_id},
-        ).scalars()
+        rows = self._run(text("SELECT job_id FROM jobs WHERE tenant_id = :tenant AND finished_at IS NULL")).scalars()
         return [JobId(job_id) for job_id in rows]
 
     def _update(
@@ -309,9 +272,7 @@ class Ledger:
                 f" WHERE tenant_id = :tenant AND job_id = :job AND ordinal IN :ordinals{only}"
             ).bindparams(bindparam("ordinals", expanding=True))
             ordinals = [claim.ordinal for claim in group]
-            self._connection.execute(
-                statement, {"tenant": self._tenant_id, "job": job_id, "ordinals": ordinals, "now": now(), **values}
-            )
+            self._run(statement, job=job_id, ordinals=ordinals, now=now(), **values)
 
 
 def tenants_with_open_jobs(connection: Connection) -> list[TenantId]:

@@ -1,5 +1,4 @@
-"""The time of the sweeper's last complete sweep, by the clock of Redis: evidence that clock, broker and worker
-cooperate."""
+"""The time of the sweeper's last complete sweep by Redis's clock: evidence that beat, broker and worker cooperate."""
 
 from __future__ import annotations
 
@@ -13,8 +12,7 @@ _KEY: Final = "chordwise:last_sweep"
 
 
 class LastSweep:
-    """The record of the last sweep. The sweeper writes it, gateways read it. Every method raises StoreUnavailable
-    without Redis."""
+    """The last sweep, written by the sweeper and read by gateways. Methods raise StoreUnavailable without Redis."""
 
     def __init__(self, client: redis.Redis) -> None:
         self._redis = client

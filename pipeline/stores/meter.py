@@ -1,7 +1,5 @@
-"""What all processes count and time, added up in one Redis hash, which any gateway renders.
-
-A process adds up by itself and hands over about once a second, so that counting costs a query nothing it would notice.
-"""
+"""Counters and times of all processes, summed in one Redis hash for any gateway to render. Each process hands over
+about once a second."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Bring both schemas to the newest revision, or check that they are what the settings say.
+"""Upgrade or check both schemas: `python -m pipeline.stores.migrate upgrade | downgrade | check | adopt`.
 
-python -m pipeline.stores.migrate upgrade | downgrade | check | adopt
-
-`adopt` upgrades and makes PostgreSQL and Redis those of this MySQL, whichever installation they belonged to.
+`adopt` upgrades and makes PostgreSQL and Redis those of this MySQL, whatever they belonged to.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from sqlalchemy import Connection, Engine, inspect, text
 from pipeline.errors import Misconfigured, PipelineError
 from pipeline.records import EmbeddingSpace
 from pipeline.settings import Settings, settings
-from pipeline.stores import installation, prerequisites, schema, space_tables, spaces
+from pipeline.stores import installation, schema, space_tables, spaces
 from pipeline.stores.engines import mysql_engine, mysql_errors, postgres_engine, postgres_errors
 from pipeline.stores.schema import Side
 from pipeline.stores.store_errors import MYSQL, POSTGRES, location
@@ -33,10 +31,8 @@ _LOCK = 0x63686F7264
 
 
 def upgrade(mysql: Engine, postgres: Engine, use: Settings) -> str:
-    """Run what has not been run yet and return the installation's id. Safe to call from several processes at once.
-
-    Raises WrongInstallation, before anything is changed, when the stores belong to different installations.
-    """
+    """Run pending migrations and return the installation's id, from any number of processes. Raises WrongInstallation
+    before any change if the stores differ."""
     installation.refuse_strangers(mysql, postgres, use)
     _upgrade(mysql, postgres, use)
     return installation.establish(mysql, postgres, use)
@@ -54,7 +50,7 @@ def _upgrade(mysql: Engine, postgres: Engine, use: Settings) -> None:
         connection.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": _LOCK})
         connection.commit()
         try:
-            prerequisites.check_postgres(connection, create=True)
+            schema.check_postgres(connection, create=True)
             connection.commit()
             _migrate("upgrade", "head", "postgres", connection, use)
             connection.commit()
@@ -70,7 +66,7 @@ def upgrade_mysql(mysql: Engine, use: Settings) -> None:
     with mysql_errors(), mysql.connect() as connection:
         connection.execute(text("SELECT GET_LOCK('chordwise_migrations', 60)"))
         try:
-            prerequisites.check_mysql(connection)
+            schema.check_mysql(connection)
             _migrate("upgrade", "head", "mysql", connection, use)
             connection.commit()
         finally:
@@ -100,18 +96,15 @@ def downgrade(mysql: Engine, postgres: Engine, use: Settings) -> None:
 
 
 def check(mysql: Engine, postgres: Engine, use: Settings) -> None:
-    """Compare both servers and schemas with the code and the settings.
-
-    Raises Misconfigured with one sentence: a server or pgvector is too old, a revision, a table, a column or an index is
-    missing, or the vectors have another dimension or distance.
-    """
+    """Compare servers and schemas with code and settings. Raises Misconfigured: a version too old, a revision, table,
+    column or index missing, or vectors of another dimension or distance."""
     with mysql_errors(), mysql.connect() as connection:
-        prerequisites.check_mysql(connection)
+        schema.check_mysql(connection)
         _check_revision("mysql", connection)
         _check_whole("mysql", connection)
         live = spaces.live(connection, spaces.base_space(use))
     with postgres_errors(), postgres.connect() as connection:
-        prerequisites.check_postgres(connection)
+        schema.check_postgres(connection)
         _check_revision("postgres", connection)
         for space in live.every:
             _check_space(connection, space, use)
@@ -179,7 +172,8 @@ def _check_space(connection: Connection, space: EmbeddingSpace, use: Settings) -
 
 def _check_revision(side: Side, connection: Connection) -> None:
     table = f"schema_version_{side}"
-    found = connection.execute(text(f"SELECT version_num FROM {table}")).scalar() if _has(connection, table) else None
+    there = inspect(connection).has_table(table)
+    found = connection.execute(text(f"SELECT version_num FROM {table}")).scalar() if there else None
     # Files of migrations begin with their revision, which is higher than those before.
     newest = max(each.name[:4] for each in (_migrations(side) / "versions").iterdir() if each.name[:4].isdecimal())
     if found != newest:
@@ -187,10 +181,6 @@ def _check_revision(side: Side, connection: Connection) -> None:
             f"the {side} schema is at revision {found or 'none'}, this code needs {newest}:"
             " run python -m pipeline.stores.migrate upgrade"
         )
-
-
-def _has(connection: Connection, table: str) -> bool:
-    return inspect(connection).has_table(table)
 
 
 def _migrate(
@@ -217,11 +207,8 @@ def _migrations(side: Side) -> Traversable:
 
 
 def check_all(mysql: Engine, postgres: Engine, use: Settings) -> str:
-    """Check both schemas, compare the installations of all stores, and return the id. Every process calls this at its
-    start.
-
-    Raises Misconfigured, WrongInstallation and the errors of the stores.
-    """
+    """Check both schemas, compare all stores' installations, and return the id; every process does at start. Raises
+    Misconfigured, WrongInstallation and the stores' errors."""
     check(mysql, postgres, use)
     return installation.confirm_stores(mysql, postgres, use)
 

@@ -1,7 +1,6 @@
-"""Moves from one embedding model to another: one row each, and how far each tenant has come.
+"""Migrations to another embedding model, and each tenant's progress, under a lease and a fencing token.
 
-States: ``backfilling → verifying → ready ⇄ switched → finishing → finished``, and ``aborting → aborted`` from the first
-three. Every step takes a lease and a fencing token: a worker that was thought dead changes nothing any more.
+States: ``backfilling → verifying → ready ⇄ switched → finishing → finished``; ``aborting → aborted`` from the first three.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any, Literal
 from sqlalchemy import Connection, text
 
 from pipeline.records import EmbeddingSpace, Namespace, TenantId
-from pipeline.stores.rows import as_utc, now, to_json
+from pipeline.stores.rows import now, record_of, to_json
 
 MigrationState = Literal[
     "backfilling", "verifying", "ready", "switched", "finishing", "finished", "aborting", "aborted"
@@ -59,8 +58,8 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Sums over all tenants. ``chunks`` and what was found and mended are those of the present pass, ``embedded`` of
-    all passes; ``chunks_total`` is what searches may see now."""
+    """Sums over all tenants: ``chunks``, found and mended in the present pass, ``embedded`` in all, ``chunks_total``
+    searchable now."""
 
     tenants: int
     tenants_done: int
@@ -136,8 +135,7 @@ class ModelMigrations:
         return self.one(row.number)
 
     def hold(self, migration: ModelMigration, *, lease_s: float) -> bool:
-        """Renew the lease and keep the row until the transaction ends; False if the move is another's by now, or was
-        steered elsewhere."""
+        """Renew the lease and lock the row; False if another has the move or it was steered elsewhere."""
         values = {
             "number": migration.space.number,
             "token": migration.lease_token,
@@ -268,29 +266,15 @@ def _space_values(space: EmbeddingSpace) -> dict[str, Any]:
 
 
 def _space(row: Any) -> EmbeddingSpace:
-    return EmbeddingSpace(
-        number=row.number,
-        table=row.table_name,
-        provider=row.provider,
-        model=row.model,
-        dimension=row.dimension,
-        service=row.service,
-    )
+    return record_of(EmbeddingSpace, row, table=row.table_name)
 
 
 def _migration(row: Any) -> ModelMigration:
-    moments = {name: as_utc(getattr(row, name)) for name in ("ready_at", "switched_at", "ended_at")}
-    return ModelMigration(
+    return record_of(
+        ModelMigration,
+        row,
         space=_space(row),
-        source=row.source,
-        state=row.state,
         pass_number=getattr(row, "pass"),
-        missing=row.missing,
         comparison=json.loads(row.comparison) if row.comparison else None,
-        lease_token=row.lease_token,
         next_step_at=row.next_step_at,
-        error_code=row.error_code,
-        error_detail=row.error_detail,
-        created_at=as_utc(row.created_at) or now(),
-        **moments,
     )

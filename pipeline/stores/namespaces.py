@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import bindparam, text
 
 from pipeline.core.profiles import EXAMPLE_TABLES
-from pipeline.records import DocumentId, Namespace, TenantId
+from pipeline.records import DocumentId, Namespace
 from pipeline.stores.driver import execute
 from pipeline.stores.publications import Publications
-from pipeline.stores.rows import as_utc, now
+from pipeline.stores.rows import TenantStore, as_utc, now, record_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,26 +27,21 @@ class NamespaceView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """``stamp``: another one as soon as the namespace shows anything else, and never again one that it had before.
-    ``revised_at``: when it changed last."""
+    """``stamp``: new whenever the namespace shows anything else, never repeated. ``revised_at``: the last change."""
 
     stamp: str
     revised_at: datetime | None = None
 
 
-class Namespaces:
+class Namespaces(TenantStore):
     """One tenant's namespaces."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def existing(self, names: Sequence[Namespace]) -> set[Namespace]:
         """Which of these there are."""
         statement = text(
             "SELECT namespace FROM namespaces WHERE tenant_id = :tenant AND namespace IN :names"
         ).bindparams(bindparam("names", expanding=True))
-        rows = self._connection.execute(statement, {"tenant": self._tenant_id, "names": list(names)}).scalars()
+        rows = self._run(statement, names=list(names)).scalars()
         return {Namespace(name) for name in rows}
 
     def revisions(self, names: Sequence[Namespace]) -> dict[Namespace, Revision]:
@@ -59,29 +54,27 @@ class Namespaces:
     def revise(
         self, namespace: Namespace, document_ids: Sequence[DocumentId] = (), *, chunks: int = 0, terms: int = 0
     ) -> None:
-        """Note, in the transaction that does it, that what the namespace shows changes: the documents whose chunks do, and
-        by how much its numbers of chunks and terms grow."""
+        """Note a change of what the namespace shows, in its transaction: the documents, and the growth of chunks and
+        terms."""
         values = {"tenant": self._tenant_id, "namespace": namespace}
         self._connection.execute(_REVISE, {**values, "chunks": chunks, "terms": terms, "now": now()})
         Publications(self._connection, self._tenant_id).note(namespace, document_ids)
 
     def living_documents(self, namespace: Namespace, *, limit: int) -> list[str]:
         """Some documents of a namespace that are shown or on their way."""
-        rows = self._connection.execute(
+        rows = self._run(
             text(
                 "SELECT document_id FROM documents WHERE tenant_id = :tenant AND namespace = :namespace"
                 " AND latest_generation > deleted_generation ORDER BY document_id LIMIT :limit"
             ),
-            {"tenant": self._tenant_id, "namespace": namespace, "limit": limit},
+            namespace=namespace,
+            limit=limit,
         ).scalars()
         return list(rows)
 
     def close(self, namespace: Namespace) -> bool:
-        """Forget a namespace that holds no document any more; False, and nothing is done, if it holds one.
-
-        Uploads that name it wait for this transaction, because every one touches the namespace's row first. What was
-        replaced a moment ago may be dropped at once, as nobody is to see it any more.
-        """
+        """Forget an empty namespace; False if it holds a document. Uploads that name it wait for this transaction, as
+        each touches its row first. Retired rows may be dropped at once."""
         values = {"tenant": self._tenant_id, "namespace": namespace}
         locked = "SELECT namespace FROM namespaces WHERE tenant_id = :tenant AND namespace = :namespace FOR UPDATE"
         self._connection.execute(text(locked), values).all()
@@ -102,7 +95,7 @@ class Namespaces:
 
     def views(self, *, after: str | None = None, limit: int = 1000, examples: bool = False) -> list[NamespaceView]:
         """Return namespaces after the given one, in order of name; with ``examples`` only those that hold examples."""
-        rows = self._connection.execute(
+        rows = self._run(
             text(
                 "SELECT n.namespace, n.chunk_count, n.created_at, (SELECT COUNT(*) FROM documents d"
                 " WHERE d.tenant_id = n.tenant_id AND d.namespace = n.namespace"
@@ -111,17 +104,10 @@ class Namespaces:
                 f"{_HOLDS_EXAMPLES if examples else ''}"
                 " ORDER BY n.namespace LIMIT :limit"
             ),
-            {"tenant": self._tenant_id, "after": after or "", "limit": limit},
+            after=after or "",
+            limit=limit,
         )
-        return [
-            NamespaceView(
-                namespace=row.namespace,
-                documents=row.documents,
-                chunks=row.chunk_count,
-                created_at=as_utc(row.created_at) or now(),
-            )
-            for row in rows
-        ]
+        return [record_of(NamespaceView, row, chunks=row.chunk_count) for row in rows]
 
 
 # Ids of examples begin with their category, so each of these reads a few rows of the primary key: '.' follows '-'.

@@ -7,43 +7,35 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
 from pipeline.core.webhooks import Event
-from pipeline.records import ItemState, JobId, TenantId
+from pipeline.records import ItemState, JobId
 from pipeline.stores.job_signals import JobSignals, Snapshot
-from pipeline.stores.rows import now, to_json
+from pipeline.stores.rows import TenantStore, now, to_json
 
 # The namespace of version-5 UUIDs under which the ids of messages are derived.
 _MESSAGE_IDS = uuid.UUID("0d4f6a5c-54a5-4f0e-9b0e-2f2a7f0b6c11")
 
 
-class Outbox:
+class Outbox(TenantStore):
     """One tenant's messages to its endpoints."""
 
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
-
     def job_ended(self, job_id: JobId) -> int:
-        """Tell every endpoint that wants to know how this job ended. Gives how many messages; call it in the
-        transaction that ends the job."""
+        """Tell endpoints how this job ended, in the transaction that ends it; return the number of messages."""
         if not self._subscribed(None):
             return 0
         found = JobSignals(self._connection, self._tenant_id).snapshot(job_id, reasons=False)
         return self._tell(found, Event(f"job.{found.status}")) if found else 0
 
     def job_progressed(self, job_id: JobId) -> int:
-        """Tell every endpoint that wants to know how far this job has come, unless it was told of this very revision.
-        News that were not sent yet are overtaken by these."""
+        """Tell endpoints this job's progress, once per revision; replaces news not sent yet."""
         found = JobSignals(self._connection, self._tenant_id).snapshot(job_id, reasons=False)
         if found is None or found.finished_at is not None:
             return 0
         told = self._tell(found, Event.PROGRESS)
         if told:
-            self._connection.execute(
-                _OVERTAKEN, {"tenant": self._tenant_id, "job": job_id, "revision": f"%-{found.revision}"}
-            )
+            self._run(_OVERTAKEN, job=job_id, revision=f"%-{found.revision}")
         return told
 
     def test(self, webhook_id: str) -> str:
@@ -59,9 +51,8 @@ class Outbox:
         )
 
     def _subscribed(self, event: Event | None) -> list[str]:
-        rows = self._connection.execute(
-            text("SELECT webhook_id, events FROM webhooks WHERE tenant_id = :tenant AND disabled_at IS NULL"),
-            {"tenant": self._tenant_id},
+        rows = self._run(
+            text("SELECT webhook_id, events FROM webhooks WHERE tenant_id = :tenant AND disabled_at IS NULL")
         )
         return [webhook_id for webhook_id, events in rows if event is None or event in events.split()]
 

@@ -9,8 +9,9 @@ from sqlalchemy import Connection, text
 
 from pipeline.core.indexed_fields import Indexed
 from pipeline.core.terms import VERSION
-from pipeline.records import ChunkId, DocumentId, Generation, Namespace, Scope, TenantId
+from pipeline.records import ChunkId, Generation, TenantId
 from pipeline.stores.owned import COLUMNS, JOINED, OwnedChunk, owned_chunk
+from pipeline.stores.rows import TenantStore, generation_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,31 +22,22 @@ class OutdatedGeneration:
     chunk_count: int
 
 
-class OutdatedTerms:
+class OutdatedTerms(TenantStore):
     """One tenant's part of what upkeep has to index again."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def due(self, *, limit: int) -> list[OutdatedGeneration]:
         """Return up to ``limit`` generations, shown or not."""
-        values = {"tenant": self._tenant_id, "version": VERSION, "limit": limit}
         return [
             OutdatedGeneration(
-                generation=Generation(
-                    scope=Scope(tenant_id=self._tenant_id, namespace=Namespace(namespace)),
-                    document_id=DocumentId(document_id),
-                    number=number,
-                ),
+                generation=self._generation(namespace, document_id, number),
                 chunk_count=count or 0,
             )
-            for namespace, document_id, number, count in self._connection.execute(_DUE, values)
+            for namespace, document_id, number, count in self._run(_DUE, version=VERSION, limit=limit)
         ]
 
     def chunks(self, generation: Generation) -> tuple[list[OwnedChunk], bool]:
         """Return the chunks of a generation, and whether searches see it now."""
-        rows = self._connection.execute(_CHUNKS, _key(generation)).mappings().all()
+        rows = self._connection.execute(_CHUNKS, generation_key(generation)).mappings().all()
         return [owned_chunk(self._tenant_id, row) for row in rows], bool(rows and rows[0]["is_shown"])
 
     def rewrite(self, changed: Sequence[tuple[ChunkId, Indexed]]) -> None:
@@ -67,7 +59,7 @@ class OutdatedTerms:
 
     def settle(self, generations: Sequence[Generation]) -> None:
         """Note that the terms of these are those of today."""
-        values = [{**_key(generation), "version": VERSION} for generation in generations]
+        values = [{**generation_key(generation), "version": VERSION} for generation in generations]
         if values:
             self._connection.execute(_SETTLE, values)
 
@@ -76,15 +68,6 @@ def tenants_with_outdated_terms(connection: Connection) -> list[TenantId]:
     """Return the tenants that have any; reads nothing but their ids."""
     rows = connection.execute(_TENANTS, {"version": VERSION}).scalars()
     return [TenantId(tenant_id) for tenant_id in rows]
-
-
-def _key(generation: Generation) -> dict[str, str | int]:
-    return {
-        "tenant": generation.scope.tenant_id,
-        "namespace": generation.scope.namespace,
-        "document": generation.document_id,
-        "generation": generation.number,
-    }
 
 
 _TENANTS = text("SELECT DISTINCT tenant_id FROM generations WHERE terms_version < :version")

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from sqlalchemy import Connection, text
+
+from pipeline.core.why_not import Standing
 from pipeline.records import (
     ChunkId,
     Chunking,
@@ -23,15 +26,14 @@ from pipeline.records import (
     parent_ordinal,
 )
 from pipeline.stores.chunks import segment_of
-from pipeline.stores.rows import as_utc, metadata_of, now
+from pipeline.stores.documents import fields_of
+from pipeline.stores.rows import as_utc, record_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedChunk:
-    """A chunk of a published generation with what editing needs to know. ``latest``: the newest generation accepted.
-
-    ``searched``: False for a parent, which is only read with its children; it is enabled while one of them is.
-    """
+    """A published chunk for editing. ``latest``: the newest generation accepted. ``searched``: False for a parent,
+    which is enabled while a child is."""
 
     chunk_id: ChunkId
     generation: Generation
@@ -120,39 +122,51 @@ def owned_parent(tenant_id: TenantId, row: Mapping[Any, Any]) -> OwnedChunk:
 
 def _owned(tenant_id: TenantId, row: Mapping[Any, Any], **others: Any) -> OwnedChunk:
     scope = Scope(tenant_id=tenant_id, namespace=Namespace(row["namespace"]))
-    return OwnedChunk(
-        chunk_id=ChunkId(row["chunk_id"]),
+    return record_of(
+        OwnedChunk,
+        row,
         generation=Generation(scope=scope, document_id=DocumentId(row["document_id"]), number=row["generation"]),
-        ordinal=row["ordinal"],
-        fields=DocumentFields(
-            title=row["title"],
-            author=row["author"],
-            type=row["type"],
-            tags=tuple(json.loads(row["tags"])),
-            published_at=as_utc(row["published_at"]),
-            story_time=row["story_time"],
-            metadata=metadata_of(row["metadata"]),
-        ),
-        source_uri=row["source_uri"],
-        source_id=row["source_id"],
+        fields=fields_of(row),
         chunking=Chunking(**json.loads(row["chunking"])),
         enabled=bool(row["enabled"]),
-        version=row["version"],
-        updated_at=as_utc(row["changed_at"]) or now(),
+        updated_at=as_utc(row["changed_at"]),
         latest=row["latest_generation"],
         **others,
     )
 
 
 def _passage(row: Mapping[Any, Any], **structure: Any) -> Passage:
-    return Passage(
-        text=row["text"],
+    return record_of(
+        Passage,
+        row,
         start=row["start_offset"],
         end=row["end_offset"],
-        token_count=row["token_count"],
         heading_path=tuple(json.loads(row["heading_path"])),
-        page=row["page"],
-        page_end=row["page_end"],
         reworded=bool(row["reworded"]),
         **structure,
     )
+
+
+def standing_of(connection: Connection, tenant_id: TenantId, chunk_id: ChunkId) -> Standing | None:
+    """Where one of the tenant's chunks stands, None if there is none of this id."""
+    row = connection.execute(_STANDING, {"tenant": tenant_id, "chunk": chunk_id}).mappings().one_or_none()
+    if row is None:
+        return None
+    return Standing(
+        namespace=row["namespace"],
+        document_id=row["document_id"],
+        shown=row["published_generation"] == row["generation"],
+        enabled=bool(row["enabled"]),
+        fields=fields_of(row),
+    )
+
+
+_STANDING = text(
+    "SELECT c.namespace, c.document_id, c.generation, c.enabled, d.published_generation, g.title, g.author, g.type,"
+    " g.tags, g.published_at, COALESCE(c.story_time, g.story_time) AS story_time, g.metadata"
+    " FROM chunks c"
+    " JOIN documents d ON d.tenant_id = c.tenant_id AND d.namespace = c.namespace AND d.document_id = c.document_id"
+    " JOIN generations g ON g.tenant_id = c.tenant_id AND g.namespace = c.namespace AND g.document_id = c.document_id"
+    " AND g.generation = c.generation"
+    " WHERE c.tenant_id = :tenant AND c.chunk_id = :chunk"
+)

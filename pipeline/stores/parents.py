@@ -9,15 +9,11 @@ from sqlalchemy import BindParameter, Connection, bindparam, text
 
 from pipeline.core.editing import spliced
 from pipeline.records import ChunkId, DocumentId, Generation, Namespace, ParentChunk, Passage, TenantId
-from pipeline.stores.rows import insert_many, now, to_json
+from pipeline.stores.rows import TenantStore, generation_key, insert_many, now, to_json
 
 
-class Parents:
+class Parents(TenantStore):
     """One tenant's parents."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def write(self, parents: Sequence[ParentChunk]) -> None:
         """Write parents of generations that are not shown yet; `Chunks.drop` clears what an earlier attempt left."""
@@ -52,9 +48,8 @@ class Parents:
         """What is read with their children: their text, without that of children which are switched off."""
         if not parent_ids:
             return {}
-        values = {"tenant": self._tenant_id, "ids": list(parent_ids)}
         found = self.stored_texts(parent_ids)
-        for row in self._connection.execute(_HIDDEN, values):
+        for row in self._run(_HIDDEN, ids=list(parent_ids)):
             found[row.parent_id] = without(found.get(row.parent_id, ""), row.text)
         return found
 
@@ -62,39 +57,36 @@ class Parents:
         """Their text, whole."""
         if not parent_ids:
             return {}
-        values = {"tenant": self._tenant_id, "ids": list(parent_ids)}
-        return {ChunkId(row.chunk_id): str(row.text) for row in self._connection.execute(_TEXTS, values)}
+        return {ChunkId(row.chunk_id): str(row.text) for row in self._run(_TEXTS, ids=list(parent_ids))}
 
     def passages(self, parent_ids: Sequence[ChunkId]) -> dict[ChunkId, dict[int, Passage]]:
         """The text and the offsets of the chunks that are part of each, by ordinal."""
         found: dict[ChunkId, dict[int, Passage]] = {parent_id: {} for parent_id in parent_ids}
         if parent_ids:
-            for row in self._connection.execute(_PASSAGES, {"tenant": self._tenant_id, "ids": list(parent_ids)}):
+            for row in self._run(_PASSAGES, ids=list(parent_ids)):
                 passage = Passage(text=row.text, start=row.start_offset, end=row.end_offset, token_count=0)
                 found[ChunkId(row.parent_id)][row.ordinal] = passage
         return found
 
     def rewrite(self, parent_id: ChunkId, new_text: str, token_count: int) -> None:
         """Give a parent another text."""
-        values = {"tenant": self._tenant_id, "id": parent_id, "text": new_text, "tokens": token_count, "now": now()}
-        self._connection.execute(_REWRITE, values)
+        self._run(_REWRITE, id=parent_id, text=new_text, tokens=token_count, now=now())
 
     def children(self, parent_ids: Sequence[ChunkId]) -> dict[ChunkId, list[ChunkId]]:
         """The chunks that are part of each."""
         found: dict[ChunkId, list[ChunkId]] = {parent_id: [] for parent_id in parent_ids}
         if parent_ids:
-            values = {"tenant": self._tenant_id, "ids": list(parent_ids)}
-            for row in self._connection.execute(_CHILDREN, values):
+            for row in self._run(_CHILDREN, ids=list(parent_ids)):
                 found[ChunkId(row.parent_id)].append(ChunkId(row.chunk_id))
         return found
 
     def remove_childless(self, generation: Generation) -> None:
         """Delete the parents of a generation of which no child is left."""
-        self._connection.execute(_REMOVE_CHILDLESS, _key(generation))
+        self._connection.execute(_REMOVE_CHILDLESS, generation_key(generation))
 
     def restore(self, parents: Sequence[ParentChunk], generation: Generation) -> int:
         """Write those of a generation's parents that have children and are not there. Gives how many."""
-        wanted = set(self._connection.execute(_WANTED, _key(generation)).scalars())
+        wanted = set(self._connection.execute(_WANTED, generation_key(generation)).scalars())
         lost = [parent for parent in parents if parent.chunk_id in wanted]
         self.write(lost)
         return len(lost)
@@ -175,12 +167,3 @@ _COUNTS = text(
     "SELECT document_id, generation, COUNT(*) AS parents FROM parent_chunks"
     " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids GROUP BY document_id, generation"
 ).bindparams(_IDS)
-
-
-def _key(generation: Generation) -> dict[str, Any]:
-    return {
-        "tenant": generation.scope.tenant_id,
-        "namespace": generation.scope.namespace,
-        "document": generation.document_id,
-        "generation": generation.number,
-    }

@@ -6,25 +6,20 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
 from pipeline.core.profiles import BUILT_IN, BUILT_IN_VERSION, ProfileHead, ProfileVersion, built_in
-from pipeline.records import TenantId
 from pipeline.stores.audit import Audit
-from pipeline.stores.rows import as_utc, now, to_json
+from pipeline.stores.rows import TenantStore, now, record_of, to_json
 
 
-class Profiles:
+class Profiles(TenantStore):
     """One tenant's profiles: versions are only ever added, a head says which one counts."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def heads(self) -> dict[str, ProfileHead]:
         """Every profile the tenant may name, built-in ones included."""
         found = {name: ProfileHead(name=name, active=version) for name in BUILT_IN if (version := built_in(name))}
-        rows = self._connection.execute(_HEADS, {"tenant": self._tenant_id}).mappings().all()
+        rows = self._run(_HEADS).mappings().all()
         for row in rows:
             active = self._version(row["name"], row["active_version"], row, "a")
             trial = self._version(row["name"], row["trial_version"], row, "t") if row["trial_version"] else None
@@ -40,15 +35,15 @@ class Profiles:
 
     def versions(self, name: str) -> list[ProfileVersion]:
         """Every version of a profile, the newest first."""
-        rows = self._connection.execute(_VERSIONS, {"tenant": self._tenant_id, "name": name}).mappings()
-        found = [_stored(row) for row in rows]
+        rows = self._run(_VERSIONS, name=name).mappings()
+        found = [record_of(ProfileVersion, row, config=json.loads(row["config"])) for row in rows]
         first = built_in(name)
         return [*found, first] if first is not None else found
 
     def add(self, name: str, config: Mapping[str, Any], *, note: str, created_by: str) -> int:
         """Write a new version, which nobody gets yet. Gives its number. Whoever adds at the same time waits."""
         values = {"tenant": self._tenant_id, "name": name}
-        self._connection.execute(_LOCK, {"tenant": self._tenant_id})
+        self._run(_LOCK)
         latest = self._connection.execute(_LATEST, values).scalar() or (BUILT_IN_VERSION if name in BUILT_IN else 0)
         given = {"version": latest + 1, "config": to_json(dict(config)), "note": note, "by": created_by, "now": now()}
         self._connection.execute(_ADD, {**values, **given})
@@ -56,8 +51,8 @@ class Profiles:
         return int(latest) + 1
 
     def point(self, name: str, version: int, *, share: float = 1.0, back: bool = False) -> bool:
-        """Let queries have ``version``: all of them, or ``share`` of them beside the active one. False if there is no such
-        version; a trial needs an active version to stand beside. ``back``: the audit calls it going back."""
+        """Let queries have ``version``, or ``share`` of them beside an active one; False without such a version.
+        ``back``: audited as going back."""
         if not any(each.version == version for each in self.versions(name)):
             return False
         values = {"tenant": self._tenant_id, "name": name, "version": version, "share": share, "now": now()}
@@ -71,9 +66,8 @@ class Profiles:
 
     def remove(self, name: str) -> bool:
         """Forget every stored version; a built-in profile is as it was built in again. False if there was none."""
-        values = {"tenant": self._tenant_id, "name": name}
         # A head without versions, or versions that nobody got yet, are a profile too.
-        gone = sum(self._connection.execute(statement, values).rowcount for statement in (_DROP_VERSIONS, _DROP_HEAD))
+        gone = sum(self._run(statement, name=name).rowcount for statement in (_DROP_VERSIONS, _DROP_HEAD))
         if gone:
             self._note("profile_remove", name)
         return bool(gone)
@@ -88,16 +82,12 @@ class Profiles:
         return ProfileVersion(name=name, version=version, config=config, note=row[f"{prefix}_note"])
 
 
-class Experiments:
+class Experiments(TenantStore):
     """One tenant's experiments."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def all(self) -> dict[str, tuple[dict[str, Any], bool]]:
         """By id, what each is and whether it is active."""
-        rows = self._connection.execute(_EXPERIMENTS, {"tenant": self._tenant_id})
+        rows = self._run(_EXPERIMENTS)
         return {experiment_id: (json.loads(config), bool(active)) for experiment_id, config, active in rows}
 
     def put(self, experiment_id: str, config: Mapping[str, Any], *, active: bool) -> None:
@@ -108,9 +98,8 @@ class Experiments:
 
     def remove(self, experiment_id: str) -> bool:
         """Forget an experiment. False if there is none."""
-        values = {"tenant": self._tenant_id, "id": experiment_id}
         statement = text("DELETE FROM experiments WHERE tenant_id = :tenant AND experiment_id = :id")
-        gone = bool(self._connection.execute(statement, values).rowcount)
+        gone = bool(self._run(statement, id=experiment_id).rowcount)
         if gone:
             Audit(self._connection, self._tenant_id).wrote("experiment_remove", ids=[experiment_id])
         return gone
@@ -155,14 +144,3 @@ _PUT_EXPERIMENT = text(
     " VALUES (:tenant, :id, :config, :active, :now, :now)"
     " ON DUPLICATE KEY UPDATE config = :config, active = :active, updated_at = :now"
 )
-
-
-def _stored(row: Mapping[Any, Any]) -> ProfileVersion:
-    return ProfileVersion(
-        name=row["name"],
-        version=row["version"],
-        config=json.loads(row["config"]),
-        note=row["note"],
-        created_by=row["created_by"],
-        created_at=as_utc(row["created_at"]),
-    )

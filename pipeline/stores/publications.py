@@ -1,8 +1,5 @@
-"""The publication log: which documents of a namespace changed with which of its revisions.
-
-A row is written in the transaction that changes what searches see. It locks the namespace's row, so revisions of one
-namespace are committed in their order and without gaps. Indexes outside of MySQL follow this log.
-"""
+"""The publication log: which documents changed with which revision of a namespace, written in the changing transaction
+under the namespace's lock, so without gaps. Indexes outside MySQL follow it."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection, text
 
 from pipeline.records import DocumentId, Namespace, TenantId
-from pipeline.stores.rows import now, to_json
+from pipeline.stores.rows import TenantStore, now, to_json
 
 KEPT_FOR = timedelta(days=7)
 
@@ -26,26 +23,19 @@ class Changes:
     complete: bool
 
 
-class Publications:
+class Publications(TenantStore):
     """One tenant's part of the log."""
 
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
-
     def note(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> None:
-        """Write that these documents changed with the revision that the namespace has now. A revision that changed the
-        chunks of none is written too, so that no gap is seen."""
+        """Write that these documents changed with the namespace's present revision; also for none, so that no gap is
+        seen."""
         ids = to_json(list(dict.fromkeys(document_ids)) or [""])
-        self._connection.execute(_NOTE, {"tenant": self._tenant_id, "namespace": namespace, "ids": ids})
+        self._run(_NOTE, namespace=namespace, ids=ids)
 
     def since(self, namespace: Namespace, revision: int, revised_at: datetime | None) -> Changes:
-        """Return what changed after ``revision``, which was made at ``revised_at``, None for a namespace that nothing had
-        changed yet. A log that does not know that revision, or knows another one under its number, is not complete: it
-        was pruned, or MySQL was restored."""
-        rows = self._connection.execute(
-            _SINCE, {"tenant": self._tenant_id, "namespace": namespace, "revision": revision}
-        ).all()
+        """Return changes after ``revision``, made at ``revised_at`` (None: unchanged so far). Not complete if the log
+        lacks it or has another under its number: pruned, or MySQL restored."""
+        rows = self._run(_SINCE, namespace=namespace, revision=revision).all()
         later = {row.revision for row in rows if row.revision > revision}
         is_known = revised_at in {row.revised_at for row in rows if row.revision == revision} or revised_at is None
         ids = (DocumentId(row.document_id) for row in rows if row.document_id and row.revision > revision)
@@ -55,10 +45,8 @@ class Publications:
         )
 
     def prune(self, *, limit: int) -> int:
-        """Delete up to ``limit`` rows that are older than `KEPT_FOR`, except those of a namespace's present revision. Gives
-        how many."""
-        values = {"tenant": self._tenant_id, "before": now() - KEPT_FOR, "limit": limit}
-        return self._connection.execute(_PRUNE, values).rowcount
+        """Delete up to ``limit`` rows older than `KEPT_FOR`, but not of a present revision; return how many."""
+        return self._run(_PRUNE, before=now() - KEPT_FOR, limit=limit).rowcount
 
 
 def tenants_with_old_publications(connection: Connection) -> list[TenantId]:

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, text
 from pipeline.errors import QueueFull, QuotaExceeded
 from pipeline.records import TenantId
 from pipeline.stores.document_outcomes import ALIVE
-from pipeline.stores.rows import now
+from pipeline.stores.rows import TenantStore, now
 from pipeline.stores.usage import Usage
 
 _COME_BACK_S = 10.0
@@ -44,11 +44,8 @@ class OwnQuotas:
 
 
 class Rooms:
-    """This process's recent counts of how many more documents tenants may have.
-
-    A batch of a tenant far from its limits then needs neither a count of all its documents nor a lock. Several
-    processes may admit up to the headroom each.
-    """
+    """This process's recent counts of documents that tenants may still add, so that a batch far from its limits needs
+    no count and no lock. Several processes may each admit up to the headroom."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic, most: int = 10_000) -> None:
         self._clock = clock
@@ -75,31 +72,27 @@ class Rooms:
                 self._known.popitem(last=False)
 
 
-class Quotas:
+class Quotas(TenantStore):
     """One tenant's limits, checked in the transaction that would go beyond them."""
 
     def __init__(
         self, connection: Connection, tenant_id: TenantId, defaults: Limits, *, rooms: Rooms | None = None
     ) -> None:
         """``rooms``: this process's counts for tenants that are far from their limits."""
-        self._connection = connection
-        self._tenant_id = tenant_id
+        super().__init__(connection, tenant_id)
         self._defaults = defaults
         self._rooms = rooms or Rooms()
 
     def check(self, *, arriving: int) -> None:
-        """Call when the documents are written and their items are not. Where a limit is near, the tenant's row stays
-        locked: two batches at once cannot both take the last place.
-
-        Raises QuotaExceeded if the tenant has more documents than it may, or as many chunks or tokens, or wants to
-        queue more at once than its queue takes; QueueFull if its queue has no room for ``arriving`` now.
-        """
+        """Check limits after documents and before items are written; near a limit the tenant's row stays locked. Raises
+        QuotaExceeded for too many documents, chunks, tokens or a batch above the queue's size; QueueFull without room
+        for ``arriving``."""
         if not arriving:
             return
         limits = self._limits()
         if limits == Limits() or self._rooms.take(self._tenant_id, limits, arriving):
             return
-        self._connection.execute(_LOCK, {"tenant": self._tenant_id})
+        self._run(_LOCK)
         rooms = []
         if limits.documents:
             there = self._count(_DOCUMENTS)
@@ -142,8 +135,7 @@ class Quotas:
         self._rooms.note(self._tenant_id, limits, min(rooms, default=2 * HEADROOM))
 
     def check_files(self, count: Callable[[], int]) -> None:
-        """Raises QuotaExceeded if more files are kept than documents may be; ``count`` is asked only where these are
-        limited."""
+        """Raise QuotaExceeded for more files than the limit on documents; ``count`` is called only with one."""
         limit = self._limits().documents
         if limit and (there := count()) > limit:
             raise QuotaExceeded(
@@ -163,7 +155,7 @@ class Quotas:
 
     def _limits(self) -> Limits:
         """The tenant's own limits, else the defaults."""
-        row = self._connection.execute(_OWN, {"tenant": self._tenant_id}).one_or_none()
+        row = self._run(_OWN).one_or_none()
         own = (None,) * 4 if row is None else tuple(row)
         default = (self._defaults.documents, self._defaults.chunks, self._defaults.queued, self._defaults.tokens)
         documents, chunks, queued, tokens = (d if o is None else int(o) for o, d in zip(own, default, strict=True))
@@ -176,7 +168,7 @@ class Quotas:
         return usage.total(today.replace(day=1), today).counts.tokens
 
     def _count(self, statement: str) -> int:
-        return int(self._connection.execute(text(statement), {"tenant": self._tenant_id}).scalar_one() or 0)
+        return int(self._run(text(statement)).scalar_one() or 0)
 
 
 def own_quotas(connection: Connection, tenant_id: TenantId) -> OwnQuotas:

@@ -26,11 +26,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deletions:
-    """Deletions of a pass over a tenant, counting vectors and rows of chunks together.
-
-    The pass has deleted and withheld so many so far. ``withheld``: deletions that were too many for the reconciler,
-    which waits for an operator while this is not 0.
-    """
+    """Deletions of a pass over a tenant, vectors and chunk rows together. ``withheld``: too many for the reconciler,
+    which waits for an operator until it is 0."""
 
     pass_deleted: int = 0
     pass_withheld: int = 0

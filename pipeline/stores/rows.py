@@ -3,15 +3,46 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import orjson
 from pymysql.cursors import RE_INSERT_VALUES
-from sqlalchemy import Connection
+from sqlalchemy import Connection, CursorResult, Executable
+
+from pipeline.records import DocumentId, Generation, Namespace, Scope, TenantId
+
+Record = TypeVar("Record")
 
 _FIRST, _LAST = datetime.min, datetime.max.replace(microsecond=0)  # a column without fractions would round up
+
+
+class TenantStore:
+    """The base of a store of one tenant's rows in MySQL."""
+
+    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
+        self._connection = connection
+        self._tenant_id = tenant_id
+
+    def _run(self, statement: Executable, **values: Any) -> CursorResult[*tuple[Any, ...]]:
+        """Execute a statement with ``values`` and the tenant as ``:tenant``."""
+        return self._connection.execute(statement, {"tenant": self._tenant_id, **values})
+
+    def _generation(self, namespace: str, document_id: str, number: int) -> Generation:
+        scope = Scope(tenant_id=self._tenant_id, namespace=Namespace(namespace))
+        return Generation(scope=scope, document_id=DocumentId(document_id), number=number)
+
+
+def generation_key(generation: Generation) -> dict[str, Any]:
+    """The parameters that name the rows of one generation."""
+    return {
+        "tenant": generation.scope.tenant_id,
+        "namespace": generation.scope.namespace,
+        "document": generation.document_id,
+        "generation": generation.number,
+    }
 
 
 def now() -> datetime:
@@ -19,14 +50,27 @@ def now() -> datetime:
     return datetime.now(UTC).replace(tzinfo=None)
 
 
+@overload
+def as_utc(moment: datetime) -> datetime: ...
+@overload
+def as_utc(moment: None) -> None: ...
 def as_utc(moment: datetime | None) -> datetime | None:
     """A DATETIME column's value with its zone put back."""
     return None if moment is None else moment.replace(tzinfo=UTC)
 
 
+def record_of(kind: type[Record], row: Any, **given: Any) -> Record:
+    """Return a ``kind`` whose fields are ``given`` or the row's columns of the same name, times with their zone."""
+    columns = row if isinstance(row, Mapping) else row._mapping
+    names = [field.name for field in fields(kind) if field.name not in given and field.name in columns]  # type: ignore[arg-type]
+    values = {name: columns[name] for name in names}
+    zoned = {name: as_utc(value) for name, value in values.items() if isinstance(value, datetime)}
+    return kind(**(values | zoned | given))
+
+
 def to_naive(moment: datetime | None) -> datetime | None:
-    """A moment as a DATETIME column holds it; one without a zone is taken as UTC. One that UTC would put before the year
-    1 or after 9999, such as the first of January of the year 1 at +14:00, is the first or the last second there is."""
+    """Return a moment for a DATETIME column; without a zone it is UTC. Beyond the years 1 and 9999 in UTC: the first or
+    last second."""
     if moment is None or moment.tzinfo is None:
         return moment
     try:
@@ -41,19 +85,14 @@ def to_json(value: Any) -> str:
 
 
 def metadata_of(column: str) -> dict[str, Any]:
-    """What a metadata column holds. An integer beyond 64 bits, which was once taken in, is read as a float: no answer
-    could be written with it."""
+    """Return a metadata column's value; an old integer beyond 64 bits becomes a float, which answers can hold."""
     found: dict[str, Any] = orjson.loads(column)
     return found
 
 
 def insert_many(connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> int:
-    """Run ``INSERT … VALUES (%s, …)`` for all rows; return how many were written. PyMySQL joins them into statements of
-    about 1 MB.
-
-    Raises ValueError for a statement that it would not join, one with a literal among the values for instance: it
-    would be sent once for each row.
-    """
+    """Run ``INSERT … VALUES (%s, …)`` for all rows, joined by PyMySQL to about 1 MB; return the rows written. Raises
+    ValueError for a statement it would not join, such as one with a literal value."""
     if not RE_INSERT_VALUES.match(statement):
         raise ValueError(f"rows cannot be joined for: {statement}")
     return connection.exec_driver_sql(statement, list(rows)).rowcount if rows else 0

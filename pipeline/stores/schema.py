@@ -1,8 +1,5 @@
-"""Comparison of a live schema with the recorded one, which `make schema` reads from freshly migrated databases.
-
-Additional tables, columns and indexes are no difference: operators add indexes, and large tenants get their own graph
-indexes.
-"""
+"""Check the servers' versions, and compare a live schema with the one that `make schema` records. Additional tables,
+columns and indexes are allowed."""
 
 from __future__ import annotations
 
@@ -14,12 +11,26 @@ from dataclasses import asdict, dataclass, field
 from importlib.resources import files
 from typing import Any, Literal
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, exc, text
+
+from pipeline.errors import StoreMisconfigured
+from pipeline.stores.store_errors import MYSQL, POSTGRES, Location, create_extension, location
 
 Side = Literal["mysql", "postgres"]
 
 RECORD = "schema.json"  # in the folder of the migrations
 VECTORS = "chunk_embeddings"  # the recorded table that every table of vectors is a copy of
+Version = tuple[int, ...]
+
+OLDEST_MYSQL: Version = (8, 0)
+OLDEST_MARIADB: Version = (10, 6)
+OLDEST_POSTGRES: Version = (13,)  # pgvector's own oldest
+OLDEST_PGVECTOR: Version = (0, 7)  # the first with halfvec
+
+_EXTENSION = text(
+    "SELECT (SELECT extversion FROM pg_extension WHERE extname = 'vector'),"
+    " (SELECT default_version FROM pg_available_extensions WHERE name = 'vector')"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +79,8 @@ def record(mysql: Connection, postgres: Connection) -> str:
 
 
 def missing(side: Side, connection: Connection, *, vector_tables: Iterable[str] = ()) -> list[str]:
-    """Return the names of everything recorded that the live schema lacks; empty if it is complete.
-
-    ``vector_tables``: the tables of the live embedding spaces, each of which must be like the recorded first one.
-    """
+    """Return the names of recorded things that the live schema lacks. ``vector_tables``: live spaces, each like the
+    recorded one."""
     wanted, live = dict(recorded(side)), read(side, connection)
     template = wanted.pop(VECTORS, None)
     lacks = [line for name, table in wanted.items() for line in _differences(name, table, live.get(name))]
@@ -111,10 +120,7 @@ def _holds(found: str, wanted: str) -> bool:
 
 
 def _plain_type(kind: str) -> str:
-    """Return a column type without the details that differ between servers and installations.
-
-    These are the widths of integers, MariaDB's JSON, and the dimension of vectors.
-    """
+    """Return a column type without integer widths, MariaDB's JSON and the dimension of vectors."""
     kind = re.sub(r"\b((?:tiny|small|medium|big)?int)\(\d+\)", r"\1", kind)
     return "longtext utf8mb4_bin" if kind == "json" else re.sub(r"\bhalfvec\(\d+\)", "halfvec", kind)
 
@@ -145,3 +151,74 @@ _POSTGRES_INDEXES = text(
     " JOIN pg_class i ON i.oid = x.indexrelid"
     " WHERE x.indisvalid AND c.relnamespace = current_schema()::regnamespace AND c.relname !~ '^pg_'"
 )
+
+
+def check_mysql(connection: Connection) -> None:
+    """Compare the version of MySQL or MariaDB with the oldest supported one. Raises StoreMisconfigured."""
+    seen = str(connection.execute(text("SELECT VERSION()")).scalar_one())
+    name, oldest = ("MariaDB", OLDEST_MARIADB) if "mariadb" in seen.lower() else ("MySQL", OLDEST_MYSQL)
+    # MariaDB behind a proxy may call itself 5.5.5-10.11.6-MariaDB.
+    if _version(seen.removeprefix("5.5.5-")) < oldest:
+        at = location(MYSQL, connection.engine.url)
+        raise at.refused(f"the server is {name} {seen}, but {name} {_dotted(oldest)} or newer is needed; upgrade it")
+
+
+def check_postgres(
+    connection: Connection,
+    *,
+    create: bool = False,
+    oldest: Version = OLDEST_POSTGRES,
+    pgvector: Version = OLDEST_PGVECTOR,
+) -> None:
+    """Compare the versions of PostgreSQL and pgvector with the oldest supported. ``create``: add the extension. Raises
+    StoreMisconfigured."""
+    at = location(POSTGRES, connection.engine.url)
+    server = str(connection.execute(text("SHOW server_version")).scalar_one())
+    if _version(server) < oldest:
+        raise at.refused(f"the server is version {server}, but {_dotted(oldest)} or newer is needed; upgrade it")
+    installed, available = connection.execute(_EXTENSION).one()
+    needed = f"{_dotted(pgvector)} or newer is needed"
+    if installed is None:
+        if available is None or _version(available) < pgvector:
+            seen = "has no pgvector" if available is None else f"has pgvector {available}"
+            raise at.refused(f"the server {seen}, but {needed}; {_install(server)}, then run: {create_extension(at)}")
+        if not create:
+            raise at.refused(f"the extension vector (pgvector) is not in this database; run: {create_extension(at)}")
+        _create(connection, at, available)
+    elif _version(installed) < pgvector:
+        update = create_extension(at, "ALTER EXTENSION vector UPDATE")
+        seen = f"the extension vector (pgvector) in this database is {installed}, but {needed}"
+        if available is None or _version(available) < pgvector:
+            raise at.refused(f"{seen}; {_install(server)}, then run: {update}")
+        raise at.refused(f"{seen}, and the server has {available}; run: {update}")
+
+
+def _create(connection: Connection, at: Location, available: str) -> None:
+    try:
+        connection.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
+        connection.commit()
+    except exc.ProgrammingError as error:
+        if getattr(error.orig, "sqlstate", None) != "42501":
+            raise
+        raise _not_allowed(at, available) from error
+
+
+def _not_allowed(at: Location, available: str) -> StoreMisconfigured:
+    return at.refused(
+        f"the extension vector (pgvector {available}) is not in this database, and the user {at.user} may not create it;"
+        f" as a superuser run: {create_extension(at)}"
+    )
+
+
+def _install(server: str) -> str:
+    return f"install pgvector on the server (for example the package postgresql-{_version(server)[0]}-pgvector)"
+
+
+def _version(text_: str) -> Version:
+    """Return the leading numbers of a version: (10, 11, 6) of ``10.11.6-MariaDB``."""
+    found = re.match(r"\d+(?:\.\d+)*", text_)
+    return tuple(int(part) for part in found[0].split(".")) if found else (0,)
+
+
+def _dotted(version: Version) -> str:
+    return ".".join(map(str, version))

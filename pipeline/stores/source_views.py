@@ -7,24 +7,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, bindparam, text
+from sqlalchemy import BindParameter, bindparam, text
 
 from pipeline.document_sources import SourceKind
-from pipeline.records import DocumentId, Namespace, TenantId
+from pipeline.records import DocumentId, Namespace
 from pipeline.stores.document_outcomes import ALIVE, STATUS, WORKED_ON
-from pipeline.stores.rows import as_utc, now
+from pipeline.stores.rows import TenantStore, as_utc, record_of
 
 STATUSES = ("queued", "running", "succeeded", "failed", "cancelled")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceView:
-    """One source with what came from it.
-
-    ``encoding`` is None unless all its documents were read in one. ``page_start`` and ``page_end``: the first and the last
-    page that a document of it was read from. ``statuses``: how many documents have which status. ``chunks``: those that
-    are published.
-    """
+    """A source and its documents. ``encoding``: None unless all share one. ``page_start``, ``page_end``: over all.
+    ``statuses``: documents by status. ``chunks``: published ones."""
 
     source_id: str
     namespace: str
@@ -41,13 +37,9 @@ class SourceView:
     updated_at: datetime
 
 
-class SourceViews:
-    """One tenant's sources, to be looked at. A document belongs to the source of the generation that searches see, or
-    of its latest upload while there is none."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
+class SourceViews(TenantStore):
+    """One tenant's sources, for viewing. A document belongs to the source of its shown generation, else of its latest
+    upload."""
 
     def page(
         self, namespace: Namespace, *, kind: SourceKind | None = None, after: str = "", limit: int
@@ -60,8 +52,7 @@ class SourceViews:
 
     def one(self, namespace: Namespace, source_id: str) -> SourceView | None:
         """Return the source, or None if it has no document; one whose upload failed or was cancelled counts."""
-        values = {"tenant": self._tenant_id, "namespace": namespace, "id": source_id}
-        found = self._viewed(namespace, self._connection.execute(_ONE, values).all())
+        found = self._viewed(namespace, self._run(_ONE, namespace=namespace, id=source_id).all())
         return found[0] if found and found[0].documents else None
 
     def documents(
@@ -84,15 +75,13 @@ class SourceViews:
 
     def lock(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> None:
         """Let nothing of these documents be accepted, published or deleted until the transaction ends; in key order."""
-        values = {"tenant": self._tenant_id, "namespace": namespace, "ids": sorted(document_ids)}
-        self._connection.execute(_LOCK, values).all()
+        self._run(_LOCK, namespace=namespace, ids=sorted(document_ids)).all()
 
     def _viewed(self, namespace: Namespace, rows: Sequence[Any]) -> list[SourceView]:
         if not rows:
             return []
-        values = {"tenant": self._tenant_id, "namespace": namespace, "ids": [row.source_id for row in rows]}
         counts: dict[str, list[Any]] = {}
-        for count in self._connection.execute(_COUNTS, values):
+        for count in self._run(_COUNTS, namespace=namespace, ids=[row.source_id for row in rows]):
             counts.setdefault(count.source_id, []).append(count)
         return [_view(namespace, row, counts.get(row.source_id, [])) for row in rows]
 
@@ -101,20 +90,17 @@ def _view(namespace: Namespace, row: Any, counts: Sequence[Any]) -> SourceView:
     statuses = dict.fromkeys(STATUSES, 0) | {count.status: int(count.documents) for count in counts}
     encodings = {name for count in counts for name in (count.first_encoding, count.last_encoding)}
     pages = [count for count in counts if count.page_start is not None]
-    return SourceView(
-        source_id=row.source_id,
+    return record_of(
+        SourceView,
+        row,
         namespace=namespace,
-        kind=row.kind,
-        uri=row.uri,
-        media_type=row.media_type,
         encoding=encodings.pop() if len(encodings) == 1 else None,
         page_start=min((count.page_start for count in pages), default=None),
         page_end=max((count.page_end for count in pages), default=None),
         documents=sum(statuses.values()),
         statuses=statuses,
         chunks=int(sum(count.chunks or 0 for count in counts)),
-        created_at=as_utc(row.created_at) or now(),
-        updated_at=as_utc(max((count.updated_at for count in counts), default=row.created_at)) or now(),
+        updated_at=as_utc(max((count.updated_at for count in counts), default=row.created_at)),
     )
 
 

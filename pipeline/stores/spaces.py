@@ -1,12 +1,7 @@
-"""Which embedding spaces are live: one row in MySQL points to them, and moving it is what switches an installation.
-
-A transaction that shows or changes documents holds the row still (`hold`), so that after a move of the pointer every
-such transaction has seen it. Everybody else may know it a second late.
-"""
+"""Which embedding spaces are live: a pointer in MySQL that a switch moves. A transaction that shows or changes
+documents locks it (`hold`); everybody else may be a second late."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from sqlalchemy import Connection, text
 
@@ -14,6 +9,7 @@ from pipeline.core.local_models import stored_name
 from pipeline.errors import Misconfigured
 from pipeline.records import EmbeddingSpace, LiveSpaces
 from pipeline.settings import Settings
+from pipeline.stores.rows import record_of
 
 FIRST = 1  # the space that exists without any migration, described by the settings
 
@@ -34,14 +30,12 @@ def model_name(provider: str, model: str, dimension: int) -> str:
 
 
 def live(connection: Connection, base: EmbeddingSpace) -> LiveSpaces:
-    """The live spaces as they are now; ``base`` stands for the first one until a migration gives it a row.
-
-    Raises Misconfigured if the pointer is not there.
-    """
+    """Return the live spaces now; ``base`` stands for the first until a migration gives it a row. Raises Misconfigured
+    without a pointer."""
     rows = connection.execute(_LIVE).all()
     if not rows:
         raise Misconfigured("the table embedding_pointer is empty: run python -m pipeline.stores.migrate upgrade")
-    known = {row.number: _space(row) for row in rows if row.number is not None}
+    known = {row.number: record_of(EmbeddingSpace, row, table=row.table_name) for row in rows if row.number is not None}
     known.setdefault(FIRST, base)
     return LiveSpaces(active=known[rows[0].active_space], standby=known.get(rows[0].standby_space or 0))
 
@@ -77,14 +71,3 @@ _LIVE = text(
 _HOLD = text("SELECT active_space, standby_space FROM embedding_pointer WHERE id = 1 LOCK IN SHARE MODE")
 _LOCK = text("SELECT active_space, standby_space FROM embedding_pointer WHERE id = 1 FOR UPDATE")
 _POINT = text("UPDATE embedding_pointer SET active_space = :active, standby_space = :standby WHERE id = 1")
-
-
-def _space(row: Any) -> EmbeddingSpace:
-    return EmbeddingSpace(
-        number=row.number,
-        table=row.table_name,
-        provider=row.provider,
-        model=row.model,
-        dimension=row.dimension,
-        service=row.service,
-    )

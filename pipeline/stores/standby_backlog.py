@@ -1,7 +1,5 @@
-"""Documents whose vectors in the standby space are behind: noted in the transaction that showed or changed them.
-
-The model that an installation moves to may be slow or away; ingestion does not wait for it, and nothing is forgotten.
-"""
+"""Documents whose standby vectors are behind, noted in the transaction that changed them: ingestion waits for no
+standby model."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection, text
 
 from pipeline.records import DocumentId, Namespace, TenantId
-from pipeline.stores.rows import insert_many, now
+from pipeline.stores.rows import TenantStore, insert_many, now, record_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +23,11 @@ class Behind:
     attempts: int
 
 
-class Backlog:
+class Backlog(TenantStore):
     """One tenant's documents that are behind in one space."""
 
     def __init__(self, connection: Connection, tenant_id: TenantId, space: int) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
+        super().__init__(connection, tenant_id)
         self._space = space
 
     def add(self, documents: Iterable[tuple[Namespace, DocumentId]]) -> None:
@@ -46,18 +43,8 @@ class Backlog:
 
     def due(self, *, limit: int) -> list[Behind]:
         """What may be tried now."""
-        rows = self._connection.execute(
-            _DUE, {"tenant": self._tenant_id, "space": self._space, "now": now(), "limit": limit}
-        )
-        return [
-            Behind(
-                namespace=Namespace(row.namespace),
-                document_id=DocumentId(row.document_id),
-                noted_at=row.noted_at,
-                attempts=row.attempts,
-            )
-            for row in rows
-        ]
+        rows = self._run(_DUE, space=self._space, now=now(), limit=limit)
+        return [record_of(Behind, row, noted_at=row.noted_at) for row in rows]
 
     def settle(self, done: Sequence[Behind], left: Sequence[Behind]) -> None:
         """Forget what is done, unless it was noted again meanwhile; put off what is not, up to ten minutes."""

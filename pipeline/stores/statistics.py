@@ -1,32 +1,38 @@
-"""The collection's statistics that BM25 needs: how many chunks a namespace shows, and how many of them hold each term.
+"""BM25's statistics: how many chunks a namespace shows, and how many hold each term.
 
-Adding one to the row of every term of every batch costs MariaDB more than the chunks themselves. So only small changes
-are added at once; a large one is put aside in the same transaction, and what waits is added together when its job ends,
-when much is waiting, or by the sweeper. Until then a term may look rarer than it is, and nothing else is affected.
+Adding a large change to every term's row at once is expensive, so it is put aside and added when its job ends, when
+much waits, or by the sweeper. Until then a term may look rarer.
 """
 
 from __future__ import annotations
 
+import hashlib
 import uuid
+import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import chain
 
 import numpy as np
 import orjson
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import Connection, Engine, bindparam, text
 
 from pipeline.records import DocumentId, Namespace, TenantId
+from pipeline.stores.engines import Conflict, mysql_errors
 from pipeline.stores.namespaces import STAMP, Namespaces
-from pipeline.stores.rows import now, slices
+from pipeline.stores.rows import TenantStore, insert_many, now, slices
 
 _TERMS_AT_ONCE = 20_000
 _SMALL = 1_000  # terms; up to here a change is cheaper to add than to put aside
 _MOST_WAITING = 64  # changes of a namespace: some 16,000 chunks, or 15 MB to add together
 _SWEPT_AFTER_S = 30.0
 _TOKEN_BYTES = 13  # see core.terms.Tokenizer
+_RECOUNTED_AT_ONCE = 500_000  # counted in one pass: about 100 MB
+_ROWS_AT_A_TIME = 500
+_LOCK_WAIT_S = 20  # below what a socket waits for an answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +46,8 @@ class NamespaceStatistics:
     stamp: str
 
 
-class Statistics:
+class Statistics(TenantStore):
     """What one tenant's namespaces hold, in numbers."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def of_query(
         self, namespaces: Sequence[Namespace], tokens: Sequence[str]
@@ -63,16 +65,14 @@ class Statistics:
 
     def sizes(self, namespaces: Sequence[Namespace]) -> dict[Namespace, NamespaceStatistics]:
         """Size of each namespace that exists."""
-        rows = self._connection.execute(_SIZES, {"tenant": self._tenant_id, "namespaces": list(namespaces)})
+        rows = self._run(_SIZES, namespaces=list(namespaces))
         return {Namespace(namespace): _size(*figures) for namespace, *figures in rows}
 
     def frequencies(self, namespaces: Sequence[Namespace], tokens: Sequence[str]) -> dict[str, int]:
         """In how many shown chunks each token occurs; a token in none is not in the answer."""
         if not tokens:
             return {}
-        rows = self._connection.execute(
-            _FREQUENCIES, {"tenant": self._tenant_id, "namespaces": list(namespaces), "tokens": list(tokens)}
-        )
+        rows = self._run(_FREQUENCIES, namespaces=list(namespaces), tokens=list(tokens))
         return {token: count for token, count in rows if count > 0}
 
     def count(
@@ -83,11 +83,8 @@ class Statistics:
         *,
         document_ids: Sequence[DocumentId],
     ) -> None:
-        """Take chunks that become shown into the statistics, and those that cease to be shown out of them, all of
-        ``document_ids``. The namespace's revision moves, so that no answer from before is given again.
-
-        Must run in the transaction that moves the pointer, so that no count is ever lost or made twice.
-        """
+        """Add chunks that become shown and subtract those that cease to be, all of ``document_ids``, and revise the
+        namespace. Run it in the transaction that moves the pointer."""
         changes: Counter[str] = Counter()
         chunks = terms = 0
         for sign, group in ((1, added), (-1, removed)):
@@ -117,13 +114,12 @@ class Statistics:
 
     def waiting(self, namespace: Namespace) -> dict[str, int]:
         """What is not added yet, by term."""
-        values = {"tenant": self._tenant_id, "namespace": namespace}
-        return _unpacked(list(self._connection.execute(_BODIES, values).scalars()))
+        return _unpacked(list(self._run(_BODIES, namespace=namespace).scalars()))
 
     def overdue(self) -> list[Namespace]:
         """Namespaces in which something has waited for longer than a job's end should take to come."""
         since = now() - timedelta(seconds=_SWEPT_AFTER_S)
-        rows = self._connection.execute(_OVERDUE, {"tenant": self._tenant_id, "since": since}).scalars()
+        rows = self._run(_OVERDUE, since=since).scalars()
         return [Namespace(namespace) for namespace in rows]
 
     def _add(self, namespace: Namespace, changes: Mapping[str, int]) -> None:
@@ -132,16 +128,7 @@ class Statistics:
             self._connection.exec_driver_sql(_ADD, (self._tenant_id, namespace, orjson.dumps(some).decode()))
 
     def _put_aside(self, namespace: Namespace, changes: Mapping[str, int]) -> None:
-        self._connection.execute(
-            _PUT_ASIDE,
-            {
-                "tenant": self._tenant_id,
-                "namespace": namespace,
-                "id": str(uuid.uuid4()),
-                "changes": _packed(changes),
-                "now": now(),
-            },
-        )
+        self._run(_PUT_ASIDE, namespace=namespace, id=str(uuid.uuid4()), changes=_packed(changes), now=now())
 
 
 def _size(chunks: int, terms: int, lags: int, stamp: str) -> NamespaceStatistics:
@@ -214,3 +201,102 @@ _ADDED = text(
     "DELETE FROM term_changes WHERE tenant_id = :tenant AND namespace = :namespace AND change_id IN :ids"
 ).bindparams(bindparam("ids", expanding=True))
 _OVERDUE = text("SELECT DISTINCT namespace FROM term_changes WHERE tenant_id = :tenant AND created_at < :since")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """What has to be added to the kept statistics to make them right. Additions of others do not disturb it."""
+
+    chunks: int = 0
+    terms: int = 0
+    frequencies: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """How many rows are wrong."""
+        return len(self.frequencies) + bool(self.chunks or self.terms)
+
+
+def recount(
+    mysql: Engine, tenant_id: TenantId, namespace: Namespace, *, repair: bool, wait_s: int = _LOCK_WAIT_S
+) -> Difference:
+    """Compare in one snapshot; with ``repair`` add what is missing, as publishing does, without other locks. One
+    recount of a namespace at a time: raises Conflict after ``wait_s`` beside another."""
+    with mysql_errors(), mysql.connect() as connection, _alone(connection, tenant_id, namespace, wait_s=wait_s):
+        connection.rollback()
+        with connection.execution_options(isolation_level="REPEATABLE READ").begin():
+            found = _difference(connection, tenant_id, namespace)
+        if repair and found.rows:
+            with connection.begin():
+                _add(connection, tenant_id, namespace, found)
+    return found
+
+
+def _difference(connection: Connection, tenant_id: TenantId, namespace: Namespace) -> Difference:
+    values = {"tenant": tenant_id, "namespace": namespace}
+    kept_rows = connection.execute(_KEPT_ROWS, values).scalar_one()
+    passes = 1 + kept_rows // _RECOUNTED_AT_ONCE
+    frequencies: dict[str, int] = {}
+    chunks = terms = 0
+    for number in range(passes):
+        counted: Counter[str] = Counter()
+        chunks = terms = 0
+        rows = connection.execution_options(stream_results=True, yield_per=_ROWS_AT_A_TIME).execute(_TERMS, values)
+        for row_terms, row_count in rows:
+            chunks += 1
+            terms += row_count
+            counted.update(term for term in set(row_terms.split()) if _falls_into(term, number, passes))
+        for term, kept in connection.execute(_KEPT, values):
+            if _falls_into(term, number, passes):
+                counted[term] -= kept
+        for term, waiting in Statistics(connection, tenant_id).waiting(namespace).items():
+            if _falls_into(term, number, passes):
+                counted[term] -= waiting
+        frequencies.update((term, missing) for term, missing in counted.items() if missing)
+    sizes = connection.execute(_NOTED_SIZES, values).one_or_none()
+    if sizes is None:
+        return Difference(frequencies=frequencies)
+    return Difference(chunks=chunks - sizes.chunk_count, terms=terms - sizes.term_count, frequencies=frequencies)
+
+
+def _falls_into(term: str, number: int, passes: int) -> bool:
+    return passes == 1 or zlib.crc32(term.encode()) % passes == number
+
+
+def _add(connection: Connection, tenant_id: TenantId, namespace: Namespace, found: Difference) -> None:
+    connection.execute(  # first, as everywhere: whoever publishes locks the namespace before its terms
+        text(
+            "UPDATE namespaces SET chunk_count = chunk_count + :chunks, term_count = term_count + :terms,"
+            " revision = revision + 1, revised_at = :now WHERE tenant_id = :tenant AND namespace = :namespace"
+        ),
+        {"tenant": tenant_id, "namespace": namespace, "chunks": found.chunks, "terms": found.terms, "now": now()},
+    )
+    insert_many(
+        connection,
+        "INSERT INTO term_statistics (tenant_id, namespace, term, chunk_count) VALUES (%s, %s, %s, %s)"
+        " ON DUPLICATE KEY UPDATE chunk_count = chunk_count + VALUES(chunk_count)",
+        [(tenant_id, namespace, term, change) for term, change in sorted(found.frequencies.items())],
+    )
+
+
+@contextmanager
+def _alone(connection: Connection, tenant_id: TenantId, namespace: Namespace, *, wait_s: int) -> Iterator[None]:
+    name = "recount_" + hashlib.sha256(f"{tenant_id}\x1f{namespace}".encode()).hexdigest()[:32]
+    if connection.execute(text("SELECT GET_LOCK(:name, :wait)"), {"name": name, "wait": wait_s}).scalar_one() != 1:
+        raise Conflict("MySQL: this namespace is being recounted by somebody else")
+    try:
+        yield
+    finally:
+        connection.execute(text("SELECT RELEASE_LOCK(:name)"), {"name": name})
+
+
+_KEPT_ROWS = text("SELECT COUNT(*) FROM term_statistics WHERE tenant_id = :tenant AND namespace = :namespace")
+_KEPT = text("SELECT term, chunk_count FROM term_statistics WHERE tenant_id = :tenant AND namespace = :namespace")
+_NOTED_SIZES = text(
+    "SELECT chunk_count, term_count FROM namespaces WHERE tenant_id = :tenant AND namespace = :namespace"
+)
+_TERMS = text(
+    "SELECT c.terms, c.term_count FROM documents d JOIN chunks c ON c.tenant_id = d.tenant_id"
+    " AND c.namespace = d.namespace AND c.document_id = d.document_id AND c.generation = d.published_generation"
+    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND c.enabled = 1"
+)

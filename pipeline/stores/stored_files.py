@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, text
 
 from pipeline.records import JobId, Namespace, TenantId
-from pipeline.stores.rows import as_utc, now, placeholders, slices, to_naive
+from pipeline.stores.rows import TenantStore, now, placeholders, record_of, slices, to_naive
 
 _ID_DIGITS = 12  # of the time in an id: milliseconds since the epoch, hexadecimal
 _FILES_PER_STATEMENT = 100
@@ -49,47 +49,40 @@ def made_at(prefix: str, identifier: str) -> datetime | None:
         return None
 
 
-class StoredFiles:
+class StoredFiles(TenantStore):
     """One tenant's files."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def put(self, file: StoredFile, body: bytes) -> None:
         """Keep a file."""
-        self._connection.execute(
+        self._run(
             _PUT,
-            {
-                "tenant": self._tenant_id,
-                "file": file.file_id,
-                "filename": file.filename,
-                "purpose": file.purpose,
-                "declared": file.declared_type,
-                "bytes": file.body_bytes,
-                "hash": hashlib.sha256(body).digest(),
-                "created": to_naive(file.created_at),
-                "expires": to_naive(file.expires_at),
-            },
+            file=file.file_id,
+            filename=file.filename,
+            purpose=file.purpose,
+            declared=file.declared_type,
+            bytes=file.body_bytes,
+            hash=hashlib.sha256(body).digest(),
+            created=to_naive(file.created_at),
+            expires=to_naive(file.expires_at),
         )
-        self._connection.execute(_PUT_BODY, {"tenant": self._tenant_id, "file": file.file_id, "body": body})
+        self._run(_PUT_BODY, file=file.file_id, body=body)
 
     def named(self, file_ids: Sequence[str]) -> dict[str, StoredFile]:
         """Those of these files that there are and that have not expired."""
         found: dict[str, StoredFile] = {}
         for some in slices(list(file_ids), 1000):
-            rows = self._connection.execute(_NAMED, {"tenant": self._tenant_id, "ids": list(some), "now": now()})
+            rows = self._run(_NAMED, ids=list(some), now=now())
             found |= {row.file_id: _file(row) for row in rows}
         return found
 
     def body(self, file_id: str) -> bytes | None:
         """A file's bytes, or None."""
-        row = self._connection.execute(_BODY, {"tenant": self._tenant_id, "file": file_id}).one_or_none()
+        row = self._run(_BODY, file=file_id).one_or_none()
         return None if row is None else bytes(row.body)
 
     def count(self) -> int:
         """How many there are."""
-        return int(self._connection.execute(_COUNT, {"tenant": self._tenant_id}).scalar_one())
+        return int(self._run(_COUNT).scalar_one())
 
     def page(
         self, *, after: tuple[datetime, str] | None, newest_first: bool, purpose: str | None, limit: int
@@ -165,12 +158,4 @@ _COPY_SIZES = (
 
 
 def _file(row: Any) -> StoredFile:
-    return StoredFile(
-        file_id=row.file_id,
-        filename=row.filename,
-        purpose=row.purpose,
-        declared_type=row.declared_type,
-        body_bytes=row.body_bytes,
-        created_at=as_utc(row.created_at) or datetime.now(UTC),
-        expires_at=as_utc(row.expires_at),
-    )
+    return record_of(StoredFile, row)

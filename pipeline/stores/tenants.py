@@ -13,7 +13,7 @@ from sqlalchemy import Connection, text
 
 from pipeline.records import Actor, TenantId
 from pipeline.stores.audit import Audit
-from pipeline.stores.rows import as_utc, now
+from pipeline.stores.rows import TenantStore, now, record_of
 
 TENANT_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 RESERVED = frozenset({"chordwise"})  # keys of Redis begin with the tenant's id, and the installation's own with this
@@ -72,38 +72,35 @@ def new_key(tenant_id: TenantId) -> str:
     return f"cw_{tenant_id}_{secrets.token_hex(24)}"
 
 
-class Tenants:
+class Tenants(TenantStore):
     """The tenant's own row and its keys."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def create(self, name: str) -> bool:
         """Make the tenant; False if it is there, and then it stays as it is."""
-        made = self._connection.execute(
+        made = self._run(
             text("INSERT IGNORE INTO tenants (tenant_id, name, created_at) VALUES (:tenant, :name, :now)"),
-            {"tenant": self._tenant_id, "name": name, "now": now()},
+            name=name,
+            now=now(),
         )
         return made.rowcount == 1
 
     def find(self) -> Tenant | None:
         """The tenant's row, None if there is none."""
         statement = text(f"SELECT {_COLUMNS} FROM tenants WHERE tenant_id = :tenant")
-        row = self._connection.execute(statement, {"tenant": self._tenant_id}).first()
+        row = self._run(statement).first()
         return None if row is None else _tenant(row)
 
     def admit(self, admitted: bool) -> bool:
         """Let the tenant's keys work, or none of them. False if it was so already, or there is no such tenant; one that
         is being erased stays shut out."""
-        changed = self._connection.execute(
+        changed = self._run(
             text(
                 "UPDATE tenants SET disabled_at = :then WHERE tenant_id = :tenant"
                 f" AND disabled_at IS {'NOT ' if admitted else ''}NULL"
                 " AND NOT EXISTS (SELECT 1 FROM erasures e WHERE e.tenant_id = tenants.tenant_id"
                 " AND e.settled_at IS NULL AND e.requested_at >= tenants.created_at)"
             ),
-            {"tenant": self._tenant_id, "then": None if admitted else now()},
+            then=None if admitted else now(),
         )
         if changed.rowcount:
             action = "tenant_enable" if admitted else "tenant_disable"
@@ -113,24 +110,28 @@ class Tenants:
     def issue_key(self, name: str, scopes: tuple[str, ...] = SCOPES) -> str:
         """Make a key and give it back, once: only its hash is kept."""
         key = new_key(self._tenant_id)
-        self._connection.execute(
+        self._run(
             text(
                 "INSERT INTO api_keys (tenant_id, key_hash, name, scopes, created_at)"
                 " VALUES (:tenant, :hash, :name, :scopes, :now)"
             ),
-            {"tenant": self._tenant_id, "hash": hashed(key), "name": name, "scopes": " ".join(scopes), "now": now()},
+            hash=hashed(key),
+            name=name,
+            scopes=" ".join(scopes),
+            now=now(),
         )
         self._note("key_issue", key, name=name, scopes=list(scopes))
         return key
 
     def revoke_key(self, api_key: str) -> bool:
         """End a key now. False if the tenant has no such key in use."""
-        result = self._connection.execute(
+        result = self._run(
             text(
                 "UPDATE api_keys SET revoked_at = :now"
                 " WHERE tenant_id = :tenant AND key_hash = :hash AND revoked_at IS NULL"
             ),
-            {"tenant": self._tenant_id, "hash": hashed(api_key), "now": now()},
+            hash=hashed(api_key),
+            now=now(),
         )
         if result.rowcount == 1:
             self._note("key_revoke", api_key)
@@ -143,19 +144,20 @@ class Tenants:
         """Who the key stands for, or None if it is unknown, revoked or expired, or its tenant is disabled. Notes that the
         key was used, unless that was noted within the last minute."""
         digest, at = hashed(api_key), now()
-        row = self._connection.execute(
+        row = self._run(
             text(
                 "SELECT k.scopes, k.name, k.last_used_at FROM api_keys k JOIN tenants t ON t.tenant_id = k.tenant_id"
                 " WHERE k.tenant_id = :tenant AND k.key_hash = :hash AND t.disabled_at IS NULL"
                 " AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > :now)"
             ),
-            {"tenant": self._tenant_id, "hash": digest, "now": at},
+            hash=digest,
+            now=at,
         ).one_or_none()
         if row is None:
             return None
         if row.last_used_at is None or at - row.last_used_at > _USE_NOTED_AFTER:
             used = "UPDATE api_keys SET last_used_at = :now WHERE tenant_id = :tenant AND key_hash = :hash"
-            self._connection.execute(text(used), {"tenant": self._tenant_id, "hash": digest, "now": at})
+            self._run(text(used), hash=digest, now=at)
         scopes = frozenset(row.scopes.split())
         return Principal(tenant_id=self._tenant_id, scopes=scopes, key_id=key_id_of(digest), key_name=row.name)
 
@@ -170,8 +172,4 @@ _COLUMNS = "tenant_id, name, created_at, disabled_at"
 
 
 def _tenant(row: Any) -> Tenant:
-    created_at = as_utc(row.created_at)
-    assert created_at is not None
-    return Tenant(
-        tenant_id=TenantId(row.tenant_id), name=row.name, created_at=created_at, disabled_at=as_utc(row.disabled_at)
-    )
+    return record_of(Tenant, row)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, text
 
 from pipeline.records import JobId, Priority, TenantId
-from pipeline.stores.rows import now
+from pipeline.stores.rows import TenantStore, now
 
 MOST_INTERACTIVE = 3  # turns of a tenant's interactive jobs in a row while bulk waits: every fourth is bulk
 _TURNS = 200  # looked at for one batch; those behind get there once these were served
@@ -45,17 +45,12 @@ def waiting_for_each_other(found: Sequence[Turn]) -> bool:
     return len({(turn.tenant_id, turn.priority) for turn in found}) > 1
 
 
-class Turns:
+class Turns(TenantStore):
     """One tenant's place in the round."""
 
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
-
     def batches_in_flight(self) -> int:
-        """How many batches of the tenant workers hold now. The tenant's row stays locked until the transaction ends, so
-        that two workers cannot both take the last place. The items of one batch share the end of their lease. What is
-        being fetched does not count: it keeps no worker busy."""
+        """Count the tenant's batches held by workers (one lease end each, fetching excluded), with its row locked until
+        the transaction ends."""
         values = {"tenant": self._tenant_id, "now": now()}
         self._connection.execute(_KNOWN, values)
         self._connection.execute(_LOCK, values)

@@ -1,8 +1,5 @@
-"""What models made of queries, kept in Redis for a while, so that a question asked again is not paid for again.
-
-One key for each step of each query; its name holds the tenant and a digest of everything the result depends on, never
-the query. An index by age for each tenant keeps their number bounded. Redis being away is the same as having none.
-"""
+"""Models' results for queries, cached in Redis: one key per step, named by tenant and a digest of its inputs, never the
+query. An index by age bounds each tenant's number. Without Redis there are none."""
 
 from __future__ import annotations
 

@@ -9,10 +9,10 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Literal
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import bindparam, text
 
-from pipeline.records import JobId, TenantId
-from pipeline.stores.rows import insert_many
+from pipeline.records import JobId
+from pipeline.stores.rows import TenantStore, insert_many
 
 UsageKey = Literal["day", "job", "model", "purpose"]
 
@@ -28,8 +28,7 @@ class Purpose(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """``texts`` were sent in ``requests`` and counted as ``tokens`` by whoever embedded them; ``cached_texts`` were not
-    sent, and would have been about ``saved_tokens``."""
+    """``texts`` sent in ``requests`` as ``tokens``; ``cached_texts`` saved about ``saved_tokens``."""
 
     requests: int = 0
     texts: int = 0
@@ -60,16 +59,11 @@ class UsageRow:
     cost: Decimal
 
 
-class Usage:
+class Usage(TenantStore):
     """One tenant's counts."""
 
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
-
     def add(self, entries: Mapping[UsageEntry, Counts], *, price_per_million: Decimal) -> None:
-        """Add to what was counted before. Entries are written in one order, so that two workers cannot lock each other
-        out."""
+        """Add to earlier counts, in one order against deadlocks."""
         rows = [
             (
                 self._tenant_id,
@@ -94,19 +88,17 @@ class Usage:
         """The counts of each of these jobs for which there are any."""
         if not job_ids:
             return {}
-        found = self._connection.execute(_OF_JOBS, {"tenant": self._tenant_id, "jobs": list(job_ids)})
+        found = self._run(_OF_JOBS, jobs=list(job_ids))
         return {JobId(row.name): _row(row) for row in found}
 
     def between(self, first: date, last: date, *, by: UsageKey, after: str | None, limit: int) -> list[UsageRow]:
         """Counts of these days, both included, in the order of their key, those after the given one."""
         statement = _BETWEEN.format(key=_KEYS[by], having="HAVING name > :after" if after is not None else "")
-        values = {"tenant": self._tenant_id, "first": first, "last": last, "after": after, "limit": limit}
-        return [_row(row) for row in self._connection.execute(text(statement), values)]
+        return [_row(row) for row in self._run(text(statement), first=first, last=last, after=after, limit=limit)]
 
     def total(self, first: date, last: date) -> UsageRow:
         """Everything of these days."""
-        values = {"tenant": self._tenant_id, "first": first, "last": last}
-        return _row(self._connection.execute(_TOTAL, values).one())
+        return _row(self._run(_TOTAL, first=first, last=last).one())
 
 
 def _row(row: Any) -> UsageRow:

@@ -1,9 +1,6 @@
-"""Vectors that a service has made already, in Redis, so that a text is not paid for twice.
-
-Two layers of hashes, one for each tenant and model in each layer. New ones go into the upper layer; when it has half of
-the memory allowed, or is half as old as allowed, it becomes the lower one, and the lower one before it is dropped. What
-is found in the lower layer is put into the upper one again: what is used stays, what is not is gone after two turns.
-"""
+"""A cache in Redis of vectors that a service made, in two layers of hashes per tenant and model. The upper layer
+becomes the lower when it has half the memory or age allowed; what is found below moves up, so unused vectors go after
+two turns."""
 
 from __future__ import annotations
 
@@ -87,10 +84,7 @@ class VectorStore:
 
 
 class VectorCache:
-    """One tenant's vectors of one model, by text. Redis being away is the same as having none.
-
-    Vectors have half precision, as the vector store keeps them: one from here is stored as it was the first time.
-    """
+    """One tenant's vectors of one model by text, in half precision as stored; empty without Redis."""
 
     def __init__(self, store: VectorStore, tenant_id: TenantId, *, model: str, dimension: int) -> None:
         digest = hashlib.blake2b(f"{dimension} {model}".encode(), digest_size=8).hexdigest()

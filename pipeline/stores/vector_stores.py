@@ -1,7 +1,4 @@
-"""Namespaces as vector stores: a name for people, what is noted about them, and until when they are kept.
-
-A namespace without a row here is one all the same: it is called what it is called, and is kept.
-"""
+"""Namespaces as vector stores: name, notes and expiry. One without a row has its own name and does not expire."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from sqlalchemy import Connection, bindparam, text
 
 from pipeline.records import Namespace, TenantId
 from pipeline.stores.attachments import Place
-from pipeline.stores.rows import as_utc, now, to_json, to_naive
+from pipeline.stores.rows import TenantStore, as_utc, now, record_of, to_json, to_naive
 
 _ACTIVE_AGAIN_S = 60  # who searches all the time does not write all the time
 
@@ -38,42 +35,33 @@ class VectorStore:
         return self.expires_at is not None and self.expires_at <= at
 
 
-class VectorStores:
+class VectorStores(TenantStore):
     """One tenant's namespaces as vector stores."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def open(self, store: VectorStore) -> None:
         """Make a namespace, if it is not there, and note what it is called."""
-        values = {"tenant": self._tenant_id, "namespace": store.namespace, "created": to_naive(store.created_at)}
-        self._connection.execute(_NAMESPACE, values)
+        self._run(_NAMESPACE, namespace=store.namespace, created=to_naive(store.created_at))
         self.put(store)
 
     def put(self, store: VectorStore) -> None:
         """Note what is to be known of a namespace that exists."""
         days = store.expires_after_days
         active = store.last_active_at
-        self._connection.execute(
+        self._run(
             _PUT,
-            {
-                "tenant": self._tenant_id,
-                "namespace": store.namespace,
-                "name": store.name,
-                "description": store.description,
-                "metadata": to_json(dict(store.metadata)),
-                "days": days,
-                "active": to_naive(active),
-                "expires": None if days is None else to_naive(active + timedelta(days=days)),
-            },
+            namespace=store.namespace,
+            name=store.name,
+            description=store.description,
+            metadata=to_json(dict(store.metadata)),
+            days=days,
+            active=to_naive(active),
+            expires=None if days is None else to_naive(active + timedelta(days=days)),
         )
 
     def one(self, namespace: Namespace, *, lock: bool = False) -> VectorStore | None:
         """A namespace as a vector store, or None if there is none."""
-        values = {"tenant": self._tenant_id, "namespace": namespace}
         statement = f"{_SELECT} AND n.namespace = :namespace" + (" FOR UPDATE" if lock else "")
-        row = self._connection.execute(text(statement), values).one_or_none()
+        row = self._run(text(statement), namespace=namespace).one_or_none()
         return None if row is None else _store(row)
 
     def page(self, *, place: Place | None, newest_first: bool, limit: int) -> list[VectorStore]:
@@ -100,7 +88,7 @@ class VectorStores:
 
     def note_emptied(self, namespace: Namespace) -> None:
         """Note that what was in an expired one is gone."""
-        self._connection.execute(_EMPTIED, {"tenant": self._tenant_id, "namespace": namespace, "now": now()})
+        self._run(_EMPTIED, namespace=namespace, now=now())
 
 
 def expired_stores(connection: Connection, *, limit: int) -> list[tuple[TenantId, Namespace]]:
@@ -140,15 +128,10 @@ _EXPIRED = text(
 
 
 def _store(row: Any) -> VectorStore:
-    created_at = as_utc(row.created_at)
-    assert created_at is not None
-    return VectorStore(
-        namespace=row.namespace,
+    return record_of(
+        VectorStore,
+        row,
         name=row.namespace if row.name is None else row.name,
-        description=row.description,
         metadata={} if row.metadata is None else json.loads(row.metadata),
-        expires_after_days=row.expires_after_days,
-        created_at=created_at,
-        last_active_at=as_utc(row.last_active_at) or as_utc(row.revised_at) or created_at,
-        expires_at=as_utc(row.expires_at),
+        last_active_at=as_utc(row.last_active_at or row.revised_at or row.created_at),
     )

@@ -7,16 +7,15 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
-from pipeline.records import TenantId
-from pipeline.stores.rows import as_utc, now
+from pipeline.stores.rows import TenantStore, as_utc, now, record_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
-    """One endpoint. ``secret`` and ``previous_secret`` are sealed; the latter signs too until ``previous_until``.
-    ``failing_since``: no call has succeeded since then. ``disabled_reason``: ``failing`` or ``gone``."""
+    """One endpoint. ``secret``, ``previous_secret``: sealed; both sign until ``previous_until``. ``failing_since``: no
+    success since. ``disabled_reason``: ``failing`` or ``gone``."""
 
     webhook_id: str
     url: str
@@ -33,54 +32,48 @@ class Webhook:
 
     def valid_secrets(self) -> list[bytes]:
         """Those to sign with now, the present one first."""
-        overlap = self.previous_secret and self.previous_until and as_utc(now()) < self.previous_until  # type: ignore[operator]
+        overlap = self.previous_secret and self.previous_until and as_utc(now()) < self.previous_until
         return [self.secret, self.previous_secret] if overlap and self.previous_secret else [self.secret]
 
 
-class Webhooks:
+class Webhooks(TenantStore):
     """One tenant's endpoints."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def lock(self) -> int:
         """How many there are; until the transaction ends, nobody else adds one."""
-        values = {"tenant": self._tenant_id}
-        self._connection.execute(text("SELECT 1 FROM tenants WHERE tenant_id = :tenant FOR UPDATE"), values)
+        self._run(text("SELECT 1 FROM tenants WHERE tenant_id = :tenant FOR UPDATE"))
         return len(self.all())
 
     def add(self, webhook_id: str, url: str, events: Sequence[str], secret: bytes) -> None:
         """Note an endpoint."""
-        self._connection.execute(
+        self._run(
             text(
                 "INSERT INTO webhooks (tenant_id, webhook_id, url, events, secret, created_at, updated_at)"
                 " VALUES (:tenant, :webhook, :url, :events, :secret, :now, :now)"
             ),
-            self._values(webhook_id, url=url, events=" ".join(events), secret=secret),
+            webhook=webhook_id,
+            url=url,
+            events=" ".join(events),
+            secret=secret,
+            now=now(),
         )
 
     def all(self) -> list[Webhook]:
         """Every endpoint, the oldest first."""
-        rows = self._connection.execute(text(_SELECT + " ORDER BY created_at, webhook_id"), {"tenant": self._tenant_id})
+        rows = self._run(text(_SELECT + " ORDER BY created_at, webhook_id"))
         return [webhook_of(row) for row in rows]
 
     def one(self, webhook_id: str) -> Webhook | None:
         """One endpoint, or None."""
-        rows = self._connection.execute(text(_SELECT + " AND webhook_id = :webhook"), self._values(webhook_id))
-        found = rows.one_or_none()
+        found = self._run(text(_SELECT + " AND webhook_id = :webhook"), webhook=webhook_id).one_or_none()
         return None if found is None else webhook_of(found)
 
     def remove(self, webhook_id: str) -> bool:
         """Forget an endpoint and what it was told. False if there is none."""
-        values = self._values(webhook_id)
-        removed = self._connection.execute(
-            text("DELETE FROM webhooks WHERE tenant_id = :tenant AND webhook_id = :webhook"), values
-        ).rowcount
-        self._connection.execute(
-            text("DELETE FROM webhook_deliveries WHERE tenant_id = :tenant AND webhook_id = :webhook"), values
-        )
-        return bool(removed)
+        where = "WHERE tenant_id = :tenant AND webhook_id = :webhook"
+        removed = self._run(text(f"DELETE FROM webhooks {where}"), webhook=webhook_id)
+        self._run(text(f"DELETE FROM webhook_deliveries {where}"), webhook=webhook_id)
+        return bool(removed.rowcount)
 
     def rotate(self, webhook_id: str, secret: bytes, *, overlap_s: float) -> bool:
         """Sign with a new secret, and for a while with the one before too. False if there is no such endpoint."""
@@ -100,7 +93,7 @@ class Webhooks:
     def disable(self, webhook_id: str, *, reason: str) -> None:
         """Call an endpoint no more; what it was still to be told is dead."""
         self._update(webhook_id, "disabled_at = COALESCE(disabled_at, :now), disabled_reason = :reason", reason=reason)
-        self._connection.execute(_ABANDON, self._values(webhook_id))
+        self._run(_ABANDON, webhook=webhook_id, now=now())
 
     def succeeded(self, webhook_id: str) -> None:
         """A call came through."""
@@ -117,28 +110,12 @@ class Webhooks:
         statement = text(
             f"UPDATE webhooks SET {assignments}{touched} WHERE tenant_id = :tenant AND webhook_id = :webhook"
         )
-        return bool(self._connection.execute(statement, self._values(webhook_id, **more)).rowcount)
-
-    def _values(self, webhook_id: str, **more: Any) -> dict[str, Any]:
-        return {"tenant": self._tenant_id, "webhook": webhook_id, "now": now(), **more}
+        return bool(self._run(statement, webhook=webhook_id, now=now(), **more).rowcount)
 
 
 def webhook_of(row: Any) -> Webhook:
     """A row of ``webhooks`` as a record."""
-    return Webhook(
-        webhook_id=row.webhook_id,
-        url=row.url,
-        events=tuple(row.events.split()),
-        secret=bytes(row.secret),
-        previous_secret=None if row.previous_secret is None else bytes(row.previous_secret),
-        previous_until=as_utc(row.previous_until),
-        created_at=as_utc(row.created_at) or now(),
-        updated_at=as_utc(row.updated_at) or now(),
-        failing_since=as_utc(row.failing_since),
-        delivered_at=as_utc(row.delivered_at),
-        disabled_at=as_utc(row.disabled_at),
-        disabled_reason=row.disabled_reason,
-    )
+    return record_of(Webhook, row, events=tuple(row.events.split()))
 
 
 _SELECT = (

@@ -11,12 +11,8 @@ from pipeline.records import ChunkId, TenantId
 
 
 def windows(connection: Connection, tenant_id: TenantId, sizes: Mapping[ChunkId, int]) -> dict[ChunkId, str]:
-    """Each chunk's text with that of up to ``sizes`` chunks before and after it, as they are now; what was deleted or
-    is switched off is left out. A chunk that is gone is not in the answer.
-
-    Parts of one text are joined by a space, and at a paragraph or a heading by a blank line; what overlapping chunks
-    repeat is said once.
-    """
+    """Return each chunk's text with up to ``sizes`` enabled neighbours on either side; a missing chunk is left out.
+    Joined by a space, at a paragraph or heading by a blank line, overlaps said once."""
     by_size: defaultdict[int, list[ChunkId]] = defaultdict(list)
     for chunk_id, size in sizes.items():
         if size > 0:
@@ -40,8 +36,7 @@ def windows(connection: Connection, tenant_id: TenantId, sizes: Mapping[ChunkId,
 def whole_documents(
     connection: Connection, tenant_id: TenantId, chunk_ids: Sequence[ChunkId], *, most_tokens: int
 ) -> dict[ChunkId, str]:
-    """For each of these chunks, the text of its whole document, where its chunks have no more than ``most_tokens``
-    together. How many that are is asked first, so that no large document is read for nothing."""
+    """Return the whole documents of these chunks where they have at most ``most_tokens``, checked before reading."""
     if not chunk_ids:
         return {}
     values = {"tenant": tenant_id, "ids": list(chunk_ids), "most": most_tokens}

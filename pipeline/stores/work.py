@@ -6,17 +6,29 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import copy_context
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from pipeline.errors import StoreUnavailable
-from pipeline.stores.engines import mysql_errors
+from pipeline.stores.engines import Conflict, mysql_errors
 from pipeline.stores.outages import outage_of
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 _SOON = ThreadPoolExecutor(max_workers=8, thread_name_prefix="mysql-soon")
+
+
+def retry_conflicts(attempts: int = 5) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Return a decorator that runs a whole transaction again, up to ``attempts`` times, when it ends in Conflict."""
+    return retry(
+        retry=retry_if_exception_type(Conflict),
+        stop=stop_after_attempt(attempts),
+        wait=wait_random_exponential(multiplier=0.05, max=1),
+        reraise=True,
+    )
 
 
 class UnitOfWork:
@@ -38,10 +50,8 @@ class UnitOfWork:
 
 @contextmanager
 def unit_of_work(mysql: Engine) -> Iterator[UnitOfWork]:
-    """Commit if the block returns, roll back if it raises. Nothing inside commits by itself.
-
-    Raises StoreUnavailable, or its kind Conflict when the same block may simply be run again.
-    """
+    """Commit if the block returns, roll back if it raises. Nothing inside commits. Raises StoreUnavailable, or Conflict
+    when the block may be run again."""
     with mysql_errors(), mysql.begin() as connection:
         work = UnitOfWork(connection)
         yield work
@@ -79,8 +89,7 @@ def read_soon(mysql: Engine, read: Callable[[Connection], T], *, seconds: float)
 
 @contextmanager
 def reading_if_asked(mysql: Engine) -> Iterator[Callable[[], Connection]]:
-    """What gives the connection of `reading`, which is taken when it is first asked for: who finds all he needs in the
-    process takes none."""
+    """Yield a function that takes the connection of `reading` at its first call only."""
     taken: list[Connection] = []
     with ExitStack() as block:
 

@@ -53,11 +53,8 @@ def checked_url(url: str) -> httpx.URL:
 
 
 def resolve(url: httpx.URL, *, permitted: Sequence[Network]) -> list[str]:
-    """Return the addresses of a URL's host that may be connected to, in the resolver's order. Blocking.
-
-    Raises NotAllowed if there are none, with the same code and sentence for a name without an address and for one that
-    is not public, so that callers cannot learn which names exist in the network of this installation.
-    """
+    """Return the connectable addresses of a URL's host in order. Blocking. Raises NotAllowed, alike for a name without
+    address and a private one, so that callers cannot probe the network's names."""
     host = url.raw_host.decode("ascii")
     try:
         found = socket.getaddrinfo(host, url.port or 0, type=socket.SOCK_STREAM)
@@ -76,12 +73,8 @@ def not_allowed(host: str) -> NotAllowed:
 
 
 class Poster:
-    """Posts to endpoints, many at a time on one event loop. Use it with ``async with``.
-
-    The name is looked up once, its address is checked, and that very address is connected to: a name that resolves to
-    an inner address a moment later leads nowhere. Redirects are not followed, proxies not used, no cookie kept, bodies of
-    answers not read.
-    """
+    """Posts to endpoints on one event loop; use it with ``async with``. It connects to the address it looked up and
+    checked; without redirects, proxies, cookies, or reading bodies."""
 
     def __init__(
         self,
@@ -89,9 +82,7 @@ class Poster:
         permitted: Sequence[Network] = (),
         connect_s: float = CONNECT_S,
         total_s: float = TOTAL_S,
-        refused_after_s: float = REFUSED_AFTER_S,
     ) -> None:
-        self._refused_after_s = refused_after_s
         self._permitted = tuple(permitted)
         self._total_s = total_s
         # No connection is kept: one to the same address may belong to another name.
@@ -130,7 +121,7 @@ class Poster:
 
     async def _post(self, url: httpx.URL, headers: Mapping[str, str], body: bytes) -> Reply:
         loop = asyncio.get_running_loop()
-        refused_at = loop.time() + self._refused_after_s
+        refused_at = loop.time() + REFUSED_AFTER_S
         try:
             found = await loop.run_in_executor(self._resolvers, lambda: resolve(url, permitted=self._permitted))
         except NotAllowed:

@@ -11,8 +11,7 @@ import pytest
 
 from pipeline.errors import Misconfigured, RerankerUnavailable
 from pipeline.models.port import Reranker
-from pipeline.models.rerank_dialects import DIALECTS
-from pipeline.models.rerank_http import HttpReranker
+from pipeline.models.rerank_http import DIALECTS, HttpReranker
 from tests.contract.test_rerankers import RerankerContract, candidates
 from tests.support.openai_answers import Answer, changed, drops, hangs, raw, refused, slow, trickles
 from tests.support.patience import SPARE_S

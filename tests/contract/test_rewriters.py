@@ -12,9 +12,9 @@ import pytest
 from pipeline.core.background import Background
 from pipeline.core.model_replies import Rewritten, Routed
 from pipeline.errors import RewriterUnavailable
+from pipeline.models.factory import NoRewriter
 from pipeline.models.port import Rewriter
 from pipeline.models.prompting import Prompt, as_json, load_prompt
-from pipeline.models.rewrite_none import NoRewriter
 from tests.support.openai_answers import Answer, changed, drops, hangs, raw, refused, says, trickles
 from tests.support.openai_clients import SECRET, rewriter_on
 from tests.support.openai_server import OpenAIServer

@@ -71,7 +71,10 @@ class Seen:
 @pytest.fixture(scope="module")
 def stack(settings, tmp_path_factory) -> Iterator[OutageStack]:
     with outage_stack(settings, tmp_path_factory.mktemp("outages")) as found:
-        for question, document_id in QUESTIONS.items():  # without namespaces, whose names the gateway knows from then on
+        for (
+            question,
+            document_id,
+        ) in QUESTIONS.items():  # without namespaces, whose names the gateway knows from then on
             assert mcp(found, question).documents[0] == document_id
         yield found
 

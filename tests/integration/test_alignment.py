@@ -22,7 +22,7 @@ from pipeline.stores import reconciling
 from pipeline.stores.chunk_edits import ChunkEdits
 from pipeline.stores.engines import Conflict
 from pipeline.stores.namespaces import Namespaces
-from pipeline.stores.recount import _alone, recount
+from pipeline.stores.statistics import _alone, recount
 from pipeline.stores.work import unit_of_work
 from tests.integration.test_ingest_flow import Corner, _upload
 

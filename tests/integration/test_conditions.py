@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from pipeline.core.conditions import holds
 from pipeline.records import Comparison, Compound, Condition
-from pipeline.stores.conditions import mysql_where, postgres_where
+from pipeline.stores.filters import mysql_where, postgres_where
 
 TEXTS = some.text(
     some.characters(codec="utf-8", exclude_characters="\0", exclude_categories=["Cs"]), max_size=6

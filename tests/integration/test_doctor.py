@@ -204,7 +204,7 @@ class DescribeFlower:
 
 def test_the_command_has_one_name() -> None:
     from api_gateway import doctor
-    from workers import inspection
+    from workers import heartbeat
 
-    assert doctor._COMMAND == inspection.COMMAND
-    assert Path(inspection.__file__).is_file()
+    assert doctor._COMMAND == heartbeat.COMMAND
+    assert Path(heartbeat.__file__).is_file()

@@ -16,13 +16,12 @@ from sqlalchemy import text
 
 from pipeline.errors import GenerationNotKept, LeaseLost
 from pipeline.flows.chunk_edit import Edit, edit_chunks
-from pipeline.flows.claiming import take
 from pipeline.flows.edit import delete_document
 from pipeline.flows.embedding import embed
+from pipeline.flows.ingest import show, take
 from pipeline.flows.preparing import prepare, write_aside
 from pipeline.flows.resources import Resources
 from pipeline.flows.rollback import roll_back
-from pipeline.flows.showing import show
 from pipeline.flows.spaces import Spaces
 from pipeline.flows.upkeep import drop_retired
 from pipeline.flows.verify import verify

@@ -17,8 +17,7 @@ from openpyxl import Workbook
 from sqlalchemy import text
 
 from pipeline.errors import QueueFull, QuotaExceeded
-from pipeline.flows.claiming import take
-from pipeline.flows.ingest import ingest_next
+from pipeline.flows.ingest import ingest_next, take
 from pipeline.flows.intake import Batch, Ticket, accept
 from pipeline.flows.resources import Resources
 from pipeline.models.port import Embedder, Matrix

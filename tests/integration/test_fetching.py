@@ -12,10 +12,9 @@ from ipaddress import ip_network
 import pytest
 from sqlalchemy import text
 
-from pipeline.flows.claiming import take
 from pipeline.flows.control import cancel
 from pipeline.flows.fetching import hand_over
-from pipeline.flows.ingest import ingest_batch
+from pipeline.flows.ingest import ingest_batch, take
 from pipeline.flows.intake import Batch, Ticket, accept
 from pipeline.flows.resources import Resources
 from pipeline.records import OCTETS, DocumentFields, DocumentId, JobId, Namespace, TenantId, Upload

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from pipeline.errors import EmbedderUnavailable
 from pipeline.flows import postponing
-from pipeline.flows.claiming import take
+from pipeline.flows.ingest import take
 from pipeline.flows.postponing import give_up_or_retry
 from pipeline.stores.claims import Claim
 from pipeline.stores.work import unit_of_work

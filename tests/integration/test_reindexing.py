@@ -8,11 +8,11 @@ from sqlalchemy import text
 from pipeline.channels.keyword import KeywordChannel
 from pipeline.core import terms
 from pipeline.core.identifiers import joined_parts
-from pipeline.flows.reindexing import renew_terms
 from pipeline.flows.resources import Resources
+from pipeline.flows.upkeep import renew_terms
 from pipeline.records import Namespace, TenantId
 from pipeline.stores.outdated_terms import tenants_with_outdated_terms
-from pipeline.stores.recount import recount
+from pipeline.stores.statistics import recount
 from pipeline.stores.work import unit_of_work
 from tests.integration.test_ingest_flow import Corner, _upload
 from tests.integration.test_keyword_channel import query

@@ -24,7 +24,7 @@ from api_gateway.doctor import examine
 from pipeline.errors import StoreMisconfigured, Unavailable
 from pipeline.flows.resources import Resources
 from pipeline.settings import Settings
-from pipeline.stores import migrate, prerequisites
+from pipeline.stores import migrate, schema
 from pipeline.stores.engines import mysql_errors, postgres_errors
 from tests.conftest import make_tenant, scratch_databases
 from tests.support import certificates
@@ -131,7 +131,7 @@ class DescribePgvector:
 
     def it_says_that_the_server_has_an_old_one_too(self, use_alone: Resources):
         with use_alone.postgres.connect() as connection, pytest.raises(StoreMisconfigured) as raised:
-            prerequisites.check_postgres(connection, pgvector=(99,))
+            schema.check_postgres(connection, pgvector=(99,))
         assert "install pgvector on the server" in str(raised.value)
         assert str(raised.value).endswith('"ALTER EXTENSION vector UPDATE"')
 
@@ -140,7 +140,7 @@ class DescribePgvector:
             use_alone.postgres.connect() as connection,
             pytest.raises(StoreMisconfigured, match=r"the server is version"),
         ):
-            prerequisites.check_postgres(connection, oldest=(99,))
+            schema.check_postgres(connection, oldest=(99,))
 
     def it_is_told_at_every_start_and_in_both_reports(self, use_alone: Resources):
         urls = {

@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 
 from pipeline.core.api_answer import passages_of
 from pipeline.core.api_request import filled
-from pipeline.core.api_source import ApiMapping, ApiSource, header_value, read_source, source_as_json
-from pipeline.core.json_pointer import MISSING, is_pointer, resolve
+from pipeline.core.api_source import (
+    MISSING,
+    ApiMapping,
+    ApiSource,
+    header_value,
+    is_pointer,
+    read_source,
+    resolve,
+    source_as_json,
+)
 from pipeline.errors import ApiSourceFailed
 from pipeline.records import Comparison, Filters, TenantId
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from pipeline.core.chunking import chunk
 from pipeline.core.examples import Category, Checked, Flaw, check, json_tables, read_tables, upload_of, workbook_tables
-from pipeline.core.examples.names import category_of, column_of
+from pipeline.core.examples.names import category_of, column_of, lines, one_line, split_tags
 from pipeline.core.examples.template import template
-from pipeline.core.examples.tidying import lines, one_line, split_tags
 from pipeline.core.parsing import PLAIN, parse
 from pipeline.core.tokens import count_tokens
 from pipeline.errors import DocumentTooLarge

@@ -15,8 +15,7 @@ from pipeline.core.diversity import shingles
 from pipeline.core.document_text import joined
 from pipeline.core.evidence import identifiers
 from pipeline.core.examples.json_form import json_tables
-from pipeline.core.examples.names import category_of, column_of
-from pipeline.core.examples.tidying import lines, one_line, split_tags
+from pipeline.core.examples.names import category_of, column_of, lines, one_line, split_tags
 from pipeline.core.highlights import spans
 from pipeline.core.lenient_json import loads
 from pipeline.core.model_replies import json_in, read_passage, read_sub_queries

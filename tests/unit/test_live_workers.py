@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from api_gateway.live_workers import FRESH_S, LiveWorkers
 from pipeline.errors import StoreUnavailable
-from pipeline.stores.worker_heartbeats import EXPIRES_S, WorkerHeartbeat, broker_address
+from pipeline.stores.expiring_records import EXPIRES_S, WorkerHeartbeat, broker_address
 
 QUEUES = ("recall", "answer")
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.examples.names import _ASIDE, _kept
-from pipeline.core.examples.tidying import lines
+from pipeline.core.examples.names import _ASIDE, _kept, lines
 from pipeline.core.parsing.encodings import clean
 from pipeline.core.sentences import _MAY_END, sentences
 from pipeline.core.tokens import TokenMap

@@ -11,8 +11,8 @@ import pytest
 import redis
 
 from pipeline.errors import StoreUnavailable
+from pipeline.stores.expiring_records import WorkerHeartbeat, WorkerHeartbeats, unserved
 from pipeline.stores.last_sweep import LastSweep
-from pipeline.stores.worker_heartbeats import WorkerHeartbeat, WorkerHeartbeats, unserved
 
 BEAT = WorkerHeartbeat(
     name="queries@a",

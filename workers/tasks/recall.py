@@ -19,11 +19,8 @@ from workers.resources import channel_named, channels, for_queries
 
 @shared_task(name=TaskName.RECALL.value, base=LoggedTask, send_events=False)
 def recall_channel(tenant_id: str, query_id: str, channel: str) -> str:
-    """Ask one channel. Always returns: a header that raises would leave its chord without a callback.
-
-    Always returns the same: a chord counts different results of one header, delivered twice, as two headers, and would
-    call back before the last one is there. How it went travels through the query's own hash, with the ids and scores.
-    """
+    """Ask one channel. Always returns the same: a raising header would leave its chord without a callback, and two
+    different results of one header count twice. The result travels through the query's hash."""
     use = for_queries()
     recall.recall(TenantId(tenant_id), QueryId(query_id), channel_named(channel), use, worker=events.worker)
     return channel

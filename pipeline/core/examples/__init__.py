@@ -1,13 +1,9 @@
-"""The example library: what users asked and how the agent should answer, in four categories.
-
-A book, as a workbook of sheets or as JSON, becomes one document for each row (`checking`); what is wrong is told with
-its sheet, row and column.
-"""
+"""The example library: questions of users and answers of the agent in four categories. A book (workbook or JSON)
+becomes one document per row (`checking`); errors name sheet, row and column."""
 
 from pipeline.core.examples.checking import Checked, check
 from pipeline.core.examples.json_form import json_tables
-from pipeline.core.examples.records import Book, Category, CategoryStatistics, Example, Flaw
-from pipeline.core.examples.uploads import upload_of
+from pipeline.core.examples.records import Book, Category, CategoryStatistics, Example, Flaw, upload_of
 from pipeline.core.examples.workbook_form import read_tables, workbook_tables
 
 __all__ = [

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
 
 import orjson
 
-from pipeline.core.examples.near_duplicates import NearDuplicates
+from pipeline.core.examples.names import lines, one_line, shown, split_tags
 from pipeline.core.examples.records import (
     GRADES,
     REQUIRED,
@@ -23,13 +26,67 @@ from pipeline.core.examples.records import (
     Flaw,
     Table,
 )
-from pipeline.core.examples.tidying import lines, one_line, shown, split_tags
+from pipeline.core.normal_form import normal_form
+from pipeline.core.terms import holds_unspaced
 from pipeline.records import DocumentId
 
+THRESHOLD: Final = 0.7  # Jaccard similarity of shingles, from which on two questions count as nearly the same
+
+# A pair at the threshold is a candidate with a probability of 1 - (1 - 0.7^4)^16 = 0.987.
+_PERMUTATIONS, _BANDS, _SEED = 64, 16, 1
+_MOST_CANDIDATES = 20  # compared with one question
+_NO_WORD = re.compile(r"[\W_]+")
 MOST_BYTES = 15_000  # of both texts as JSON: they are stored as metadata too, which takes 16 KiB
 MOST_TAGS, LONGEST_TAG = 64, 128
 LONGEST_ID = 48
 _HASH_DIGITS = 32
+
+
+class NearDuplicates:
+    """The questions of one category: MinHash with LSH proposes candidates, the exact Jaccard similarity of shingles
+    decides."""
+
+    def __init__(self) -> None:
+        # Not at the top: the parser process imports this package, and its memory is limited.
+        from rensa import RMinHash, RMinHashLSH
+
+        self._signature = partial(RMinHash, num_perm=_PERMUTATIONS, seed=_SEED)
+        self._index = RMinHashLSH(threshold=THRESHOLD, num_perm=_PERMUTATIONS, num_bands=_BANDS)
+        self._seen: list[tuple[frozenset[str], str]] = []
+        self._by_text: dict[str, str] = {}
+
+    def add(self, question: str, place: str) -> tuple[str, float] | None:
+        """Return the place of a nearly equal earlier question and the similarity in [0, 1], or None. Case, width,
+        punctuation and white space do not count. Only questions unlike all earlier ones are indexed, which bounds the
+        cost."""
+        text = _NO_WORD.sub("", normal_form("NFKC", question).casefold())
+        if not text:
+            return None
+        if text in self._by_text:
+            return self._by_text[text], 1.0
+        self._by_text[text] = place
+        shingles = _shingles(text)
+        signature = self._signature()
+        signature.update(sorted(shingles))
+        candidates = (self._seen[number] for number in self._index.query(signature)[:_MOST_CANDIDATES])
+        compared = [(_jaccard(shingles, others), where) for others, where in candidates]
+        similarity, where = max(compared, default=(0.0, ""))
+        if similarity >= THRESHOLD:
+            return where, similarity
+        self._index.insert(len(self._seen), signature)
+        self._seen.append((shingles, place))
+        return None
+
+
+def _shingles(text: str) -> frozenset[str]:
+    """Return characters and pairs of characters of a text in a script without spaces, else triples of letters."""
+    lengths = (1, 2) if holds_unspaced(text) else (3,)
+    found = (text[at : at + length] for length in lengths for at in range(max(1, len(text) - length + 1)))
+    return frozenset(found)
+
+
+def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
+    return len(one & other) / len(one | other)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,12 +105,11 @@ class Checked:
 
 
 def check(book: Book) -> Checked:
-    """Look at every row of the book.
+    """Check every row of the book.
 
-    A row's document id is its category and its own ``id``; without one, its category and a hash of its user input, and
-    of how many rows with this input stand before it. So a corrected answer replaces the earlier one when the book is
-    imported again. A row with both texts as an earlier one of its category is a duplicate, and not imported; one whose
-    question is nearly an earlier one is imported, with a warning.
+    A document id is the category and the row's ``id``, else the category and a hash of the user input and its count so
+    far, so importing a book again replaces answers. A row with both texts of an earlier one of its category is a
+    duplicate and not imported; a nearly equal question is imported with a warning.
     """
     checked = Checked(
         warnings=list(book.warnings), statistics={category: CategoryStatistics() for category in Category}

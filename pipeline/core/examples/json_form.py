@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.core.examples.names import category_of, column_of, is_guide
+from pipeline.core.examples.names import category_of, column_of, is_guide, one_line, shown
 from pipeline.core.examples.records import Book, BookRow, Category, Column, Flaw, Table
-from pipeline.core.examples.tidying import one_line, shown
 from pipeline.errors import DocumentTooLarge
 
 _LONGEST_NAME = 64
 
 
 def json_tables(value: Mapping[str, Any], *, most_rows: int) -> Book:
-    """The book in a decoded JSON object. Rows count from 1, columns may go by the names that sheets may have.
-
-    Raises DocumentTooLarge for more rows than ``most_rows``.
-    """
+    """Return the book in a decoded JSON object; rows count from 1, columns may use a sheet's names. Raises
+    DocumentTooLarge above ``most_rows``."""
     tables: list[Table] = []
     warnings: list[Flaw] = []
     rows = 0

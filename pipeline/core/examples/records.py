@@ -8,7 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline.records import DocumentId
+from pipeline.core.parsing import JSON, XLSX
+from pipeline.core.tokens import count_tokens
+from pipeline.document_sources import SourceKind, SourceRef
+from pipeline.records import Chunking, DocumentFields, DocumentId, Upload
+
+_ONE_CHUNK = 512  # tokens, up to which a row is never cut
+_WHOLE = Chunking(strategy="sentences", max_tokens=2 * _ONE_CHUNK, overlap=0.0)  # sentences are counted generously
+_CUT = Chunking(strategy="sentences", max_tokens=_ONE_CHUNK, overlap=0.2)
 
 
 class Category(enum.StrEnum):
@@ -38,10 +45,8 @@ UNGRADED = ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flaw:
-    """Something wrong, or worth knowing, and where. ``row`` counts from 1; without it, all of the sheet is meant.
-
-    ``column`` is one of `Column` where it is known, else as the book writes it; ``cell`` is like ``D7``.
-    """
+    """A fault or remark and its position. ``row`` counts from 1, None: the sheet. ``column``: a `Column` if known, else
+    as written; ``cell``: such as ``D7``."""
 
     sheet: str
     code: str
@@ -58,11 +63,8 @@ class Flaw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookRow:
-    """A row that holds something, before anybody has looked at what. Values of a workbook are text.
-
-    ``faults``: columns whose cell cannot be read, with code and reason; ``fault``: why the row itself cannot be.
-    ``cells``: where the values stand.
-    """
+    """An unchecked row that holds something; a workbook's values are text. ``faults``: unreadable columns with code and
+    reason; ``fault``: why the row is unreadable; ``cells``: positions of the values."""
 
     number: int
     values: Mapping[Column, Any]
@@ -118,10 +120,8 @@ class Example:
 
 @dataclass(slots=True, kw_only=True)
 class CategoryStatistics:
-    """Rows of one category. Every row that was read is accepted, refused, or a duplicate of one before it.
-
-    ``grades`` and ``tags`` count accepted rows; `UNGRADED` stands for rows without a grade.
-    """
+    """Rows of one category, each accepted, refused, or a duplicate. ``grades`` and ``tags`` count accepted rows,
+    `UNGRADED` those without a grade."""
 
     read: int = 0
     accepted: int = 0
@@ -130,3 +130,33 @@ class CategoryStatistics:
     blank: int = 0
     grades: Counter[str] = field(default_factory=Counter)
     tags: Counter[str] = field(default_factory=Counter)
+
+
+def upload_of(example: Example, *, book: str | None) -> Upload:
+    """Return the document of one row, both parts in its metadata too. It has no title or source, which would be
+    embedded. ``book``: the file's name."""
+    metadata: dict[str, Any] = {"user_input": example.user_input, "agent_response": example.agent_response}
+    if example.quality_grade is not None:
+        metadata["quality_grade"] = example.quality_grade
+    metadata |= {"sheet": example.sheet, "row": example.row}
+    if book:
+        metadata["book"] = book
+    text = example.text
+    return Upload(
+        document_id=example.document_id,
+        fields=DocumentFields(type=example.category.value, tags=example.tags, metadata=metadata),
+        body=text.encode(),
+        media_type="text/plain",
+        source=SourceRef(kind=SourceKind.SHEET, uri=book, media_type=_type_of(book)),
+        chunking=_WHOLE if _fits(text) else _CUT,
+    )
+
+
+def _type_of(book: str | None) -> str | None:
+    if book is None:
+        return None
+    return JSON if book.lower().endswith(".json") else XLSX
+
+
+def _fits(text: str) -> bool:
+    return len(text) <= _ONE_CHUNK or count_tokens(text) <= _ONE_CHUNK  # no token is shorter than a character

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pipeline.core.examples.merging import fill_merged
-from pipeline.core.examples.names import category_of, column_of, is_guide
+from pipeline.core.examples.names import category_of, column_of, is_guide, one_line, shown
 from pipeline.core.examples.records import REQUIRED, Book, BookRow, Category, Column, Flaw, Table
-from pipeline.core.examples.tidying import one_line, shown
 from pipeline.core.parsing.csv import MOST_CELLS
-from pipeline.core.parsing.sheets import Row, column_letters
+from pipeline.core.parsing.sheets import Row, column_letters, column_number
 from pipeline.core.parsing.workbook import Workbook, open_workbook
 from pipeline.core.parsing.xlsx import MOST_ROWS, MOST_SHEETS, TOO_MANY_ROWS
 from pipeline.errors import DocumentTooLarge
@@ -19,14 +19,14 @@ _HEADER_WITHIN = 20  # rows that hold something; above a header there may be a h
 _LONGEST_NAME = 64
 _NO_VALUE = "holds a formula that was saved without its value; open the book in a spreadsheet program and save it"
 _NO_HEADER = "has no header: a row must name the columns, at least user_input and agent_response (用户输入, 助手回复)"
+_RANGE = re.compile(r"\$?([A-Z]{1,2}|[A-X][A-F][A-D])\$?(\d{1,7}):\$?([A-Z]{1,3})\$?(\d{1,7})")
+_MOST_COPIES = 500_000  # of values; ranges that overlap, which no spreadsheet program writes, could ask for any number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sheet:
-    """A sheet as it was read. Rows without any cell are left out; of sheets that are no category, all are.
-
-    ``merged``: the ranges of merged cells, whose values were copied to every row that they cover.
-    """
+    """A sheet without empty rows, or without any if it is no category. ``merged``: merged ranges, their values copied
+    to every row."""
 
     name: str
     is_hidden: bool = False
@@ -35,10 +35,7 @@ class Sheet:
 
 
 def read_tables(body: bytes) -> list[Sheet]:
-    """The sheets of a workbook. What a workbook may cost is not bounded here: see `pipeline.sandbox`.
-
-    Raises what `parse_xlsx` does.
-    """
+    """Return the sheets of a workbook; `pipeline.sandbox` bounds its cost. Raises as `parse_xlsx`."""
     with open_workbook(body) as workbook:
         if len(workbook.sheets) > MOST_SHEETS:
             raise DocumentTooLarge(f"the workbook has {len(workbook.sheets)} sheets; at most {MOST_SHEETS} are read")
@@ -180,3 +177,29 @@ def _about_sheet(name: str, sheet: Sheet, place: int) -> Iterator[Flaw]:
             "their value was taken for every row that they cover, in their first column"
         )
         yield Flaw(sheet=name, code="merged_cells", detail=detail)
+
+
+def fill_merged(rows: Sequence[Row], ranges: Sequence[str]) -> list[str]:
+    """Copy a merged range's value down its first column into rows with other values, in ``rows`` themselves. Return the
+    ranges of more than one row. Raises DocumentTooLarge."""
+    numbers = [row.number for row in rows]
+    tall: list[str] = []
+    copies = 0
+    for text in ranges:
+        match = _RANGE.fullmatch(text)
+        if match is None:
+            continue
+        column, top, bottom = column_number(match[1]), int(match[2]), int(match[4])
+        if bottom <= top:
+            continue
+        tall.append(text)
+        covered = rows[bisect_left(numbers, top) : bisect_right(numbers, bottom)]
+        copies += len(covered)
+        if copies > _MOST_COPIES:
+            raise DocumentTooLarge("the workbook merges more cells than a sheet has")
+        if not covered or covered[0].number != top or column not in covered[0].cells or column in covered[0].errors:
+            continue
+        for row in covered[1:]:
+            if row.cells:
+                row.cells.setdefault(column, covered[0].cells[column])
+    return tall

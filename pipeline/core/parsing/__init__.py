@@ -3,7 +3,6 @@
 from pipeline.core.parsing.detection import codec_of
 from pipeline.core.parsing.encodings import DecodedText, clean, decode, read_text
 from pipeline.core.parsing.jsonl import JsonLine, split_jsonl
-from pipeline.core.parsing.plugins import Format
 from pipeline.core.parsing.registry import (
     CSV,
     DOCX,
@@ -17,6 +16,7 @@ from pipeline.core.parsing.registry import (
     SUFFIXES,
     TSV,
     XLSX,
+    Format,
     charset_of,
     media_type_of,
     parse,

@@ -16,12 +16,8 @@ LONGEST_TEXT = 32 * 1024 * 1024  # characters of a document; a few megabytes of 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A paragraph, a list item, a table row, a heading, or many paragraphs of plain text.
-
-    ``level``: 1 to 6 if it is a heading. ``tight``: it follows the block before it without a blank line between.
-    ``page``: on which page it stands, counted from 1, where the format has pages. ``mark``: where else it stands, such
-    as ``rows 2-40``; the last of the heading path of its section.
-    """
+    """A paragraph, list item, table row or heading. ``level``: 1 to 6 for a heading. ``tight``: no blank line before.
+    ``page``: from 1, where there are pages. ``mark``: such as ``rows 2-40``, last in its section's heading path."""
 
     text: str
     level: int | None = None
@@ -31,12 +27,8 @@ class Block:
 
 
 def assemble(blocks: Iterable[Block], *, title: str | None = None, encoding: Encoding | None = None) -> Parsed:
-    """Clean the blocks and put them together. A heading opens a section and is the first line of it; so do a page
-    and a mark.
-
-    Sections cover the text without gaps: each ends where the next one starts. Without ``title``, the first heading of
-    level 1 is the title.
-    """
+    """Clean the blocks and join them; a heading, a page or a mark opens a section, a heading being its first line.
+    Sections cover the text without gaps. Without ``title`` the first heading of level 1 is the title."""
     pieces: list[str] = []
     length = 0
     openings: list[tuple[int, tuple[str, ...], int | None]] = [(0, (), None)]

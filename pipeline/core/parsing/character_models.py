@@ -61,11 +61,8 @@ Tier = tuple[str | Mapping[str, float], float]  # characters, with their weights
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Language:
-    """The characters of one language: natural logarithms of their probabilities among its non-ASCII characters.
-
-    ``stays``: the probability that a non-ASCII character is followed by another one. ``is_alphabet``: its words have no
-    ASCII letters.
-    """
+    """One language: log-probabilities of its non-ASCII characters. ``stays``: the probability that another one follows.
+    ``is_alphabet``: its words have no ASCII letters."""
 
     name: str
     logs: Mapping[str, float]
@@ -97,7 +94,11 @@ def languages() -> Mapping[str, Language]:
             [
                 *((_HIRAGANA, 0.34), (_hiragana(), 0.12), (_KATAKANA, 0.10), (_katakana(), 0.05)),
                 *((_KANJI, 0.16), (levels["jis1"], 0.14), (levels["jis2"], 0.002), *marks),
-                *((_half_width_katakana(), 0.002), (every_ideograph, 0.0002), (_WESTERN_MARKS, 0.001)),
+                *(
+                    ("".join(map(chr, range(0xFF61, 0xFFA0))), 0.002),
+                    (every_ideograph, 0.0002),
+                    (_WESTERN_MARKS, 0.001),
+                ),
             ],
         ),
         _language(
@@ -177,10 +178,6 @@ def _hiragana() -> str:
 
 def _katakana() -> str:
     return "".join(map(chr, range(0x30A1, 0x30F7))) + "ーヽヾ"
-
-
-def _half_width_katakana() -> str:
-    return "".join(map(chr, range(0xFF61, 0xFFA0)))
 
 
 def _levels() -> dict[str, str]:

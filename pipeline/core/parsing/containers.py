@@ -44,12 +44,9 @@ def what_it_is(body: bytes) -> str:
 
 @contextmanager
 def office_archive(body: bytes, what: str) -> Iterator[zipfile.ZipFile]:
-    """The archive of an Office document, once its directory is known to be harmless.
-
-    Nothing is ever unpacked to a disk. An archive reads no more of an entry than its directory declares, so what is
-    checked here holds while reading. Raises EncryptedDocument, UnsupportedMediaType for the formats before 2007,
-    DocumentTooLarge for a bomb, MalformedDocument otherwise.
-    """
+    """Return an Office document's archive after checking its directory, which bounds what is read of it; nothing is
+    unpacked to disk. Raises EncryptedDocument, UnsupportedMediaType for formats before 2007, DocumentTooLarge for a
+    bomb, else MalformedDocument."""
     if body.startswith(_OLD_OFFICE):
         if _ENCRYPTED_STREAM in body:
             raise EncryptedDocument("the document is protected by a password")
@@ -94,10 +91,8 @@ def _refuse_harmful(archive: zipfile.ZipFile) -> None:
 
 
 class XmlReader:
-    """Reads XML as a stream of calls; a subclass overrides what it wants. No tree is built, no entity is declared.
-
-    Names come without their namespace: transitional and strict Office documents differ in nothing else that matters.
-    """
+    """Read XML as a stream of calls for a subclass to override, without a tree or entities. Names come without
+    namespace, so strict and transitional Office documents read alike."""
 
     def started(self, name: str, attributes: dict[str, str], /) -> None:
         """An element begins."""

@@ -23,10 +23,8 @@ _NUMBER = re.compile(r"[-+]?[\d.,\s]+%?$")
 
 
 def parse_csv(body: bytes, charset: str | None) -> Parsed:
-    """Rows of comma, semicolon, tab or bar separated values, whichever makes the most even columns of the first rows.
-
-    Raises MalformedDocument, which names the line, for a quote that is never closed or has text after it.
-    """
+    """Parse rows separated by comma, semicolon, tab or bar, whichever makes the first rows most even. Raises
+    MalformedDocument with the line for a quote that is not closed or has text after it."""
     decoded = read_text(body, declared=charset)
     return _parsed(decoded, _delimiter(decoded.text))
 
@@ -37,11 +35,10 @@ def parse_tsv(body: bytes, charset: str | None) -> Parsed:
 
 
 def table_blocks(rows: Iterator[Sequence[str]]) -> Iterator[Block]:
-    """Rows as blocks of `header: value` lines; without a header, as values between bars. Empty rows are left out.
+    """Return rows as blocks of `header: value` lines, or values between bars without a header; empty rows are left out.
 
-    Rows of one cell above the first row of several are titles, and text. The row after them is the header if each of
-    its cells holds something, no two the same and none a number. Rows that fit into one chunk are marked together with
-    their numbers, counted from 1 as spreadsheets do, empty ones too.
+    Rows of one cell above the first of several are titles and text. The next row is the header if its cells are full,
+    distinct and no numbers. Rows that fit a chunk are marked by number, from 1, empty ones counted.
     """
     together: list[tuple[int, str]] = []
     size = 0

@@ -93,9 +93,8 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guess:
-    """The most likely encoding, by its name in Python. ``probability`` is that of its text: encodings in which the
-    bytes are the same text count together. ``rival``: the most likely one of another text. ``is_plausible``: its text
-    looks like text of a language that is known here."""
+    """The most likely encoding by its Python name. ``probability``: of its text, over all encodings with the same text.
+    ``rival``: the most likely encoding of another text. ``is_plausible``: it looks like a known language."""
 
     codec: str
     probability: float
@@ -117,8 +116,7 @@ def public_name(codec: str) -> str:
 
 
 def codec_of(charset: str) -> str | None:
-    """Return the codec for the name of a character set: the larger table where pages name a part of it; None if it is
-    not known."""
+    """Return the codec of a character set's name, in the larger table where pages name a part of it; None if unknown."""
     try:
         name = codecs.lookup(charset.strip().lower().removeprefix("x-")).name
     except (LookupError, ValueError):
@@ -127,12 +125,8 @@ def codec_of(charset: str) -> str | None:
 
 
 def guess(body: bytes, *, declared: str | None = None, is_utf_8: bool = False) -> Guess | None:
-    """Return the most likely encoding of a body; None if it is text in none of them.
-
-    ``declared``: a codec that is preferred, unless the text is far less likely in it. ``is_utf_8``: the bytes are valid
-    UTF-8, if only by chance, and so not UTF-16. Of a body above 256 KiB, the lines
-    that are not ASCII are looked at, and of more than that of them, pieces from all over.
-    """
+    """Return the most likely encoding of a body, None if none fits. ``declared``: preferred unless far less likely.
+    ``is_utf_8``: valid UTF-8, so not UTF-16. Above 256 KiB only non-ASCII lines, or pieces of them, are read."""
     sample = _sample(body)
     scored = [*_of_several_bytes(sample, declared), *_of_one_byte(sample, declared)]
     if len(body) % 2 == 0 and not is_utf_8 and _may_be_utf_16(body):

@@ -1,8 +1,5 @@
-"""Word documents to text.
-
-A stream is read and no tree is built: the libraries for this format build one with lxml, a dozen times the size of the
-XML, and all that is wanted are paragraphs, their styles, and table rows.
-"""
+"""Word documents to text, read as a stream: only paragraphs, their styles and table rows are needed, and a tree of the
+XML takes a dozen times its memory."""
 
 from __future__ import annotations
 
@@ -23,10 +20,10 @@ _SILENT = frozenset({"del", "moveFrom", "instrText", "Fallback", "rPrChange", "p
 
 
 def parse_docx(body: bytes) -> Parsed:
-    """Paragraphs under their headings, list items and table rows as lines, notes at the end; deleted text is left out.
+    """Return paragraphs under their headings, list items and table rows as lines, notes last, without deleted text or
+    pages.
 
     The title is that of the properties, else the first paragraph styled as title, else the first heading of level 1.
-    Word keeps no page numbers, so there are none.
     """
     with office_archive(body, "a Word document") as archive:
         parts = set(archive.namelist())

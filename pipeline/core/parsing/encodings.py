@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import codecs
 import re
+import unicodedata
 from dataclasses import dataclass
 
 from charset_normalizer import from_bytes
 
 from pipeline.core.parsing.detection import codec_of, guess, public_name
-from pipeline.core.parsing.utf16 import unmarked_utf16
 from pipeline.errors import UndecodableText
 from pipeline.records import Encoding
 
@@ -51,6 +51,17 @@ _UNSEEN = re.compile(
 )
 _TRAILING_SPACE = re.compile("(?<![ \t])[ \t]+$", re.MULTILINE)
 _BLANK_LINES = re.compile("\n{3,}")
+_UTF16_SAMPLE = 16 * 1024  # bytes looked at
+_LEAST_SPACES = 0.04  # share of zero bytes on one side: what ASCII there is, if only the spaces of another script
+_LEAST_ZEROS = 2
+_MOST_STRAYS = 0.002  # share of zero bytes on the other side
+_MOST_ODD = 0.01  # share of characters that no text has
+_CHINESE_ENOUGH = 20  # characters, before text without a single ASCII character is believed to be Chinese
+_ALMOST_ALL = 0.97
+_PUNCTUATION = frozenset("，。、；：？！「」『』“”‘’（）《》〈〉【】—…·　")
+# Hardly any text of this length goes without them, in simplified and in traditional characters, and Japanese kana.
+_FREQUENT = frozenset("的一是不了在有人我他这這个個们們中来來上大为為和国國地到以说說时時要就出会會可也")
+_ENOUGH_FREQUENT = 0.08  # share; the wrong order of bytes gives characters at random, of which 0.2 % are these
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +78,9 @@ def decode(body: bytes, *, declared: str | None = None) -> str:
 
 
 def read_text(body: bytes, *, declared: str | None = None) -> DecodedText:
-    """Decode a body by its byte order mark, as UTF-16 that lost its mark, as UTF-8, or in the most likely encoding.
-
-    ``declared``: the character set that its sender or its server named. It is preferred, unless the text is far less
-    likely in it. Bytes that cannot be decoded in a text that otherwise can (a cut or damaged file) are replaced with
-    U+FFFD. The encoding has a warning if it is not sure, is not the declared one, or left bytes undecoded.
-    Raises UndecodableText if the bytes are no text, or text in no encoding that could be recognised.
-    """
+    """Decode a body by byte order mark, as unmarked UTF-16, as UTF-8, or in the most likely encoding. ``declared``: the
+    charset a sender named, preferred unless far less likely. Undecodable bytes become U+FFFD. The encoding has a
+    warning if it is unsure, not the declared one, or left bytes undecoded. Raises UndecodableText."""
     for mark, encoding in _BYTE_ORDER_MARKS:
         if body.startswith(mark):
             return _decoded(body[len(mark) :], _strictly(body[len(mark) :], encoding), encoding)
@@ -103,11 +110,8 @@ def read_text(body: bytes, *, declared: str | None = None) -> DecodedText:
 
 
 def clean(text: str) -> str:
-    """``text`` fit for storing, searching and cutting; cleaning it again changes nothing.
-
-    One kind of line end; no control, zero-width or half characters; no space at the ends of lines, no more than one
-    blank line in a row, nothing around the whole.
-    """
+    """Return ``text`` fit for storing and cutting; idempotent. One kind of line end; no control, zero-width or half
+    characters, no trailing spaces, at most one blank line in a row."""
     if _SURROGATE.search(text):  # halves that belong together are joined, the others dropped
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
     text = _PARAGRAPH_ENDS.sub("\n\n", _LINE_ENDS.sub("\n", text))
@@ -195,7 +199,7 @@ def _decoded(
     if probability < _SURE:
         other = f", and may be {public_name(rival)}" if rival else ""
         warnings.append(f"the encoding is not sure: the text was read as {name}{other}; name it in `charset`")
-    if codec != "utf-8" or not _is_utf8(body):
+    if codec != "utf-8" or not is_utf8(body):
         replaced = text.count("\ufffd")
         if replaced:
             warnings.append(f"{replaced} places of the text cannot be decoded as {name}")
@@ -213,9 +217,61 @@ def _reads_alike(body: bytes, text: str, codec: str | None) -> bool:
         return False
 
 
-def _is_utf8(body: bytes) -> bool:
+def is_utf8(body: bytes) -> bool:
+    """Whether all of a body is valid UTF-8."""
     try:
         body.decode("utf-8")
     except UnicodeDecodeError:
         return False
+    return True
+
+
+def unmarked_utf16(body: bytes) -> str | None:
+    """Return ``utf-16-le`` or ``utf-16-be`` if ``body`` is UTF-16 without a mark, else None: zero bytes on one side, or
+    nearly all Chinese or kana with enough frequent ones. A few Chinese characters alone are not recognised."""
+    sample = body[:_UTF16_SAMPLE]
+    if len(body) < 4 or len(body) % 2:
+        return None
+    pairs = len(sample) // 2
+    first, second = sample[0::2].count(0), sample[1::2].count(0)
+    least, most = max(_LEAST_ZEROS, pairs * _LEAST_SPACES), pairs * _MOST_STRAYS
+    if second >= least and first <= most:
+        return "utf-16-le" if _is_text(sample, "utf-16-le") else None
+    if first >= least and second <= most:
+        return "utf-16-be" if _is_text(sample, "utf-16-be") else None
+    if max(first, second) <= most and not _is_utf8_but_for_a_cut_end(sample):
+        return next((encoding for encoding in ("utf-16-le", "utf-16-be") if _is_chinese(sample, encoding)), None)
+    return None
+
+
+def _is_text(sample: bytes, encoding: str) -> bool:
+    text = _decoded_utf16(sample, encoding)
+    if text is None:
+        return False
+    odd = sum(unicodedata.category(each) in ("Cc", "Cn", "Co", "Cs") and each not in "\t\n\r\x0c" for each in text)
+    return odd <= len(text) * _MOST_ODD
+
+
+def _is_chinese(sample: bytes, encoding: str) -> bool:
+    text = _decoded_utf16(sample, encoding)
+    if text is None or len(text) < _CHINESE_ENOUGH:
+        return False
+    written = sum("\u4e00" <= each <= "\u9fff" or "\u3041" <= each <= "\u30ff" or each in _PUNCTUATION for each in text)
+    frequent = sum(each in _FREQUENT or "\u3041" <= each <= "\u3093" for each in text)
+    return written >= len(text) * _ALMOST_ALL and frequent >= len(text) * _ENOUGH_FREQUENT
+
+
+def _decoded_utf16(sample: bytes, encoding: str) -> str | None:
+    """The sample as text; a character that its end cuts in half is left out."""
+    try:
+        return sample.decode(encoding)
+    except UnicodeDecodeError as error:
+        return sample[: error.start].decode(encoding) if error.start >= len(sample) - 2 else None
+
+
+def _is_utf8_but_for_a_cut_end(sample: bytes) -> bool:
+    try:
+        sample.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.start >= len(sample) - 3
     return True

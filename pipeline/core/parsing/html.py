@@ -1,9 +1,4 @@
-"""HTML to text.
-
-A page is read as a stream of tags, and no tree is built of it: a tree grows without bound on pages made for that (60 KB
-of unclosed ``<font>`` became 4.5 million nodes in a fast C parser, 100,000 nested ``<div>`` took it half a minute), and
-all that is wanted of the structure is where paragraphs, headings, list items and table rows begin and end.
-"""
+"""HTML to text, read as a stream of tags without a tree, whose size hostile pages could make unbounded."""
 
 from __future__ import annotations
 
@@ -66,10 +61,8 @@ _LONG_CELL = 200  # characters in a table row beyond which its paragraphs are pa
 
 
 def parse_html(body: bytes, charset: str | None) -> Parsed:
-    """Readable text of a page: scripts, styles, navigation and controls dropped, list items and table rows as lines.
-
-    The title is that of ``<title>``, else the first ``<h1>``. Takes time linear in the page, however it is nested.
-    """
+    """Return a page's readable text without scripts, styles, navigation and controls, in linear time; list items and
+    table rows are lines. Title: ``<title>``, else the first ``<h1>``."""
     declared = _DECLARED_CHARSET.search(body[:_DECLARED_WITHIN])
     reader = _Reader()
     decoded = read_text(body, declared=charset or (declared.group(1).decode("ascii") if declared else None))

@@ -18,11 +18,9 @@ _TITLES = ("title", "name", "headline", "subject")
 
 
 def parse_json(body: bytes, charset: str | None) -> Parsed:
-    """`name: value` lines; names of nested objects are headings, the objects of a list paragraphs.
-
-    The title is the top object's ``title``, ``name``, ``headline`` or ``subject``. Null and empty values are left out.
-    Raises MalformedDocument if it is not JSON or nested more than 100 deep.
-    """
+    """Return `name: value` lines: nested objects get headings, objects of a list paragraphs; null and empty values are
+    left out. Title: the top object's ``title``, ``name``, ``headline`` or ``subject``. Raises MalformedDocument, also
+    beyond 100 levels."""
     decoded = read_text(body, declared=charset)
     try:
         value = json.loads(decoded.text, parse_constant=_refuse, parse_int=str, parse_float=str)

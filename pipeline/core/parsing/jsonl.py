@@ -11,8 +11,7 @@ from typing import Any
 
 from pipeline.core import json_bounds, lenient_json
 from pipeline.core.parsing.detection import codec_of
-from pipeline.core.parsing.encodings import decode
-from pipeline.core.parsing.utf16 import unmarked_utf16
+from pipeline.core.parsing.encodings import decode, is_utf8, unmarked_utf16
 from pipeline.errors import MalformedDocument, UndecodableText
 
 _NOT_BLANK = re.compile(rb"\S")  # a file of line feeds alone is passed over without a step of the interpreter for each
@@ -27,14 +26,11 @@ class JsonLine:
 
 
 def split_jsonl(body: bytes, *, charset: str | None = None) -> Iterator[JsonLine]:
-    """The lines of ``body`` one by one, blank ones left out; a bad line is reported and does not stop the others.
-
-    Lines end at a line feed and nowhere else. UTF-8 or UTF-16, or in ``charset`` if the body is no UTF-8: lines are too
-    short to find out another encoding by. Raises UndecodableText if a byte order mark promises what the bytes do not
-    keep, or if the body is not in ``charset``.
-    """
+    """Yield the lines of ``body``, ended by line feeds only, without blank ones; a bad line is reported and the rest
+    goes on. UTF-8, UTF-16 or ``charset``: lines are too short to guess. Raises UndecodableText for bytes that break
+    their mark or ``charset``."""
     codec = codec_of(charset) if charset else None
-    if codec is not None and not _is_utf8(body):
+    if codec is not None and not is_utf8(body):
         try:
             body = body.decode(codec).encode("utf-8", "surrogatepass")
         except UnicodeDecodeError:
@@ -49,14 +45,6 @@ def split_jsonl(body: bytes, *, charset: str | None = None) -> Iterator[JsonLine
         end = len(body) if end < 0 else end
         line, start = body[found.start() : end].strip(), end
         yield JsonLine(number=number, value=_parsed(line, number))
-
-
-def _is_utf8(body: bytes) -> bool:
-    try:
-        body.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _parsed(line: bytes, number: int) -> dict[str, Any] | MalformedDocument:

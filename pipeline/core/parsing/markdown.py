@@ -1,8 +1,5 @@
-"""Markdown to text, read by the CommonMark parser of markdown-it-py with tables and strikethrough.
-
-Every word of the source stays: marks that mark nothing (`*.example.com`), notes (`[^1]: …`) and tags that HTML does not
-have (`List<String>`) are text. Links keep their text and lose their address, emphasis loses its stars.
-"""
+"""Markdown to text by markdown-it-py (CommonMark, tables, strikethrough). Unused marks, notes and unknown tags stay as
+text; links lose their address, emphasis its stars."""
 
 from __future__ import annotations
 
@@ -95,8 +92,8 @@ def _but_notes(rule: Rule) -> Rule:
 
 
 def _closed(rule: InlineRule, *, offset: int) -> InlineRule:
-    """Return the rule for links or images that looks only at brackets which are closed and hold few others. The rule
-    alone takes quadratic time for brackets without end."""
+    """Return the rule for links or images limited to closed brackets with few others inside; otherwise it takes
+    quadratic time."""
     seen: tuple[str, frozenset[int]] = ("", frozenset())
 
     def closed(state: StateInline, silent: bool) -> bool:
@@ -110,8 +107,8 @@ def _closed(rule: InlineRule, *, offset: int) -> InlineRule:
 
 
 def _shallow_brackets(text: str) -> frozenset[int]:
-    """Return where brackets open that are closed again and hold at most `_MOST_BRACKETS` levels of others,
-    but none of an address that is not closed."""
+    """Return where brackets open that are closed and hold at most `_MOST_BRACKETS` levels, except of an unclosed
+    address."""
     found: list[int] = []
     last_parenthesis = text.rfind(")")
     opened: list[tuple[int, int]] = []  # position, and levels within

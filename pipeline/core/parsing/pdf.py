@@ -29,11 +29,8 @@ _FREE_TITLES = re.compile(r"untitled|microsoft word|.*\.(?:docx?|tex|dvi|indd|qx
 
 
 def parse_pdf(body: bytes) -> Parsed:
-    """The text of every page, lines joined to paragraphs, words parted at a line's end put together.
-
-    Headings are the lines that the document's outline names on their page; a document without an outline has none.
-    Raises EncryptedDocument if it does not open without a password, MalformedDocument, DocumentTooLarge.
-    """
+    """Return the text of every page, lines joined to paragraphs, hyphenated words joined. Headings come from the
+    outline. Raises EncryptedDocument for a password, MalformedDocument, DocumentTooLarge."""
     if b"%PDF-" not in body[:_SIGNATURE_WITHIN]:
         raise MalformedDocument(f"the file is not a PDF file but {what_it_is(body)}")
     try:

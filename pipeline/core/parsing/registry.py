@@ -2,25 +2,54 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from pipeline.core.parsing.assembly import one_line
+from pipeline.core.parsing.assembly import Block, assemble, one_line
 from pipeline.core.parsing.csv import parse_csv, parse_tsv
 from pipeline.core.parsing.docx import parse_docx
-from pipeline.core.parsing.encodings import clean
+from pipeline.core.parsing.encodings import clean, read_text
 from pipeline.core.parsing.html import parse_html
 from pipeline.core.parsing.json_documents import parse_json
 from pipeline.core.parsing.markdown import parse_markdown
-from pipeline.core.parsing.plain import parse_plain
-from pipeline.core.parsing.plugins import Format, Parser
 from pipeline.errors import EmptyDocument, UnsupportedMediaType
 from pipeline.records import Parsed
 
+Parser = Callable[[bytes, str | None], Parsed]
+
+_MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9.+-]*/[a-z0-9][a-z0-9.+-]*", re.ASCII)
+_SUFFIX = re.compile(r"\.[a-z0-9][a-z0-9_-]*", re.ASCII)
+_LONGEST_MEDIA_TYPE = 127
 PLAIN, MARKDOWN, HTML, JSONL = "text/plain", "text/markdown", "text/html", "application/jsonl"
 CSV, TSV, JSON, PDF = "text/csv", "text/tab-separated-values", "application/json", "application/pdf"
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """A format of documents. ``media_type``: lower case, without parameters; ``suffixes``: with their dot. ``parse``:
+    takes the bytes and the declared charset or None, raises `Rejected` errors, runs in the limited parser process and
+    should import lazily."""
+
+    media_type: str
+    suffixes: tuple[str, ...]
+    parse: Parser
+
+    def __post_init__(self) -> None:
+        if not _MEDIA_TYPE.fullmatch(self.media_type) or len(self.media_type) > _LONGEST_MEDIA_TYPE:
+            raise ValueError(f"{self.media_type!r} is no media type")
+        wrong = [suffix for suffix in self.suffixes if not _SUFFIX.fullmatch(suffix)]
+        if wrong:
+            raise ValueError(f"{wrong[0]!r} is no suffix such as .rst")
+
+
+def parse_plain(body: bytes, charset: str | None) -> Parsed:
+    """One section without a heading: plain text has no headings that could be told from short lines."""
+    decoded = read_text(body, declared=charset)
+    return assemble([Block(text=decoded.text)], encoding=decoded.encoding)
 
 
 # Libraries that take a while to load are loaded with the first document that needs them: the gateway, which only asks
@@ -87,11 +116,8 @@ _OTHER_NAMES = {
 
 
 def register(format: Format) -> None:
-    """Let documents of another format be accepted and parsed. Registering it again changes nothing.
-
-    Raises ValueError if its media type or one of its suffixes is that of another format already: which parser reads a
-    document must not depend on what else is installed.
-    """
+    """Accept and parse another format; registering it again changes nothing. Raises ValueError if its media type or a
+    suffix belongs to another format."""
     there = PARSERS.get(format.media_type)
     if there is not None and there is not format.parse:
         raise ValueError(f"{format.media_type} has a parser already")
@@ -103,11 +129,8 @@ def register(format: Format) -> None:
 
 
 def media_type_of(filename: str | None, declared: str | None) -> str:
-    """The media type to parse a document as: by the suffix of its name, else by what was declared.
-
-    The suffix goes first because many programs send every file as ``text/plain`` or ``application/octet-stream``.
-    A character set in ``declared`` is kept. Raises UnsupportedMediaType, which names what is accepted.
-    """
+    """Return the media type to parse as: by the name's suffix, else as ``declared``, whose character set is kept.
+    Raises UnsupportedMediaType, which names what is accepted."""
     suffix = PurePosixPath((filename or "").replace("\\", "/")).suffix.lower()
     base, _, parameters = (declared or "").partition(";")
     base = base.strip().lower()
@@ -122,13 +145,9 @@ def media_type_of(filename: str | None, declared: str | None) -> str:
 
 
 def parse(body: bytes, *, media_type: str, filename: str | None = None) -> Parsed:
-    """The text of a document with its sections and title. Offsets count characters of ``Parsed.text``.
-
-    ``media_type`` as `media_type_of` gives it, with or without a ``charset`` parameter. A document that names no title
-    has that of its file, without the suffix.
-    Raises another Rejected error of what is wrong with it, or EmptyDocument if nothing to read is left. What a document
-    may cost is not bounded here: see `pipeline.sandbox`.
-    """
+    """Return a document's text, sections and title (of the file's name if it has none); offsets count characters of
+    ``Parsed.text``. ``media_type`` as from `media_type_of`. Raises Rejected errors, such as EmptyDocument.
+    `pipeline.sandbox` bounds the cost."""
     base, _, parameters = media_type.partition(";")
     parser = PARSERS.get(base.strip().lower())
     if parser is None:

@@ -15,12 +15,9 @@ _HTML = (b"<!doctype html", b"<html", b"<head", b"<body")
 
 
 def media_type_of_fetched(body: bytes, *, declared: str | None, uri: str) -> str:
-    """The media type to parse a fetched document as, with the character set that was declared.
-
-    Bytes that can be nothing else decide (PDF, Office). Then what the server says, unless that is what servers say of
-    everything; then the suffix of the address; then whether it begins like HTML. What is left is plain text if the
-    server called it so, or nothing, and if it looks like text. Raises UnsupportedMediaType.
-    """
+    """Return the media type of a fetched document with its charset: by unmistakable bytes (PDF, Office), the server's
+    type unless generic, the address's suffix, an HTML beginning, else plain text if the server says so, or nothing, and
+    it looks like text. Raises UnsupportedMediaType."""
     base, _, parameters = (declared or "").partition(";")
     base = base.strip().lower()
     sure = _by_signature(body)

@@ -16,10 +16,8 @@ TOO_MANY_ROWS = f"the workbook holds more than {MOST_ROWS} rows, empty ones incl
 
 
 def parse_xlsx(body: bytes) -> Parsed:
-    """Rows of every visible sheet, as `parse_csv` writes them. Formulas count as the value they had when it was saved.
-
-    Empty rows and cells are left out, however many there are. The title is that of the workbook's properties.
-    """
+    """Return the rows of every visible sheet as `parse_csv` writes them, formulas by their saved value, without empty
+    rows and cells. The title is that of the workbook's properties."""
     with open_workbook(body) as workbook:
         return assemble(_blocks(workbook), title=workbook.title)
 

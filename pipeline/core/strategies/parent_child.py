@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pipeline.core.chunking import chunks
-from pipeline.core.strategies.parts import cut_stretch
-from pipeline.core.strategies.port import MAX_TOKENS, OVERLAP, Allowance, Cut, Option, Strategy, numbered
+from pipeline.core.strategies.port import MAX_TOKENS, OVERLAP, Allowance, Cut, Option, Strategy, cut_stretch, numbered
 from pipeline.records import Chunking, Parsed, Passage
 
 _PARENT_TOKENS = 1024

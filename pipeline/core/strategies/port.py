@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from pipeline.core.chunking import chunks, touched
 from pipeline.errors import DocumentTooLarge
-from pipeline.records import Chunking, Parsed, Passage
+from pipeline.records import Chunking, Parsed, Passage, Section
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +58,9 @@ def _agreeable(_: Mapping[str, float]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
-    """One way of cutting. ``cut`` passes what it finds through the allowance as it goes, so that a document of too many
-    chunks is refused before they are all made.
-
-    ``indexed``: the text a passage is found and embedded by; it must follow from the passage alone, because an edited
-    chunk is indexed again without its document. ``conflict``: the name of an option that does not go with the others,
-    and why, or None.
-    """
+    """One way of cutting. ``cut`` passes pieces through the allowance as it goes, to refuse too many early.
+    ``indexed``: the text a passage is found and embedded by, from the passage alone. ``conflict``: an option that
+    conflicts with the others and why, or None."""
 
     name: str
     meaning: str
@@ -88,3 +85,24 @@ def numbered(passages: Iterable[Passage], *, parent: int | None = None, chunk_ty
         replace(passage, index=index, parent=parent, chunk_type=chunk_type or passage.chunk_type)
         for index, passage in enumerate(passages)
     ]
+
+
+def stretch(parsed: Parsed, start: int, end: int) -> Parsed:
+    """``parsed.text[start:end]`` with the sections that lie in it."""
+    sections = tuple(
+        Section(
+            start=max(section.start, start) - start,
+            end=min(section.end, end) - start,
+            heading_path=section.heading_path,
+            page=section.page,
+        )
+        for section in touched(parsed.sections, start, end)
+    )
+    return Parsed(text=parsed.text[start:end], sections=sections, title=parsed.title)
+
+
+def cut_stretch(parsed: Parsed, start: int, end: int, chunking: Chunking) -> Iterator[Passage]:
+    """The sentences of ``parsed.text[start:end]`` in passages, as `chunk` packs them."""
+    plain = Chunking(max_tokens=chunking.max_tokens, overlap=chunking.overlap)
+    for passage in chunks(stretch(parsed, start, end), plain):
+        yield replace(passage, start=passage.start + start, end=passage.end + start)

@@ -1,9 +1,5 @@
-"""`qa`: each question with its answer is a chunk, found by "question answer" without their labels.
-
-Two forms are read, and both may stand in one document: text with `Q:`/`A:`, `问：`/`答：` and the like at the beginning of
-lines; and rows, as the parsers of csv, xlsx and json write them, in which every line is `name: value`. Of a row only
-question and answer are looked up; its other columns are kept in the text.
-"""
+"""`qa`: each question with its answer is a chunk, found by both without their labels. Reads lines with `Q:`/`A:`,
+`问：`/`答：` and the like, and `name: value` rows of csv, xlsx and json, whose other columns stay in the text."""
 
 from __future__ import annotations
 
@@ -14,8 +10,7 @@ from itertools import count, groupby
 
 from pipeline.core.chunking import touched
 from pipeline.core.sentences import paragraphs
-from pipeline.core.strategies.parts import cut_stretch
-from pipeline.core.strategies.port import MAX_TOKENS, OVERLAP, Allowance, Cut, Strategy, numbered
+from pipeline.core.strategies.port import MAX_TOKENS, OVERLAP, Allowance, Cut, Strategy, cut_stretch, numbered
 from pipeline.core.tokens import count_tokens
 from pipeline.records import Chunking, Parsed, Passage
 
@@ -60,14 +55,17 @@ def _indexed(passage: Passage) -> str:
 
 
 def _cut(parsed: Parsed, chunking: Chunking, allowance: Allowance) -> Cut:
-    """Pairs and, between them, other text as `sentences` cuts it. A pair that is too long is a parent of its parts,
-    which have the question above them."""
+    """Cut pairs, and text between them as `sentences` does. An overlong pair is a parent of parts below the question."""
     passages: list[Passage] = []
     parents: list[Passage] = []
     for start, end in _ranges(parsed):
         position = start
         for first, last in _pairs(parsed.text, start, end):
-            between = (each for each in cut_stretch(parsed, position, first, chunking) if not _is_heading(each))
+            between = (
+                each
+                for each in cut_stretch(parsed, position, first, chunking)
+                if each.text not in each.heading_path[-1:]
+            )
             passages += allowance.taken_by(between)
             passages += allowance.taken_by(_pair(parsed, first, last, chunking, parents))
             position = last
@@ -103,11 +101,6 @@ def _pair(parsed: Parsed, start: int, end: int, chunking: Chunking, parents: lis
     for place, part in enumerate(cut_stretch(parsed, start, end, chunking)):
         path = (*part.heading_path, *question) if place else part.heading_path
         yield replace(part, index=place, parent=parent, chunk_type="qa", heading_path=path)
-
-
-def _is_heading(passage: Passage) -> bool:
-    """Whether it is nothing but the heading that the next pair has above it anyway."""
-    return bool(passage.heading_path) and passage.text == passage.heading_path[-1]
 
 
 def _ranges(parsed: Parsed) -> Iterator[tuple[int, int]]:

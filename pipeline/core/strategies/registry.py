@@ -22,19 +22,15 @@ _OWN_FIELDS = ("max_tokens", "overlap")  # options of every strategy that has th
 
 
 def register(strategy: Strategy) -> None:
-    """Let documents be cut by one more strategy. Gateway and workers must both do so. Raises ValueError for a name that
-    is taken."""
+    """Add a strategy; gateway and workers must both do so. Raises ValueError for a name that is taken."""
     if strategy.name in STRATEGIES:
         raise ValueError(f"there is a chunking strategy {strategy.name} already")
     STRATEGIES[strategy.name] = strategy
 
 
 def cut(parsed: Parsed, chunking: Chunking, *, most: int | None = None) -> Cut:
-    """Cut the document.
-
-    Raises DocumentTooLarge as soon as there are more than ``most`` pieces, and ValueError for an unknown strategy or
-    for impossible numbers.
-    """
+    """Cut the document. Raises DocumentTooLarge above ``most`` pieces, ValueError for an unknown strategy or impossible
+    numbers."""
     strategy = STRATEGIES.get(chunking.strategy)
     if strategy is None:
         raise ValueError(f"there is no chunking strategy {chunking.strategy}; there are: {', '.join(STRATEGIES)}")
@@ -61,10 +57,8 @@ def window_of(chunking: Chunking) -> int:
 def flaws_in_options(
     strategy: str, options: Mapping[str, Any], usual: Mapping[str, float]
 ) -> Iterator[tuple[str, str]]:
-    """Which options are wrong, and how: unknown to the strategy, no number, out of range, or not fitting together.
-
-    ``usual``: what the installation has for options without a default of their own.
-    """
+    """Return wrong options with the reason: unknown, no number, out of range, or in conflict. ``usual``: the
+    installation's defaults."""
     known = STRATEGIES[strategy].options
     wrong = False
     for name, value in options.items():

@@ -1,8 +1,5 @@
-"""`segments`: the segments of a story with their chapter, story time, entities and summary.
-
-A segment says these of itself in lines `name: value`, either below a heading or as the parser of json writes the
-objects of a list. Chapter and story time of a heading hold for the headings below it, until they say otherwise.
-"""
+"""`segments`: segments of a story with chapter, story time, entities and summary, from `name: value` lines below a
+heading or of a json list's objects. A heading's chapter and story time hold below it until replaced."""
 
 from __future__ import annotations
 
@@ -10,8 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pipeline.core.strategies.parts import cut_stretch
-from pipeline.core.strategies.port import MAX_TOKENS, OVERLAP, Allowance, Cut, Strategy, numbered
+from pipeline.core.strategies.port import MAX_TOKENS, OVERLAP, Allowance, Cut, Strategy, cut_stretch, numbered
 from pipeline.errors import MalformedDocument
 from pipeline.records import Chunking, Parsed, Passage, Section, Segment
 
@@ -47,10 +43,8 @@ class _Found:
 
 
 def _cut(parsed: Parsed, chunking: Chunking, allowance: Allowance) -> Cut:
-    """The body of each segment in passages that all carry its fields; fields are not text.
-
-    Raises MalformedDocument for a story time that is no integer: a segment without one is never held back.
-    """
+    """Return each segment's body in passages that carry its fields. Raises MalformedDocument for a story time that is
+    no integer."""
     passages: list[Passage] = []
     inherited: dict[tuple[str, ...], Segment] = {}
     for section in parsed.sections:

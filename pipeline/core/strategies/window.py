@@ -1,8 +1,5 @@
-"""`window`: each sentence is found by itself, and read with the sentences around it.
-
-The window is not stored. It follows from the neighbours that are there when it is read, so an edited, deleted or
-switched off sentence is right in every window at once.
-"""
+"""`window`: each sentence is found by itself and read with its neighbours, taken when it is read, so edits show in
+every window at once."""
 
 from __future__ import annotations
 
