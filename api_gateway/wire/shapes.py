@@ -344,40 +344,37 @@ class Alive(Shape):
     installation_id: str | None
 
 
-class NamespaceAlignment(Shape):
-    """One namespace: chunks without vector, vectors without chunk, vectors of another text or model, vectors in the
-    wrong place, documents with too few or too many chunks, rows nobody needs, wrong keyword statistics, wrong vectors
-    of whole documents."""
+class Differences(Shape):
+    """How two stores differ: chunks without vector, vectors without chunk, vectors of another text or model, vectors in the
+    wrong place, documents with too few or too many chunks, rows nobody needs, wrong keyword statistics, wrong vectors of
+    whole documents."""
+
+    missing: int
+    orphaned: int
+    stale: int
+    misplaced: int
+    miscounted: int
+    leftover: int
+    statistics: int
+    document_vectors: int
+
+
+class NamespaceAlignment(Differences):
+    """How the two stores compare in one namespace."""
 
     namespace: str
     documents: int
     chunks: int
     vectors: int
-    missing: int
-    orphaned: int
-    stale: int
-    misplaced: int
-    miscounted: int
-    leftover: int
-    statistics: int
-    document_vectors: int
 
 
-class Alignment(Shape):
+class Alignment(Differences):
     """How the two stores compare. `repaired` counts what was put right, `withheld` the vectors and rows of chunks that
     were not deleted because they are too large a share of what the tenant has."""
 
     namespaces: list[NamespaceAlignment]
-    missing: int
-    orphaned: int
-    stale: int
     repaired: int
     withheld: int
-    misplaced: int
-    miscounted: int
-    leftover: int
-    statistics: int
-    document_vectors: int
 
 
 class Quota(Shape):

@@ -30,6 +30,7 @@ _LOOKED_AGAIN_S = 0.005
 _MOST_AWAITED = 4  # revisions; an index that is further behind is catching up with a load
 _FEW_CHANGED = 20  # documents; reading these from MySQL takes less time than waiting for the indexer
 _MOST_CHANGED = 200  # documents; reading more from MySQL costs more than a search there
+_LEAST_INDEXED = 20  # chunks for each changed document; with fewer the index's frequencies say too little of the namespace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,5 +177,4 @@ def _changed(
         found += ((state.namespace, document_id) for document_id in changes.document_ids)
         if not changes.complete or len(found) > _MOST_CHANGED:
             return None
-    # Most of these namespaces is not in the index yet, so its frequencies say little about them; MySQL's do.
-    return None if len(found) > sum(state.chunk_count for state in states) else tuple(found)
+    return None if len(found) * _LEAST_INDEXED > sum(state.chunk_count for state in states) else tuple(found)
