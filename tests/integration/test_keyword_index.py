@@ -178,6 +178,12 @@ class DescribeAnswers:
 class DescribeChanges:
     """Each is looked for before the indexer has seen it, when MySQL is asked for what changed, and afterwards."""
 
+    @pytest.fixture
+    def corner(self, corner: Corner) -> Corner:
+        """A namespace of which a few documents are a small share."""
+        corner.ingest(replace(_upload("gravel", "Gravel lies in the yard. " * 800), chunking=_SHORT))
+        return corner
+
     def seen(self, host: Host, question: str, expected: list[str]) -> None:
         assert host.method() == "index"
         assert host.documents(question) == expected, "before the indexer"
@@ -234,6 +240,14 @@ class DescribeChanges:
         assert host.documents("foxes") == ["hares"], "before the indexer"
         host.catch_up()
         assert (host.method(), host.documents("foxes")) == ("index", ["hares"])
+
+    def it_answers_by_mysql_where_much_of_a_small_namespace_has_changed(self, host, corner):
+        delete_document(corner.tenant, corner.namespace, DocumentId("gravel"), corner.use)
+        host.catch_up()
+        corner.ingest(_upload("late", "An owl came late."))
+        assert (host.method(), host.documents("owls")) == ("fulltext", ["late"])
+        host.catch_up()
+        assert (host.method(), host.documents("owls")) == ("index", ["late"])
 
     def it_answers_by_mysql_what_has_changed_too_much(self, host, corner):
         corner.ingest(*(_upload(f"many-{number}", f"Foxes {number}.") for number in range(210)))
