@@ -437,7 +437,10 @@ def _respelled(
     """Add to words that no chunk holds the spellings one typing error away that some do. ``count``: in how many
     chunks each token occurs."""
     bound = _MOST_SPELLINGS // max(1, len(tokens))
-    near = {term: some for term in asked.terms if not frequency.get(term) and (some := near_spellings(term))}
+    unknown = (
+        unit.ways[0] for unit in asked.units if not any(frequency.get(term) for way in unit.ways for term in way)
+    )
+    near = {way[0]: some for way in unknown if len(way) == 1 and (some := near_spellings(way[0]))}
     others = list(dict.fromkeys(other for some in near.values() for other in some))[:bound]
     if not others:
         return asked, tokens, frequency

@@ -30,7 +30,7 @@ _LOOKED_AGAIN_S = 0.005
 _MOST_AWAITED = 4  # revisions; an index that is further behind is catching up with a load
 _FEW_CHANGED = 20  # documents; reading these from MySQL takes less time than waiting for the indexer
 _MOST_CHANGED = 200  # documents; reading more from MySQL costs more than a search there
-_LEAST_INDEXED = 20  # chunks for each changed document; with fewer the index's frequencies say too little of the namespace
+_LEAST_INDEXED = 20  # chunks for each changed document; with fewer its frequencies say too little of the namespace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

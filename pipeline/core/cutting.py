@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.core.indexed_fields import Indexed, indexed, title_terms
+from pipeline.core.indexed_fields import Indexed, indexed
 from pipeline.core.strategies import cut, searched_text
 from pipeline.core.terms import Tokenizer, tokenizer_of
 from pipeline.errors import EmptyDocument
@@ -50,13 +50,12 @@ def cut_document(
     passages = in_order(found.passages)
     if not passages:
         raise EmptyDocument("the document has no text to index")
-    of_title = title_terms(title) if tokenizer else []
     searched = [searched_text(passage, chunking.strategy) for passage in passages]
     return CutDocument(
         title=title,
         passages=passages,
         searched=[None if text == passage.text else text for text, passage in zip(searched, passages, strict=True)],
-        indexed=[indexed(passage, of_title, strategy=chunking.strategy, tokenizer=tokenizer) for passage in passages]
+        indexed=[indexed(passage, title, strategy=chunking.strategy, tokenizer=tokenizer) for passage in passages]
         if tokenizer
         else [],
         parents=found.parents,

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from pipeline.core.languages import query_stems
 from pipeline.core.terms import counted_query_terms, fold, former_terms, holds_unspaced, query_terms
 
 Run = tuple[str, ...]
@@ -59,7 +60,7 @@ class Asked:
     def respelled(self, spellings: Mapping[str, Sequence[str]]) -> Asked:
         """Return the query with these other spellings of its terms, where a term is a unit of its own."""
         units = tuple(
-            replace(unit, ways=(*unit.ways, *((other,) for other in others)), near=len(others))
+            replace(unit, ways=(*unit.ways, *((other,) for other in others)), near=unit.near + len(others))
             if len(unit.ways[0]) == 1 and (others := spellings.get(unit.ways[0][0]))
             else unit
             for unit in self.units
@@ -110,11 +111,13 @@ class Lexicon:
 def read(text: str, lexicon: Lexicon) -> Asked:
     """Read the query by the lexicon. Stop words go first unless nothing is left; then, longest first from left to
     right, runs of terms with synonyms become one unit, other terms one each. Former terms of older rows
-    (`core.terms.former_terms`) are variants."""
+    (`core.terms.former_terms`) and stems (`core.languages`) are further ways, the latter as other spellings if the query
+    does not tell its language."""
     counts = counted_query_terms(text)
     whole = list(counts)
     terms = _without_stop_words(text, whole, lexicon)
     former = former_terms(text)
+    stems, is_sure = query_stems(text)
     units: list[Unit] = []
     place, longest = 0, max(map(len, lexicon.synonyms), default=0)
     while place < len(terms):
@@ -129,8 +132,9 @@ def read(text: str, lexicon: Lexicon) -> Asked:
         if run is None:
             run = (terms[place],)
         count = min(counts.get(term, 1) for term in run)
-        older = ((term,) for term in former.get(run[0], ()) if len(run) == 1)
-        units.append(Unit(ways=(run, *lexicon.synonyms.get(run, ()), *older), count=count))
+        own = run[0] if len(run) == 1 else ""
+        ways = (run, *lexicon.synonyms.get(run, ()), *((term,) for term in (*former.get(own, ()), *stems.get(own, ()))))
+        units.append(Unit(ways=ways, count=count, near=0 if is_sure else len(stems.get(own, ()))))
         place += len(run)
     return Asked(
         units=tuple(units),

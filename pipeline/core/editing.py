@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from pipeline.core.chunking import embedding_text
-from pipeline.core.indexed_fields import indexed, title_terms
+from pipeline.core.indexed_fields import indexed
 from pipeline.core.parsing import clean
 from pipeline.core.strategies import options_of, searched_text
 from pipeline.core.terms import tokenizer_of
@@ -84,7 +84,7 @@ def edited(
     passage."""
     reworded = passage.reworded or text != passage.text
     changed = replace(passage, text=text, token_count=count_tokens(text), reworded=reworded)
-    found_by = indexed(changed, title_terms(title), strategy=strategy, tokenizer=tokenizer_of(generation.scope))
+    found_by = indexed(changed, title, strategy=strategy, tokenizer=tokenizer_of(generation.scope))
     searched = searched_text(changed, strategy)
     whole = embedding_text(changed, title, text=searched)
     return Chunk(

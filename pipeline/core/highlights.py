@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from pipeline.core.answer import AnswerChunk, Span
 from pipeline.core.identifiers import joined_parts
+from pipeline.core.languages import LANGUAGES, Language, language_of, stems
 from pipeline.core.normal_form import normal_form
 from pipeline.core.terms import (
     ANY_WORD,
@@ -24,6 +25,7 @@ from pipeline.core.terms import (
 _LONGEST_TEXT = 20_000  # characters; what comes after them is not looked at
 _MOST = 100  # spans of a text
 _ACCENT = re.compile("[\u0300-\u036f]")
+_PIECE = re.compile(r"\S+")
 _PART = re.compile(r"[^-._@&']+")
 # One character for one, so that places stay places. The rest of folding happens to each word by itself.
 _SAME_LENGTH = str.maketrans(
@@ -39,35 +41,41 @@ _SAME_LENGTH = str.maketrans(
 
 def highlight(chunks: Sequence[AnswerChunk], terms: Collection[str]) -> tuple[AnswerChunk, ...]:
     """The same chunks with the spans of these terms in their texts."""
-    found = _Marked(terms)
-    return tuple(replace(chunk, highlights=_spans(chunk.text, found)) for chunk in chunks)
+    found = {language: _Marked(terms, language) for language in (None, *LANGUAGES)}
+    return tuple(replace(chunk, highlights=_spans(chunk.text, found[language_of(chunk.text)])) for chunk in chunks)
 
 
 def spans(text: str, terms: Collection[str]) -> tuple[Span, ...]:
-    """Return where ``text`` holds ``terms`` (from `core.terms.query_terms`), ordered, without overlaps, as characters
-    with an exclusive end. Words match in all forms, identifiers whole or by part as meant, neighbouring bigrams as one
-    span. At most 100 spans in 20,000 characters."""
-    return _spans(text, _Marked(terms))
+    """Return where ``text`` holds ``terms`` (from `core.terms.query_terms`, and `core.languages.query_stems`), ordered,
+    without overlaps, as characters with an exclusive end. Words match in all forms, identifiers whole or by part as meant,
+    neighbouring bigrams as one span. At most 100 spans in 20,000 characters."""
+    return _spans(text, _Marked(terms, language_of(text)))
 
 
 def _spans(text: str, marked: _Marked) -> tuple[Span, ...]:
     found: list[Span] = []
     if not marked.terms:
         return ()
-    text = text[:_LONGEST_TEXT]
-    for start, piece in pieces_with(marked.terms, text) if is_spaced(text) else [(0, text)]:
+    for start, piece in _pieces(text[:_LONGEST_TEXT], marked):
         found.extend(Span(start=start + first, end=start + end) for first, end in marked[piece])
         if len(found) >= _MOST:
             break
     return tuple(found[:_MOST])
 
 
+def _pieces(text: str, marked: _Marked) -> Iterable[tuple[int, str]]:
+    """Return the parts of a text that may hold a term, with their starts."""
+    if marked.language:
+        return ((piece.start(), piece[0]) for piece in _PIECE.finditer(text))
+    return pieces_with(marked.terms, text) if is_spaced(text) else [(0, text)]
+
+
 class _Marked(dict[str, tuple[tuple[int, int], ...]]):
     """What of a piece of text is marked. Fills itself, for the passages of one answer hold the same words."""
 
-    def __init__(self, terms: Collection[str]) -> None:
+    def __init__(self, terms: Collection[str], language: Language | None) -> None:
         super().__init__()
-        self.terms = frozenset(terms)
+        self.terms, self.language = frozenset(terms), language
 
     def __missing__(self, piece: str) -> tuple[tuple[int, int], ...]:
         if _ACCENT.search(piece):  # written as signs of their own, as in names of files
@@ -89,6 +97,8 @@ class _Marked(dict[str, tuple[tuple[int, int], ...]]):
         return marked
 
     def _inside(self, word: str) -> Iterable[tuple[int, int]]:
+        if self.language and not self.terms.isdisjoint(stems(word, self.language)):
+            return ((0, len(word)),)
         if word.isascii() and word.isalpha():  # nearly all of them; what follows says the same in ten times the time
             return () if self.terms.isdisjoint(terms_of_word(word)) else ((0, len(word)),)
         return (_in_run if UNSPACED_START.match(word) else _in_word)(word, self.terms)

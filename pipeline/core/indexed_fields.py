@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
+from pipeline.core.languages import Language, language_of, stems
 from pipeline.core.strategies import searched_text
 from pipeline.core.terms import Tokenizer, analyze
 from pipeline.records import FieldTerms, Passage
@@ -17,22 +19,31 @@ class Indexed:
     fields: FieldTerms
 
 
-def title_terms(title: str | None) -> list[str]:
-    """The terms of a title, which every chunk of its document is indexed by."""
-    return analyze(title) if title else []
-
-
-def indexed(passage: Passage, title: list[str], *, strategy: str, tokenizer: Tokenizer) -> Indexed:
-    """The tokens of ``passage`` with those of its document's ``title`` (from `title_terms`).
+def indexed(passage: Passage, title: str | None, *, strategy: str, tokenizer: Tokenizer) -> Indexed:
+    """The tokens of ``passage`` with those of its document's ``title``.
 
     The body is what the strategy looks the passage up by; of a story's segment its summary and its entity names are
-    fields of their own. Nothing is repeated for a field's sake: a query weighs fields by their counts.
+    fields of their own. Nothing is repeated for a field's sake: a query weighs fields by their counts. Each field ends
+    with the stems of its German or French words, the body's language being that of the others (`core.languages`).
     """
     segment = passage.segment
-    body = analyze(searched_text(passage, strategy) if segment is None else passage.text)
-    summary = analyze(segment.summary) if segment and segment.summary else []
+    searched = searched_text(passage, strategy) if segment is None else passage.text
+    language = language_of(searched)
+    body = _terms(searched, language)
+    of_title = _terms_of_title(title, language) if title else ()
+    summary = _terms(segment.summary, language) if segment and segment.summary else []
     names = analyze("\n".join(segment.entity_names)) if segment and segment.entity_names else []
     return Indexed(
-        terms=tuple(tokenizer.tokens([*title, *body, *summary, *names])),
-        fields=FieldTerms(title=len(title), summary=len(summary), entity_names=len(names)),
+        terms=tuple(tokenizer.tokens([*of_title, *body, *summary, *names])),
+        fields=FieldTerms(title=len(of_title), summary=len(summary), entity_names=len(names)),
     )
+
+
+def _terms(text: str, language: Language | None) -> list[str]:
+    return analyze(text) + stems(text, language) if language else analyze(text)
+
+
+@functools.lru_cache(maxsize=64)
+def _terms_of_title(title: str, language: Language | None) -> tuple[str, ...]:
+    """The same of a title, which every chunk of its document is indexed by."""
+    return tuple(_terms(title, language))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline.core import json_bounds
 from pipeline.core.chunking import embedding_text
-from pipeline.core.indexed_fields import indexed, title_terms
+from pipeline.core.indexed_fields import indexed
 from pipeline.core.packing import Enclosed, Origin
 from pipeline.core.strategies import searched_text
 from pipeline.core.terms import Tokenizer
@@ -126,7 +126,6 @@ def unpack(
         raise EmptyDocument("the packed document has no chunks")
     if len(enclosed.chunks) > limit:
         raise DocumentTooLarge(f"the document has {len(enclosed.chunks)} chunks; this installation takes {limit}")
-    of_title = title_terms(title)
     chunks: list[Chunk] = []
     marks: dict[int, Mark] = {}
     places: dict[int, int] = {}
@@ -146,7 +145,7 @@ def unpack(
             told += 1
         if mark != UNMARKED:
             marks[ordinal] = mark
-        found_by = indexed(passage, of_title, strategy=strategy, tokenizer=tokenizer)
+        found_by = indexed(passage, title, strategy=strategy, tokenizer=tokenizer)
         chunks.append(
             Chunk(
                 chunk_id=generation.chunk_id(ordinal),

@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from pipeline.core.indexed_fields import Indexed, indexed, title_terms
+from pipeline.core.indexed_fields import Indexed, indexed
 from pipeline.core.terms import tokenizer_of
 from pipeline.errors import Unavailable
 from pipeline.flows.closing import close_jobs
@@ -213,7 +213,7 @@ def _differing(chunks: list[OwnedChunk]) -> list[tuple[OwnedChunk, Indexed]]:
     if not chunks:
         return []
     first = chunks[0]
-    title, tokenizer = title_terms(first.fields.title), tokenizer_of(first.generation.scope)
+    title, tokenizer = first.fields.title, tokenizer_of(first.generation.scope)
     by_rule = (
         (chunk, indexed(chunk.passage, title, strategy=chunk.chunking.strategy, tokenizer=tokenizer))
         for chunk in chunks

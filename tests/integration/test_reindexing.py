@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from pipeline.channels.keyword import KeywordChannel
-from pipeline.core import terms
+from pipeline.core import indexed_fields, terms
 from pipeline.core.identifiers import joined_parts
 from pipeline.flows.resources import Resources
 from pipeline.flows.upkeep import renew_terms
@@ -19,6 +19,7 @@ from tests.integration.test_keyword_channel import query
 from tests.support.keyword_index import Host
 
 TEXTS = {"storm": "颱風轉向東方海域。", "part": "Order 12LP'-y03/5-XL today.", "fox": "Foxes hunt at night."}
+GERMAN = "Die Häuser und die Straßen der Stadt sind nicht auf der Karte."
 
 
 @pytest.fixture
@@ -29,13 +30,14 @@ def use(use_alone: Resources) -> Resources:
 
 @pytest.fixture
 def corner(use: Resources, tenant: TenantId, namespace: Namespace, monkeypatch: pytest.MonkeyPatch) -> Corner:
-    """Documents as version 1 indexed them: traditional characters as they are, no identifier joined."""
+    """Documents as version 1 indexed them: traditional characters as they are, no identifier joined, no German stems."""
     found = Corner(use, tenant, namespace)
     with monkeypatch.context() as older:
         older.setattr(terms, "SIMPLIFIED", {})
         older.setattr(terms, "joined_parts", lambda folded, terms_of, whole=False: joined_parts("", terms_of))
+        older.setattr(indexed_fields, "language_of", lambda text: None)
         terms._terms_by_piece.clear()
-        found.ingest(*(_upload(name, body) for name, body in TEXTS.items()))
+        found.ingest(*(_upload(name, body) for name, body in {**TEXTS, "city": GERMAN}.items()))
         terms._terms_by_piece.clear()
     with unit_of_work(use.mysql) as work:
         work.connection.execute(text("UPDATE generations SET terms_version = 1"))
@@ -54,6 +56,7 @@ def found_by(corner: Corner, question: str) -> list[str]:
 def it_renews_terms_and_queries_find_what_rows_hold_meanwhile(corner, use, tenant, namespace, tmp_path):
     assert found_by(corner, "颱風轉向") == ["storm"]
     assert found_by(corner, "12LP'-y03/5-XL") == ["part"]
+    assert found_by(corner, "welches Haus") == []
     assert (found_by(corner, "台风转向"), found_by(corner, "12lpy03")) == ([], [])
     host = Host(corner, tmp_path)
     host.catch_up()
@@ -62,13 +65,14 @@ def it_renews_terms_and_queries_find_what_rows_hold_meanwhile(corner, use, tenan
         vectors = use.vectors(tenant)
         before = work.connection.execute(text("SELECT chunk_id, version, content_hash FROM chunks ORDER BY 1")).all()
 
-    assert renew_terms(tenant, use) == 2
+    assert renew_terms(tenant, use) == 3
     assert renew_terms(tenant, use) == 0
 
     for question in ("颱風轉向", "台风转向"):
         assert found_by(corner, question) == ["storm"], question
     for question in ("12LP'-y03/5-XL", "12lpy03", "12lp-y03", "12lpy035xl", "12lpyo3"):
         assert found_by(corner, question) == ["part"], question
+    assert found_by(corner, "welches Haus") == ["city"]
     with unit_of_work(use.mysql) as work:
         assert tenant not in tenants_with_outdated_terms(work.connection)
         after = work.connection.execute(text("SELECT chunk_id, version, content_hash FROM chunks ORDER BY 1")).all()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pipeline.core.bm25 import Collection
 from pipeline.core.dictionary import Dictionary, Lexicon, read
-from pipeline.core.indexed_fields import Indexed, indexed, title_terms
+from pipeline.core.indexed_fields import Indexed, indexed
 from pipeline.core.keyword_scoring import score, weigh
 from pipeline.core.matching import FieldWeights, IndexRows
 from pipeline.core.terms import tokenizer_of
@@ -22,7 +22,7 @@ def passage(text: str, **segment: object) -> Passage:
 
 def index(text: str | Passage, title: str | None = None) -> Indexed:
     whole = passage(text) if isinstance(text, str) else text
-    return indexed(whole, title_terms(title), strategy="sentences", tokenizer=tokenizer_of(SCOPE))
+    return indexed(whole, title, strategy="sentences", tokenizer=tokenizer_of(SCOPE))
 
 
 def scores(

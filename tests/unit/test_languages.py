@@ -1,0 +1,100 @@
+"""German and French texts and queries, and the stems that their inflected words share."""
+
+import pytest
+
+from pipeline.core.dictionary import Lexicon, read
+from pipeline.core.highlights import spans
+from pipeline.core.languages import language_of, query_stems, stems
+from pipeline.core.terms import tokenizer_of
+from tests.support.small_collection import SCOPE, index, ranked
+
+GERMAN = (
+    "Die Mieter haben das Recht auf Kündigung, wenn die Wohnungen nicht bewohnbar sind und der Vermieter nichts tut."
+)
+FRENCH = "Les locataires ont droit à l'hôtel, car les systèmes de chauffage ne sont pas réparés dans la maison."
+OTHERS = {
+    "English": "The tenants have the right to end their contract, for the flats are not fit to live in, and it is cold.",
+    "Dutch": "De huurders hebben recht op een andere woning, want de kamers zijn niet warm en het dak is niet dicht.",
+    "Spanish": "Los inquilinos tienen derecho a otra casa, porque la de la ciudad no está en buen estado y es muy fría.",
+    "Italian": "Gli inquilini hanno il diritto di avere una casa che non sia fredda, come è scritto nella legge.",
+    "Portuguese": "Os inquilinos têm direito a uma casa que não seja fria, como está na lei e no contrato da cidade.",
+    "Chinese": "承租人有权要求出租人维修房屋。",
+    "a table": "Kündigung | 3 Monate\nKaution | 2 Mieten\nHeizung | 20 Grad",
+}
+
+
+class DescribeTheLanguageOfAText:
+    def it_is_german_or_french(self):
+        assert (language_of(GERMAN), language_of(FRENCH)) == ("german", "french")
+        assert language_of(GERMAN.upper()) == "german"
+
+    @pytest.mark.parametrize("text", OTHERS.values(), ids=list(OTHERS))
+    def it_is_unknown_for_others(self, text):
+        assert language_of(text) is None
+
+    def it_is_that_of_most_words(self):
+        assert language_of(f"{OTHERS['English']} {GERMAN} {GERMAN}") == "german"
+        assert language_of(f"{OTHERS['Chinese']} {FRENCH}") == "french"
+
+
+class DescribeStems:
+    def it_leaves_out_function_words_and_what_is_a_term_already(self):
+        assert stems("Die Straßen und die Häuser, nicht das Haus", "german") == ["strass", "haus"]
+
+    def it_tells_elisions_apart(self):
+        assert stems("d'économies l'hôtel", "french") == ["econom", "hotel"]
+
+    def it_reads_letters_with_their_accents_as_signs_of_their_own(self):
+        assert stems("Ha\u0308user", "german") == ["haus"]
+
+
+class DescribeAQuery:
+    @pytest.mark.parametrize(
+        ("query", "found", "is_sure"),
+        [
+            ("Wie finde ich Häuser?", {"find": ["find"], "hauser": ["haus"]}, True),
+            ("économies d'énergie", {"economi": ["econom"], "denergi": ["energ"]}, True),
+            ("Versicherungen", {"versicherungen": ["versicher"]}, False),
+            ("which houses are on the map", {}, True),
+            ("离心泵", {}, False),
+        ],
+    )
+    def it_is_looked_for_by_stems_too(self, query, found, is_sure):
+        assert query_stems(query)[1] is is_sure
+        assert {term: some for term, some in query_stems(query)[0].items() if some != [term]} == {
+            term: some for term, some in found.items() if some != [term]
+        }
+
+    def it_counts_stems_half_where_its_language_is_not_known(self):
+        sure, unsure = (read(query, Lexicon()).units for query in ("welche Versicherungen", "Versicherungen"))
+        assert [(unit.ways, unit.near) for unit in sure][-1] == ((("versicherungen",), ("versicher",)), 0)
+        assert [(unit.ways, unit.near) for unit in unsure] == [((("versicherungen",), ("versicher",)), 1)]
+
+
+def it_indexes_a_title_in_the_language_of_the_text():
+    found = index(GERMAN, "Häuser")
+    assert found.terms[: found.fields.title] == tuple(tokenizer_of(SCOPE).tokens(["hauser", "haus"]))
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("Wohnung kündigen", GERMAN),
+        ("Kündigungen", GERMAN),
+        ("Rechte des Mieters", GERMAN),
+        ("hôtels", FRENCH),
+        ("locataire", FRENCH),
+        ("le système n'est pas réparé", FRENCH),
+    ],
+)
+def it_finds_inflected_words(query, text):
+    assert ranked(query, [*OTHERS.values(), GERMAN, FRENCH])[0] == text
+
+
+def it_marks_inflected_words_in_texts_of_their_language_alone():
+    def marked(text: str) -> list[str]:
+        asked = read("Mieter Häuser", Lexicon())
+        return [text[span.start : span.end] for span in spans(text, asked.terms)]
+
+    assert marked(f"{GERMAN} Ein Haus mit Mietern.") == ["Mieter", "Haus", "Mietern"]
+    assert marked(f"{OTHERS['English']} Mietern.") == []
