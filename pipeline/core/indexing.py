@@ -3,12 +3,15 @@
 Vectors are numbered in the order of insertion (``seq``). An index covers the rows of one tenant with ``first <= seq <
 end``; what no index covers, mostly the newest rows, is searched row by row until it is sealed. A new index covers every
 older neighbour of up to `_MERGED` times the newer rows as well, so each range holds more than four times the rows of
-all newer ones together: with 5,000 rows for the smallest, there are at most four below 3 million rows.
+all newer ones together: with 5,000 rows for the smallest, there are at most four below 3 million rows. While a tenant is
+being filled, neighbours are merged when they have become few in comparison (`_MERGED_GROWING`): a row is then built into
+an index once for each power of four of the ranges, instead of with every new range.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -19,7 +22,7 @@ IndexState = Literal["wanted", "building", "ready", "retiring"]
 Action = Literal["note", "build", "adopt", "retire", "drop", "forget"]
 Span = tuple[int, int | None]  # from the first number up to and without the second; None: without end
 
-_MERGED = 4
+_MERGED, _MERGED_GROWING = 4.0, 1 / 3
 _ROWS_PER_LIST: Final = 100
 _FEWEST_LISTS, _MOST_LISTS = 10, 1000
 # A tenant keeps its indexes until it has shrunk to this share of what earned it one: no building and dropping by turns.
@@ -29,6 +32,7 @@ _WORN_DOWN_TO = 0.5
 # Rows that came faster than this since the last look are still being filled in; they wait up to `_LONGEST_TAIL` times
 # the smallest range, because ranges that are sealed while a tenant is filled have to be merged soon.
 _SETTLED_GROWTH = 1.1
+_CAUTION = 1.25  # times as many lists as an index of the same tenant needed
 _LONGEST_TAIL = 4
 
 
@@ -37,7 +41,8 @@ class IndexRow:
     """What is noted of one index. ``first`` None: of the whole tenant, from before there were ranges.
 
     ``chunks``: rows in its range at the last count, ``built_rows`` at its building. ``idle_s``: how long its state
-    stands. ``probes`` (of the ``lists`` that the rows are divided among) and ``recall`` are None until they are measured.
+    stands. Of the ``lists`` that the rows are divided among, ``probes`` find the nearest ten and ``deep_probes`` the
+    nearest hundred: None until one index of the tenant was measured. ``recall`` is this one's, None until it was.
     A row in the state ``wanted`` is no index: it notes how many rows no index covered at the last look.
     """
 
@@ -52,6 +57,7 @@ class IndexRow:
     built_rows: int = 0
     lists: int = 0
     probes: int | None = None
+    deep_probes: int | None = None
     recall: float | None = None
     measured_s: float | None = None
 
@@ -185,9 +191,13 @@ def plan_range(rows: Sequence[IndexRow], tail: Tail, *, tenant_id: TenantId, tab
     `_LONGEST_TAIL` times as large), for neighbours that have become too alike, or again for a range of which few rows
     are left. Otherwise notes the tail.
     """
-    before = next((row for row in rows if row.state == "wanted"), None)
+    growing = is_growing(rows, tail)
     ranges = [row for row in covering(rows) if row.first is not None]
-    built = _sealing(ranges, tail, before, exact_chunks) or _merging(ranges) or _renewing(ranges)
+    factor = _MERGED_GROWING if growing else _MERGED
+    looked_before = any(row.state == "wanted" for row in rows)
+    long = looked_before and tail.rows > exact_chunks * _LONGEST_TAIL
+    sealed = tail.rows >= exact_chunks and (long or not growing)
+    built = _sealing(ranges, tail, factor) if sealed else _merging(ranges, factor) or _renewing(ranges)
     if built is None:
         return Step(
             action="note",
@@ -213,30 +223,50 @@ def plan_range(rows: Sequence[IndexRow], tail: Tail, *, tenant_id: TenantId, tab
 _Range = tuple[int, int, int]  # first, end, rows
 
 
-def _sealing(ranges: Sequence[IndexRow], tail: Tail, before: IndexRow | None, exact_chunks: int) -> _Range | None:
-    if tail.rows < exact_chunks or before is None:
+def is_growing(rows: Sequence[IndexRow], tail: Tail) -> bool:
+    """Return whether so many rows have come since the last look that more must be expected; also at the first look."""
+    before = next((row for row in rows if row.state == "wanted"), None)
+    return before is None or tail.rows > before.chunks * _SETTLED_GROWTH
+
+
+def inherited(rows: Sequence[IndexRow], chunks: int, *, lists: int) -> tuple[int, int] | None:
+    """Return the probes and deep probes that an index of ``chunks`` rows has until it is measured, by those of the tenant's
+    measured indexes that are not much larger: a larger index needs a smaller share of its lists. None without any."""
+    known = [
+        (row.probes / row.lists, row.deep_probes / row.lists)
+        for row in rows
+        if row.probes and row.deep_probes and row.lists and row.chunks <= 1.5 * chunks
+    ]
+    if not known:
         return None
-    growing = tail.rows > before.chunks * _SETTLED_GROWTH
-    if growing and tail.rows <= exact_chunks * _LONGEST_TAIL:
-        return None
+    few, deep = (min(lists, math.ceil(_CAUTION * lists * max(shares))) for shares in zip(*known, strict=True))
+    return few, max(few, deep)
+
+
+def _sealing(ranges: Sequence[IndexRow], tail: Tail, factor: float) -> _Range:
+    """The tail with all that is newer, and the older ranges that hold too little beside it."""
     newer = [row for row in ranges if (row.first or 0) >= tail.first]
     older = [row for row in ranges if (row.first or 0) < tail.first]
-    first, count = tail.first, tail.rows + sum(row.chunks for row in newer)
-    for row in reversed(older):
-        if row.chunks > _MERGED * count:
-            break
-        first, count = row.first or 0, count + row.chunks
-    return first, max([tail.end, *(row.end or 0 for row in newer)]), count
+    count = tail.rows + sum(row.chunks for row in newer)
+    merged = older[_first_small(older, count, factor) :]
+    first = (merged[0].first or 0) if merged else tail.first
+    end = max([tail.end, *(row.end or 0 for row in newer)])
+    return first, end, count + sum(row.chunks for row in merged)
 
 
-def _merging(ranges: Sequence[IndexRow]) -> _Range | None:
+def _merging(ranges: Sequence[IndexRow], factor: float) -> _Range | None:
     """The oldest range that holds too little beside what is newer, with all that is newer."""
-    for place, row in enumerate(ranges[:-1]):
-        newer = ranges[place + 1 :]
-        count = sum(each.chunks for each in newer)
-        if row.chunks <= _MERGED * count:
-            return row.first or 0, ranges[-1].end or 0, row.chunks + count
-    return None
+    merged = ranges[_first_small(ranges, 0, factor) :]
+    if len(merged) < 2:
+        return None
+    return merged[0].first or 0, ranges[-1].end or 0, sum(row.chunks for row in merged)
+
+
+def _first_small(ranges: Sequence[IndexRow], newer: int, factor: float) -> int:
+    """The place of the oldest range that holds at most ``factor`` times what is newer; their number if none does."""
+    counts = [row.chunks for row in ranges]
+    places = range(len(counts))
+    return next((at for at in places if counts[at] <= factor * (newer + sum(counts[at + 1 :]))), len(counts))
 
 
 def _renewing(ranges: Sequence[IndexRow]) -> _Range | None:

@@ -1,7 +1,7 @@
 """Which way the nearest vectors of a large tenant are looked for: through every row, or through indexes (IVFFlat).
 
 An index reads the lists whose centers are nearest, visits their rows from near to far, and drops those that the query's
-filters exclude; the fewer pass, the more it visits, and beyond a point reading every row is cheaper and certain. Which
+filters exclude; the fewer pass, the more lists it reads, and beyond a point reading every row is cheaper and certain. Which
 it is, is decided before, from a sample. Rows outside the indexed ranges are read.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 Distance = Literal["cosine", "euclidean"]
@@ -23,11 +23,11 @@ _ENTRY = 500
 _LISTED = 0.4
 _VISITED = 2
 
-# An index that would have to visit more than this is not asked.
+# An index that would have to visit more than a quarter of this is not asked; an HNSW index stops here.
 LONGEST_SCAN = 20_000
 _EXPECTED_AT_MOST = LONGEST_SCAN // 4
-_MARGIN = 2
 _SLACK = 4  # rows that pass may lie farther out than the average says
+_ROOM = 8  # lists that are read hold so many times the rows to be visited: those of one question may be small ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,15 +46,16 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedRange:
-    """A range of insertion numbers with an index that is ready. ``probes``: how many of its ``lists`` reach the recall,
-    all of them before it is measured; ``recall``: the measured one. ``whole``: an HNSW index of a whole tenant, from
-    before there were ranges; it has no end."""
+    """A range of insertion numbers with an index that is ready. ``probes`` and ``deep_probes``: how many of its ``lists``
+    find the nearest ten and the nearest hundred, all of them before it is measured; ``recall``: the measured one of the
+    ten. ``whole``: an HNSW index of a whole tenant, from before there were ranges; it has no end."""
 
     first: int
     end: int | None
     rows: int
     lists: int
     probes: int
+    deep_probes: int
     recall: float | None = None
     whole: bool = False
 
@@ -62,12 +63,23 @@ class IndexedRange:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPlan:
     """``rows``: how many the namespaces hold, about. ``indexed``: the ranges searched through their indexes, none for
-    exact. ``longest_scan``: rows that may be visited in each, 0 for exact. ``probes``: lists that are read of each."""
+    exact. ``longest_scan``: rows that may be visited in an HNSW index. ``probes``: lists that are read of each.
+    ``share``: of the rows, as far as they are expected to pass."""
 
     rows: int
     indexed: tuple[IndexedRange, ...] = ()
     longest_scan: int = 0
     probes: int = 1
+    share: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visited:
+    """What came of a search through indexes: ``hits`` in all; of the ``rows`` visited in indexes, ``passing`` ones."""
+
+    hits: int
+    rows: int
+    passing: int
 
 
 def plan_search(
@@ -85,18 +97,43 @@ def plan_search(
     if rows <= exact_chunks or passing <= 0:
         return SearchPlan(rows=rows)
     visits = math.ceil(limit * sample.taken / passing)
-    longest = _SLACK * visits
-    probes = max((_probes(each, longest) for each in ranges), default=1)
+    share = sample.passing / sample.taken
+    probes = max((_probes(each, share, visits) for each in ranges), default=1)
     indexed = tuple(each for each in ranges if _cost(each, probes, visits) < each.rows)
     cost = chunks + sum(_cost(each, probes, visits) - each.rows for each in indexed)
     if visits > _EXPECTED_AT_MOST or not indexed or cost >= rows:
         return SearchPlan(rows=rows)
-    return SearchPlan(rows=rows, indexed=indexed, longest_scan=longest, probes=probes)
+    return SearchPlan(rows=rows, indexed=indexed, longest_scan=_SLACK * visits, probes=probes, share=share)
 
 
-def _probes(indexed: IndexedRange, longest: int) -> int:
-    """As many lists as were measured to be enough, and at least those that hold `_MARGIN` times the rows to be visited."""
-    return max(indexed.probes, min(indexed.lists, math.ceil(_MARGIN * longest * indexed.lists / max(1, indexed.rows))))
+def replan(plan: SearchPlan, visited: Visited, *, limit: int) -> SearchPlan | None:
+    """Return the plan that was followed if what came of it can be believed, else one that reads as many lists as the share
+    of rows that passed near the question asks for, else None: every row is to be read.
+
+    A filter may have to do with what is asked, and let fewer rows pass there than elsewhere (by half: a sample and a
+    hundred rows tell no less).
+    """
+    if plan.indexed[0].whole or not visited.passing:
+        return plan if visited.hits == limit else None
+    listed = sum(plan.probes * each.rows / max(1, each.lists) for each in plan.indexed)
+    share = visited.passing / (visited.rows if visited.hits == limit else max(visited.rows, listed))
+    if visited.hits == limit and share >= plan.share / 2:
+        return plan
+    visits = math.ceil(limit / share)
+    probes = max(_probes(each, share, visits) for each in plan.indexed)
+    if probes <= plan.probes:
+        return plan if visited.hits == limit else None
+    cost = sum(_cost(each, probes, visits) for each in plan.indexed)
+    return replace(plan, probes=probes, share=share) if cost < plan.rows else None
+
+
+def _probes(indexed: IndexedRange, share: float, visits: int) -> int:
+    """As many lists as find the best among the ``share`` of rows that pass. The best ten of these are about the nearest
+    ``10 / share`` of all, and the lists that find so many grow as a power of their number: the one that leads from the ten
+    to the hundred that were measured. At least the lists that hold `_ROOM` times the rows to be visited."""
+    power = math.log10(indexed.deep_probes / indexed.probes)
+    room = _ROOM * visits * indexed.lists / max(1, indexed.rows)
+    return min(indexed.lists, math.ceil(max(indexed.probes * math.pow(share, -power), room)))
 
 
 def _cost(indexed: IndexedRange, probes: int, visits: int) -> float:

@@ -8,7 +8,18 @@ from dataclasses import replace
 import structlog
 from sqlalchemy import Connection
 
-from pipeline.core.indexing import IndexRow, Step, covering, gaps, list_count, plan_range, plan_repairs, tail_name
+from pipeline.core.indexing import (
+    IndexRow,
+    Step,
+    covering,
+    gaps,
+    inherited,
+    is_growing,
+    list_count,
+    plan_range,
+    plan_repairs,
+    tail_name,
+)
 from pipeline.errors import Unavailable
 from pipeline.flows.index_recall import QuestionVectors, measure, questions_of
 from pipeline.flows.resources import Resources
@@ -26,6 +37,7 @@ log = structlog.get_logger(__name__)
 _GRACE_S = 3 * vector_indexes.FRESH_S
 # The rows of sealed ranges are counted again when the notes differ so much from what the tenant shows.
 _DRIFT = 0.1
+_MEASURED_WITHIN_S = 300.0  # however much the tenant grows
 
 
 def keep_indexes(use: Resources, *, questions: Callable[..., QuestionVectors | None] = questions_of) -> int:
@@ -54,15 +66,19 @@ def keep_indexes(use: Resources, *, questions: Callable[..., QuestionVectors | N
         )
         for step in repairs:
             _repair(step, builder)
-        changes = len(repairs)
+        changes, growing = len(repairs), set()
         for tenant_id, chunks in sizes.items():
             for space in searched:
                 rows = [row for row in builder.noted() if (row.tenant_id, row.table) == (tenant_id, space.table)]
                 if chunks > exact_chunks or covering(rows):
-                    changes += _adjust(rows, chunks, tenant_id, space, builder, use)
+                    built, grows = _adjust(rows, chunks, tenant_id, space, builder, use)
+                    changes += built
+                    growing |= {(tenant_id, space.table)} if grows else set()
         for row in builder.noted():
+            # What is measured while a tenant is being filled is soon merged, so it reads the lists that others needed.
+            waits = row.probes and row.recall is None and row.idle_s < _MEASURED_WITHIN_S
             for space in searched:
-                if space.table == row.table:
+                if space.table == row.table and not (waits and (row.tenant_id, row.table) in growing):
                     changes += measure(row, space, builder, use, questions=questions)
     return changes
 
@@ -104,8 +120,9 @@ def _repair(step: Step, builder: IndexBuilder) -> None:
 
 def _adjust(
     rows: list[IndexRow], chunks: int, tenant_id: TenantId, space: EmbeddingSpace, builder: IndexBuilder, use: Resources
-) -> int:
-    """Note what no index covers, and build the index that is missing most. Gives how many were built."""
+) -> tuple[int, bool]:
+    """Note what no index covers, and build the index that is missing most. Gives how many were built, and whether the
+    tenant is being filled."""
     ranges = [row for row in covering(rows) if row.first is not None]
     tail = builder.tail(tenant_id, space.table, gaps((row.first or 0, row.end) for row in ranges))
     total = tail.rows + sum(row.chunks for row in ranges)
@@ -119,17 +136,20 @@ def _adjust(
         table=space.table,
         exact_chunks=use.settings.semantic_exact_chunks,
     )
+    grows = is_growing(rows, tail)
     if step.action == "note":
         builder.note(step, "wanted")
-        return 0
-    _build(step, tenant_id, space, builder, use)
-    return 1
+        return 0, grows
+    _build(step, rows, tenant_id, space, builder, use)
+    return 1, grows
 
 
-def _build(step: Step, tenant_id: TenantId, space: EmbeddingSpace, builder: IndexBuilder, use: Resources) -> None:
+def _build(
+    step: Step, rows: list[IndexRow], tenant_id: TenantId, space: EmbeddingSpace, builder: IndexBuilder, use: Resources
+) -> None:
     memory_mb = use.settings.semantic_index_memory_mb
     lists = list_count(step.chunks, dimension=space.dimension, memory_mb=memory_mb)
-    builder.note(step, "building", lists=lists)
+    builder.note(step, "building", lists=lists, probes=inherited(covering(rows), step.chunks, lists=lists))
     operator_class = OPERATOR_CLASSES[use.settings.pgvector_distance]
     try:
         with postgres_errors():

@@ -113,12 +113,11 @@ def _ids_as_text(connection: psycopg.Connection[Any], _: object) -> None:
 def indexed_engine(settings: Settings, *, timeout_s: float | None = None) -> Engine:
     """A pool on PostgreSQL for searches through approximate indexes alone: sorting is off, so that they are the only plan.
 
-    The scan goes on until its statement has enough; its bound is in the statement, where it can be seen to be reached.
-    How many lists are read is set before a statement. HNSW indexes are those that were built by earlier versions.
+    How many lists are read is set before a statement, and no more are (a scan that goes on gives them out of order). HNSW
+    indexes are those that earlier versions built; their scan goes on until its statement has enough, or its bound.
     """
     options = (
-        "-c enable_sort=off -c ivfflat.iterative_scan=relaxed_order -c ivfflat.max_probes=32768"
-        " -c hnsw.iterative_scan=relaxed_order -c hnsw.ef_search=1000"
+        "-c enable_sort=off -c hnsw.iterative_scan=relaxed_order -c hnsw.ef_search=1000"
         f" -c hnsw.max_scan_tuples={10 * LONGEST_SCAN} -c hnsw.scan_mem_multiplier=16"
     )
     return postgres_engine(settings, timeout_s=timeout_s, reading=True, options=options)

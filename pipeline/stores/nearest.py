@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 import numpy as np
 import structlog
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Engine, bindparam, text
 
 from pipeline.core.indexing import gaps
-from pipeline.core.nearest import Distance, Sample, SearchPlan, plan_search
+from pipeline.core.nearest import Distance, Sample, SearchPlan, Visited, plan_search, replan
 from pipeline.core.query import RecallGuard
 from pipeline.errors import Unavailable
 from pipeline.records import ChunkId, Filters, Namespace, TenantId
@@ -31,6 +32,8 @@ Matrix = NDArray[np.float32]
 
 # Namespaces of one query are searched side by side; as many connections as a pool has by default.
 _SEARCHING = ThreadPoolExecutor(max_workers=8, thread_name_prefix="namespace-search")
+
+_EVERY = 2**31 - 1  # rows of the lists that are read
 
 _SAMPLED_ROWS = 1000
 _SAMPLES_KEPT = 4096
@@ -99,8 +102,8 @@ class VectorSearch:
         most.
 
         Exact for tenants without an index, and for filters that let few rows pass. Indexes that together give fewer than
-        asked, or one that stopped nearer than the last hit, are not believed: then every row is read after all. Raises
-        VectorTableMissing and StoreUnavailable.
+        asked, or of which fewer rows pass near the question than elsewhere, are asked for more lists; then every row is
+        read after all. Raises VectorTableMissing and StoreUnavailable.
         """
         asked = _Asked(
             vector=halfvec_literal(vector), namespaces=tuple(sorted(namespaces)), filters=filters, limit=limit
@@ -162,42 +165,20 @@ class VectorSearch:
         return Nearest(hits=tuple(hits), guard=RecallGuard(method="exact", rows=rows))
 
     def _through_indexes(self, asked: _Asked, plan: SearchPlan) -> Nearest:
-        condition, values = postgres_condition(asked.filters)
-        values |= {
-            "namespaces": list(asked.namespaces),
-            "query": asked.vector,
-            "limit": asked.limit,
-            "longest": plan.longest_scan,
-            "most": asked.limit + len(plan.indexed),
-        }
-        spans = [(each.first, each.end) for each in plan.indexed]
-        parts = [self._fill(_INDEXED, condition, rows=indexed_rows(self._tenant_id, [span])) for span in spans]
-        if plan.indexed[0].whole:
-            parts = [self._fill(_INDEXED, condition, rows=f"tenant_id = {tenant_literal(self._tenant_id)}")]
-        elif left := gaps(spans):
-            parts.append(self._fill(_OUTSIDE, condition, rows=numbered_rows(self._tenant_id, left)))
-        statement = _PARTS.format(parts=" UNION ALL ".join(parts))
-        with space_errors(self._table), self._tools.indexed().connect() as connection:
-            if connection.info.get("probes") != plan.probes:
-                connection.exec_driver_sql(f"SET ivfflat.probes = {int(plan.probes)}")
-                connection.info["probes"] = plan.probes
-            found = execute(connection, statement, values).all()
-        hits: list[Near] = []
-        for row in found:
-            if (
-                len(hits) == asked.limit or not row.passes
-            ):  # not passing: an index stopped here, and others lie behind it
-                break
-            hits.append((ChunkId(row.chunk_id), similarity(self._tools.distance, row.distance)))
+        hits, visited = self._listed(asked, plan)
+        better = replan(plan, visited, limit=asked.limit)
+        if better is not None and better is not plan:
+            hits, visited = self._listed(asked, better)
+            better = better if visited.hits == asked.limit else None
         recalls = [each.recall for each in plan.indexed]
         guard = RecallGuard(
             method="ivfflat",
             rows=plan.rows,
-            scanned=max((row.place for row in found), default=0),
+            scanned=visited.rows,
             indexes=len(plan.indexed),
             recall=None if None in recalls else round(min(each for each in recalls if each is not None), 3),
         )
-        if len(hits) == asked.limit:
+        if better is not None:
             return Nearest(hits=tuple(hits), guard=guard)
         log.info("index_gave_too_few", tenant_id=self._tenant_id, asked=asked.limit, given=len(hits), rows=plan.rows)
         try:
@@ -205,12 +186,40 @@ class VectorSearch:
         except Unavailable:
             if not hits:
                 raise
-            return Nearest(
-                hits=tuple(hits), guard=replace(guard, scanned=plan.longest_scan, recall=None, may_be_short=True)
-            )
-        return replace(exact, guard=replace(exact.guard, method="ivfflat+exact_fallback", scanned=plan.longest_scan))
+            return Nearest(hits=tuple(hits), guard=replace(guard, recall=None, may_be_short=True))
+        return replace(exact, guard=replace(exact.guard, method="ivfflat+exact_fallback", scanned=visited.rows))
 
-    def _fill(self, shape: str, condition: str, **more: str) -> str:
+    def _listed(self, asked: _Asked, plan: SearchPlan) -> tuple[list[Near], Visited]:
+        """Return what the lists that the plan reads and the rows outside hold, nearest first."""
+        whole = plan.indexed[0].whole
+        condition, values = postgres_condition(asked.filters)
+        values |= {
+            "namespaces": list(asked.namespaces),
+            "query": asked.vector,
+            "limit": asked.limit,
+            "longest": plan.longest_scan if whole else _EVERY,
+            "most": asked.limit + len(plan.indexed),
+        }
+        spans = [(each.first, each.end) for each in plan.indexed]
+        ranges = [f"tenant_id = {tenant_literal(self._tenant_id)}"] if whole else []
+        ranges = ranges or [indexed_rows(self._tenant_id, [span]) for span in spans]
+        parts = [self._fill(_INDEXED, condition, rows=rows, part=n) for n, rows in enumerate(ranges, start=1)]
+        if not whole and (left := gaps(spans)):
+            parts.append(self._fill(_OUTSIDE, condition, rows=numbered_rows(self._tenant_id, left)))
+        statement = _PARTS.format(parts=" UNION ALL ".join(parts))
+        with space_errors(self._table), self._tools.indexed().connect() as connection:
+            if connection.info.get("probes") != plan.probes:
+                connection.exec_driver_sql(f"SET ivfflat.probes = {int(plan.probes)}")
+                connection.info["probes"] = plan.probes
+            found = execute(connection, statement, values).all()
+        # What does not pass is where an HNSW index stopped, and others lie behind it.
+        near = list(takewhile(lambda row: row.passes, found))[: asked.limit]
+        visited = {row.part: row.place for row in sorted(near, key=lambda row: row.place)}
+        return [(ChunkId(row.chunk_id), similarity(self._tools.distance, row.distance)) for row in near], Visited(
+            hits=len(near), rows=sum(visited.values()), passing=sum(row.part > 0 for row in near)
+        )
+
+    def _fill(self, shape: str, condition: str, **more: object) -> str:
         return shape.format(table=self._table, operator=OPERATORS[self._tools.distance], condition=condition, **more)
 
 
@@ -263,13 +272,13 @@ ORDER BY near.distance, near.chunk_id LIMIT :limit
 
 # All parts in one statement, so that a row which is overwritten meanwhile, and moves from one to another, is seen once.
 _PARTS = """
-SELECT chunk_id, distance, passes, place FROM ({parts}) parts ORDER BY distance, chunk_id LIMIT :most
+SELECT chunk_id, distance, passes, place, part FROM ({parts}) parts ORDER BY distance, chunk_id LIMIT :most
 """
 
 # The filter stands outside the scan, so that the rows which the scan visited are counted. Unless enough of them pass, the
-# last one that it may visit is given even if it does not pass: it tells how far out the index was searched.
+# last one that may be visited in an HNSW index is given even if it does not pass: it tells how far out was searched.
 _INDEXED = """
-(SELECT chunk_id, distance, passes, place FROM (
+(SELECT chunk_id, distance, passes, place, {part} AS part FROM (
     SELECT chunk_id, distance, passes, row_number() OVER () AS place FROM (
         SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance,
             (namespace = ANY(:namespaces) AND {condition}) AS passes
@@ -282,7 +291,7 @@ WHERE passes OR place = :longest LIMIT :limit)
 
 # Rows that no index covers; fenced, as above.
 _OUTSIDE = """
-(SELECT chunk_id, distance, true AS passes, 0 AS place FROM (
+(SELECT chunk_id, distance, true AS passes, 0 AS place, 0 AS part FROM (
     SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance
     FROM {table} WHERE {rows} AND namespace = ANY(:namespaces) AND {condition}
     OFFSET 0

@@ -75,8 +75,9 @@ class IndexBuilder:
         self._connection.execute(_COUNTED, {**_key(row), "chunks": chunks})
         return chunks
 
-    def note(self, step: Step, state: IndexState, *, lists: int = 0) -> None:
-        """Write down a state with the range of a step; its time begins now, unless it is the one that was noted."""
+    def note(self, step: Step, state: IndexState, *, lists: int = 0, probes: tuple[int, int] | None = None) -> None:
+        """Write down a state with the range of a step; its time begins now, unless it is the one that was noted.
+        ``probes``: how many lists are read until the index is measured, for the nearest ten and the nearest hundred."""
         values = {
             "tenant": step.tenant_id,
             "table": step.table,
@@ -86,6 +87,8 @@ class IndexBuilder:
             "first": step.first,
             "end": step.end,
             "lists": lists,
+            "probes": probes[0] if probes else None,
+            "deep_probes": probes[1] if probes else None,
         }
         self._connection.execute(_NOTE, values)
 
@@ -142,9 +145,15 @@ class IndexBuilder:
         found = self._connection.exec_driver_sql(statement, {"query": vector, "limit": limit})
         return [str(chunk_id) for chunk_id in found.scalars()]
 
-    def note_recall(self, row: IndexRow, *, probes: int, recall: float, questions: int) -> None:
+    def note_recall(self, row: IndexRow, *, probes: int, deep_probes: int, recall: float, questions: int) -> None:
         """Write down what was measured just now."""
-        values = {**_key(row), "probes": probes, "recall": recall, "questions": questions}
+        values = {
+            **_key(row),
+            "probes": probes,
+            "deep_probes": deep_probes,
+            "recall": recall,
+            "questions": questions,
+        }
         self._connection.execute(_MEASURED, values)
 
 
@@ -255,6 +264,7 @@ def _index_row(row: Any) -> IndexRow:
         built_rows=row.built_rows or 0,
         lists=row.lists or 0,
         probes=row.probes,
+        deep_probes=row.deep_probes,
         recall=row.recall,
         measured_s=None if row.measured_s is None else float(row.measured_s),
     )
@@ -268,6 +278,7 @@ def _range(row: IndexRow) -> IndexedRange:
         rows=row.chunks,
         lists=lists,
         probes=row.probes or lists,
+        deep_probes=row.deep_probes or lists,
         recall=row.recall,
         whole=row.first is None,
     )
@@ -294,14 +305,16 @@ _SIZES = text(
 )
 
 _NOTED = text(
-    "SELECT tenant_id, table_name, index_name, state, chunks, first_seq, end_seq, built_rows, lists, probes, recall,"
-    " EXTRACT(EPOCH FROM now() - changed_at) AS idle_s, EXTRACT(EPOCH FROM now() - measured_at) AS measured_s"
+    "SELECT tenant_id, table_name, index_name, state, chunks, first_seq, end_seq, built_rows, lists, probes,"
+    " deep_probes, recall, EXTRACT(EPOCH FROM now() - changed_at) AS idle_s,"
+    " EXTRACT(EPOCH FROM now() - measured_at) AS measured_s"
     " FROM vector_indexes ORDER BY tenant_id, table_name, index_name"
 )
 
 _NOTE = text(
-    "INSERT INTO vector_indexes (tenant_id, table_name, index_name, state, chunks, first_seq, end_seq, built_rows, lists)"
-    " VALUES (:tenant, :table, :name, :state, :chunks, :first, :end, :chunks, :lists)"
+    "INSERT INTO vector_indexes (tenant_id, table_name, index_name, state, chunks, first_seq, end_seq, built_rows, lists,"
+    " probes, deep_probes)"
+    " VALUES (:tenant, :table, :name, :state, :chunks, :first, :end, :chunks, :lists, :probes, :deep_probes)"
     " ON CONFLICT (tenant_id, table_name, index_name) DO UPDATE SET state = EXCLUDED.state, chunks = EXCLUDED.chunks,"
     " first_seq = EXCLUDED.first_seq, end_seq = EXCLUDED.end_seq,"
     " changed_at = CASE WHEN vector_indexes.state = EXCLUDED.state THEN vector_indexes.changed_at ELSE now() END"
@@ -318,7 +331,8 @@ _COUNTED = text(
 )
 
 _MEASURED = text(
-    "UPDATE vector_indexes SET probes = :probes, recall = :recall, questions = :questions, measured_at = now()"
+    "UPDATE vector_indexes SET probes = :probes, deep_probes = :deep_probes, recall = :recall, questions = :questions,"
+    " measured_at = now()"
     " WHERE tenant_id = :tenant AND table_name = :table AND index_name = :name"
 )
 

@@ -53,7 +53,7 @@ class Library:
             self.large,
             self.clusters.passages(LARGE * 9 // 10),
             namespace=BOOKS,
-            metadata=lambda place: {"rare": place % 900 == 0, "half": place % 2},
+            metadata=lambda place: {"rare": place % 900 == 0, "half": place % 2, "tenth": place % 10 == 0},
         )
         fill(use, self.large, self.clusters.passages(LARGE // 10), namespace=NOTES)
         fill(use, self.small, self.clusters.passages(SMALL), namespace=BOOKS)
@@ -155,6 +155,7 @@ class DescribeTheWayItGoes:
             ({}, "ivfflat"),
             ({"namespaces": [BOOKS]}, "ivfflat"),
             ({"filters": Filters(metadata={"half": 1})}, "ivfflat"),
+            ({"filters": Filters(metadata={"tenth": True})}, "ivfflat"),
             ({"namespaces": [NOTES]}, "exact"),
             ({"filters": Filters(metadata={"rare": True})}, "exact"),
             ({"filters": Filters(metadata={"no": "such"})}, "exact"),
@@ -170,9 +171,10 @@ class DescribeTheWayItGoes:
             {},
             {"namespaces": [BOOKS]},
             {"filters": Filters(metadata={"half": 1})},
+            {"filters": Filters(metadata={"tenth": True})},
             {"filters": Filters(metadata={"rare": True})},
         ],
-        ids=["all", "namespace", "half", "rare"],
+        ids=["all", "namespace", "half", "tenth", "rare"],
     )
     def it_finds_what_exact_search_finds(self, library, asked):
         assert library.recall_at_10(library.large, **asked) >= 0.98

@@ -13,6 +13,7 @@ from pipeline.core.indexing import (
     covering,
     gaps,
     index_name,
+    inherited,
     plan_range,
     plan_repairs,
     tail_name,
@@ -112,11 +113,15 @@ class DescribeRanges:
             ([waiting(999)], Tail(rows=999, first=0, end=999), None),
             ([row(end=4000), waiting(1000)], Tail(rows=1000, first=4000, end=5000), (0, 5000, 5000)),
             ([row(end=4001), waiting(1000)], Tail(rows=1000, first=4001, end=5001), (4001, 5001, 1000)),
+            # while rows keep coming, older ones are left alone until they are few in comparison
+            ([row(end=4100), waiting(3000)], Tail(rows=4100, first=4100, end=8200), (4100, 8200, 4100)),
+            ([row(end=1300), waiting(3000)], Tail(rows=4100, first=1300, end=5400), (0, 5400, 5400)),
+            ([row(end=1300), row(first=1300, end=2600)], Tail(rows=9, first=2600, end=2609), None),
             # a hole where an index was dropped by hand takes the newer ones along
             ([row(first=9000, end=9500), waiting(1200)], Tail(rows=1200, first=0, end=9900), (0, 9900, 1700)),
             # deletions have made neighbours alike, or worn a range down
             (
-                [row(end=9000, chunks=300), row(first=9000, end=9200)],
+                [row(end=9000, chunks=300), row(first=9000, end=9200), waiting(0)],
                 Tail(rows=0, first=9200, end=9200),
                 (0, 9200, 500),
             ),
@@ -143,6 +148,25 @@ class DescribeRanges:
             assert sum(each.chunks for each in ranges) == end
         assert most <= 4
         assert built_rows <= 20 * end
+
+    def it_builds_less_while_a_tenant_is_filled_and_merges_afterwards(self):
+        end, ranges, built_rows, most = 0, [], 0, 0
+        while end < 200 * SEAL:
+            tail = Tail(rows=4 * SEAL + 1, first=end, end=end + 4 * SEAL + 1)
+            first, end, rows = built([*ranges, waiting(SEAL)], tail)
+            ranges = [each for each in ranges if each.first < first] + [row(first=first, end=end, chunks=rows)]
+            most, built_rows = max(most, len(ranges)), built_rows + rows
+        assert most <= 9
+        assert built_rows <= 3 * end
+        while done := built([*ranges, waiting(0)], Tail(rows=0, first=end, end=end)):
+            ranges = [each for each in ranges if each.first < done[0]] + [row(first=done[0], end=end, chunks=done[2])]
+        assert len(ranges) <= 2
+
+    def it_reads_as_many_lists_as_other_indexes_of_the_tenant_needed_until_one_is_measured(self):
+        small = row(chunks=2000, lists=20, probes=10, deep_probes=12)
+        assert inherited([small], 4000, lists=40) == (25, 30)
+        assert inherited([small], 1300, lists=13) is None
+        assert inherited([row(lists=20)], 4000, lists=40) is None
 
     def it_uses_the_newer_of_two_of_one_range_and_none_within_another(self):
         old, new = row(idle_s=9.0), row(idle_s=1.0, name="newer")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.core.indexing import list_count
-from pipeline.core.nearest import LONGEST_SCAN, IndexedRange, Sample, plan_search
+from pipeline.core.nearest import LONGEST_SCAN, IndexedRange, Sample, Visited, plan_search, replan
 
 EXACT = 10_000
 
@@ -18,7 +18,8 @@ def sample(named: int, passing: int) -> Sample:
 
 def indexed(rows: int, *, first: int = 0) -> IndexedRange:
     lists = list_count(rows, dimension=256, memory_mb=512)
-    return IndexedRange(first=first, end=first + rows, rows=rows, lists=lists, probes=3 * lists // 10)
+    few, deep = 3 * lists // 10, 4 * lists // 10
+    return IndexedRange(first=first, end=first + rows, rows=rows, lists=lists, probes=few, deep_probes=deep)
 
 
 def plan(chunks: int, taken: Sample, limit: int):
@@ -76,6 +77,11 @@ class DescribeThePlan:
         found = plan_search(ranges=[indexed(70_000)], tail=30_000, sample=named, limit=100, exact_chunks=EXACT)
         assert found.indexed == ()
 
+    def it_reads_more_lists_the_fewer_rows_pass(self):
+        probes = [plan(200_000, sample(1000, passing), 10).probes for passing in (1000, 500, 100, 50)]
+        assert probes == sorted(set(probes))
+        assert (probes[0], probes[2]) == (300, 400)  # what the nearest ten take, and the nearest hundred
+
     @given(st.integers(0, 10**8), st.integers(0, 1000), st.integers(0, 1000), st.integers(1, 2000))
     def it_bounds_the_scan_with_room_for_what_is_asked(self, chunks, named, passing, limit):
         taken = sample(named, min(named, passing))
@@ -94,3 +100,20 @@ class DescribeThePlan:
     def it_refuses_an_impossible_sample(self):
         with pytest.raises(ValueError, match="larger than the whole"):
             Sample(taken=10, named=5, passing=6)
+
+
+class DescribeAnotherPlan:
+    @pytest.mark.parametrize(
+        ("visited", "probes"),
+        [
+            (Visited(hits=100, rows=1000, passing=100), 400),  # a tenth, as the sample said
+            (Visited(hits=100, rows=0, passing=0), 400),  # all of them outside the indexes
+            (Visited(hits=100, rows=6000, passing=100), 510),  # fewer pass where the question is
+            (Visited(hits=60, rows=50_000, passing=60), None),  # reading every row costs less
+            (Visited(hits=0, rows=0, passing=0), None),
+        ],
+    )
+    def it_reads_more_lists_where_fewer_rows_pass_than_elsewhere(self, visited, probes):
+        first = plan(1_000_000, sample(1000, 100), 100)
+        found = replan(first, visited, limit=100)
+        assert (found.probes if found else None) == (pytest.approx(probes, rel=0.02) if probes else None)
