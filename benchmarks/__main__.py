@@ -87,8 +87,8 @@ def main(arguments: list[str]) -> int:
             seed=chosen.seed,
             count=_QUICK_QUERIES if chosen.quick else _GROWTH_QUERIES,
             compared=not chosen.no_peers,
+            keep=lambda so_far: _keep("growth", about | so_far),
         )
-        _keep("growth", about | found)
         (_RESULTS / "growth.svg").write_text(curves.picture(found))
         print(growth.show(found), flush=True)
     if "writes" in sections:

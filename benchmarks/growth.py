@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,9 +25,9 @@ _OTHERS, _NAMESPACES, _MOST_ASKED = 50, 200, 32  # a query names at most so many
 _SENT_AT_ONCE = 5_000  # documents
 _LAST = 6_000  # chunks, over which the rate at a size is measured
 _KEPT = 4_000  # documents that questions are made of and that are replaced
-_BARE = 40  # questions to the bare statements, which take long where there is much
+_BARE = 40  # questions to the bare statements, which take long where there is much: a quarter of them at `LARGE`
 _CHECKED = 60  # questions whose lists are compared with exact ones
-_FIRST_S = 20.0  # after a load
+_FIRST_S = 60.0  # after a load
 _SEALED_WITHIN_S = 900.0
 
 
@@ -65,10 +65,16 @@ class _Namespace:
         return Asker(self.client, self.tenant_id, [self.name], **more)
 
 
-def run(*, sizes: Sequence[int], seed: int, count: int, compared: bool) -> dict[str, Any]:
-    """Measure a namespace at each size; at the first one also other tenants beside it, many namespaces, and the peers."""
+def run(
+    *, sizes: Sequence[int], seed: int, count: int, compared: bool, keep: Callable[[dict[str, Any]], None]
+) -> dict[str, Any]:
+    """Measure a namespace at each size; at the first one also other tenants beside it, many namespaces, and the peers.
+
+    ``keep`` gets what is known after each size, so that a run that is stopped at a large one was not in vain.
+    """
     big = _Namespace(gateway(), _TENANT, f"growth-{uuid.uuid4().hex[:8]}", Corpus(seed=seed))
     found: dict[str, Any] = {"queries": count, "checked": _CHECKED, "sizes": {}}
+    found["empty_chunks_per_s"] = big.grow(min(_LAST, sizes[0]))
     for size in sizes:
         print(f"growth: {size:,} chunks", flush=True)
         found["sizes"][str(size)] = each = _at_size(big, size, seed=seed, count=count)
@@ -76,6 +82,7 @@ def run(*, sizes: Sequence[int], seed: int, count: int, compared: bool) -> dict[
             each["cells"] |= _beside_others(big, size, seed=seed, count=count)
             if compared:
                 each |= _peers(size, questions(big.texts, count=count, seed=seed), seed=seed)
+        keep(found)
     return found
 
 
@@ -118,7 +125,7 @@ def _at_size(space: _Namespace, size: int, *, seed: int, count: int) -> dict[str
     writer = Writer(space.client, space.name, space.texts)
     with writer.writing():
         cells["one replacement a second"] = cell(asker, asked, checked=_CHECKED)
-    found["bare"] = _bare(space, asked[:_BARE])
+    found["bare"] = _bare(space, asked[: _BARE if size < LARGE else _BARE // 4])
     for name, each in cells.items():
         lists = exact.lists(space.tenant_id, [space.name], asked[:_CHECKED], tagged=name == "tag of 10 %")
         each |= agreement(each.pop("first_tens"), lists)
@@ -235,6 +242,7 @@ def show(found: dict[str, Any]) -> str:
         )
         for size, at in found["sizes"].items()
     ]
+    sizes.insert(0, row("into an empty one", found["empty_chunks_per_s"], *[""] * 6))
     peer = next(iter(found["sizes"].values())).get("langchain", {})
     if "chunks_per_s" in peer:
         sizes.append(row("LangChain PGVectorStore, HNSW", peer["chunks_per_s"], *[""] * 6))

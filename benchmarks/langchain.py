@@ -50,7 +50,7 @@ def _installed() -> Path:
 
 def _run(python: Path, task: dict[str, Any]) -> dict[str, Any]:
     done = subprocess.run(
-        [str(python), str(Path(__file__).with_name("langchain_child.py"))],
+        [str(python), "-P", str(Path(__file__).with_name("langchain_child.py"))],
         input=json.dumps(task),
         check=True,
         capture_output=True,
