@@ -364,6 +364,8 @@ def _weighed(
     lags: bool = False,
     standing: Standing | None = None,
 ) -> _Words:
+    if not lags and not (standing and standing.changed):  # else some chunks are not counted yet
+        asked = asked.held(frequency)
     collection = Collection(
         chunk_count=sum(size.chunk_count for size in sizes),
         term_count=sum(size.term_count for size in sizes),

@@ -57,6 +57,12 @@ class Asked:
         """Every term there is to look for, each once."""
         return tuple(dict.fromkeys(term for unit in self.units for way in unit.ways for term in way))
 
+    def held(self, frequency: Mapping[str, int]) -> Asked:
+        """Return the query without the further ways of saying something that no chunk holds."""
+        if all(len(unit.ways) == 1 for unit in self.units):
+            return self
+        return replace(self, units=tuple(_held(unit, frequency) for unit in self.units))
+
     def respelled(self, spellings: Mapping[str, Sequence[str]]) -> Asked:
         """Return the query with these other spellings of its terms, where a term is a unit of its own."""
         units = tuple(
@@ -159,6 +165,14 @@ def _without_stop_words(text: str, terms: list[str], lexicon: Lexicon) -> list[s
             kept.append(terms[place])
         place += dropped or 1
     return kept or terms
+
+
+def _held(unit: Unit, frequency: Mapping[str, int]) -> Unit:
+    own, *others = unit.ways
+    said = len(others) - unit.near
+    kept = [place for place, way in enumerate(others) if all(frequency.get(term) for term in way)]
+    ways = (own, *(others[place] for place in kept))
+    return replace(unit, ways=ways, near=sum(place >= said for place in kept))
 
 
 def _run(said: str) -> Run:

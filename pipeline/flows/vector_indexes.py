@@ -37,6 +37,7 @@ log = structlog.get_logger(__name__)
 _GRACE_S = 3 * vector_indexes.FRESH_S
 # The rows of sealed ranges are counted again when the notes differ so much from what the tenant shows.
 _DRIFT = 0.1
+_FEW_SEALED = 10  # times the rows of the smallest index
 _MEASURED_WITHIN_S = 300.0  # however much the tenant grows
 
 
@@ -75,8 +76,9 @@ def keep_indexes(use: Resources, *, questions: Callable[..., QuestionVectors | N
                     changes += built
                     growing |= {(tenant_id, space.table)} if grows else set()
         for row in builder.noted():
-            # What is measured while a tenant is being filled is soon merged, so it reads the lists that others needed.
-            waits = row.probes and row.recall is None and row.idle_s < _MEASURED_WITHIN_S
+            # While a tenant is being filled an index is soon merged: it reads the lists that others needed, or all of few.
+            known = row.probes or row.chunks <= _FEW_SEALED * exact_chunks
+            waits = known and row.recall is None and row.idle_s < _MEASURED_WITHIN_S
             for space in searched:
                 if space.table == row.table and not (waits and (row.tenant_id, row.table) in growing):
                     changes += measure(row, space, builder, use, questions=questions)

@@ -98,3 +98,10 @@ def it_marks_inflected_words_in_texts_of_their_language_alone():
 
     assert marked(f"{GERMAN} Ein Haus mit Mietern.") == ["Mieter", "Haus", "Mietern"]
     assert marked(f"{OTHERS['English']} Mietern.") == []
+
+
+def it_forgets_ways_of_saying_something_that_no_chunk_holds():
+    (unit,) = read("Versicherungen", Lexicon()).held({"versicherungen": 1}).units
+    assert (unit.ways, unit.near) == ((("versicherungen",),), 0)
+    (unit,) = read("Versicherungen", Lexicon()).held({"versicher": 1}).units
+    assert (unit.ways, unit.near) == ((("versicherungen",), ("versicher",)), 1)
