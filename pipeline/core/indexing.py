@@ -167,7 +167,7 @@ def plan_repairs(
         for each in found
         if not each.valid or (each.table, each.name) not in rows
     ]
-    used = {(row.table, row.name) for group in _by_tenant(noted).values() for row in covering(_there(group, valid))}
+    used = {(row.table, row.name) for group in by_tenant(noted).values() for row in covering(_there(group, valid))}
     for key, row in rows.items():
         wanted = row.table in tables and sizes.get(row.tenant_id, 0) > exact_chunks * _KEPT_DOWN_TO
         step = Step(action="forget", table=row.table, name=row.name, tenant_id=row.tenant_id)
@@ -277,7 +277,8 @@ def _renewing(ranges: Sequence[IndexRow]) -> _Range | None:
     return None
 
 
-def _by_tenant(noted: Iterable[IndexRow]) -> dict[tuple[TenantId, str], list[IndexRow]]:
+def by_tenant(noted: Iterable[IndexRow]) -> dict[tuple[TenantId, str], list[IndexRow]]:
+    """Return what is noted of each tenant in each table."""
     groups: dict[tuple[TenantId, str], list[IndexRow]] = {}
     for row in noted:
         groups.setdefault((row.tenant_id, row.table), []).append(row)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 
 import structlog
 from sqlalchemy import Connection
@@ -11,6 +12,7 @@ from sqlalchemy import Connection
 from pipeline.core.indexing import (
     IndexRow,
     Step,
+    by_tenant,
     covering,
     gaps,
     inherited,
@@ -75,7 +77,8 @@ def keep_indexes(use: Resources, *, questions: Callable[..., QuestionVectors | N
                     built, grows = _adjust(rows, chunks, tenant_id, space, builder, use)
                     changes += built
                     growing |= {(tenant_id, space.table)} if grows else set()
-        for row in builder.noted():
+        # Of what searches use: one that a larger range replaces is not measured any more.
+        for row in chain.from_iterable(map(covering, by_tenant(builder.noted()).values())):
             # While a tenant is being filled an index is soon merged: it reads the lists that others needed, or all of few.
             known = row.probes or row.chunks <= _FEW_SEALED * exact_chunks
             waits = known and row.recall is None and row.idle_s < _MEASURED_WITHIN_S

@@ -18,7 +18,7 @@ import structlog
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.pool import NullPool
 
-from pipeline.core.indexing import Found, IndexRow, IndexState, Span, Step, Tail, build_bytes, covering
+from pipeline.core.indexing import Found, IndexRow, IndexState, Span, Step, Tail, build_bytes, by_tenant, covering
 from pipeline.core.nearest import Distance, IndexedRange
 from pipeline.errors import PipelineError
 from pipeline.records import TenantId
@@ -237,18 +237,15 @@ class KnownIndexes:
     def _read(self) -> _Known:
         with postgres_errors(), self._postgres().connect() as connection:
             rows = [_index_row(row) for row in connection.execute(_NOTED)]
-        groups: dict[tuple[str, str], list[IndexRow]] = {}
-        for row in rows:
-            groups.setdefault((row.tenant_id, row.table), []).append(row)
-        known = {}
-        for key, group in groups.items():
+        known: _Known = {}
+        for key, group in by_tenant(rows).items():
             if ranges := tuple(_range(row) for row in covering(group)):
                 tail = sum(row.chunks for row in group if row.state == "wanted")
                 known[key] = TenantIndexes(ranges=ranges, tail=tail)
         return known
 
 
-_Known = dict[tuple[str, str], TenantIndexes]
+_Known = dict[tuple[TenantId, str], TenantIndexes]
 
 
 def _index_row(row: Any) -> IndexRow:
