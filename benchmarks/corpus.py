@@ -73,7 +73,7 @@ class Corpus:
             title=writer.sentence(5),
             text="\n\n".join(paragraphs),
             paragraphs=count,
-            tags=("bench", TENTH) if number % 10 == 0 else ("bench",),
+            tags=("bench", TENTH) if number % 10 == number // 10 % 10 else ("bench",),  # of each language alike
         )
 
 

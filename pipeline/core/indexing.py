@@ -235,7 +235,7 @@ def inherited(rows: Sequence[IndexRow], chunks: int, *, lists: int) -> tuple[int
     known = [
         (row.probes / row.lists, row.deep_probes / row.lists)
         for row in rows
-        if row.probes and row.deep_probes and row.lists and row.chunks <= 1.5 * chunks
+        if row.recall and row.probes and row.deep_probes and row.lists and row.chunks <= 1.5 * chunks
     ]
     if not known:
         return None

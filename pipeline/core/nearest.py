@@ -23,7 +23,7 @@ _ENTRY = 500
 _LISTED = 0.4
 _VISITED = 2
 
-# An index that would have to visit more than a quarter of this is not asked; an HNSW index stops here.
+# An index that would have to visit more than a quarter of this is not asked.
 LONGEST_SCAN = 20_000
 _EXPECTED_AT_MOST = LONGEST_SCAN // 4
 _SLACK = 4  # rows that pass may lie farther out than the average says
@@ -63,7 +63,7 @@ class IndexedRange:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPlan:
     """``rows``: how many the namespaces hold, about. ``indexed``: the ranges searched through their indexes, none for
-    exact. ``longest_scan``: rows that may be visited in an HNSW index. ``probes``: lists that are read of each.
+    exact. ``longest_scan``: rows that may be visited in each, 0 for exact. ``probes``: lists that are read of each.
     ``share``: of the rows, as far as they are expected to pass."""
 
     rows: int
@@ -113,18 +113,19 @@ def replan(plan: SearchPlan, visited: Visited, *, limit: int) -> SearchPlan | No
     A filter may have to do with what is asked, and let fewer rows pass there than elsewhere (by half: a sample and a
     hundred rows tell no less).
     """
-    if plan.indexed[0].whole or not visited.passing:
-        return plan if visited.hits == limit else None
-    listed = sum(plan.probes * each.rows / max(1, each.lists) for each in plan.indexed)
-    share = visited.passing / (visited.rows if visited.hits == limit else max(visited.rows, listed))
-    if visited.hits == limit and share >= plan.share / 2:
+    if visited.hits < limit:
+        return None
+    share = visited.passing / visited.rows if visited.rows else plan.share
+    if plan.indexed[0].whole or share >= plan.share / 2:
         return plan
     visits = math.ceil(limit / share)
     probes = max(_probes(each, share, visits) for each in plan.indexed)
     if probes <= plan.probes:
-        return plan if visited.hits == limit else None
+        return plan
     cost = sum(_cost(each, probes, visits) for each in plan.indexed)
-    return replace(plan, probes=probes, share=share) if cost < plan.rows else None
+    if visits > _EXPECTED_AT_MOST or cost >= plan.rows:
+        return None
+    return replace(plan, probes=probes, longest_scan=_SLACK * visits, share=share)
 
 
 def _probes(indexed: IndexedRange, share: float, visits: int) -> int:

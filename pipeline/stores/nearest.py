@@ -33,8 +33,6 @@ Matrix = NDArray[np.float32]
 # Namespaces of one query are searched side by side; as many connections as a pool has by default.
 _SEARCHING = ThreadPoolExecutor(max_workers=8, thread_name_prefix="namespace-search")
 
-_EVERY = 2**31 - 1  # rows of the lists that are read
-
 _SAMPLED_ROWS = 1000
 _SAMPLES_KEPT = 4096
 _SAMPLE_FRESH_S = 60.0
@@ -197,7 +195,7 @@ class VectorSearch:
             "namespaces": list(asked.namespaces),
             "query": asked.vector,
             "limit": asked.limit,
-            "longest": plan.longest_scan if whole else _EVERY,
+            "longest": plan.longest_scan,
             "most": asked.limit + len(plan.indexed),
         }
         spans = [(each.first, each.end) for each in plan.indexed]
@@ -212,7 +210,7 @@ class VectorSearch:
                 connection.exec_driver_sql(f"SET ivfflat.probes = {int(plan.probes)}")
                 connection.info["probes"] = plan.probes
             found = execute(connection, statement, values).all()
-        # What does not pass is where an HNSW index stopped, and others lie behind it.
+        # What does not pass is where the scan of an index ended, and others lie behind it.
         near = list(takewhile(lambda row: row.passes, found))[: asked.limit]
         visited = {row.part: row.place for row in sorted(near, key=lambda row: row.place)}
         return [(ChunkId(row.chunk_id), similarity(self._tools.distance, row.distance)) for row in near], Visited(
@@ -276,7 +274,7 @@ SELECT chunk_id, distance, passes, place, part FROM ({parts}) parts ORDER BY dis
 """
 
 # The filter stands outside the scan, so that the rows which the scan visited are counted. Unless enough of them pass, the
-# last one that may be visited in an HNSW index is given even if it does not pass: it tells how far out was searched.
+# last one that may be visited is given even if it does not pass: it tells how far out the index was searched.
 _INDEXED = """
 (SELECT chunk_id, distance, passes, place, {part} AS part FROM (
     SELECT chunk_id, distance, passes, row_number() OVER () AS place FROM (

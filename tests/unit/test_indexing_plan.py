@@ -163,8 +163,12 @@ class DescribeRanges:
         assert len(ranges) <= 2
 
     def it_reads_as_many_lists_as_other_indexes_of_the_tenant_needed_until_one_is_measured(self):
-        small = row(chunks=2000, lists=20, probes=10, deep_probes=12)
+        small = row(chunks=2000, lists=20, probes=10, deep_probes=12, recall=0.98)
         assert inherited([small], 4000, lists=40) == (25, 30)
+        assert inherited([small, row(lists=20, probes=13, deep_probes=15)], 4000, lists=40) == (
+            25,
+            30,
+        )  # inherited itself
         assert inherited([small], 1300, lists=13) is None
         assert inherited([row(lists=20)], 4000, lists=40) is None
 

@@ -108,8 +108,8 @@ class DescribeAnotherPlan:
         [
             (Visited(hits=100, rows=1000, passing=100), 400),  # a tenth, as the sample said
             (Visited(hits=100, rows=0, passing=0), 400),  # all of them outside the indexes
-            (Visited(hits=100, rows=6000, passing=100), 510),  # fewer pass where the question is
-            (Visited(hits=60, rows=50_000, passing=60), None),  # reading every row costs less
+            (Visited(hits=100, rows=2500, passing=100), 450),  # fewer pass where the question is
+            (Visited(hits=60, rows=4700, passing=60), None),  # the scan ended before there were enough
             (Visited(hits=0, rows=0, passing=0), None),
         ],
     )
