@@ -58,7 +58,7 @@ class Asked:
         return tuple(dict.fromkeys(term for unit in self.units for way in unit.ways for term in way))
 
     def held(self, frequency: Mapping[str, int]) -> Asked:
-        """Return the query without the further ways of saying something that no chunk holds."""
+        """Return the query without synonyms and other spellings that occur in no chunk."""
         if all(len(unit.ways) == 1 for unit in self.units):
             return self
         return replace(self, units=tuple(_held(unit, frequency) for unit in self.units))

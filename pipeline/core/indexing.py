@@ -224,14 +224,14 @@ _Range = tuple[int, int, int]  # first, end, rows
 
 
 def is_growing(rows: Sequence[IndexRow], tail: Tail) -> bool:
-    """Return whether so many rows have come since the last look that more must be expected; also at the first look."""
+    """Return whether the unindexed rows grew by more than 10 % since the last check; True at the first check."""
     before = next((row for row in rows if row.state == "wanted"), None)
     return before is None or tail.rows > before.chunks * _SETTLED_GROWTH
 
 
 def inherited(rows: Sequence[IndexRow], chunks: int, *, lists: int) -> tuple[int, int] | None:
-    """Return the probes and deep probes that an index of ``chunks`` rows has until it is measured, by those of the tenant's
-    measured indexes that are not much larger: a larger index needs a smaller share of its lists. None without any."""
+    """Return the probes and deep probes to use for an index of ``chunks`` rows until it is measured, from the tenant's
+    measured indexes of at most 1.5 times its size (larger indexes need a smaller share of their lists), or None."""
     known = [
         (row.probes / row.lists, row.deep_probes / row.lists)
         for row in rows

@@ -105,7 +105,7 @@ def query_stems(text: str) -> tuple[dict[str, list[str]], bool]:
 
 
 def _languages_of_query(text: str) -> tuple[tuple[Language, ...], bool]:
-    """Return in which of the two languages a query may be, and whether it can be in that one alone."""
+    """Return the languages that a query may be in, and whether exactly one language is likely."""
     lower = text.lower()
     counts: Counter[str] = _function_words(word.strip(_EDGES) for word in lower.split())
     scores = {name: counts[name] + 0.5 * (_found(name, lower)) for name in _WORDS}
@@ -129,8 +129,8 @@ _per_thread = threading.local()  # a stemmer keeps the word it works on in itsel
 
 @functools.lru_cache(maxsize=50_000)
 def _stems(language: Language, piece: str) -> tuple[tuple[str, str], ...]:
-    """Return the stems of what stands between two spaces that are none of its terms, each with the term it is beside.
-    Accents are folded last, for they tell endings in French."""
+    """Return the stems of a whitespace-separated piece that are not among its terms, each with the term it belongs to.
+    Accents are folded after stemming: French endings depend on them."""
     stemmer = getattr(_per_thread, language, None)
     if stemmer is None:
         stemmer = snowballstemmer.stemmer(language)

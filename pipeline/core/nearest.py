@@ -27,7 +27,7 @@ _VISITED = 2
 LONGEST_SCAN = 20_000
 _EXPECTED_AT_MOST = LONGEST_SCAN // 4
 _SLACK = 4  # rows that pass may lie farther out than the average says
-_ROOM = 8  # lists that are read hold so many times the rows to be visited: those of one question may be small ones
+_ROOM = 8  # times the rows to visit that the lists hold on average; the lists near one question may be small
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class IndexedRange:
 class SearchPlan:
     """``rows``: how many the namespaces hold, about. ``indexed``: the ranges searched through their indexes, none for
     exact. ``longest_scan``: rows that may be visited in each, 0 for exact. ``probes``: lists that are read of each.
-    ``share``: of the rows, as far as they are expected to pass."""
+    ``share``: the share of all rows that is expected to pass the filters, in [0, 1]."""
 
     rows: int
     indexed: tuple[IndexedRange, ...] = ()
@@ -75,7 +75,8 @@ class SearchPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visited:
-    """What came of a search through indexes: ``hits`` in all; of the ``rows`` visited in indexes, ``passing`` ones."""
+    """The counts of a search through indexes. ``hits``: rows returned, including those outside the indexes. ``rows``: rows
+    that the index scans visited. ``passing``: those of them that passed the filters."""
 
     hits: int
     rows: int
@@ -107,11 +108,11 @@ def plan_search(
 
 
 def replan(plan: SearchPlan, visited: Visited, *, limit: int) -> SearchPlan | None:
-    """Return the plan that was followed if what came of it can be believed, else one that reads as many lists as the share
-    of rows that passed near the question asks for, else None: every row is to be read.
+    """Return ``plan`` if its result is complete, a plan that reads more lists if fewer rows near the question passed than
+    the sample promised, or None if an exact search is needed or cheaper.
 
-    A filter may have to do with what is asked, and let fewer rows pass there than elsewhere (by half: a sample and a
-    hundred rows tell no less).
+    Filters can correlate with the question, so the share that passes is measured again among the visited rows. Half of
+    the expected share is tolerated: smaller differences are within the error of the sample.
     """
     if visited.hits < limit:
         return None
@@ -129,9 +130,9 @@ def replan(plan: SearchPlan, visited: Visited, *, limit: int) -> SearchPlan | No
 
 
 def _probes(indexed: IndexedRange, share: float, visits: int) -> int:
-    """As many lists as find the best among the ``share`` of rows that pass. The best ten of these are about the nearest
-    ``10 / share`` of all, and the lists that find so many grow as a power of their number: the one that leads from the ten
-    to the hundred that were measured. At least the lists that hold `_ROOM` times the rows to be visited."""
+    """Return how many lists to read when a ``share`` of the rows passes the filters. The ten nearest passing rows are about
+    the ``10 / share`` nearest of all rows, so the number is read off the power law through the two measured points (10 and
+    100 nearest rows). It is never less than the lists that hold `_ROOM` times the rows to visit."""
     power = math.log10(indexed.deep_probes / indexed.probes)
     room = _ROOM * visits * indexed.lists / max(1, indexed.rows)
     return min(indexed.lists, math.ceil(max(indexed.probes * math.pow(share, -power), room)))

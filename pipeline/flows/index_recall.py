@@ -27,13 +27,12 @@ QuestionVectors = NDArray[np.float32]
 
 # Of the lists; tried in this order.
 _SHARES = (0.01, 0.02, 0.03, 0.045, 0.06, 0.08, 0.1, 0.13, 0.17, 0.22, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0)
-# What an index must find with any questions; those that it is measured with are few, so they must show more.
+# The recall to guarantee for any question. The sample of questions is small, so the measured recall must exceed it by
+# `_MARGIN` / sqrt(number of questions).
 _GOAL = 0.97
-_FEW, _DEEP = (
-    10,
-    100,
-)  # of the nearest; among those that a filter of a tenth lets pass, the best ten are about the hundred
-_MARGIN = 0.09  # over the root of the number of questions: two standard errors of a share of 0.97 to 0.99 of ten each
+# Numbers of nearest rows that are measured. With a filter that 10 % pass, the best ten are about the nearest hundred.
+_FEW, _DEEP = 10, 100
+_MARGIN = 0.09  # two standard errors of a recall of 0.97 to 0.99, with ten rows a question
 _MOST_QUESTIONS, _FEWEST_QUESTIONS = 64, 20
 _ROWS_COMPARED = 20_000_000  # of all questions together, to find what there is to be found: some 15 s
 _FRESH_S = 86_400.0
@@ -70,7 +69,7 @@ def measure(
         probes = math.ceil(share * row.lists)
         found = _nearest(row, sent, builder, use, probes=probes)
         for best in (_FEW, _DEEP):
-            # Equal passages are as near as each other, so with all lists a few may still be others.
+            # Identical passages have equal distances and may swap places, so even all lists may not reach the goal.
             if best not in chosen and ((recall := _recall(truth, found, best)) >= enough or probes == row.lists):
                 chosen[best] = probes, recall
         if len(chosen) == 2:

@@ -77,9 +77,9 @@ def keep_indexes(use: Resources, *, questions: Callable[..., QuestionVectors | N
                     built, grows = _adjust(rows, chunks, tenant_id, space, builder, use)
                     changes += built
                     growing |= {(tenant_id, space.table)} if grows else set()
-        # Of what searches use: one that a larger range replaces is not measured any more.
+        # Measure only the indexes that searches use, not those that a larger range has replaced.
         for row in chain.from_iterable(map(covering, by_tenant(builder.noted()).values())):
-            # While a tenant is being filled an index is soon merged: it reads the lists that others needed, or all of few.
+            # While a tenant is filled, its new indexes are soon merged. Until then they use inherited probes, or all lists.
             known = row.probes or row.chunks <= _FEW_SEALED * exact_chunks
             waits = known and row.recall is None and row.idle_s < _MEASURED_WITHIN_S
             for space in searched:

@@ -188,7 +188,7 @@ class VectorSearch:
         return replace(exact, guard=replace(exact.guard, method="ivfflat+exact_fallback", scanned=visited.rows))
 
     def _listed(self, asked: _Asked, plan: SearchPlan) -> tuple[list[Near], Visited]:
-        """Return what the lists that the plan reads and the rows outside hold, nearest first."""
+        """Return the nearest rows of the lists that the plan reads and of the rows outside the indexes, nearest first."""
         whole = plan.indexed[0].whole
         condition, values = postgres_condition(asked.filters)
         values |= {
@@ -210,7 +210,7 @@ class VectorSearch:
                 connection.exec_driver_sql(f"SET ivfflat.probes = {int(plan.probes)}")
                 connection.info["probes"] = plan.probes
             found = execute(connection, statement, values).all()
-        # What does not pass is where the scan of an index ended, and others lie behind it.
+        # A row that does not pass is the last one an index scan visited. Rows farther away may be incomplete, so stop there.
         near = list(takewhile(lambda row: row.passes, found))[: asked.limit]
         visited = {row.part: row.place for row in sorted(near, key=lambda row: row.place)}
         return [(ChunkId(row.chunk_id), similarity(self._tools.distance, row.distance)) for row in near], Visited(
