@@ -122,7 +122,7 @@ class Settings(BaseSettings):
     keyword_index_wait_ms: Annotated[int, Field(ge=0, le=2_000)] = 150
     semantic_exact_chunks: Annotated[int, Field(ge=100, le=10_000_000)] = 5_000
     semantic_index_interval_s: Annotated[float, Field(ge=1)] = 20.0
-    semantic_index_memory_mb: Annotated[int, Field(ge=16, le=1_000_000)] = 256
+    semantic_index_memory_mb: Annotated[int, Field(ge=16, le=1_000_000)] = 1024
     semantic_score_threshold: Annotated[float, Field(ge=0, le=1)] = 0.0
     breaker_failures: Annotated[int, Field(ge=1, le=1000)] = 5
     breaker_open_s: Annotated[float, Field(ge=0.1, le=3600)] = 10.0

@@ -53,7 +53,7 @@ def program(server: MariaDb, folder: StackFolder, passwords: dict[str, str], *, 
         "--transaction-isolation=READ-COMMITTED",
         "--innodb-flush-log-at-trx-commit=1",
         f"--innodb-buffer-pool-size={cache_mb(most=2048)}M",
-        "--innodb-log-file-size=256M",
+        f"--innodb-log-file-size={cache_mb(most=1024)}M",  # a small one has the same pages written again and again
         "--max-allowed-packet=256M",
         "--max-connections=200",
         "--default-time-zone=+00:00",

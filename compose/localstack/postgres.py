@@ -117,7 +117,7 @@ def program(place: Home, folder: StackFolder, *, port: int) -> Program:
         "listen_addresses": "127.0.0.1",
         "unix_socket_directories": "",
         "max_connections": "200",
-        "shared_buffers": f"{cache_mb(most=512)}MB",
+        "shared_buffers": f"{cache_mb(most=2048)}MB",
         "lc_messages": "C",  # the supervisor reads the log
     }
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]

@@ -11,6 +11,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine
 
+from pipeline.channels.host_index import HostIndex
 from pipeline.channels.lexicons import Lexicons
 from pipeline.channels.local_indexes import LocalIndexes, Standing
 from pipeline.channels.port import Recalled
@@ -31,9 +32,8 @@ from pipeline.stores.index_faults import IndexDamaged
 from pipeline.stores.indexed_chunks import NamespaceState
 from pipeline.stores.keyword import NARROW, KeywordIndex, Search, TermsRow
 from pipeline.stores.local_index import Wanted
-from pipeline.stores.namespaces import Namespaces
 from pipeline.stores.statistics import NamespaceStatistics, Statistics
-from pipeline.stores.work import read_soon, reading_if_asked
+from pipeline.stores.work import reading_if_asked
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -50,7 +50,6 @@ _MOST_KNOWN = 32  # queries; each may hold files of the index open that were mer
 _LEAST_PROPOSED = 100  # by this host's index
 _PROPOSED_PER_PLACE = 1.25  # its order differs from BM25's by rounded lengths alone
 _MOST_SPELLINGS = 4_000  # looked up for words that no chunk holds, those of each namespace counted
-_PATIENCE_S = 0.25  # for what an index is to be compared with
 _MOST_CHANGED = 1_000  # chunks of documents that changed after the index was brought up to date
 
 
@@ -174,9 +173,11 @@ class KeywordChannel:
     name: ChannelName = ChannelName.KEYWORD
     _known: Recent[_Words] = field(default_factory=lambda: Recent(_MOST_KNOWN))
     _lexicons: Lexicons = field(init=False)
+    _host: HostIndex = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_lexicons", Lexicons(self.mysql))
+        object.__setattr__(self, "_host", HostIndex(self.mysql, self.local))
 
     @_without_damage
     def recall(self, query: Query) -> Recalled:
@@ -251,8 +252,7 @@ class KeywordChannel:
 
     def distrust(self, query: Query) -> None:
         """Ask MySQL from now on what this query's index was asked, until that is built anew."""
-        if self.local is not None:
-            self.local.distrust(query.tenant_id)
+        self._host.distrust(query)
         self._known.forget(_key(query))
 
     def _fields(self, query: Query) -> FieldWeights:
@@ -270,7 +270,7 @@ class KeywordChannel:
         """What the collection knows of the query's words; asked once, though the channel is asked twice."""
 
         def make() -> _Words:
-            lexicon, standing = self._lexicon(query), self._standing(query)
+            lexicon, standing = self._lexicon(query), self._host.standing(query)
             if standing is not None:
                 return _words_of_index(standing, query, lexicon)
             return _words(Statistics(connection(), query.tenant_id), query, lexicon)
@@ -285,24 +285,6 @@ class KeywordChannel:
             if self.local is None:
                 raise
             return Lexicon()
-
-    def _standing(self, query: Query) -> Standing | None:
-        """Return this host's index as the query must see it; as it is, while MySQL does not tell. Raises StoreUnavailable
-        where it has none of the namespaces either."""
-        if self.local is None:
-            return None
-        try:
-            stamps = query.stamps or self._soon(lambda connection: _stamps(connection, query))
-            stamps = {namespace: stamps[namespace] for namespace in query.namespaces if namespace in stamps}
-            return self.local.at(query.tenant_id, stamps, self._soon)
-        except Unavailable:
-            standing = self.local.last_known(query.tenant_id, query.namespaces)
-            if standing is None:
-                raise
-            return standing
-
-    def _soon(self, ask: Callable[[Connection], T]) -> T:
-        return read_soon(self.mysql, ask, seconds=_PATIENCE_S)
 
 
 def _key(query: Query) -> tuple[str, str, str]:
@@ -328,11 +310,6 @@ def _age(query: Query, standing: Standing) -> dict[str, Any]:
         detail = f"this host's index does not have {', '.join(missing)}, or there is no such namespace"
         told["lost"] = {"code": "namespace_not_indexed", "detail": detail}
     return told
-
-
-def _stamps(connection: Connection, query: Query) -> dict[Namespace, str]:
-    revisions = Namespaces(connection, query.tenant_id).revisions(query.namespaces)
-    return {namespace: each.stamp for namespace, each in revisions.items()}
 
 
 def _words(statistics: Statistics, query: Query, lexicon: Lexicon) -> _Words:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 
 import numpy as np
 import structlog
 from numpy.typing import NDArray
 
+from pipeline.channels.host_index import HostIndex
 from pipeline.channels.port import Recalled
 from pipeline.channels.recent import Recent
 from pipeline.core.channel_options import semantic_options
-from pipeline.core.nearest import ORTHOGONAL, Distance
+from pipeline.core.nearest import MOST_BY_ID, ORTHOGONAL, Distance
 from pipeline.core.query import Query
 from pipeline.core.reference_sentences import SPACED, UNSPACED
 from pipeline.core.terms import holds_unspaced
@@ -41,10 +43,12 @@ class SearchedSpace:
 @dataclass(frozen=True, slots=True)
 class SemanticChannel:
     """The vectors in PostgreSQL. ``space`` gives those of the space that a query names, None for the active one. ``ask``
-    has a model give the vectors of a tenant's texts within so many seconds; without it the model is asked directly."""
+    has a model give the vectors of a tenant's texts within so many seconds; without it the model is asked directly.
+    ``host`` lists the chunks that pass filters which let few pass; without it every row of a large tenant is read then."""
 
     space: Callable[[int | None], SearchedSpace]
     ask: Callable[[Embedder, TenantId, Sequence[str], float], NDArray[np.float32]] | None = None
+    host: HostIndex | None = None
     name: ChannelName = ChannelName.SEMANTIC
     _known: Recent[NDArray[np.float32]] = field(default_factory=lambda: Recent(1024))
     _references: Recent[NDArray[np.float32]] = field(default_factory=lambda: Recent(16))
@@ -57,7 +61,12 @@ class SemanticChannel:
         limit, each = query.pool_of(self.name), semantic_options(plan).per_namespace
         vector = self._vector(query, space)
         found = space.search(query.tenant_id).nearest(
-            vector, namespaces=query.namespaces, filters=query.filters, limit=limit, per_namespace=each
+            vector,
+            namespaces=query.namespaces,
+            filters=query.filters,
+            limit=limit,
+            per_namespace=each,
+            passing=None if self.host is None else partial(self.host.passing, query, limit=MOST_BY_ID),
         )
         threshold = None if plan is None else plan.min_score
         near = [hit for hit in found.hits if threshold is None or hit[1] >= threshold]

@@ -14,7 +14,7 @@ import hashlib
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 from pipeline.records import TenantId
 
@@ -23,8 +23,10 @@ Action = Literal["note", "build", "adopt", "retire", "drop", "forget"]
 Span = tuple[int, int | None]  # from the first number up to and without the second; None: without end
 
 _MERGED, _MERGED_GROWING = 4.0, 1 / 3
-_ROWS_PER_LIST: Final = 100
-_FEWEST_LISTS, _MOST_LISTS = 10, 1000
+# Above 100,000 rows lists hold more than 100, and above 500,000 always 500: the time to find their centers grows with the
+# square of their number.
+_ROWS_PER_LIST, _ROWS_PER_LONG_LIST = 100, 500
+_FEWEST_LISTS, _MANY_LISTS, _MOST_LISTS = 10, 1000, 4000
 # A tenant keeps its indexes until it has shrunk to this share of what earned it one: no building and dropping by turns.
 _KEPT_DOWN_TO = 0.5
 # An index is built again when this share of the rows that it was built of is left.
@@ -101,9 +103,10 @@ def index_name(table: str, tenant_id: TenantId, *, first: int, end: int, rows: i
 
 
 def list_count(rows: int, *, dimension: int, memory_mb: int) -> int:
-    """Return among how many lists an index divides its rows: as many as ``memory_mb`` suffices to build, at most one for
-    100 rows. Finer lists find the same in fewer rows."""
-    most = max(_FEWEST_LISTS, min(_MOST_LISTS, rows // _ROWS_PER_LIST))
+    """Return among how many lists an index divides its rows: one for 100 rows up to 1,000 lists, then one for 500 rows up to
+    4,000, as far as ``memory_mb`` suffices to build them. Finer lists find the same in fewer rows."""
+    wanted = min(rows // _ROWS_PER_LIST, max(_MANY_LISTS, rows // _ROWS_PER_LONG_LIST))
+    most = max(_FEWEST_LISTS, min(_MOST_LISTS, wanted))
     fitting = (lists for lists in range(most, _FEWEST_LISTS, -10) if build_bytes(lists, dimension) <= memory_mb << 20)
     return next(fitting, _FEWEST_LISTS)
 

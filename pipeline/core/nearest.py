@@ -1,8 +1,9 @@
-"""Which way the nearest vectors of a large tenant are looked for: through every row, or through indexes (IVFFlat).
+"""How to find the nearest vectors of a large tenant: by reading every row, by chunk id, or through indexes (IVFFlat).
 
 An index reads the lists whose centers are nearest, visits their rows from near to far, and drops those that the query's
-filters exclude; the fewer pass, the more lists it reads, and beyond a point reading every row is cheaper and certain. Which
-it is, is decided before, from a sample. Rows outside the indexed ranges are read.
+filters exclude; the fewer rows pass, the more lists it reads. Where few rows pass, the host's keyword index can list
+them, and they are read by id; where it cannot, every row is read. A sample of rows decides before the search. Rows
+outside the indexed ranges are read.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
+
+from pipeline.records import DocumentId, Namespace
 
 Distance = Literal["cosine", "euclidean"]
 
@@ -22,6 +25,9 @@ ORTHOGONAL: Final[dict[Distance, float]] = {"cosine": 0.0, "euclidean": 1 / (1 +
 _ENTRY = 500
 _LISTED = 0.4
 _VISITED = 2
+_BY_ID = 10  # its page is read for one row
+
+MOST_BY_ID = 20_000  # chunks; listing them takes 5 ms, and an index that lists fewer than all is of no use
 
 # An index that would have to visit more than a quarter of this is not asked.
 LONGEST_SCAN = 20_000
@@ -45,6 +51,15 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Passing:
+    """All chunks that pass a query's filters. ``chunk_ids``: 16 bytes each. ``changed``: documents that changed after these
+    ids were listed, whose chunks are not among them."""
+
+    chunk_ids: Sequence[bytes]
+    changed: Sequence[tuple[Namespace, DocumentId]] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedRange:
     """A range of insertion numbers with an index that is ready. ``probes`` and ``deep_probes``: how many of its ``lists``
     find the nearest ten and the nearest hundred, all of them before it is measured; ``recall``: the measured one of the
@@ -64,13 +79,15 @@ class IndexedRange:
 class SearchPlan:
     """``rows``: how many the namespaces hold, about. ``indexed``: the ranges searched through their indexes, none for
     exact. ``longest_scan``: rows that may be visited in each, 0 for exact. ``probes``: lists that are read of each.
-    ``share``: the share of all rows that is expected to pass the filters, in [0, 1]."""
+    ``share``: the share of all rows that is expected to pass the filters, in [0, 1]. ``by_id``: reading the rows that pass
+    by their ids is cheaper, if the keyword index can list them."""
 
     rows: int
     indexed: tuple[IndexedRange, ...] = ()
     longest_scan: int = 0
     probes: int = 1
     share: float = 1.0
+    by_id: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,25 +103,39 @@ class Visited:
 def plan_search(
     *, ranges: Sequence[IndexedRange], tail: int, sample: Sample, limit: int, exact_chunks: int
 ) -> SearchPlan:
-    """How to find ``limit`` rows of a tenant with these indexed ranges and ``tail`` rows outside them.
+    """Choose how to find ``limit`` rows of a tenant with these indexed ranges and ``tail`` rows outside them.
 
     Up to ``exact_chunks`` rows in the namespaces are always read. The share that passes is taken two standard
-    deviations (of a count: its square root) below what the sample says: an index that finds too little has been asked in
-    vain. A range whose index costs more than its rows is read, with the tail.
+    deviations (of a count: its square root) below the sample's: an index that finds too little has been searched in
+    vain. A range whose index costs more than its rows is read, with the tail. Reading by id is compared with the cheaper of
+    these; the share that passes is taken two standard deviations above the sample's for it.
     """
     chunks = tail + sum(each.rows for each in ranges)
     rows = round(chunks * sample.named / sample.taken) if sample.taken else 0
-    passing = sample.passing - 2 * math.sqrt(sample.passing)
-    if rows <= exact_chunks or passing <= 0:
+    if rows <= exact_chunks:
         return SearchPlan(rows=rows)
+    plan, cost = _without_ids(ranges, chunks, rows, sample, limit)
+    most = (sample.passing + 2 * math.sqrt(sample.passing + 1)) * chunks / sample.taken
+    fewest = (sample.passing - 2 * math.sqrt(sample.passing)) * chunks / sample.taken
+    is_filtered = sample.passing < sample.named
+    return replace(plan, by_id=is_filtered and fewest <= MOST_BY_ID and _BY_ID * min(most, MOST_BY_ID) < cost)
+
+
+def _without_ids(
+    ranges: Sequence[IndexedRange], chunks: int, rows: int, sample: Sample, limit: int
+) -> tuple[SearchPlan, float]:
+    """Return the plan that reads every row or the indexes, and its cost."""
+    passing = sample.passing - 2 * math.sqrt(sample.passing)
+    if passing <= 0:
+        return SearchPlan(rows=rows), rows
     visits = math.ceil(limit * sample.taken / passing)
     share = sample.passing / sample.taken
     probes = max((_probes(each, share, visits) for each in ranges), default=1)
     indexed = tuple(each for each in ranges if _cost(each, probes, visits) < each.rows)
     cost = chunks + sum(_cost(each, probes, visits) - each.rows for each in indexed)
     if visits > _EXPECTED_AT_MOST or not indexed or cost >= rows:
-        return SearchPlan(rows=rows)
-    return SearchPlan(rows=rows, indexed=indexed, longest_scan=_SLACK * visits, probes=probes, share=share)
+        return SearchPlan(rows=rows), rows
+    return SearchPlan(rows=rows, indexed=indexed, longest_scan=_SLACK * visits, probes=probes, share=share), cost
 
 
 def replan(plan: SearchPlan, visited: Visited, *, limit: int) -> SearchPlan | None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pipeline.channels.api import ApiChannel
 from pipeline.channels.faq import FaqChannel
 from pipeline.channels.header_secrets import HeaderSecrets
+from pipeline.channels.host_index import HostIndex
 from pipeline.channels.keyword import KeywordChannel
 from pipeline.channels.plugins import installed_channels
 from pipeline.channels.port import Channel
@@ -46,7 +47,8 @@ def make_channels(use: Resources) -> dict[ChannelName, Channel]:
     def embed(embedder: Embedder, tenant_id: TenantId, texts: Sequence[str], seconds: float) -> NDArray[np.float32]:
         return vectors_of(tenant_id, texts, use, purpose=Purpose.QUERY, embedder=embedder, timeout_s=seconds)
 
-    keyword, semantic = KeywordChannel(use.mysql, use.local_indexes), SemanticChannel(use.searched, ask)
+    keyword = KeywordChannel(use.mysql, use.local_indexes)
+    semantic = SemanticChannel(use.searched, ask, HostIndex(use.mysql, use.local_indexes))
     channels: list[Channel] = [
         keyword,
         semantic,

@@ -56,7 +56,7 @@ def keep_indexes(use: Resources, *, questions: Callable[..., QuestionVectors | N
     with unit_of_work(use.mysql) as work:
         sizes = vector_indexes.sizes(work.connection, above=exact_chunks // 4)
         searched = _searched_spaces(work.connection, use)
-    with index_builder(use.postgres, memory_mb=use.settings.semantic_index_memory_mb) as builder:
+    with index_builder(use.postgres) as builder:
         if builder is None:
             return 0
         repairs = plan_repairs(
@@ -91,7 +91,7 @@ def keep_indexes(use: Resources, *, questions: Callable[..., QuestionVectors | N
 def drop_indexes(tenant_id: TenantId, use: Resources) -> int:
     """Drop every index of a tenant that is being erased. Gives how many; what is left by whatever comes between, the
     next run of ``keep_indexes`` drops, as nothing is noted of it any more."""
-    with index_builder(use.postgres, memory_mb=use.settings.semantic_index_memory_mb) as builder:
+    with index_builder(use.postgres) as builder:
         if builder is None:
             return 0
         rows = [row for row in builder.noted() if row.tenant_id == tenant_id]

@@ -22,38 +22,37 @@ import orjson
 import tantivy
 
 from pipeline.core.bm25 import K1
-from pipeline.core.index_terms import (
-    EVERYTHING,
-    Between,
-    Clause,
-    Either,
-    Having,
-    Never,
-    microseconds,
-    terms_of_fields,
-)
-from pipeline.records import ChunkId, DocumentFields, DocumentId, Namespace, TenantId
+from pipeline.core.index_terms import EVERYTHING, Between, Clause, Either, Having, Never
+from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 from pipeline.stores.chunks import StoredChunk, stored_chunk
+from pipeline.stores.index_documents import (
+    CHUNK_KEY,
+    FIELD_KEY,
+    FIELDS,
+    FORMAT,
+    ID_HIGH,
+    ID_LOW,
+    KEYS,
+    NAMESPACE_KEY,
+    ROW,
+    STATE_KEY,
+    TERMS,
+    TEXT,
+    chunk_document,
+    chunk_id_bytes,
+    document_key,
+    key,
+    make_empty,
+    schema,
+    state_document,
+)
 from pipeline.stores.index_faults import IndexDamaged, readable, writing
 from pipeline.stores.indexed_chunks import IndexedChunk, NamespaceState
 from pipeline.stores.keyword import TermsRow, terms_row
 
 DAMAGED = "damaged"  # a mark in the folder of an index that is to be built anew
-FORMAT = "2"  # of the folder: another one is built beside it
 _MOST_COUNTED = 50_000  # chunks; counting them takes some 0.2 ms
-_BLOCK_BYTES = 4096  # of stored chunks: a quarter of tantivy's own size takes 0.6 of the time and 1.2 of the disk
 _WRITER_BYTES = 48_000_000  # tantivy takes no less than 15 MB a thread
-_TERMS, _KEYS, _PUBLISHED, _STORY_TIME, _ROW, _TEXT, _FIELDS = (
-    "terms",
-    "keys",
-    "published_at",
-    "story_time",
-    "row",
-    "text",
-    "fields",
-)
-_STORED = (_ROW, _TEXT, _FIELDS)
-_NAMESPACE_KEY, _DOCUMENT_KEY, _CHUNK_KEY, _STATE_KEY, _FIELD_KEY = "n", "d", "c", "s", "f"
 
 
 class Entry(NamedTuple):
@@ -97,14 +96,14 @@ class View:
     def state(self, namespace: Namespace) -> NamespaceState | None:
         """Return the state of a namespace, None if the index does not have it."""
         if namespace not in self._states:
-            found = self._searcher.search(self._having(_key(_STATE_KEY, namespace)), limit=1, count=False).hits
+            found = self._searcher.search(self._having(key(STATE_KEY, namespace)), limit=1, count=False).hits
             self._states[namespace] = self._state_at(found[0][1]) if found else None
         return self._states[namespace]
 
     @readable
     def states(self) -> dict[Namespace, NamespaceState]:
         """Return the state of every namespace of the index."""
-        hits = self._searcher.search(self._having(_STATE_KEY), limit=max(1, self._searcher.num_docs), count=False).hits
+        hits = self._searcher.search(self._having(STATE_KEY), limit=max(1, self._searcher.num_docs), count=False).hits
         return {state.namespace: state for state in (self._state_at(address) for _, address in hits)}
 
     @readable
@@ -114,7 +113,7 @@ class View:
         counted; a very frequent token's is reduced by the share of all that they are."""
         known, held = self._frequencies, self._searcher.doc_freq
         for token in tokens:
-            if token not in known and (frequency := int(held(_TERMS, token))):
+            if token not in known and (frequency := int(held(TERMS, token))):
                 known[token] = self._counted(token, frequency)
         return {token: known[token] for token in tokens if token in known}
 
@@ -124,7 +123,7 @@ class View:
             return frequency
         if frequency > _MOST_COUNTED:
             return frequency * every // self._written
-        query = tantivy.Query.term_query(self._schema, _TERMS, token, "freq")
+        query = tantivy.Query.term_query(self._schema, TERMS, token, "freq")
         found: Any = self._searcher.search(query, limit=1, count=True)
         return int(found.count)
 
@@ -158,16 +157,39 @@ class View:
         self, documents: Sequence[tuple[Namespace, DocumentId]], clause: Clause, *, limit: int
     ) -> list[Entry]:
         """Return up to ``limit`` chunks of these documents that meet the clause."""
-        keys = self._any_of([_document_key(*each) for each in documents])
+        keys = self._any_of([document_key(*each) for each in documents])
         parts = [(tantivy.Occur.Must, keys), (tantivy.Occur.Must, self._query(clause))]
         return [self._entry(address) for address in self._found(parts, limit=limit)]
+
+    @readable
+    def passing(
+        self,
+        namespaces: Sequence[Namespace],
+        clause: Clause,
+        *,
+        limit: int,
+        without: Sequence[tuple[Namespace, DocumentId]] = (),
+    ) -> list[bytes] | None:
+        """Return the ids (16 bytes each) of all chunks of these namespaces that meet the clause, ``without`` those of these
+        documents; None if there are more than ``limit``. 20,000 take 5 ms."""
+        in_namespaces = self._any_of([key(NAMESPACE_KEY, namespace) for namespace in namespaces])
+        meeting = tantivy.Query.const_score_query(self._query(clause), 0.0)
+        parts = [(tantivy.Occur.Must, in_namespaces), (tantivy.Occur.Must, meeting), *self._unless(without)]
+        addresses = self._found(parts, limit=limit + len(namespaces) + 1)  # the states of namespaces may be among them
+        highs, lows = (self._integers(name, addresses) for name in (ID_HIGH, ID_LOW))
+        found = chunk_id_bytes(highs, lows)
+        return found if len(found) <= limit else None
+
+    def _integers(self, column: str, addresses: list[tantivy.DocAddress]) -> list[int | None]:
+        values: list[Any] = self._searcher.fast_field_values(column, addresses)
+        return values
 
     def _of_chunks(
         self, chunk_ids: Sequence[ChunkId], without: Sequence[tuple[Namespace, DocumentId]] = ()
     ) -> list[tantivy.DocAddress]:
         if not chunk_ids:
             return []
-        keys = [_key(_CHUNK_KEY, chunk_id) for chunk_id in chunk_ids]
+        keys = [key(CHUNK_KEY, chunk_id) for chunk_id in chunk_ids]
         return self._found([(tantivy.Occur.Must, self._any_of(keys)), *self._unless(without)], limit=len(keys))
 
     def _found(self, parts: list[tuple[tantivy.Occur, tantivy.Query]], *, limit: int) -> list[tantivy.DocAddress]:
@@ -175,7 +197,7 @@ class View:
         return [address for _, address in hits]
 
     def _unless(self, documents: Sequence[tuple[Namespace, DocumentId]]) -> list[tuple[tantivy.Occur, tantivy.Query]]:
-        keys = [_document_key(*each) for each in documents]
+        keys = [document_key(*each) for each in documents]
         return [(tantivy.Occur.MustNot, self._any_of(keys))] if keys else []
 
     def _any_of(self, keys: Sequence[str]) -> tantivy.Query:
@@ -186,7 +208,7 @@ class View:
         """A token's boost makes tantivy's weight, which is of all namespaces together, what the caller says it is worth."""
         boosted = [
             tantivy.Query.boost_query(
-                tantivy.Query.term_query(self._schema, _TERMS, token, "freq"), worth / ((K1 + 1) * self._idf(token))
+                tantivy.Query.term_query(self._schema, TERMS, token, "freq"), worth / ((K1 + 1) * self._idf(token))
             )
             for token, worth in group.items()
         ]
@@ -194,12 +216,12 @@ class View:
 
     def _idf(self, token: str) -> float:
         """As tantivy computes it: of everything that was written, deleted or not."""
-        frequency = min(self._written, int(self._searcher.doc_freq(_TERMS, token)))
+        frequency = min(self._written, int(self._searcher.doc_freq(TERMS, token)))
         return math.log1p((self._written - frequency + 0.5) / (frequency + 0.5))
 
     def _query(self, clause: Clause) -> tantivy.Query:
         if isinstance(clause, Having):
-            return self._having(_key(_FIELD_KEY, clause.term))
+            return self._having(key(FIELD_KEY, clause.term))
         if isinstance(clause, Between):
             return tantivy.Query.range_query(
                 self._schema, clause.field, tantivy.FieldType.Integer, clause.least, clause.most
@@ -214,21 +236,21 @@ class View:
         return tantivy.Query.boolean_query([(tantivy.Occur.Must, self._query(part)) for part in clause.parts])
 
     def _having(self, key: str) -> tantivy.Query:
-        return tantivy.Query.term_query(self._schema, _KEYS, key, "basic")
+        return tantivy.Query.term_query(self._schema, KEYS, key, "basic")
 
     def _entry(self, address: tantivy.DocAddress) -> Entry:
-        row, body, fields = self._stored(address, _ROW, _TEXT, _FIELDS)
+        row, body, fields = self._stored(address, ROW, TEXT, FIELDS)
         return Entry(terms_row(row.encode()), body, fields)
 
     def _row(self, address: tantivy.DocAddress) -> TermsRow:
-        return terms_row(self._stored(address, _ROW)[0].encode())
+        return terms_row(self._stored(address, ROW)[0].encode())
 
     def _stored(self, address: tantivy.DocAddress, *names: str) -> list[str]:
         document: Any = self._searcher.doc(address)
         return [document.get_first(name) for name in names]
 
     def _state_at(self, address: tantivy.DocAddress) -> NamespaceState:
-        [fields] = self._stored(address, _FIELDS)
+        [fields] = self._stored(address, FIELDS)
         said = orjson.loads(fields)
         moments = {name: said[name] and datetime.fromisoformat(said[name]) for name in ("revised_at", "created_at")}
         return NamespaceState(**said | moments)
@@ -290,9 +312,10 @@ class LocalIndexWriter:
         self._folder = folder_of(root, tenant_id)
         with writing(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
-            _make(self._folder)
-            self._index = tantivy.Index(_schema(), path=str(self._folder), reuse=True)
+            make_empty(self._folder)
+            self._index = tantivy.Index(schema(), path=str(self._folder), reuse=True)
             self._writer = self._index.writer(heap_size=_WRITER_BYTES, num_threads=1)
+            self._writer.garbage_collect_files()  # a writer killed within a commit leaves files whose names come again
             self._index.reload()
 
     @property
@@ -307,7 +330,7 @@ class LocalIndexWriter:
 
     def forget(self, namespace: Namespace) -> None:
         """Leave out a namespace and its state."""
-        self._writer.delete_documents_by_term(_KEYS, _key(_NAMESPACE_KEY, namespace))
+        self._writer.delete_documents_by_term(KEYS, key(NAMESPACE_KEY, namespace))
 
     def replace(
         self, state: NamespaceState, document_ids: Sequence[DocumentId] | None, chunks: Iterable[IndexedChunk]
@@ -319,16 +342,16 @@ class LocalIndexWriter:
             self.forget(namespace)
         else:
             for document_id in document_ids:
-                self._writer.delete_documents_by_term(_KEYS, _document_key(namespace, document_id))
-            self._writer.delete_documents_by_term(_KEYS, _key(_STATE_KEY, namespace))
+                self._writer.delete_documents_by_term(KEYS, document_key(namespace, document_id))
+            self._writer.delete_documents_by_term(KEYS, key(STATE_KEY, namespace))
         self._at("left out")
         added = 0
         for chunk in chunks:
             with writing(self._folder):
-                self._writer.add_document(_document(chunk))
+                self._writer.add_document(chunk_document(chunk))
             added += 1
         with writing(self._folder):
-            self._writer.add_document(_state_document(state))
+            self._writer.add_document(state_document(state))
         self._at("replaced")
         return added
 
@@ -377,77 +400,6 @@ def _sizes(folder: Path) -> tuple[int, int]:
     segments = orjson.loads((folder / "meta.json").read_bytes())["segments"]
     deleted = sum((segment["deletes"] or {}).get("num_deleted_docs", 0) for segment in segments)
     return sum(segment["max_doc"] for segment in segments), deleted
-
-
-def _make(folder: Path) -> None:
-    """Make an empty index if there is none, with small blocks: a chunk is read by decompressing one. tantivy's Python package
-    has no setting for it."""
-    meta = folder / "meta.json"
-    if not meta.exists():
-        tantivy.Index(_schema(), path=str(folder))
-        description = orjson.loads(meta.read_bytes())
-        description["index_settings"]["docstore_blocksize"] = _BLOCK_BYTES
-        meta.write_bytes(orjson.dumps(description))
-
-
-def _schema() -> tantivy.Schema:
-    """Return the fields of an index. What is only stored is text, since tantivy reads bytes one by one and takes three times
-    as long for them. Its Python package makes no text that is not indexed, so that is taken out of what it made."""
-    builder = tantivy.SchemaBuilder()
-    builder.add_text_field(_TERMS, stored=False, tokenizer_name="whitespace", index_option="freq")
-    builder.add_text_field(_KEYS, stored=False, tokenizer_name="whitespace", index_option="basic")
-    builder.add_integer_field(_PUBLISHED, stored=False, indexed=True, fast=True)
-    builder.add_integer_field(_STORY_TIME, stored=False, indexed=True, fast=True)
-    for name in _STORED:
-        builder.add_text_field(name, stored=True, tokenizer_name="raw")
-    reduced: Any = builder.build().__reduce__()  # as for pickle
-    make, (described,) = reduced
-    for field in described["inner"]:
-        if field["name"] in _STORED:
-            del field["options"]["indexing"]
-    schema: tantivy.Schema = make(described)
-    return schema
-
-
-def _document(chunk: IndexedChunk) -> tantivy.Document:
-    row = terms_row(chunk.terms)
-    stored = stored_chunk("", chunk.fields)
-    fields = DocumentFields(author=stored.author, type=stored.type, tags=stored.tags, metadata=stored.metadata)
-    keys = [
-        _key(_NAMESPACE_KEY, row.namespace),
-        _document_key(row.namespace, DocumentId(stored.document_id)),
-        _key(_CHUNK_KEY, row.chunk_id),
-        *(_key(_FIELD_KEY, term) for term in terms_of_fields(fields, chunk_type=stored.chunk_type)),
-    ]
-    document = tantivy.Document()
-    document.add_text(_TERMS, row.terms.decode("ascii"))
-    document.add_text(_KEYS, " ".join(keys))
-    if stored.published_at is not None:
-        document.add_integer(_PUBLISHED, microseconds(stored.published_at))
-    if stored.story_time is not None:
-        document.add_integer(_STORY_TIME, stored.story_time)
-    document.add_text(_ROW, chunk.terms.decode())
-    document.add_text(_TEXT, chunk.text)
-    document.add_text(_FIELDS, chunk.fields)
-    return document
-
-
-def _state_document(state: NamespaceState) -> tantivy.Document:
-    document = tantivy.Document()
-    document.add_text(
-        _KEYS, " ".join([_STATE_KEY, _key(_STATE_KEY, state.namespace), _key(_NAMESPACE_KEY, state.namespace)])
-    )
-    document.add_text(_FIELDS, orjson.dumps(state).decode())
-    return document
-
-
-def _key(kind: str, value: str) -> str:
-    """A hash, so that no value is too long or has a space in it; the kind keeps apart what is written alike."""
-    return kind + hashlib.blake2b(value.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
-
-
-def _document_key(namespace: Namespace, document_id: DocumentId) -> str:
-    return _key(_DOCUMENT_KEY, f"{namespace}\0{document_id}")
 
 
 def _any(queries: Sequence[Any]) -> tantivy.Query:

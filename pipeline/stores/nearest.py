@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Engine, bindparam, text
 
 from pipeline.core.indexing import gaps
-from pipeline.core.nearest import Distance, Sample, SearchPlan, Visited, plan_search, replan
+from pipeline.core.nearest import Distance, Passing, Sample, SearchPlan, Visited, plan_search, replan
 from pipeline.core.query import RecallGuard
 from pipeline.errors import Unavailable
 from pipeline.records import ChunkId, Filters, Namespace, TenantId
@@ -28,6 +28,7 @@ from pipeline.stores.vectors import OPERATORS, halfvec_literal, similarity, spac
 log = structlog.get_logger(__name__)
 
 Near = tuple[ChunkId, float]
+ListPassing = Callable[[Sequence[Namespace]], Passing | None]
 Matrix = NDArray[np.float32]
 
 # Namespaces of one query are searched side by side; as many connections as a pool has by default.
@@ -95,16 +96,21 @@ class VectorSearch:
         filters: Filters,
         limit: int,
         per_namespace: int | None = None,
+        passing: ListPassing | None = None,
     ) -> Nearest:
-        """Up to ``limit`` chunks with their scores, as in ``Vectors.nearest``; of each namespace ``per_namespace`` at
-        most.
+        """Return up to ``limit`` chunks with their scores, as in ``Vectors.nearest``; of each namespace ``per_namespace``
+        at most. ``passing`` lists the chunks of namespaces that pass the filters; None if they are too many or unknown.
 
         Exact for tenants without an index, and for filters that let few rows pass. Indexes that together give fewer than
-        asked, or of which fewer rows pass near the question than elsewhere, are asked for more lists; then every row is
-        read after all. Raises VectorTableMissing and StoreUnavailable.
+        asked, or of which fewer rows pass near the question than elsewhere, are asked for more lists; then the rows that
+        pass are read, or every row. Raises VectorTableMissing and StoreUnavailable.
         """
         asked = _Asked(
-            vector=halfvec_literal(vector), namespaces=tuple(sorted(namespaces)), filters=filters, limit=limit
+            vector=halfvec_literal(vector),
+            namespaces=tuple(sorted(namespaces)),
+            filters=filters,
+            limit=limit,
+            passing=passing if filters else None,
         )
         if per_namespace is None:
             return self._search(asked)
@@ -126,6 +132,8 @@ class VectorSearch:
         if index is None:
             return self._exactly(asked)
         plan = self._plan(asked, index)
+        if plan.by_id and (found := self._by_id(asked, rows=plan.rows)) is not None:
+            return found
         return self._through_indexes(asked, plan) if plan.indexed else self._exactly(asked, rows=plan.rows)
 
     def _plan(self, asked: _Asked, index: TenantIndexes) -> SearchPlan:
@@ -162,6 +170,31 @@ class VectorSearch:
         hits = [(ChunkId(chunk_id), similarity(self._tools.distance, distance)) for chunk_id, distance in found]
         return Nearest(hits=tuple(hits), guard=RecallGuard(method="exact", rows=rows))
 
+    def _by_id(self, asked: _Asked, *, rows: int) -> Nearest | None:
+        """Compare the rows that pass the filters; None if the keyword index cannot list them. The filters are applied again,
+        so that no row is given which does not pass by now."""
+        passing = None if asked.passing is None else asked.passing(asked.namespaces)
+        if passing is None:
+            return None
+        condition, values = postgres_condition(asked.filters)
+        values |= {
+            "tenant": self._tenant_id,
+            "namespaces": list(asked.namespaces),
+            "query": asked.vector,
+            "limit": asked.limit,
+            "ids": "{" + ",".join(each.hex() for each in passing.chunk_ids) + "}",
+        }
+        parts = [self._fill(_OF_IDS, condition)]
+        if passing.changed:
+            parts.append(self._fill(_OF_DOCUMENTS, condition))
+            values["changed_in"] = [namespace for namespace, _ in passing.changed]
+            values["changed"] = [document_id for _, document_id in passing.changed]
+        statement = text(_NEAREST_OF.format(parts=" UNION ALL ".join(parts)))
+        with space_errors(self._table), self._tools.exact.connect() as connection:
+            found = connection.execute(statement, values).all()
+        hits = [(ChunkId(chunk_id), similarity(self._tools.distance, distance)) for chunk_id, distance in found]
+        return Nearest(hits=tuple(hits), guard=RecallGuard(method="exact", rows=rows, scanned=len(passing.chunk_ids)))
+
     def _through_indexes(self, asked: _Asked, plan: SearchPlan) -> Nearest:
         hits, visited = self._listed(asked, plan)
         better = replan(plan, visited, limit=asked.limit)
@@ -180,7 +213,7 @@ class VectorSearch:
             return Nearest(hits=tuple(hits), guard=guard)
         log.info("index_gave_too_few", tenant_id=self._tenant_id, asked=asked.limit, given=len(hits), rows=plan.rows)
         try:
-            exact = self._exactly(asked, rows=plan.rows)
+            exact = self._by_id(asked, rows=plan.rows) or self._exactly(asked, rows=plan.rows)
         except Unavailable:
             if not hits:
                 raise
@@ -227,6 +260,7 @@ class _Asked:
     namespaces: tuple[Namespace, ...]
     filters: Filters
     limit: int
+    passing: ListPassing | None = None
 
 
 def _together(guards: Sequence[RecallGuard]) -> RecallGuard:
@@ -253,6 +287,28 @@ SELECT chunk_id, distance FROM (
     OFFSET 0
 ) scanned
 ORDER BY distance, chunk_id LIMIT :limit
+"""
+
+_NEAREST_OF = "SELECT chunk_id, distance FROM ({parts}) compared ORDER BY distance, chunk_id LIMIT :limit"
+
+# Joined to a list of ids, so that the primary key is used whatever the planner thinks of the filter.
+_OF_IDS = """
+SELECT t.chunk_id, t.distance FROM unnest(CAST(:ids AS uuid[])) AS listed(chunk_id) CROSS JOIN LATERAL (
+    SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance
+    FROM {table}
+    WHERE tenant_id = :tenant AND chunk_id = listed.chunk_id AND namespace = ANY(:namespaces) AND {condition}
+    OFFSET 0
+) t
+"""
+
+_OF_DOCUMENTS = """
+SELECT t.chunk_id, t.distance
+FROM unnest(CAST(:changed_in AS text[]), CAST(:changed AS text[])) AS changed(namespace, document_id) CROSS JOIN LATERAL (
+    SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance
+    FROM {table}
+    WHERE tenant_id = :tenant AND namespace = changed.namespace AND document_id = changed.document_id AND {condition}
+    OFFSET 0
+) t
 """
 
 _EXACT_EACH = """

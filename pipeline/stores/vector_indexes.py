@@ -41,9 +41,8 @@ def sizes(mysql: Connection, *, above: int) -> dict[TenantId, int]:
 class IndexBuilder:
     """The one process that may make and drop indexes now."""
 
-    def __init__(self, connection: Connection, *, memory_mb: int) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._memory_mb = memory_mb
 
     def noted(self) -> list[IndexRow]:
         """What is noted of every tenant's indexes."""
@@ -108,7 +107,7 @@ class IndexBuilder:
         range's end that were drawn by then are committed or lost: no later insertion falls into the range.
         """
         began = time.monotonic()
-        megabytes = max(self._memory_mb, build_bytes(lists, dimension) // 2**20 + 1)
+        megabytes = build_bytes(lists, dimension) // 2**20 + 1
         self._connection.exec_driver_sql(
             f"SELECT set_config('maintenance_work_mem', '{int(megabytes)}MB', false),"
             f" set_config('statement_timeout', '{int(BUILD_TIMEOUT_MS)}', false)"
@@ -174,7 +173,7 @@ def _in_spans(spans: Sequence[Span]) -> str:
 
 
 @contextmanager
-def index_builder(postgres: Engine, *, memory_mb: int) -> Iterator[IndexBuilder | None]:
+def index_builder(postgres: Engine) -> Iterator[IndexBuilder | None]:
     """The right to make and drop indexes, or None while another process has it. Raises StoreUnavailable.
 
     The connection is of its own kind: no limit on the time of a statement, and a server process that looks every ten
@@ -187,7 +186,7 @@ def index_builder(postgres: Engine, *, memory_mb: int) -> Iterator[IndexBuilder 
     try:
         with postgres_errors(), engine.connect() as connection:
             mine = connection.execute(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": _LOCK}).scalar_one()
-            yield IndexBuilder(connection, memory_mb=memory_mb) if mine else None
+            yield IndexBuilder(connection) if mine else None
     finally:
         engine.dispose()
 

@@ -439,7 +439,7 @@ class DescribeUpkeep:
 
     def it_never_builds_for_two_at_once(self, library, grown):
         keep(library.use, 1)
-        with index_builder(library.use.postgres, memory_mb=64) as mine:
+        with index_builder(library.use.postgres) as mine:
             assert mine is not None
             assert keep_indexes(library.use) == 0
         threads = [threading.Thread(target=keep, args=(library.use, 1)) for _ in range(3)]
@@ -507,7 +507,7 @@ class DescribeUpkeep:
     def it_drops_the_index_of_a_tenant_that_was_erased_while_it_was_built(self, library, grown):
         keep(library.use, 2)
         name = self.index(library, grown)
-        with index_builder(library.use.postgres, memory_mb=64):  # a builder at work: the erasure cannot drop its index
+        with index_builder(library.use.postgres):  # a builder at work: the erasure cannot drop its index
             erase.erase_tenant(grown, library.use)
         assert name in indexes(library.use)
         keep(library.use, 1)

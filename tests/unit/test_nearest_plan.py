@@ -17,7 +17,7 @@ def sample(named: int, passing: int) -> Sample:
 
 
 def indexed(rows: int, *, first: int = 0) -> IndexedRange:
-    lists = list_count(rows, dimension=256, memory_mb=512)
+    lists = list_count(min(rows, 100_000), dimension=256, memory_mb=512)
     few, deep = 3 * lists // 10, 4 * lists // 10
     return IndexedRange(first=first, end=first + rows, rows=rows, lists=lists, probes=few, deep_probes=deep)
 
@@ -32,7 +32,10 @@ class DescribeListCount:
         [
             (500, 256, 256, 10),
             (25_000, 256, 256, 250),
-            (2_000_000, 256, 1024, 1000),
+            (400_000, 256, 1024, 1000),
+            (1_000_000, 256, 2048, 2000),
+            (1_000_000, 256, 1024, 1910),
+            (5_000_000, 256, 8192, 4000),
             (2_000_000, 256, 256, 920),
             (2_000_000, 1536, 256, 660),
             (2_000_000, 1536, 16, 10),  # even that takes more than 16 MB
@@ -62,6 +65,24 @@ class DescribeThePlan:
     )
     def it_is(self, chunks, taken, limit, method):
         assert ("ivfflat" if plan(chunks, taken, limit).indexed else "exact") == method
+
+    @pytest.mark.parametrize(
+        ("chunks", "taken", "by_id"),
+        [
+            (1_000_000, sample(1000, 0), True),
+            (1_000_000, sample(1000, 5), True),
+            (1_000_000, sample(1000, 60), False),  # 60,000 rows: reading lists is cheaper, and so many are not listed
+            (1_000_000, sample(1000, 1000), False),  # no filter
+            (1_000_000, sample(10, 10), False),  # a small namespace without a filter
+            (1_000_000, sample(300, 3), True),
+            (1_000_000, sample(100, 10), False),  # the namespace has 100,000 rows, which may take less time
+            (20_000, sample(1000, 1), True),
+            (20_000, sample(1000, 100), False),  # reading all 20,000 rows in their order takes less time
+            (9_000, sample(1000, 1), False),
+        ],
+    )
+    def it_reads_by_id_where_few_rows_of_many_pass(self, chunks, taken, by_id):
+        assert plan(chunks, taken, 100).by_id == by_id
 
     def it_reads_every_row_of_a_tenant_that_has_none(self):
         empty = Sample(taken=0, named=0, passing=0)

@@ -1,0 +1,84 @@
+"""This host's keyword index at the revision a query must see, for all channels that read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sqlalchemy import Connection, Engine
+
+from pipeline.channels.local_indexes import LocalIndexes, Standing
+from pipeline.core.index_terms import clause_of
+from pipeline.core.nearest import Passing
+from pipeline.core.query import Query
+from pipeline.errors import Unavailable
+from pipeline.records import Namespace
+from pipeline.stores.index_faults import IndexDamaged
+from pipeline.stores.namespaces import Namespaces
+from pipeline.stores.work import read_soon
+
+T = TypeVar("T")
+
+_PATIENCE_S = 0.25  # for the revisions and changes in MySQL that an index is compared with
+
+
+@dataclass(frozen=True, slots=True)
+class HostIndex:
+    """The keyword indexes of this host. ``indexes`` is None where the installation has none (engine ``mysql``)."""
+
+    mysql: Engine
+    indexes: LocalIndexes | None
+
+    def current(self, query: Query) -> Standing | None:
+        """Return the tenant's index at the revision that the query must see, with the documents that changed since the
+        index was written; None if it is missing or too far behind. Raises StoreUnavailable."""
+        if self.indexes is None:
+            return None
+        stamps = query.stamps or self._soon(lambda connection: _stamps(connection, query))
+        stamps = {namespace: stamps[namespace] for namespace in query.namespaces if namespace in stamps}
+        return self.indexes.at(query.tenant_id, stamps, self._soon)
+
+    def standing(self, query: Query) -> Standing | None:
+        """Return the same, or the index as it is while MySQL is not answering. Raises StoreUnavailable if it has none of the
+        query's namespaces either."""
+        try:
+            return self.current(query)
+        except Unavailable:
+            known = None if self.indexes is None else self.indexes.last_known(query.tenant_id, query.namespaces)
+            if known is None:
+                raise
+            return known
+
+    def passing(self, query: Query, namespaces: Sequence[Namespace], *, limit: int) -> Passing | None:
+        """Return the chunks of these namespaces that pass the query's filters, if there are at most ``limit``.
+
+        None if there are more, if the filters cannot be expressed as terms, or if the index is not current or not readable.
+        """
+        clause = clause_of(query.filters)
+        if clause is None or self.indexes is None:
+            return None
+        try:
+            standing = self.current(query)
+            if standing is None:
+                return None
+            found = standing.view.passing(namespaces, clause, limit=limit, without=standing.changed)
+        except IndexDamaged:
+            self.indexes.distrust(query.tenant_id)
+            return None
+        except Unavailable:
+            return None
+        return None if found is None else Passing(chunk_ids=found, changed=standing.changed)
+
+    def distrust(self, query: Query) -> None:
+        """Have the indexer build the tenant's index again, because it is damaged."""
+        if self.indexes is not None:
+            self.indexes.distrust(query.tenant_id)
+
+    def _soon(self, ask: Callable[[Connection], T]) -> T:
+        return read_soon(self.mysql, ask, seconds=_PATIENCE_S)
+
+
+def _stamps(connection: Connection, query: Query) -> dict[Namespace, str]:
+    revisions = Namespaces(connection, query.tenant_id).revisions(query.namespaces)
+    return {namespace: each.stamp for namespace, each in revisions.items()}
