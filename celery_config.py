@@ -6,9 +6,9 @@ from __future__ import annotations
 from kombu import Exchange
 from kombu import Queue as KombuQueue
 
-from pipeline.core.store_urls import for_celery
 from pipeline.errors import Misconfigured
 from pipeline.settings import settings
+from pipeline.store_urls import for_celery
 from workers.names import Queue, TaskName
 from workers.transport import use_for_amqp, use_for_redis
 

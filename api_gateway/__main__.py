@@ -10,10 +10,10 @@ from types import FrameType
 import structlog
 import uvicorn
 
-from pipeline import tracing
 from pipeline.errors import PipelineError, StoreMisconfigured, StoreUnavailable
 from pipeline.settings import Settings, settings
-from pipeline.telemetry import configure_logging
+from pipeline.telemetry import tracing
+from pipeline.telemetry.logs import configure_logging
 
 _SHUTDOWN_S = 20  # for requests that are being answered; those that only wait are let go at once
 
@@ -32,7 +32,7 @@ class _Server(uvicorn.Server):
 
 def _check_redis(use: Settings) -> None:
     """Raise StoreMisconfigured if Redis refuses our credentials or rights. Ignore an unreachable one: it may come back."""
-    from pipeline.stores.engines import check_redis
+    from pipeline.database.engines import check_redis
 
     try:
         check_redis(use)
@@ -52,14 +52,14 @@ def main() -> int:
         # Only now: these read the settings while they are imported, and a wrong one must be told in a sentence.
         from api_gateway.app import create_app
         from api_gateway.connections import BoundedProtocol, allow_many_connections
-        from pipeline.flows.resources import Resources
-        from pipeline.stores import migrate
+        from pipeline.maintenance import migrate_schema
+        from pipeline.resources import Resources
         from workers.dispatch import send_webhooks
         from workers.query_events import events
 
         resources = Resources(use, outbox_filled=send_webhooks, query_ended=events.show)
         tracing.check(use)
-        migrate.check_all(resources.mysql, resources.postgres, use)
+        migrate_schema.check_all(resources.mysql, resources.postgres, use)
         _check_redis(use)
         app = create_app(use, resources)
     except PipelineError as error:

@@ -59,13 +59,13 @@ from api_gateway.routes import (
     usage,
     webhooks,
 )
-from pipeline import tracing
-from pipeline.channels.plugins import installed_channels
+from pipeline.channels.installed_channels import installed_channels
 from pipeline.errors import PipelineError, Unavailable
-from pipeline.flows.resources import Resources
-from pipeline.sandbox.plugins import register_installed_parsers
+from pipeline.maintenance import migrate_schema
+from pipeline.resources import Resources
+from pipeline.sandbox.installed_parsers import register_installed_parsers
 from pipeline.settings import Settings
-from pipeline.stores import migrate
+from pipeline.telemetry import tracing
 
 log = structlog.get_logger(__name__)
 
@@ -145,7 +145,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Refuse to start on a schema that does not fit, and listen for what wakes waiters while running."""
     gateway: Gateway = app.state.gateway
     use = gateway.resources
-    await to_thread.run_sync(migrate.check, use.mysql, use.postgres, gateway.settings)
+    await to_thread.run_sync(migrate_schema.check, use.mysql, use.postgres, gateway.settings)
     gateway.installation_id = await to_thread.run_sync(use.installation.confirm)
     await to_thread.run_sync(gateway.quick.installation.confirm)
     tracing.warm_up()

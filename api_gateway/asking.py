@@ -20,16 +20,16 @@ from api_gateway.gateway import Gateway
 from api_gateway.problems import Problem
 from api_gateway.waiting import Waiter
 from api_gateway.wire.queries import to_query
-from pipeline.core.outcome import RETRIEVAL_UNAVAILABLE, sent_problem
-from pipeline.core.query import Query
+from pipeline.answer.outcome import RETRIEVAL_UNAVAILABLE, sent_problem
 from pipeline.errors import Unavailable
-from pipeline.flows.measuring import count_unsent
-from pipeline.flows.recall import answer as answer_now
-from pipeline.flows.recall import fail, failed_answer
-from pipeline.flows.understanding import understand_at_once
+from pipeline.query.query_store import QueryState, wake_name
+from pipeline.query.request import Query
 from pipeline.records import QueryId, TenantId
-from pipeline.stores.queries import QueryState, wake_name
-from pipeline.stores.tenants import Principal
+from pipeline.retrieval.measure import count_unsent
+from pipeline.retrieval.run_chord import answer as answer_now
+from pipeline.retrieval.run_chord import fail, failed_answer
+from pipeline.retrieval.understand import understand_at_once
+from pipeline.tenants.tenant_store import Principal
 from workers import dispatch
 
 P = ParamSpec("P")

@@ -14,12 +14,18 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from api_gateway.parameters import refuse_unknown
 from api_gateway.problems import Problem
 from api_gateway.remembering import Remembered
-from pipeline.flows.resources import Resources
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import Actor
+from pipeline.resources import Resources
 from pipeline.settings import Settings
-from pipeline.stores.audit import act_as
-from pipeline.stores.tenants import OPERATOR, Principal, Tenants, hashed, tenant_of
-from pipeline.stores.work import unit_of_work
+from pipeline.tenants.audit_store import act_as
+from pipeline.tenants.tenant_store import (
+    OPERATOR,
+    Principal,
+    Tenants,
+    hashed,
+    tenant_of,
+)
 
 # A revoked key, or one of a disabled tenant, works for at most this long; and a new one is refused so, if tried too
 # early.

@@ -10,7 +10,7 @@ from fastapi.dependencies.models import Dependant
 
 from api_gateway.auth import Requires, require_operator
 from pipeline.records import TenantId
-from pipeline.stores.tenants import Principal
+from pipeline.tenants.tenant_store import Principal
 
 # No tenant can be called so; what the operator does with the installation's own key belongs to it.
 INSTALLATION = TenantId("*")

@@ -15,7 +15,8 @@ from starlette.requests import Request
 from starlette.types import Message, Receive
 
 from api_gateway.problems import MOST_ERRORS, Problem, invalid, pointer
-from pipeline.core import json_bounds, lenient_json
+from pipeline.filters import lenient_json
+from pipeline.outbound import json_limits
 
 _SILENCE_S = 30.0  # a sender that says nothing for so long is let go
 
@@ -104,7 +105,7 @@ def decode_json(body: bytes) -> Decoded:
     body = body.removeprefix(b"\xef\xbb\xbf")
     suspicious = rb"\u0000" in body
     with _bounded():
-        intricate = json_bounds.require_few_values(body)
+        intricate = json_limits.require_few_values(body)
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -112,7 +113,7 @@ def decode_json(body: bytes) -> Decoded:
         suspicious = True
     if intricate:
         with _bounded():
-            json_bounds.require_shape(value)
+            json_limits.require_shape(value)
     if not isinstance(value, dict):
         raise invalid([{"pointer": "", "detail": "must be a JSON object"}])
     return Decoded(value, suspicious)
@@ -121,25 +122,25 @@ def decode_json(body: bytes) -> Decoded:
 def require_bounded(body: bytes) -> None:
     """Raise Problem(413) for JSON with too much structure. Its own parser reports invalid JSON."""
     with _bounded():
-        if json_bounds.require_few_values(body):
+        if json_limits.require_few_values(body):
             try:
                 value = orjson.loads(body)
             except orjson.JSONDecodeError:
                 return
-            json_bounds.require_shape(value)
+            json_limits.require_shape(value)
 
 
 def json_field(name: str, text: str) -> Any:
     """Parse a form field that holds JSON. Raises Problem 413 or 422, naming the field."""
     encoded = text.encode("utf-8", "surrogatepass")
     with _bounded(f"The field {name}"):
-        intricate = json_bounds.require_few_values(encoded)
+        intricate = json_limits.require_few_values(encoded)
         try:
             value = orjson.loads(encoded)
         except orjson.JSONDecodeError as error:
             raise invalid([{"pointer": pointer([name]), "detail": f"is not JSON: {error.msg}"}]) from None
         if intricate:
-            json_bounds.require_shape(value)
+            json_limits.require_shape(value)
     return value
 
 
@@ -148,7 +149,7 @@ def _bounded(what: str = "The body") -> Iterator[None]:
     """Raise Problem(413) if the block finds JSON that exceeds a limit on its structure."""
     try:
         yield
-    except json_bounds.TooComplex as error:
+    except json_limits.TooComplex as error:
         limit = {"name": error.name, "limit": error.limit}
         raise Problem(413, "body_too_complex", f"{what} {error}.", extensions={"limit": limit}) from None
 

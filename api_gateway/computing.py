@@ -1,6 +1,6 @@
 """Hand a computation to a worker and wait for its outcome.
 
-The gateway validates a request, stores the computation (`pipeline.stores.computations`), enqueues its ids and is woken
+The gateway validates a request, stores the computation (`pipeline.jobs.computation_store`), enqueues its ids and is woken
 when a worker has begun or ended a step. Whatever the outcome, the gateway deletes the computation afterwards, so a
 worker that has not begun it, or is between two steps, stops.
 """
@@ -18,10 +18,17 @@ import structlog
 from starlette.types import Receive
 
 from api_gateway.problems import Problem, internal
-from pipeline.core.computation import LIMITS, Computation, ComputationId, Done, Failed, Kind
 from pipeline.errors import ComputationTimeout, PipelineError, WorkerUnavailable
+from pipeline.jobs.computation import (
+    LIMITS,
+    Computation,
+    ComputationId,
+    Done,
+    Failed,
+    Kind,
+)
+from pipeline.jobs.computation_store import MOST_IN_REDIS, Computations, Standing
 from pipeline.records import Actor, TenantId
-from pipeline.stores.computations import MOST_IN_REDIS, Computations, Standing
 from workers import dispatch
 
 if TYPE_CHECKING:

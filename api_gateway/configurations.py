@@ -10,13 +10,13 @@ from typing import Any
 import structlog
 
 from api_gateway.remembering import Remembered
-from pipeline.core.buckets import Rate
-from pipeline.core.configuration import Configuration, built_in_configuration
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import Unavailable
-from pipeline.flows.resources import Resources
+from pipeline.query.configuration import Configuration, built_in_configuration
 from pipeline.records import TenantId
-from pipeline.stores.quotas import own_requests_per_minute
-from pipeline.stores.work import unit_of_work
+from pipeline.resources import Resources
+from pipeline.tenants.quota_store import own_requests_per_minute
+from pipeline.tenants.request_buckets import Rate
 
 log = structlog.get_logger(__name__)
 

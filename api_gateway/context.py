@@ -13,8 +13,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api_gateway.metrics import LATENCY, REQUESTS
 from api_gateway.problems import Problem, internal
-from pipeline import tracing
-from pipeline.core.traceparent import TRACEPARENT, TRACESTATE
+from pipeline.telemetry import tracing
+from pipeline.telemetry.traceparent import TRACEPARENT, TRACESTATE
 
 log = structlog.get_logger("api_gateway")
 

@@ -15,12 +15,12 @@ from weakref import WeakValueDictionary
 import structlog
 
 from api_gateway.waiting import Bell, Wakes
-from pipeline.core.query import Query
 from pipeline.errors import Unavailable
-from pipeline.flows.recall import fail
-from pipeline.flows.resources import Resources
+from pipeline.query.query_store import wake_name
+from pipeline.query.request import Query
 from pipeline.records import QueryId, TenantId
-from pipeline.stores.queries import wake_name
+from pipeline.resources import Resources
+from pipeline.retrieval.run_chord import fail
 from workers import dispatch
 from workers.names import Queue
 

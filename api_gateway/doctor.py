@@ -1,4 +1,4 @@
-"""Gather what `core.diagnosis` judges: ask the stores, the broker, every worker and Flower. Blocking, a few seconds."""
+"""Gather what `maintenance.doctor` judges: ask the stores, the broker, every worker and Flower. Blocking, a few seconds."""
 
 from __future__ import annotations
 
@@ -19,16 +19,21 @@ from kombu.exceptions import KombuError
 
 from api_gateway.lane import LaneFacts
 from api_gateway.readiness import facts_of, own_versions
-from pipeline.core import diagnosis
-from pipeline.core.diagnosis import Finding, FlowerFacts, Severity, WorkerFacts
+from pipeline.database.expiring_record_store import WorkerHeartbeat, WorkerHeartbeats, broker_address
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents import reconcile_store
 from pipeline.errors import Misconfigured, PipelineError, WrongInstallation
-from pipeline.flows.resources import Resources
+from pipeline.keyword_index.indexer_report_store import IndexerReports
+from pipeline.maintenance import doctor, doctor_store
+from pipeline.maintenance.doctor import (
+    Finding,
+    FlowerFacts,
+    Severity,
+    WorkerFacts,
+)
+from pipeline.metrics.last_sweep_store import LastSweep
+from pipeline.resources import Resources
 from pipeline.settings import Settings
-from pipeline.stores import diagnosing, reconciling
-from pipeline.stores.expiring_records import WorkerHeartbeat, WorkerHeartbeats, broker_address
-from pipeline.stores.indexer_reports import IndexerReports
-from pipeline.stores.last_sweep import LastSweep
-from pipeline.stores.work import unit_of_work
 from workers.names import Queue
 from workers.producer import producer
 
@@ -82,45 +87,45 @@ def _checks(
         told.extend(known_workers(answers, beating()))
         queues = [queue.value for queue in Queue]
         own_broker = broker_address(settings.broker)
-        return list(diagnosis.workers(told, queues=queues, own=own_versions(), broker=own_broker))
+        return list(doctor.workers(told, queues=queues, own=own_versions(), broker=own_broker))
 
     def ask_sweeper() -> list[Finding]:
         age_s = LastSweep(use.quick_redis).age_s()
-        return [diagnosis.last_sweep(age_s, interval_s=settings.sweep_interval_s, watched_s=watched_s)]
+        return [doctor.last_sweep(age_s, interval_s=settings.sweep_interval_s, watched_s=watched_s)]
 
     def ask_broker() -> list[Finding]:
         own = app.conf
         return [
-            diagnosis.visibility(
+            doctor.visibility(
                 told,
                 own_timeout_s=float(own.broker_transport_options.get("visibility_timeout", _DEFAULT_VISIBILITY_S)),
                 own_limit_s=float(own.task_time_limit or 0),
-                seen_s=diagnosing.longest_task_s(use.quick_redis),
+                seen_s=doctor_store.longest_task_s(use.quick_redis),
             )
         ]
 
     yield "workers", ask_workers
     yield "last_sweep", ask_sweeper
     if lane is not None:
-        yield "query_lane", lambda: [diagnosis.query_lane(wanted=lane.wanted, ready=lane.ready)]
+        yield "query_lane", lambda: [doctor.query_lane(wanted=lane.wanted, ready=lane.ready)]
     if settings.keyword_engine == "tantivy":
-        yield "keyword_index", lambda: [diagnosis.keyword_index(IndexerReports(use.quick_redis).all())]
+        yield "keyword_index", lambda: [doctor.keyword_index(IndexerReports(use.quick_redis).all())]
     if broker is not None:
         yield "broker_visibility_timeout", ask_broker
-        yield "broker_eviction", lambda: [diagnosis.eviction("broker_eviction", diagnosing.redis_facts(broker))]
-    yield "redis_eviction", lambda: [diagnosis.eviction("redis_eviction", diagnosing.redis_facts(use.quick_redis))]
+        yield "broker_eviction", lambda: [doctor.eviction("broker_eviction", doctor_store.redis_facts(broker))]
+    yield "redis_eviction", lambda: [doctor.eviction("redis_eviction", doctor_store.redis_facts(use.quick_redis))]
     yield "installation", lambda: [installation(use)]
     yield "deletions", lambda: [deletions(use)]
     yield "result_expiry", lambda: [result_expiry(settings, app)]
-    yield "schema", lambda: [diagnosis.schema(diagnosing.schema_problem(use.mysql, use.postgres, settings))]
-    yield "vectors", lambda: [*map(diagnosis.vectors, diagnosing.vector_facts(use.mysql, use.postgres, settings))]
+    yield "schema", lambda: [doctor.schema(doctor_store.schema_problem(use.mysql, use.postgres, settings))]
+    yield "vectors", lambda: [*map(doctor.vectors, doctor_store.vector_facts(use.mysql, use.postgres, settings))]
     yield "model", lambda: models(use)
-    yield "fulltext", lambda: [diagnosis.fulltext(*diagnosing.token_sizes(use.mysql))]
-    yield "clock:mysql", lambda: [diagnosis.clock("mysql", diagnosing.mysql_skew(use.mysql))]
-    yield "clock:postgres", lambda: [diagnosis.clock("postgres", diagnosing.postgres_skew(use.postgres))]
-    yield "clock:redis", lambda: [diagnosis.clock("redis", diagnosing.redis_skew(use.quick_redis))]
+    yield "fulltext", lambda: [doctor.fulltext(*doctor_store.token_sizes(use.mysql))]
+    yield "clock:mysql", lambda: [doctor.clock("mysql", doctor_store.mysql_skew(use.mysql))]
+    yield "clock:postgres", lambda: [doctor.clock("postgres", doctor_store.postgres_skew(use.postgres))]
+    yield "clock:redis", lambda: [doctor.clock("redis", doctor_store.redis_skew(use.quick_redis))]
     yield "clock:workers", lambda: worker_clocks(told)
-    yield "flower", lambda: [diagnosis.flower(flower_facts(settings.flower_url))]
+    yield "flower", lambda: [doctor.flower(flower_facts(settings.flower_url))]
 
 
 def _asked(name: str, ask: Ask) -> list[Finding]:
@@ -154,22 +159,22 @@ def installation(use: Resources) -> Finding:
     try:
         use.installation.confirm_redis()
     except WrongInstallation as error:
-        return diagnosis.installation(None, str(error))
-    return diagnosis.installation(use.installation.known)
+        return doctor.installation(None, str(error))
+    return doctor.installation(use.installation.known)
 
 
 def deletions(use: Resources) -> Finding:
     """Check whether the reconciler withholds large deletions until an operator confirms them."""
     with unit_of_work(use.mysql) as work:
-        withheld = reconciling.withheld_by_tenant(work.connection)
-    return diagnosis.deletions({str(tenant_id): count for tenant_id, count in withheld.items()})
+        withheld = reconcile_store.withheld_by_tenant(work.connection)
+    return doctor.deletions({str(tenant_id): count for tenant_id, count in withheld.items()})
 
 
 def result_expiry(settings: Settings, app: Celery = producer) -> Finding:
     """How long Celery keeps the parts of a chord."""
     expires = app.conf.result_expires
     seconds = expires.total_seconds() if hasattr(expires, "total_seconds") else expires
-    return diagnosis.expiry(seconds, deadline_s=settings.query_deadline_ms / 1000)
+    return doctor.expiry(seconds, deadline_s=settings.query_deadline_ms / 1000)
 
 
 def worker_clocks(told: Sequence[WorkerFacts]) -> list[Finding]:
@@ -179,8 +184,8 @@ def worker_clocks(told: Sequence[WorkerFacts]) -> list[Finding]:
         return []
     _, furthest = max(known, key=lambda pair: pair[0])
     assert furthest.skew_s is not None
-    far = abs(furthest.skew_s) >= diagnosis.SKEW_WARNING_S
-    return [diagnosis.clock(furthest.name if far else "workers", furthest.skew_s)]
+    far = abs(furthest.skew_s) >= doctor.SKEW_WARNING_S
+    return [doctor.clock(furthest.name if far else "workers", furthest.skew_s)]
 
 
 def known_workers(answers: Sequence[WorkerFacts], beating: Sequence[WorkerHeartbeat]) -> list[WorkerFacts]:
@@ -233,7 +238,7 @@ def _facts(
         version=said["version"],
         celery=said.get("celery"),
         kombu=said.get("kombu"),
-        skew_s=diagnosing.distance(said["now"], asked_at, heard_at),
+        skew_s=doctor_store.distance(said["now"], asked_at, heard_at),
         visibility_timeout_s=said["visibility_timeout_s"],
         task_time_limit_s=said["task_time_limit_s"],
     )

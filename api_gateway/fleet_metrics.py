@@ -11,15 +11,15 @@ import redis
 from prometheus_client import REGISTRY, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-from pipeline.core.diagnosis import IndexerFacts
-from pipeline.flows.resources import Resources
-from pipeline.metrics import METRICS, MetricSpec
-from pipeline.stores.audit_queue import AuditQueue
-from pipeline.stores.broker import Depth, queue_depths
-from pipeline.stores.expiring_records import WorkerHeartbeat, WorkerHeartbeats
-from pipeline.stores.indexer_reports import IndexerReports
-from pipeline.stores.last_sweep import LastSweep
-from pipeline.stores.meter import Field, read_totals, read_window
+from pipeline.database.expiring_record_store import WorkerHeartbeat, WorkerHeartbeats
+from pipeline.keyword_index.indexer_facts import IndexerFacts
+from pipeline.keyword_index.indexer_report_store import IndexerReports
+from pipeline.metrics.definitions import METRICS, MetricSpec
+from pipeline.metrics.last_sweep_store import LastSweep
+from pipeline.metrics.meter_store import Field, read_totals, read_window
+from pipeline.metrics.queue_depth_store import Depth, queue_depths
+from pipeline.resources import Resources
+from pipeline.tenants.audit_queue_store import AuditQueue
 from workers.names import Queue
 
 CountMessages = Callable[[Sequence[str]], Mapping[str, int]]

@@ -17,14 +17,20 @@ import structlog
 
 from api_gateway.problems import Problem
 from api_gateway.waiting import Wakes
-from pipeline.core.pace import Pace, pace
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import Unavailable
-from pipeline.flows.resources import Resources
+from pipeline.jobs.bells import progress_name
+from pipeline.jobs.progress_rate import Pace, pace
+from pipeline.jobs.signal_store import (
+    Failure,
+    Fingerprint,
+    JobSignals,
+    Position,
+    Snapshot,
+)
+from pipeline.query.query_store import wake_name
 from pipeline.records import ItemState, JobId, TenantId
-from pipeline.stores.job_bells import progress_name
-from pipeline.stores.job_signals import Failure, Fingerprint, JobSignals, Position, Snapshot
-from pipeline.stores.queries import wake_name
-from pipeline.stores.work import unit_of_work
+from pipeline.resources import Resources
 
 log = structlog.get_logger(__name__)
 

@@ -25,20 +25,20 @@ from api_gateway.live_workers import LiveWorkers
 from api_gateway.readiness import Probes
 from api_gateway.waiting import Wakes
 from api_gateway.wrong_keys import WrongKeys
-from pipeline.core.buckets import Rate
-from pipeline.core.configuration import Configuration
-from pipeline.core.segmentation import segment
-from pipeline.flows.experimenting import make_assigner
-from pipeline.flows.keeping import KeptAnswers
-from pipeline.flows.profiles import load_configuration
-from pipeline.flows.resources import Resources
+from pipeline.administration.edit_profiles import load_configuration
+from pipeline.database.expiring_record_store import WorkerHeartbeats
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.garbage import keep_for_good
+from pipeline.keyword.segmentation import segment
+from pipeline.query.configuration import Configuration
+from pipeline.query.experiment_platform import make_assigner
 from pipeline.records import TenantId
+from pipeline.resources import Resources
+from pipeline.retrieval.reuse_answer import KeptAnswers
 from pipeline.settings import Settings
-from pipeline.stores.expiring_records import WorkerHeartbeats
-from pipeline.stores.request_rates import RequestRates
-from pipeline.stores.tenants import Principal
-from pipeline.stores.work import unit_of_work
+from pipeline.tenants.request_buckets import Rate
+from pipeline.tenants.request_rate_store import RequestRates
+from pipeline.tenants.tenant_store import Principal
 
 
 class SharedLooks:

@@ -30,12 +30,17 @@ from api_gateway.capturing import Capture, Captured
 from api_gateway.fingerprints import FingerprintingReceive
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.problems import Problem
+from pipeline.database.engines import Conflict
+from pipeline.database.sealing import Sealer
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import Unavailable
 from pipeline.records import JobId, TenantId
-from pipeline.stores.engines import Conflict
-from pipeline.stores.idempotency import Answered, Claimed, IdempotencyKeys, Running
-from pipeline.stores.sealing import Sealer
-from pipeline.stores.work import unit_of_work
+from pipeline.tenants.idempotency_store import (
+    Answered,
+    Claimed,
+    IdempotencyKeys,
+    Running,
+)
 
 log = structlog.get_logger(__name__)
 

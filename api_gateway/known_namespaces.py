@@ -10,12 +10,12 @@ import structlog
 
 from api_gateway.problems import Problem
 from api_gateway.remembering import Remembered
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import Unavailable
-from pipeline.flows.resources import Resources
 from pipeline.records import Namespace, TenantId
-from pipeline.stores.namespaces import Namespaces
-from pipeline.stores.vector_stores import VectorStores
-from pipeline.stores.work import unit_of_work
+from pipeline.resources import Resources
+from pipeline.tenants.namespace_store import Namespaces
+from pipeline.vector_stores.collection_store import VectorStores
 
 log = structlog.get_logger(__name__)
 

@@ -20,11 +20,11 @@ from typing import Any, Final
 import structlog
 
 import pipeline
-from pipeline import tracing
-from pipeline.core.query import Query
 from pipeline.errors import Unavailable
+from pipeline.metrics.meter_store import Meter
+from pipeline.query.request import Query
 from pipeline.records import QueryId
-from pipeline.stores.meter import Meter
+from pipeline.telemetry import tracing
 from workers import dispatch
 from workers.lane_messages import LaneRequest, Step, read_reply
 

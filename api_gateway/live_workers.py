@@ -9,8 +9,13 @@ from typing import Final, ParamSpec, Protocol, TypeVar
 
 import structlog
 
+from pipeline.database.expiring_record_store import (
+    EVERY_S,
+    EXPIRES_S,
+    WorkerHeartbeat,
+    unserved,
+)
 from pipeline.errors import Unavailable
-from pipeline.stores.expiring_records import EVERY_S, EXPIRES_S, WorkerHeartbeat, unserved
 
 P = ParamSpec("P")
 T = TypeVar("T")

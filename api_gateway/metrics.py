@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from prometheus_client import REGISTRY, Counter, Gauge, Histogram, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from pipeline.stores.backlog import STATES, Backlog
-from pipeline.stores.reconciling import KINDS, Totals
+from pipeline.documents.reconcile_store import KINDS, Totals
+from pipeline.jobs.backlog_store import STATES, Backlog
 
 REQUESTS = Counter("chordwise_gateway_requests", "Answered requests.", ["method", "route", "status"])
 LATENCY = Histogram(

@@ -18,8 +18,8 @@ from api_gateway.event_streams import HEARTBEAT_S, PING, EventStream, Write, eve
 from api_gateway.gateway import Gateway
 from api_gateway.wire import events as wire
 from pipeline.errors import Unavailable
+from pipeline.query.query_store import QueryState, step_name, wake_name
 from pipeline.records import CHANNEL_NAME, QueryId, TenantId
-from pipeline.stores.queries import QueryState, step_name, wake_name
 
 _END = "finished"
 _STEP = re.compile(rf"queued|running|{CHANNEL_NAME.pattern}:(?:ok|failed|timeout)|finished")

@@ -18,9 +18,9 @@ from api_gateway.auth import api_key_of, is_admin_key
 from api_gateway.gateway import Gateway
 from api_gateway.metrics import LIMITED
 from api_gateway.problems import Problem
-from pipeline.core.buckets import Allowance, Rate
 from pipeline.errors import Unavailable
 from pipeline.records import TenantId
+from pipeline.tenants.request_buckets import Allowance, Rate
 
 log = structlog.get_logger(__name__)
 

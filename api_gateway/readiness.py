@@ -19,16 +19,21 @@ from redis.exceptions import RedisError
 from sqlalchemy import text
 
 from api_gateway.lane import LaneFacts
-from pipeline.core import diagnosis
-from pipeline.core.diagnosis import Finding, IndexerFacts, Severity, Versions, WorkerFacts
-from pipeline.errors import Misconfigured, PipelineError, Unavailable, WrongInstallation
-from pipeline.flows.resources import Resources
+from pipeline.database.engines import mysql_errors, postgres_errors, redis_errors
+from pipeline.database.expiring_record_store import WorkerHeartbeat, WorkerHeartbeats, broker_address
+from pipeline.errors import (
+    Misconfigured,
+    PipelineError,
+    Unavailable,
+    WrongInstallation,
+)
+from pipeline.keyword_index.indexer_facts import IndexerFacts
+from pipeline.keyword_index.indexer_report_store import IndexerReports
+from pipeline.maintenance import doctor, migrate_schema
+from pipeline.maintenance.doctor import Finding, Severity, Versions, WorkerFacts
+from pipeline.metrics.last_sweep_store import LastSweep
+from pipeline.resources import Resources
 from pipeline.settings import Settings
-from pipeline.stores import migrate
-from pipeline.stores.engines import mysql_errors, postgres_errors, redis_errors
-from pipeline.stores.expiring_records import WorkerHeartbeat, WorkerHeartbeats, broker_address
-from pipeline.stores.indexer_reports import IndexerReports
-from pipeline.stores.last_sweep import LastSweep
 from workers.names import Queue
 from workers.producer import producer
 
@@ -119,7 +124,7 @@ class Probes:
         self._quick = quick
         self._started = time.monotonic()
         self._stores_agree_until = 0.0
-        self.schema = migrate.SchemaCheck(
+        self.schema = migrate_schema.SchemaCheck(
             lambda: quick.mysql, lambda: quick.postgres, settings, fresh_s=_SCHEMA_FRESH_S
         )
         self.required: dict[str, Probe] = {
@@ -214,11 +219,11 @@ async def _workers(probes: Probes) -> dict[str, Check]:
         lines = [f"queue:{queue}" for queue in Queue]
         return {line: _unknown(line, "heartbeats", reading) for line in (*lines, "worker_versions", "worker_brokers")}
     workers = [facts_of(heartbeat) for heartbeat in heartbeats]
-    served = [diagnosis.queue_served(queue.value, workers) for queue in Queue]
+    served = [doctor.queue_served(queue.value, workers) for queue in Queue]
     counts = [sum(queue.value in worker.queues for worker in workers) for queue in Queue]
     alike = [
-        diagnosis.worker_versions(workers, own_versions()),
-        diagnosis.worker_brokers(workers, broker_address(probes.settings.broker)),
+        doctor.worker_versions(workers, own_versions()),
+        doctor.worker_brokers(workers, broker_address(probes.settings.broker)),
     ]
     return {
         **{
@@ -239,7 +244,7 @@ async def _sweeper(probes: Probes) -> dict[str, Check]:
     if reading.status != "ok":
         return {"last_sweep": _unknown("last_sweep", "record of sweeps", reading)}
     [age_s] = ages_s
-    finding = diagnosis.last_sweep(age_s, interval_s=probes.settings.sweep_interval_s, watched_s=probes.watched_s())
+    finding = doctor.last_sweep(age_s, interval_s=probes.settings.sweep_interval_s, watched_s=probes.watched_s())
     return {"last_sweep": replace(_line(finding, reading), sweep_age_s=None if age_s is None else round(age_s, 1))}
 
 
@@ -255,14 +260,14 @@ async def _indexers(probes: Probes) -> dict[str, Check]:
     reading = await _probed(read)
     if reading.status != "ok":
         return {"keyword_index": _unknown("keyword_index", "reports of indexers", reading)}
-    return {"keyword_index": replace(_line(diagnosis.keyword_index(indexers), reading), workers=len(indexers))}
+    return {"keyword_index": replace(_line(doctor.keyword_index(indexers), reading), workers=len(indexers))}
 
 
 def _lane(facts: LaneFacts | None) -> dict[str, Check]:
     """Return the check of the in-process lane, nothing while no query wants it."""
     if facts is None:
         return {}
-    finding = diagnosis.query_lane(wanted=facts.wanted, ready=facts.ready)
+    finding = doctor.query_lane(wanted=facts.wanted, ready=facts.ready)
     check = Check(
         status=_STATUSES[finding.severity],
         required=False,

@@ -10,10 +10,10 @@ from api_gateway.auth import require_same_tenant
 from api_gateway.bodies import Decoded, Flaw, decode_json, flaws_in
 from api_gateway.problems import MOST_ERRORS, Problem, invalid, places, pointer
 from api_gateway.wire.documents import Envelope, Intake, to_chunking
-from pipeline.flows.intake import Batch, Refusal
+from pipeline.ingestion.accept import Batch, Refusal
 from pipeline.records import Namespace, Priority, Upload
 from pipeline.settings import Settings
-from pipeline.stores.tenants import Principal
+from pipeline.tenants.tenant_store import Principal
 
 
 def batch_of(body: bytes, principal: Principal, request_id: str, use: Settings) -> Batch:

@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
 from api_gateway.problems import Problem
-from pipeline.stores.queries import WAKE_CHANNEL
+from pipeline.query.query_store import WAKE_CHANNEL
 
 log = structlog.get_logger(__name__)
 

@@ -19,9 +19,9 @@ import structlog
 
 from api_gateway.metrics import WRONG_KEYS
 from api_gateway.problems import Problem
-from pipeline.core.addresses import Network, is_within
-from pipeline.core.buckets import Allowance, LocalBuckets, Rate
 from pipeline.errors import Unavailable
+from pipeline.outbound.addresses import Network, is_within
+from pipeline.tenants.request_buckets import Allowance, LocalBuckets, Rate
 
 log = structlog.get_logger(__name__)
 

@@ -28,16 +28,16 @@ import numpy as np
 
 from chordwise.judged import Collection, JudgedQuery, read_collection
 from chordwise.measures import first_occurrences, ndcg
-from pipeline.core.assembling import assemble
-from pipeline.core.bm25 import K1, B
-from pipeline.core.bm25 import Collection as Statistics
-from pipeline.core.feedback import CONSIDERED, feedback_share, neighbour_feedback
-from pipeline.core.fusion import best_first, weighted_fusion
-from pipeline.core.local_models import LOCAL_MODELS
-from pipeline.core.parsing import parse
-from pipeline.core.terms import Tokenizer, analyze, query_terms
-from pipeline.models.factory import make_local_embedder
-from pipeline.models.port import Matrix, query_vectors
+from pipeline.ingestion.assemble import assemble
+from pipeline.keyword.bm25 import K1, B
+from pipeline.keyword.bm25 import Collection as Statistics
+from pipeline.keyword.terms import Tokenizer, analyze, query_terms
+from pipeline.local_models import LOCAL_MODELS
+from pipeline.models.make_models import make_local_embedder
+from pipeline.models.ports import Matrix, query_vectors
+from pipeline.parsing import parse
+from pipeline.ranking.fusion import best_first, weighted_fusion
+from pipeline.ranking.neighbours import CONSIDERED, feedback_share, neighbour_feedback
 from pipeline.records import (
     ChannelName,
     Chunk,

@@ -23,9 +23,9 @@ from benchmarks.keyword_designs import Design, FullText, Packed, Postings, exact
 from benchmarks.keyword_local import Local
 from benchmarks.keyword_rows import Tenant, chunk_id, frequencies
 from benchmarks.table import row, table
+from pipeline.database.engines import mysql_engine
+from pipeline.maintenance.migrate_schema import upgrade_mysql
 from pipeline.settings import settings
-from pipeline.stores.engines import mysql_engine
-from pipeline.stores.migrate import upgrade_mysql
 
 _SIZES, _QUICK_SIZES = (26_000, 200_000), (3_000, 26_000)
 _QUERIES, _QUICK_QUERIES = 100, 30

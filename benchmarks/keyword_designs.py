@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from sqlalchemy import Engine
 
 from benchmarks.keyword_rows import NAMESPACE, Tenant, word, write
-from pipeline.channels.keyword import KeywordChannel
-from pipeline.core.bm25 import K1, B
-from pipeline.core.plan import ChannelPlan, Plan, RetrievePlan
-from pipeline.core.query import Query
+from pipeline.channels.keyword_channel import KeywordChannel
+from pipeline.keyword.bm25 import K1, B
+from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
+from pipeline.query.request import Query
 from pipeline.records import QueryId
 
 _POOL = 100

@@ -12,10 +12,10 @@ from sqlalchemy import Engine
 
 from benchmarks.keyword_designs import query
 from benchmarks.keyword_rows import Tenant
-from pipeline.channels.keyword import KeywordChannel
+from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.channels.local_indexes import LocalIndexes
-from pipeline.flows.index_keywords import KeywordIndexer
-from pipeline.flows.resources import Resources
+from pipeline.maintenance.index_keywords import KeywordIndexer
+from pipeline.resources import Resources
 from pipeline.settings import settings
 
 Cursor = pymysql.cursors.Cursor

@@ -16,9 +16,9 @@ import numpy as np
 import pymysql
 from numpy.typing import NDArray
 
-from pipeline.core.terms import Tokenizer
+from pipeline.database.rows import now
+from pipeline.keyword.terms import Tokenizer
 from pipeline.records import Namespace, Scope, TenantId
-from pipeline.stores.rows import now
 
 NAMESPACE = Namespace("kb")
 _VOCABULARY = 20_000

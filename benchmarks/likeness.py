@@ -21,8 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.core.diversity import likeness, shingles
-from pipeline.models.factory import make_embedder
+from pipeline.models.make_models import make_embedder
+from pipeline.ranking.diversity import likeness, shingles
 from pipeline.settings import load
 
 _PASSAGES, _PAIRS = 2500, 400

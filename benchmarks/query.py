@@ -19,8 +19,8 @@ from benchmarks.corpus import Text, questions
 from benchmarks.ingest import gateway
 from benchmarks.processes import cpu_seconds, own_cpu_seconds, used
 from benchmarks.table import row, table
-from pipeline.core.terms import Tokenizer, query_terms
-from pipeline.models.factory import make_embedder
+from pipeline.keyword.terms import Tokenizer, query_terms
+from pipeline.models.make_models import make_embedder
 from pipeline.records import Namespace, Scope, TenantId
 from pipeline.settings import settings
 

@@ -10,11 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.corpus import MAX_TOKENS, Text
-from pipeline.core.assembling import assemble
-from pipeline.core.parsing import parse
-from pipeline.core.terms import Tokenizer
-from pipeline.models.factory import make_embedder
-from pipeline.records import Chunk, Chunking, DocumentId, Generation, Namespace, Scope, TenantId
+from pipeline.ingestion.assemble import assemble
+from pipeline.keyword.terms import Tokenizer
+from pipeline.models.make_models import make_embedder
+from pipeline.parsing import parse
+from pipeline.records import (
+    Chunk,
+    Chunking,
+    DocumentId,
+    Generation,
+    Namespace,
+    Scope,
+    TenantId,
+)
 from pipeline.settings import settings
 
 

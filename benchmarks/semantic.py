@@ -23,12 +23,12 @@ from sqlalchemy import Engine, make_url, text
 from benchmarks import table
 from benchmarks.clusters import Clusters, Matrix
 from benchmarks.vectors import fill
-from pipeline.flows.resources import Resources
-from pipeline.flows.vector_indexes import keep_indexes
+from pipeline.maintenance.build_indexes import keep_indexes
+from pipeline.maintenance.migrate_schema import upgrade
 from pipeline.records import Filters, Namespace, TenantId
+from pipeline.resources import Resources
+from pipeline.semantic.search_store import VectorSearch
 from pipeline.settings import Settings, settings
-from pipeline.stores.migrate import upgrade
-from pipeline.stores.nearest import VectorSearch
 
 _SIZES, _QUICK_SIZES = (26_000, 104_000), (26_000,)
 _SHARES = {"1 %": 0.01, "10 %": 0.1, "50 %": 0.5}

@@ -9,10 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import text
 
-from pipeline.flows.resources import Resources
-from pipeline.records import Chunk, DocumentFields, DocumentId, Generation, Namespace, Passage, Scope, TenantId
-from pipeline.stores.rows import now
-from pipeline.stores.vectors import Vectors
+from pipeline.database.rows import now
+from pipeline.records import (
+    Chunk,
+    DocumentFields,
+    DocumentId,
+    Generation,
+    Namespace,
+    Passage,
+    Scope,
+    TenantId,
+)
+from pipeline.resources import Resources
+from pipeline.semantic.vector_store import Vectors
 
 _PER_DOCUMENT = 500
 

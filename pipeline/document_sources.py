@@ -36,3 +36,12 @@ def derived_source_id(tenant_id: str, namespace: str, *, uri: str | None, docume
     """Return the id (UUID 5) of the source at ``uri`` in this namespace or, without one, of the document's own source."""
     named = ("document", document_id) if uri is None else ("uri", uri)
     return str(uuid.uuid5(_SOURCE_IDS, "\x1f".join((tenant_id, namespace, *named))))
+
+
+PACKED = "application/vnd.chordwise.document"
+
+
+def original_type(media_type: str) -> str:
+    """What a document's own media type is, packed or not, without parameters."""
+    base, _, parameter = media_type.partition(";")
+    return parameter.removeprefix("of=") if base == PACKED else base

@@ -320,7 +320,7 @@ Scalar = str | int | float | bool
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """A key of a document's metadata compared with a value, or with several for ``in`` and ``nin``; see
-    `core.conditions`."""
+    `filters.conditions`."""
 
     key: str
     operator: Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin"]
@@ -342,7 +342,7 @@ Condition = Comparison | Compound
 class Filters:
     """What a hit's document must be like, in every channel. ``tags``: all present. ``start``, ``end``: bounds of
     ``published_at``, inclusive. ``metadata``: every pair, a single value also in a list. ``story_time``: nothing later.
-    ``pairs``: only question-answer pairs, for channels (`core.pairs`). ``where``: a condition on ``metadata``."""
+    ``pairs``: only question-answer pairs, for channels (`semantic.question_pairs`). ``where``: a condition on ``metadata``."""
 
     type: str | None = None
     tags: tuple[str, ...] = ()

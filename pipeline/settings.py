@@ -14,13 +14,13 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from pipeline.core.addresses import Network, parse_networks
-from pipeline.core.channel_time import ChannelTime
-from pipeline.core.local_models import flaw_of, local_model
-from pipeline.core.redaction import Kind
-from pipeline.core.setting_values import channel_name, parse_list, parse_weights
-from pipeline.core.store_urls import completed
+from pipeline.channel_time import ChannelTime
 from pipeline.errors import Misconfigured
+from pipeline.local_models import flaw_of, local_model
+from pipeline.outbound.addresses import Network, parse_networks
+from pipeline.privacy.redaction import Kind
+from pipeline.setting_values import channel_name, parse_list, parse_weights
+from pipeline.store_urls import completed
 
 RecallSource = Literal["keyword", "semantic", "faq", "api"]
 Lane = Literal["chord", "in_process"]

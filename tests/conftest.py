@@ -18,12 +18,12 @@ import structlog
 from pydantic import SecretStr
 from sqlalchemy import make_url, text
 
-from pipeline.flows.resources import Resources
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.maintenance.migrate_schema import upgrade
 from pipeline.records import Namespace, TenantId
+from pipeline.resources import Resources
 from pipeline.settings import Settings, load
-from pipeline.stores.migrate import upgrade
-from pipeline.stores.tenants import Tenants
-from pipeline.stores.work import unit_of_work
+from pipeline.tenants.tenant_store import Tenants
 from tests.lanes import ALONE_FOLDERS, CALM_FOLDERS
 
 # A busy machine is no defect: what a property takes is not what it promises.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from pipeline.database import schema
 from pipeline.settings import settings
-from pipeline.stores import schema
 from tests.conftest import databases_of_its_own
 
 FILE = Path(schema.__file__).parent / "migrations" / schema.RECORD

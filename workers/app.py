@@ -25,16 +25,21 @@ from celery.signals import (
     worker_shutdown,
 )
 
-from pipeline import tracing
-from pipeline.errors import Misconfigured, PipelineError, Unavailable, WrongInstallation
+from pipeline.database.engines import check_redis, mysql_engine, postgres_engine
+from pipeline.database.installation import confirm_stores
+from pipeline.errors import (
+    Misconfigured,
+    PipelineError,
+    Unavailable,
+    WrongInstallation,
+)
 from pipeline.garbage import keep_for_good
-from pipeline.models.factory import check_embedder, make_embedder
+from pipeline.maintenance.migrate_schema import check_all
+from pipeline.metrics.queue_depth_store import SENT_AT
+from pipeline.models.make_models import check_embedder, make_embedder
 from pipeline.settings import settings
-from pipeline.stores.broker import SENT_AT
-from pipeline.stores.engines import check_redis, mysql_engine, postgres_engine
-from pipeline.stores.installation import confirm_stores
-from pipeline.stores.migrate import check_all
-from pipeline.telemetry import configure_logging
+from pipeline.telemetry import tracing
+from pipeline.telemetry.logs import configure_logging
 from workers import resources
 from workers.heartbeat import HeartbeatStep
 from workers.names import Queue

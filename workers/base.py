@@ -12,9 +12,9 @@ from celery import Task
 from celery.signals import task_postrun, task_prerun
 from celery.worker.request import Request
 
-from pipeline import tracing
-from pipeline.core.traceparent import TRACEPARENT, TRACESTATE
 from pipeline.errors import Unavailable
+from pipeline.telemetry import tracing
+from pipeline.telemetry.traceparent import TRACEPARENT, TRACESTATE
 from workers.names import TaskName
 from workers.resources import meter
 

@@ -12,15 +12,15 @@ from celery import Signature
 from kombu.exceptions import KombuError, OperationalError
 from redis.exceptions import RedisError
 
-from pipeline import tracing
-from pipeline.core.computation import LIMITS, Computation, Kind
-from pipeline.core.ended_query import UNDERSTAND, task_id_of
-from pipeline.core.query import Query
+from pipeline.answer.ended_query import UNDERSTAND, task_id_of
 from pipeline.errors import StoreUnavailable
-from pipeline.flows.intake import Ticket
+from pipeline.ingestion.accept import Ticket
+from pipeline.jobs.computation import LIMITS, Computation, Kind
+from pipeline.metrics.queue_depth_store import SENT_AT
+from pipeline.query.request import Query
 from pipeline.records import JobId, TenantId
 from pipeline.settings import settings
-from pipeline.stores.broker import SENT_AT
+from pipeline.telemetry import tracing
 from workers.names import Queue, TaskName
 from workers.producer import producer, send_chord
 

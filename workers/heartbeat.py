@@ -1,4 +1,4 @@
-"""Send this worker's heartbeat from a thread while its loop consumes (see `pipeline.stores.expiring_records`), and
+"""Send this worker's heartbeat from a thread while its loop consumes (see `pipeline.database.expiring_record_store`), and
 answer inspections. A worker cut off or hung does not count as listening."""
 
 from __future__ import annotations
@@ -17,10 +17,15 @@ import structlog
 from celery import bootsteps
 from celery.worker.control import control_command, inspect_command
 
+from pipeline.database.engines import redis_client
+from pipeline.database.expiring_record_store import (
+    EVERY_S,
+    WorkerHeartbeat,
+    WorkerHeartbeats,
+    broker_address,
+)
 from pipeline.errors import Unavailable
 from pipeline.settings import settings
-from pipeline.stores.engines import redis_client
-from pipeline.stores.expiring_records import EVERY_S, WorkerHeartbeat, WorkerHeartbeats, broker_address
 from workers.query_events import events
 
 COMMAND = "chordwise_facts"

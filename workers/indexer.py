@@ -16,15 +16,15 @@ import time
 
 import structlog
 
+from pipeline.database.installation import id_in
+from pipeline.database.unit_of_work import reading
 from pipeline.errors import PipelineError
-from pipeline.flows.index_keywords import KeywordIndexer
-from pipeline.flows.resources import Resources
+from pipeline.keyword_index.index_folder import IndexFolder
+from pipeline.keyword_index.indexer_report_store import EVERY_S, IndexerReports
+from pipeline.maintenance.index_keywords import KeywordIndexer
+from pipeline.resources import Resources
 from pipeline.settings import Settings, settings
-from pipeline.stores.index_folder import IndexFolder
-from pipeline.stores.indexer_reports import EVERY_S, IndexerReports
-from pipeline.stores.installation import id_in
-from pipeline.stores.work import reading
-from pipeline.telemetry import configure_logging
+from pipeline.telemetry.logs import configure_logging
 
 log = structlog.get_logger(__name__)
 

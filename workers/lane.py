@@ -15,13 +15,13 @@ from typing import Final
 
 import structlog
 
-from pipeline import tracing
 from pipeline.errors import Misconfigured, Unavailable
-from pipeline.flows import recall
-from pipeline.flows.ask import answer_in_process
 from pipeline.garbage import keep_for_good
+from pipeline.retrieval import run_chord
+from pipeline.retrieval.ask_in_process import answer_in_process
 from pipeline.settings import settings
-from pipeline.telemetry import configure_logging
+from pipeline.telemetry import tracing
+from pipeline.telemetry.logs import configure_logging
 from workers import resources
 from workers.lane_messages import PATIENT_THREADS, THREADS, LaneReply, LaneRequest, read_request
 from workers.names import LANE_TASK
@@ -68,7 +68,7 @@ class LaneProcess:
         try:
             with _bound(request):
                 if request.step == "finish":
-                    recall.answer(request.tenant_id, request.query_id, use, channels)
+                    run_chord.answer(request.tenant_id, request.query_id, use, channels)
                 else:
                     answer_in_process(request.tenant_id, request.query_id, use, channels, worker=self._name)
         finally:

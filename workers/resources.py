@@ -7,15 +7,15 @@ import functools
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
-from pipeline.channels.port import AbsentChannel, Channel
+from pipeline.channels.channel import AbsentChannel, Channel
 from pipeline.errors import Misconfigured, Unavailable
-from pipeline.flows.channels import make_channels
-from pipeline.flows.resources import Resources
-from pipeline.models.factory import check_embedder
-from pipeline.models.references import prepare_references
+from pipeline.metrics.meter_store import Meter
+from pipeline.models.make_models import check_embedder
+from pipeline.models.reference_vectors import prepare_references
 from pipeline.records import Candidate, ChannelName, ChunkId
+from pipeline.resources import Resources
+from pipeline.retrieval.make_channels import make_channels
 from pipeline.settings import settings
-from pipeline.stores.meter import Meter
 from workers.dispatch import send_webhooks
 from workers.query_events import events
 

@@ -18,9 +18,9 @@ from api_gateway.gateway import gateway_of
 from api_gateway.problems import Problem, invalid, places
 from api_gateway.routes.documenting import json_body
 from api_gateway.wire.answers import json_response
-from pipeline.core.hit_conditions import LOOKED_AT, HitConditions, narrowing
-from pipeline.core.query import Query
-from pipeline.stores.tenants import Principal
+from pipeline.filters.hit_conditions import LOOKED_AT, HitConditions, narrowing
+from pipeline.query.request import Query
+from pipeline.tenants.tenant_store import Principal
 
 router = APIRouter(tags=["dify"])
 

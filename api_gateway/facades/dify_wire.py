@@ -9,7 +9,7 @@ from pydantic.json_schema import WithJsonSchema
 
 from api_gateway.problems import invalid
 from api_gateway.wire.fields import QueryText
-from pipeline.core.hit_conditions import (
+from pipeline.filters.hit_conditions import (
     HitCondition,
     HitConditions,
     Operator,

@@ -23,7 +23,7 @@ from api_gateway.routes.queries import known_id as known_query_id
 from api_gateway.wire.answers import renamed
 from pipeline.errors import Unavailable
 from pipeline.records import Namespace
-from pipeline.stores.tenants import Principal
+from pipeline.tenants.tenant_store import Principal
 
 _MOST_NAMESPACES = 32  # as many as one query takes
 

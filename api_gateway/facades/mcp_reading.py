@@ -13,15 +13,20 @@ from api_gateway.problems import Problem
 from api_gateway.routes.jobs import known_id, view_of
 from api_gateway.wire import answers as wire
 from api_gateway.wire.fields import tidy_document_id, tidy_namespace
-from pipeline.core.document_text import joined
-from pipeline.core.masking import masked_value
-from pipeline.core.redaction import Kind
-from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
-from pipeline.stores.chunk_edits import ChunkEdits, OwnedChunk, Position
-from pipeline.stores.document_views import DocumentView, DocumentViews
-from pipeline.stores.namespaces import Namespaces
-from pipeline.stores.tenants import Principal
-from pipeline.stores.work import unit_of_work
+from pipeline.answer.mask_answers import masked_value
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents.chunk_edit_store import ChunkEdits, OwnedChunk, Position
+from pipeline.documents.document_view_store import DocumentView, DocumentViews
+from pipeline.documents.text import joined
+from pipeline.privacy.redaction import Kind
+from pipeline.records import (
+    ChunkId,
+    DocumentId,
+    Namespace,
+    TenantId,
+)
+from pipeline.tenants.namespace_store import Namespaces
+from pipeline.tenants.tenant_store import Principal
 
 _PAGE = 500  # chunks read at a time
 NAMESPACES_PER_PAGE = 100

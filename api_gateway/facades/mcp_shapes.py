@@ -13,7 +13,7 @@ from api_gateway.wire.fields import NamespaceName, QueryText, Wire
 from api_gateway.wire.filters import FiltersIn
 from api_gateway.wire.results import Degradation, HitSource
 from api_gateway.wire.shapes import Renamed, Shape
-from pipeline.flows.intake import OnConflict
+from pipeline.ingestion.accept import OnConflict
 
 LONGEST_WAIT_S = 30  # shorter than what proxies and agents allow a silent answer
 MOST_DOCUMENTS = 100

@@ -15,11 +15,11 @@ from api_gateway.routes.documenting import answers, json_body
 from api_gateway.wire import answers as wire
 from api_gateway.wire import api_sources as shapes
 from api_gateway.wire.queries import QueryRequest, to_query
-from pipeline.core.channel_options import SOURCE_NAME
-from pipeline.flows import api_sources as flow
-from pipeline.stores.api_sources import ApiSources, StoredSource
-from pipeline.stores.tenants import Principal
-from pipeline.stores.work import unit_of_work
+from pipeline.administration import edit_api_sources as flow
+from pipeline.api_sources.api_source_store import ApiSources, StoredSource
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.query.channel_options import SOURCE_NAME
+from pipeline.tenants.tenant_store import Principal
 
 # Reading takes the scope write too: address and parameters of a business API often are secrets.
 router = APIRouter(tags=["api sources"])

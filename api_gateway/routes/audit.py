@@ -19,9 +19,9 @@ from api_gateway.problems import invalid
 from api_gateway.routes.documenting import PRINTABLE, Cursor, Limit, answers
 from api_gateway.wire.answers import page_response
 from api_gateway.wire.shapes import Shape, shown
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import TenantId
-from pipeline.stores.audit import Audit, AuditFilter, AuditRow
-from pipeline.stores.work import unit_of_work
+from pipeline.tenants.audit_store import Audit, AuditFilter, AuditRow
 
 
 class AuditActor(Shape):

@@ -22,12 +22,12 @@ from api_gateway.wire.answers import json_response, page_response
 from api_gateway.wire.chunks import ChunkResults, ChunksDeleteRequest, ChunksEditRequest, OwnedChunkPage
 from api_gateway.wire.fields import namespace_parameter
 from api_gateway.wire.filters import filters_parameter
-from pipeline.core.computation import Kind
-from pipeline.flows import listing
-from pipeline.flows.chunk_edit import delete_chunks
-from pipeline.flows.edits import Edited
+from pipeline.administration import list_chunks as listing
+from pipeline.administration.apply_edits import Edited
+from pipeline.administration.edit_chunks import delete_chunks
+from pipeline.documents.chunk_edit_store import ChunkOrder, OwnedChunk
+from pipeline.jobs.computation import Kind
 from pipeline.records import ChunkId
-from pipeline.stores.chunk_edits import ChunkOrder, OwnedChunk
 
 router = APIRouter(tags=["chunks"])
 

@@ -19,11 +19,16 @@ from api_gateway.routes.reading import read_shape
 from api_gateway.wire import answers as wire
 from api_gateway.wire import dead_letters as shapes
 from api_gateway.wire.fields import namespace_parameter
-from pipeline.flows import control
+from pipeline.administration import steer_jobs
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.jobs.dead_letter_store import (
+    DeadLetter,
+    DeadLetters,
+    Place,
+    Selection,
+)
 from pipeline.records import FailureReason, JobId
-from pipeline.stores.audit import Audit
-from pipeline.stores.dead_letters import DeadLetter, DeadLetters, Place, Selection
-from pipeline.stores.work import unit_of_work
+from pipeline.tenants.audit_store import Audit
 from workers.dispatch import ring_for
 
 router = APIRouter(tags=["dead letters"])
@@ -91,7 +96,7 @@ async def replay_selected(request: Request, principal: Writer) -> Response:
     asked = await read_shape(request, principal, shapes.ReplayRequest, limit=_MAX_BODY_BYTES)
     chosen = _selection(asked.job_id, asked.namespace, asked.code, asked.reason)
     tenant_id, use = principal.tenant_id, gateway.resources
-    replayed = await gateway.run_heavy(control.replay_selected, tenant_id, chosen, use, ring=ring_for)
+    replayed = await gateway.run_heavy(steer_jobs.replay_selected, tenant_id, chosen, use, ring=ring_for)
     return wire.json_response({"replayed": replayed}, status=202)
 
 
@@ -105,7 +110,7 @@ async def replay(request: Request, principal: Writer, letter_id: str) -> Respons
     """Its attempts are counted anew, and its job is open again."""
     gateway = gateway_of(request)
     place = _place(letter_id)
-    if not await gateway.run(control.replay, principal.tenant_id, place, gateway.resources, ring=ring_for):
+    if not await gateway.run(steer_jobs.replay, principal.tenant_id, place, gateway.resources, ring=ring_for):
         raise _not_found()
     return wire.json_response({"replayed": 1}, status=202)
 

@@ -16,9 +16,9 @@ from api_gateway.routes.reading import read_shape
 from api_gateway.wire import dictionaries as wire
 from api_gateway.wire.answers import json_response
 from api_gateway.wire.fields import namespace_parameter
-from pipeline.core.dictionary import Dictionary
+from pipeline.keyword.dictionary import Dictionary
+from pipeline.keyword.dictionary_store import EVERY_NAMESPACE, Dictionaries
 from pipeline.records import Namespace
-from pipeline.stores.dictionaries import EVERY_NAMESPACE, Dictionaries
 
 router = APIRouter(tags=["dictionary"])
 

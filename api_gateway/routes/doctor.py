@@ -14,7 +14,7 @@ from api_gateway.gateway import gateway_of
 from api_gateway.routes.documenting import answers
 from api_gateway.wire.answers import json_response
 from api_gateway.wire.shapes import Shape
-from pipeline.core.diagnosis import Finding, Severity
+from pipeline.maintenance.doctor import Finding, Severity
 
 
 class FindingBody(Shape):

@@ -26,17 +26,22 @@ from api_gateway.wire.documents import DocumentsRequest
 from api_gateway.wire.fields import namespace_parameter, tidy_document_id
 from api_gateway.wire.generations import GenerationList, RollbackRequest, history
 from api_gateway.wire.shapes import ChunkPage, Document, DocumentPage, JobAccepted
-from pipeline.flows import listing
-from pipeline.flows.edit import delete_document
-from pipeline.flows.intake import Ticket, accept
-from pipeline.flows.rollback import roll_back
-from pipeline.records import DocumentId, JobId, Namespace, TenantId
-from pipeline.stores.chunk_edits import OwnedChunk
-from pipeline.stores.document_outcomes import DocumentStatus
-from pipeline.stores.document_views import DocumentView, DocumentViews
-from pipeline.stores.generations import Generations
-from pipeline.stores.tenants import Principal
-from pipeline.stores.work import unit_of_work
+from pipeline.administration import list_chunks as listing
+from pipeline.administration.delete_documents import delete_document
+from pipeline.administration.rollback import roll_back
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents.chunk_edit_store import OwnedChunk
+from pipeline.documents.document_view_store import DocumentView, DocumentViews
+from pipeline.documents.generation_store import Generations
+from pipeline.documents.outcome_store import DocumentStatus
+from pipeline.ingestion.accept import Ticket, accept
+from pipeline.records import (
+    DocumentId,
+    JobId,
+    Namespace,
+    TenantId,
+)
+from pipeline.tenants.tenant_store import Principal
 from workers import dispatch
 
 router = APIRouter(tags=["documents"])

@@ -23,8 +23,8 @@ from api_gateway.wire.embedding_migrations import (
     embedding_migration,
 )
 from pipeline.errors import Misconfigured
-from pipeline.flows import migrating
-from pipeline.flows.golden import compare_models
+from pipeline.maintenance import migrate_model
+from pipeline.maintenance.compare_models import compare_models
 
 router = APIRouter(tags=["admin"], dependencies=[Depends(require_operator)])
 
@@ -57,7 +57,7 @@ async def start(request: Request) -> Response:
 
     def begin() -> Response:
         try:
-            begun = migrating.start(asked.provider, asked.model, asked.dimension, asked.service, gateway.resources)
+            begun = migrate_model.start(asked.provider, asked.model, asked.dimension, asked.service, gateway.resources)
         except Misconfigured as error:
             raise invalid([{"pointer": "/model", "detail": f"cannot be used: {error}"}]) from None
         return _told(begun.space.number, gateway, status=202)
@@ -73,7 +73,7 @@ async def start(request: Request) -> Response:
 async def list_migrations(request: Request) -> Response:
     """Empty as long as the model is the one of the settings."""
     gateway = gateway_of(request)
-    found = await gateway.run(migrating.every_status, gateway.resources)
+    found = await gateway.run(migrate_model.every_status, gateway.resources)
     return json_response({"data": [embedding_migration(status) for status in found]})
 
 
@@ -117,7 +117,7 @@ async def switch(request: Request, number: Number) -> Response:
     asked = await read_shape(request, None, SwitchRequest, limit=_MAX_BODY_BYTES)
 
     def do(gateway: Gateway) -> None:
-        migrating.switch(number, gateway.resources, skip_gate=asked.skip_gate, accept_missing=asked.accept_missing)
+        migrate_model.switch(number, gateway.resources, skip_gate=asked.skip_gate, accept_missing=asked.accept_missing)
 
     return await _steer(request, number, do)
 
@@ -129,7 +129,7 @@ async def switch(request: Request, number: Number) -> Response:
 )
 async def rollback(request: Request, number: Number) -> Response:
     """At once, as often as needed, until `finish`. `behind` counts documents the old model failed to embed since."""
-    return await _steer(request, number, lambda gateway: migrating.rollback(number, gateway.resources))
+    return await _steer(request, number, lambda gateway: migrate_model.rollback(number, gateway.resources))
 
 
 @router.post(
@@ -139,7 +139,7 @@ async def rollback(request: Request, number: Number) -> Response:
 )
 async def finish(request: Request, number: Number) -> Response:
     """Once no query can need them any more, about half a minute later. There is no way back."""
-    return await _steer(request, number, lambda gateway: migrating.finish(number, gateway.resources))
+    return await _steer(request, number, lambda gateway: migrate_model.finish(number, gateway.resources))
 
 
 @router.post(
@@ -149,7 +149,7 @@ async def finish(request: Request, number: Number) -> Response:
 )
 async def abort(request: Request, number: Number) -> Response:
     """Searches never noticed it. After a switch, go back first."""
-    return await _steer(request, number, lambda gateway: migrating.abort(number, gateway.resources))
+    return await _steer(request, number, lambda gateway: migrate_model.abort(number, gateway.resources))
 
 
 async def _steer(request: Request, number: int, what: Callable[[Gateway], object]) -> Response:
@@ -165,7 +165,7 @@ async def _steer(request: Request, number: int, what: Callable[[Gateway], object
 
 
 def _told(number: int, gateway: Gateway, *, status: int = 200) -> Response:
-    found = migrating.status(number, gateway.resources)
+    found = migrate_model.status(number, gateway.resources)
     if found is None:
         raise Problem(404, "migration_not_found", f"There is no migration {number}.")
     headers = {"Location": f"{_ROOT}/{number}"} if status == 202 else None

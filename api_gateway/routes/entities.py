@@ -25,7 +25,7 @@ from api_gateway.wire.entities import (
     to_states,
 )
 from api_gateway.wire.fields import INT64, namespace_parameter
-from pipeline.flows.entities import delete_entities, list_states, put_states
+from pipeline.administration.edit_entities import delete_entities, list_states, put_states
 from pipeline.records import Namespace
 
 router = APIRouter(tags=["entities"])

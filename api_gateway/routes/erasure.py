@@ -13,9 +13,9 @@ from api_gateway.problems import Problem
 from api_gateway.routes.documenting import answers
 from api_gateway.wire.answers import json_response
 from api_gateway.wire.shapes import TenantErased
-from pipeline.flows.erase import erase_tenant
+from pipeline.maintenance.erase import erase_tenant
 from pipeline.records import TenantId
-from pipeline.stores.tenants import TENANT_ID
+from pipeline.tenants.tenant_store import TENANT_ID
 
 router = APIRouter(tags=["admin"])
 

@@ -24,9 +24,9 @@ from api_gateway.routes.jobs import known_id, not_found
 from api_gateway.routes.queries import known_id as known_query
 from api_gateway.wire import events as wire
 from pipeline.errors import Unavailable
+from pipeline.jobs.signal_store import Position
+from pipeline.query.query_store import QueryState
 from pipeline.records import ItemState, JobId, TenantId
-from pipeline.stores.job_signals import Position
-from pipeline.stores.queries import QueryState
 
 LIFETIME_S = 900.0
 _KEY_CHECKED_S = 3.0  # a stream tells nothing more to a key that was revoked before that

@@ -25,14 +25,14 @@ from api_gateway.wire import examples as wire
 from api_gateway.wire.answers import json_response
 from api_gateway.wire.example_shapes import ExamplesReport, ExampleStatistics, ExamplesVerification
 from api_gateway.wire.fields import namespace_parameter
-from pipeline.core.computation import BookForm, Kind
-from pipeline.core.examples.template import template
-from pipeline.core.parsing import JSON, XLSX, media_type_of
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import UnsupportedMediaType
-from pipeline.stores.examples import Examples
-from pipeline.stores.namespaces import Namespaces
-from pipeline.stores.tenants import Principal
-from pipeline.stores.work import unit_of_work
+from pipeline.examples.example_store import Examples
+from pipeline.examples.template import template
+from pipeline.jobs.computation import BookForm, Kind
+from pipeline.parsing import JSON, XLSX, media_type_of
+from pipeline.tenants.namespace_store import Namespaces
+from pipeline.tenants.tenant_store import Principal
 
 router = APIRouter(tags=["examples"])
 

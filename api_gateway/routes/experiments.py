@@ -17,11 +17,11 @@ from api_gateway.routes.reading import read_shape
 from api_gateway.wire import answers as wire
 from api_gateway.wire import profiles as shapes
 from api_gateway.wire.queries import flaws
-from pipeline.core.experiments import read_experiment
-from pipeline.core.plan import PlanFlaw
-from pipeline.flows import profiles as flow
-from pipeline.stores.profiles import Experiments
-from pipeline.stores.work import reading, unit_of_work
+from pipeline.administration import edit_profiles as flow
+from pipeline.database.unit_of_work import reading, unit_of_work
+from pipeline.query.experiments import read_experiment
+from pipeline.query.plan import PlanFlaw
+from pipeline.query.profile_store import Experiments
 
 router = APIRouter(tags=["profiles"])
 

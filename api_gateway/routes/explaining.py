@@ -25,15 +25,15 @@ from api_gateway.wire.answers import json_response
 from api_gateway.wire.queries import QueryRequest, flaws
 from api_gateway.wire.recall import EXAMPLE as RECALL_EXAMPLE
 from api_gateway.wire.recall import RecallRequest, RecallResult, as_query, is_recall, recall_of, result_of
-from pipeline.core.comparable import comparable
-from pipeline.core.computation import Kind
-from pipeline.core.differing import difference, plan_difference
-from pipeline.core.plan import PlanFlaw, plan_as_json, require_story_time
-from pipeline.core.query import Query
+from pipeline.answer.diff import difference, plan_difference
 from pipeline.errors import ComputationTimeout, WorkerUnavailable
-from pipeline.flows.planning import replanned
-from pipeline.flows.tracing import trace_of_query
+from pipeline.jobs.computation import Kind
+from pipeline.query.comparability import comparable
+from pipeline.query.plan import PlanFlaw, plan_as_json, require_story_time
+from pipeline.query.request import Query
 from pipeline.records import ChunkId, QueryId
+from pipeline.retrieval.build_plan import replanned
+from pipeline.retrieval.record_trace import trace_of_query
 
 router = APIRouter(tags=["retrieval"])
 

@@ -21,11 +21,11 @@ from api_gateway.routes.reading import read_shape
 from api_gateway.wire import answers as wire
 from api_gateway.wire import feedback as shapes
 from api_gateway.wire.fields import Moment, namespace_parameter
-from pipeline.core.judgments import DEFAULT_MIN_VOTES, Feedback, Rating
-from pipeline.flows import rating as flow
+from pipeline.administration import rate as flow
+from pipeline.database.unit_of_work import reading
+from pipeline.feedback.judgments import DEFAULT_MIN_VOTES, Feedback, Rating
+from pipeline.feedback.rating_store import FeedbackStore
 from pipeline.records import QueryId
-from pipeline.stores.feedback import FeedbackStore
-from pipeline.stores.work import reading
 
 router = APIRouter(tags=["feedback"])
 

@@ -24,9 +24,9 @@ from api_gateway.wire import answers as wire
 from api_gateway.wire.documents import Intake, to_chunking
 from api_gateway.wire.files import FilesForm, SentFile, entries_of, to_form
 from api_gateway.wire.shapes import JobAccepted
-from pipeline.flows.intake import Batch, Ticket, accept
+from pipeline.ingestion.accept import Batch, Ticket, accept
 from pipeline.records import Namespace, Priority
-from pipeline.stores.tenants import Principal
+from pipeline.tenants.tenant_store import Principal
 from workers import dispatch
 
 # Codecs of Python that no text comes in: one always fails, the others take time in the square of the length.

@@ -16,10 +16,10 @@ from api_gateway.readiness import readiness
 from api_gateway.routes.documenting import answers
 from api_gateway.wire.answers import json_response
 from api_gateway.wire.shapes import Alive, Readiness
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents import reconcile_store
 from pipeline.errors import PipelineError, WrongInstallation
-from pipeline.stores import reconciling
-from pipeline.stores.backlog import backlog
-from pipeline.stores.work import unit_of_work
+from pipeline.jobs.backlog_store import backlog
 from workers.producer import waiting_messages
 
 router = APIRouter(tags=["operation"])
@@ -85,7 +85,7 @@ def _read_stores(gateway: Gateway) -> None:
     """Take over what the reconciler noted, whose last known figures stay where MySQL does not answer, and what waits."""
     try:
         with unit_of_work(gateway.quick.mysql) as work:
-            ALIGNMENT.totals = reconciling.totals(work.connection)
+            ALIGNMENT.totals = reconcile_store.totals(work.connection)
             BACKLOG.seen = backlog(work.connection)
     except PipelineError as error:
         BACKLOG.seen = None

@@ -20,13 +20,18 @@ from api_gateway.problems import Problem
 from api_gateway.routes.documenting import Cursor, Limit, answers
 from api_gateway.wire import answers as wire
 from api_gateway.wire.shapes import ItemPage, Job, JobPage
-from pipeline.flows import control
-from pipeline.flows.resources import Resources
+from pipeline.administration import steer_jobs
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.jobs.job_view_store import (
+    ItemView,
+    JobStatus,
+    JobView,
+    JobViews,
+)
+from pipeline.query.query_store import wake_name
 from pipeline.records import JobId, TenantId
-from pipeline.stores.job_views import ItemView, JobStatus, JobView, JobViews
-from pipeline.stores.queries import wake_name
-from pipeline.stores.tenants import Principal
-from pipeline.stores.work import unit_of_work
+from pipeline.resources import Resources
+from pipeline.tenants.tenant_store import Principal
 from workers.dispatch import ring_for
 
 router = APIRouter(tags=["jobs"])
@@ -167,7 +172,7 @@ _PROBLEMS = (401, 403, 404, 409, 422, 503)
 async def cancel(request: Request, principal: Writer, job_id: str) -> Response:
     """Documents that are done stay; the others are called back, also those a worker is busy with. Cancelling again
     changes nothing. A job that ended by itself is a 409."""
-    return await _steer(request, principal, job_id, control.cancel)
+    return await _steer(request, principal, job_id, steer_jobs.cancel)
 
 
 @router.post(
@@ -177,7 +182,7 @@ async def cancel(request: Request, principal: Writer, job_id: str) -> Response:
 )
 async def retry(request: Request, principal: Writer, job_id: str) -> Response:
     """Attempts are counted anew. A job that has ended without anything that could be tried again is a 409."""
-    return await _steer(request, principal, job_id, functools.partial(control.retry, ring=ring_for))
+    return await _steer(request, principal, job_id, functools.partial(steer_jobs.retry, ring=ring_for))
 
 
 @router.post(
@@ -187,7 +192,7 @@ async def retry(request: Request, principal: Writer, job_id: str) -> Response:
 )
 async def pause(request: Request, principal: Writer, job_id: str) -> Response:
     """Pausing again changes nothing. A job that has ended is a 409."""
-    return await _steer(request, principal, job_id, control.pause)
+    return await _steer(request, principal, job_id, steer_jobs.pause)
 
 
 @router.post(
@@ -197,7 +202,7 @@ async def pause(request: Request, principal: Writer, job_id: str) -> Response:
 )
 async def resume(request: Request, principal: Writer, job_id: str) -> Response:
     """Resuming a job that is not paused changes nothing. A job that has ended is a 409."""
-    return await _steer(request, principal, job_id, functools.partial(control.resume, ring=ring_for))
+    return await _steer(request, principal, job_id, functools.partial(steer_jobs.resume, ring=ring_for))
 
 
 async def _steer(
@@ -210,9 +215,9 @@ async def _steer(
     def run() -> Response:
         try:
             what(principal.tenant_id, known, gateway.resources)
-        except control.NoSuchJob:
+        except steer_jobs.NoSuchJob:
             raise not_found() from None
-        except control.NotNow as error:
+        except steer_jobs.NotNow as error:
             raise Problem(409, error.code, str(error)) from None
         return wire.json_response(wire.job(view_of(principal.tenant_id, known, gateway)))
 

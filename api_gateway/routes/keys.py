@@ -17,10 +17,15 @@ from api_gateway.routes.documenting import Cursor, Limit, answers, json_body
 from api_gateway.routes.reading import read_shape
 from api_gateway.wire import tenancy as shapes
 from api_gateway.wire.answers import json_response, page_response
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import TenantId
-from pipeline.stores.api_keys import ApiKey, ApiKeys, Issued, TooManyKeys
-from pipeline.stores.tenants import OPERATOR, Principal
-from pipeline.stores.work import unit_of_work
+from pipeline.tenants.api_key_store import (
+    ApiKey,
+    ApiKeys,
+    Issued,
+    TooManyKeys,
+)
+from pipeline.tenants.tenant_store import OPERATOR, Principal
 
 router = APIRouter(tags=["keys"])
 

@@ -14,7 +14,7 @@ from api_gateway.routes.documenting import answers
 from api_gateway.wire.answers import json_response
 from api_gateway.wire.fields import tidy_namespace
 from api_gateway.wire.shapes import NamespaceDeleted
-from pipeline.flows.erase import delete_namespace
+from pipeline.maintenance.erase import delete_namespace
 from pipeline.records import Namespace
 
 router = APIRouter(tags=["namespaces"])

@@ -27,11 +27,16 @@ from api_gateway.wire.parts import (
     known_import_id,
     part_answer,
 )
-from pipeline.core.packing import PART, read_part
-from pipeline.flows.export import ExportedPart, export_part
-from pipeline.flows.importing import Received, forget, parts_of, receive_part
-from pipeline.flows.intake import Batch, OnConflict
-from pipeline.stores.imports import NewPart
+from pipeline.archives.archive import PART, read_part
+from pipeline.archives.import_store import NewPart
+from pipeline.ingestion.accept import Batch, OnConflict
+from pipeline.ingestion.import_archive import (
+    Received,
+    forget,
+    parts_of,
+    receive_part,
+)
+from pipeline.maintenance.export import ExportedPart, export_part
 from workers import dispatch
 
 router = APIRouter(tags=["namespaces"])

@@ -20,10 +20,10 @@ from api_gateway.routes.files import read_form
 from api_gateway.wire.documents import to_chunking
 from api_gateway.wire.preview import PreviewAnswer, PreviewForm, PreviewRequest
 from api_gateway.wire.sources import BadSource, content_of, media_type_as
-from pipeline.core.computation import Kind
 from pipeline.errors import DocumentTooLarge, EmptyDocument
+from pipeline.jobs.computation import Kind
 from pipeline.records import Chunking
-from pipeline.stores.tenants import Principal
+from pipeline.tenants.tenant_store import Principal
 
 router = APIRouter(tags=["chunks"])
 
@@ -86,7 +86,7 @@ async def preview_chunks(request: Request, principal: Writer) -> Response:
 
 @dataclass(frozen=True, slots=True)
 class _Document:
-    """A document to preview, with the parameters of `pipeline.flows.preview`."""
+    """A document to preview, with the parameters of `pipeline.ingestion.preview`."""
 
     body: bytes
     asked: dict[str, Any]

@@ -15,13 +15,13 @@ from api_gateway.routes.reading import read_shape
 from api_gateway.wire import answers as wire
 from api_gateway.wire import profiles as shapes
 from api_gateway.wire.queries import flaws
-from pipeline.core.plan import PlanFlaw
-from pipeline.core.profiles import BUILT_IN, ProfileHead, ProfileVersion
-from pipeline.flows import profiles as flow
-from pipeline.flows.planning import plan_of
-from pipeline.stores.profiles import Profiles
-from pipeline.stores.tenants import Principal
-from pipeline.stores.work import reading, unit_of_work
+from pipeline.administration import edit_profiles as flow
+from pipeline.database.unit_of_work import reading, unit_of_work
+from pipeline.query.plan import PlanFlaw
+from pipeline.query.profile_store import Profiles
+from pipeline.query.profiles import BUILT_IN, ProfileHead, ProfileVersion
+from pipeline.retrieval.build_plan import plan_of
+from pipeline.tenants.tenant_store import Principal
 
 router = APIRouter(tags=["profiles"])
 

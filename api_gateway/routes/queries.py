@@ -20,10 +20,10 @@ from api_gateway.wire.answers import json_response
 from api_gateway.wire.queries import QueryRequest
 from api_gateway.wire.results import Answer
 from api_gateway.wire.shapes import QueryAccepted
-from pipeline.core.query import Query
+from pipeline.query.query_store import wake_name
+from pipeline.query.request import Query
 from pipeline.records import QueryId
-from pipeline.stores.queries import wake_name
-from pipeline.stores.tenants import Principal
+from pipeline.tenants.tenant_store import Principal
 
 router = APIRouter(tags=["retrieval"])
 

@@ -10,7 +10,7 @@ from api_gateway.gateway import gateway_of
 from api_gateway.routes.documenting import answers
 from api_gateway.wire.answers import json_response
 from api_gateway.wire.shapes import QuotaUse
-from pipeline.flows.intake import quota_use
+from pipeline.ingestion.accept import quota_use
 
 router = APIRouter(tags=["operation"])
 

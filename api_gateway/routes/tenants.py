@@ -17,11 +17,16 @@ from api_gateway.routes.documenting import Cursor, Limit, answers, json_body
 from api_gateway.routes.reading import read_shape
 from api_gateway.wire import tenancy as shapes
 from api_gateway.wire.answers import json_response, page_response
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import TenantId
-from pipeline.stores.audit import Audit
-from pipeline.stores.quotas import OwnQuotas, own_quotas, set_own_quotas
-from pipeline.stores.tenants import TENANT_ID, Tenant, Tenants, tenants_page
-from pipeline.stores.work import unit_of_work
+from pipeline.tenants.audit_store import Audit
+from pipeline.tenants.quota_store import OwnQuotas, own_quotas, set_own_quotas
+from pipeline.tenants.tenant_store import (
+    TENANT_ID,
+    Tenant,
+    Tenants,
+    tenants_page,
+)
 
 router = APIRouter(tags=["admin"], dependencies=[Depends(require_operator)])
 

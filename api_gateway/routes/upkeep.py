@@ -18,9 +18,9 @@ from api_gateway.routes.reading import read_shape
 from api_gateway.wire import answers as wire
 from api_gateway.wire.fields import NamespaceName, Wire
 from api_gateway.wire.shapes import Alignment, NamespacePage
-from pipeline.core.computation import Kind
+from pipeline.jobs.computation import Kind
 from pipeline.records import Namespace
-from pipeline.stores.namespaces import Namespaces
+from pipeline.tenants.namespace_store import Namespaces
 
 router = APIRouter(tags=["namespaces"])
 

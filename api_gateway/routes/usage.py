@@ -16,8 +16,8 @@ from api_gateway.problems import Problem
 from api_gateway.routes.documenting import Cursor, Limit, answers
 from api_gateway.wire import answers as wire
 from api_gateway.wire.shapes import UsagePage
-from pipeline.stores.usage import Usage, UsageKey, UsageRow
-from pipeline.stores.work import unit_of_work
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.tenants.usage_store import Usage, UsageKey, UsageRow
 
 router = APIRouter(tags=["usage"])
 

@@ -17,15 +17,15 @@ from api_gateway.routes.documenting import Cursor, Limit, Wait, answers, json_bo
 from api_gateway.routes.reading import read_shape
 from api_gateway.wire import answers as wire
 from api_gateway.wire import webhooks as shapes
-from pipeline.core.webhooks import DEFAULT_EVENTS, Standing
-from pipeline.flows import webhooks as flow
-from pipeline.stores.audit import Audit
-from pipeline.stores.deliveries import Deliveries, Delivery
-from pipeline.stores.outbox import Outbox
-from pipeline.stores.tenants import Principal
-from pipeline.stores.webhooks import Webhook, Webhooks
-from pipeline.stores.work import UnitOfWork, unit_of_work
-from pipeline.webhooks.post import NotAllowed
+from pipeline.administration import edit_webhooks as flow
+from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
+from pipeline.jobs.outbox_store import Outbox
+from pipeline.outbound.post_client import NotAllowed
+from pipeline.tenants.audit_store import Audit
+from pipeline.tenants.tenant_store import Principal
+from pipeline.webhooks.delivery_store import Deliveries, Delivery
+from pipeline.webhooks.endpoint_store import Webhook, Webhooks
+from pipeline.webhooks.signatures import DEFAULT_EVENTS, Standing
 
 # Reading takes the scope write too: the URL of an endpoint often is a secret.
 router = APIRouter(tags=["webhooks"])

@@ -11,14 +11,14 @@ from starlette.responses import Response
 
 from api_gateway.wire.chunking import chunking_json
 from api_gateway.wire.shapes import Document, Item, Job, JobError, Namespace, Renamed, Source, SourceInfo, Usage, shown
-from pipeline.core.packing import original_type
-from pipeline.flows.intake import Ticket
+from pipeline.document_sources import original_type
+from pipeline.documents.document_view_store import DocumentView
+from pipeline.documents.source_view_store import SourceView
+from pipeline.ingestion.accept import Ticket
+from pipeline.jobs.job_view_store import ItemView, JobView
 from pipeline.records import DocumentFields, Encoding
-from pipeline.stores.document_views import DocumentView
-from pipeline.stores.job_views import ItemView, JobView
-from pipeline.stores.namespaces import NamespaceView
-from pipeline.stores.source_views import SourceView
-from pipeline.stores.usage import UsageRow
+from pipeline.tenants.namespace_store import NamespaceView
+from pipeline.tenants.usage_store import UsageRow
 
 
 def json_response(value: Any, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:

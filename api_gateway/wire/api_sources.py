@@ -13,10 +13,16 @@ from pydantic import Field, ValidationError
 from api_gateway.problems import invalid, places
 from api_gateway.wire.fields import Wire
 from api_gateway.wire.shapes import Shape
-from pipeline.core.api_source import ApiMapping, ApiSource, header_value, read_source, source_as_json
-from pipeline.core.channel_time import ChannelTime
-from pipeline.flows.api_sources import Tried
-from pipeline.stores.api_sources import StoredSource
+from pipeline.administration.edit_api_sources import Tried
+from pipeline.api_sources.api_source import (
+    ApiMapping,
+    ApiSource,
+    header_value,
+    read_source,
+    source_as_json,
+)
+from pipeline.api_sources.api_source_store import StoredSource
+from pipeline.channel_time import ChannelTime
 
 # What an answer has beside the source; whoever sends one back need not take it out.
 _NOT_OF_THE_SOURCE = frozenset({"tenant_id", "name", "created_at", "updated_at"})

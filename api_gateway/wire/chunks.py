@@ -11,10 +11,10 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from api_gateway.wire.fields import Wire
 from api_gateway.wire.shapes import Chunk, Shape, shown
-from pipeline.core.passage_json import passage_as_json
-from pipeline.flows.edits import Edit, Edited
+from pipeline.administration.apply_edits import Edit, Edited
+from pipeline.answer.passage_json import passage_as_json
+from pipeline.documents.chunk_edit_store import OwnedChunk
 from pipeline.records import ChunkId
-from pipeline.stores.chunk_edits import OwnedChunk
 
 MOST_CHUNKS = 500
 _LONGEST_TEXT = 64_000

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from api_gateway.wire.fields import NamespaceName, Wire
 from api_gateway.wire.shapes import Shape, shown
-from pipeline.stores import dead_letters as store
+from pipeline.jobs import dead_letter_store as store
 
 Reason = Literal["rejected", "gave_up", "bug"]
 Code = Annotated[str, Field(min_length=1, max_length=64, pattern="^[a-z0-9_]+$")]

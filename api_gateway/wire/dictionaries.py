@@ -8,8 +8,8 @@ from pydantic import AfterValidator, Field
 
 from api_gateway.wire.fields import DocumentIdText, NamespaceName, Wire
 from api_gateway.wire.shapes import Shape, shown
-from pipeline.core.dictionary import Dictionary, Rule
-from pipeline.core.terms import holds_words
+from pipeline.keyword.dictionary import Dictionary, Rule
+from pipeline.keyword.terms import holds_words
 from pipeline.records import Namespace
 
 _MOST_ENTRIES = 5_000

@@ -25,10 +25,15 @@ from api_gateway.wire.fields import (
     tidy_document_id,
 )
 from api_gateway.wire.sources import BadSource, Content, SourceIn, content_of, document_id_of
-from pipeline.core.strategies import complete
+from pipeline.chunking.strategies import complete
 from pipeline.document_sources import SourceRef
-from pipeline.flows.intake import OnConflict, Refusal
-from pipeline.records import Chunking, DocumentFields, DocumentId, Upload
+from pipeline.ingestion.accept import OnConflict, Refusal
+from pipeline.records import (
+    Chunking,
+    DocumentFields,
+    DocumentId,
+    Upload,
+)
 from pipeline.settings import Settings
 
 

@@ -9,12 +9,12 @@ from pydantic import Field, model_validator
 
 from api_gateway.wire.fields import NamespaceName, Wire
 from api_gateway.wire.shapes import Shape, shown
-from pipeline.core.agreement import Gate
-from pipeline.core.local_models import flaw_of, local_model
-from pipeline.flows.golden import GoldenQuery
-from pipeline.flows.migrating import Status
+from pipeline.embedding.model_comparison import Gate
+from pipeline.local_models import flaw_of, local_model
+from pipeline.maintenance.compare_models import GoldenQuery
+from pipeline.maintenance.migrate_model import Status
 from pipeline.records import Namespace, TenantId
-from pipeline.stores.tenants import TENANT_ID
+from pipeline.tenants.tenant_store import TENANT_ID
 
 MigrationState = Literal[
     "backfilling", "verifying", "ready", "switched", "finishing", "finished", "aborting", "aborted"

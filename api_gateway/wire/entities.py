@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from api_gateway.wire.fields import DocumentIdText, Integer64, Metadata, NamespaceName, TypeName, Wire
 from api_gateway.wire.shapes import Shape, shown
-from pipeline.core.entities import EntityState
+from pipeline.entities.entity import EntityState
 
 MOST_STATES = 500
 

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from api_gateway.following import View
 from api_gateway.wire.shapes import Shape, shown
-from pipeline.core.query import Envelope
+from pipeline.jobs.signal_store import Failure
+from pipeline.query.request import Envelope
 from pipeline.records import ItemState
-from pipeline.stores.job_signals import Failure
 
 
 class JobProgress(Shape):

@@ -12,11 +12,17 @@ from api_gateway.problems import invalid, places, pointer
 from api_gateway.wire.example_shapes import ExamplesVerification, MissingExample, SampledExample
 from api_gateway.wire.fields import NamespaceName, Wire
 from api_gateway.wire.shapes import shown
-from pipeline.core.examples.records import Category
-from pipeline.core.examples.reporting import ordered
-from pipeline.flows.intake import OnConflict
+from pipeline.examples.example import Category
+from pipeline.examples.example_store import (
+    LENGTHS,
+    Examples,
+    Spread,
+    Stored,
+    Verified,
+)
+from pipeline.examples.report import ordered
+from pipeline.ingestion.accept import OnConflict
 from pipeline.records import Namespace
-from pipeline.stores.examples import LENGTHS, Examples, Spread, Stored, Verified
 
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 _ROW = {

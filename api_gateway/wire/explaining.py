@@ -9,7 +9,7 @@ from pydantic import Field
 from api_gateway.wire.fields import DescribedBy, Wire
 from api_gateway.wire.results import Answer
 from api_gateway.wire.shapes import Shape
-from pipeline.core.plan import Lane, Plan
+from pipeline.query.plan import Lane, Plan
 
 
 class WhyNotRequest(Wire):

@@ -10,8 +10,8 @@ from pydantic import Field, model_validator
 
 from api_gateway.wire.fields import Label, NamespaceName, Wire
 from api_gateway.wire.shapes import Shape, shown
-from pipeline.core import judgments as core
-from pipeline.flows import rating as flow
+from pipeline.administration import rate as flow
+from pipeline.feedback import judgments as core
 from pipeline.records import TenantId
 
 RatingName = Literal["good", "bad", "click"]

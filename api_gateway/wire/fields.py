@@ -22,7 +22,7 @@ from pydantic import (
 from pydantic.json_schema import WithJsonSchema
 
 from api_gateway.problems import Problem
-from pipeline.core.normal_form import normal_form
+from pipeline.keyword.normal_form import normal_form
 from pipeline.records import Namespace
 
 MAX_METADATA_BYTES = 16 * 1024

@@ -15,11 +15,11 @@ from api_gateway.wire.chunking import ChunkingIn
 from api_gateway.wire.documents import DocumentIn, Intake
 from api_gateway.wire.fields import MOST_TAGS, Metadata, NamespaceName, Tags, TypeName, Wire
 from api_gateway.wire.sources import Charset, ParserHint, document_id_of, media_type_as, storable
-from pipeline.core.document_ids import with_hash
-from pipeline.core.parsing import JSONL, charset_of, split_jsonl
 from pipeline.document_sources import SourceKind, SourceRef
+from pipeline.documents.derived_ids import with_hash
 from pipeline.errors import MalformedDocument, Rejected, UnsupportedMediaType
-from pipeline.flows.intake import OnConflict, Refusal
+from pipeline.ingestion.accept import OnConflict, Refusal
+from pipeline.parsing import JSONL, charset_of, split_jsonl
 from pipeline.records import DocumentFields, Upload
 
 _ID_NAMES = ("document_id", "doc_id", "id", "_id")

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from api_gateway.wire.fields import NamespaceName, Wire
 from api_gateway.wire.shapes import Shape, shown
-from pipeline.stores.generations import History
+from pipeline.documents.generation_store import History
 
 
 class RollbackRequest(Wire):

@@ -9,9 +9,9 @@ from pydantic import Field
 
 from api_gateway.wire.fields import DescribedBy, Label, Wire
 from api_gateway.wire.shapes import Shape, shown
-from pipeline.core.experiments import Experiment
-from pipeline.core.plan import Plan, plan_as_json
-from pipeline.core.profiles import BUILT_IN, ProfileHead, ProfileVersion
+from pipeline.query.experiments import Experiment
+from pipeline.query.plan import Plan, plan_as_json
+from pipeline.query.profiles import BUILT_IN, ProfileHead, ProfileVersion
 
 Share = Annotated[float, Field(ge=0, le=1)]
 

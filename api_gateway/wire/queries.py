@@ -13,9 +13,9 @@ from api_gateway.bodies import Decoded, refuse_flaws
 from api_gateway.problems import Problem, invalid, places
 from api_gateway.wire.fields import DescribedBy, Integer64, Label, NamespaceName, Wire
 from api_gateway.wire.filters import FiltersIn, to_filters
-from pipeline.core.background import background_of
-from pipeline.core.comparable import comparable
-from pipeline.core.configuration import (
+from pipeline.query.background import background_of
+from pipeline.query.comparability import comparable
+from pipeline.query.configuration import (
     Assign,
     Choice,
     Configuration,
@@ -24,7 +24,7 @@ from pipeline.core.configuration import (
     choose,
     nobody,
 )
-from pipeline.core.plan import (
+from pipeline.query.plan import (
     ContextOptions,
     FallbackPlan,
     PlanFlaw,
@@ -33,9 +33,15 @@ from pipeline.core.plan import (
     UnderstandPlan,
     require_story_time,
 )
-from pipeline.core.query import Query
-from pipeline.flows.planning import plan_of
-from pipeline.records import Actor, Filters, Namespace, QueryId, TenantId
+from pipeline.query.request import Query
+from pipeline.records import (
+    Actor,
+    Filters,
+    Namespace,
+    QueryId,
+    TenantId,
+)
+from pipeline.retrieval.build_plan import plan_of
 from pipeline.settings import Settings
 
 # What a request may say of its plan, under the names that a profile uses.

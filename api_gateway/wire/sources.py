@@ -14,12 +14,17 @@ from pydantic import BeforeValidator, Field
 from pydantic.json_schema import WithJsonSchema
 
 from api_gateway.wire.fields import TEXT_MEDIA_TYPES, Metadata, SourceIdText, Tags, Wire
-from pipeline.core.document_ids import LONGEST_ID, with_hash
-from pipeline.core.parsing import JSONL, charset_of, codec_of, media_type_of
-from pipeline.core.parsing.sniffing import media_type_of_fetched
-from pipeline.core.web import LONGEST_URI, web_address
 from pipeline.document_sources import SourceKind
+from pipeline.documents.derived_ids import LONGEST_ID, with_hash
 from pipeline.errors import FetchRefused, UnsupportedMediaType
+from pipeline.outbound.web import LONGEST_URI, web_address
+from pipeline.parsing import (
+    JSONL,
+    charset_of,
+    codec_of,
+    media_type_of,
+)
+from pipeline.parsing.sniffing import media_type_of_fetched
 from pipeline.records import OCTETS
 
 _HASH_DIGITS = 16

@@ -10,10 +10,10 @@ from pydantic import AfterValidator, Field
 
 from api_gateway.wire.fields import Label, Moment, Wire
 from api_gateway.wire.shapes import Shape, shown
-from pipeline.stores.api_keys import ApiKey as StoredKey
-from pipeline.stores.quotas import OwnQuotas
-from pipeline.stores.tenants import RESERVED, TENANT_ID
-from pipeline.stores.tenants import Tenant as StoredTenant
+from pipeline.tenants.api_key_store import ApiKey as StoredKey
+from pipeline.tenants.quota_store import OwnQuotas
+from pipeline.tenants.tenant_store import RESERVED, TENANT_ID
+from pipeline.tenants.tenant_store import Tenant as StoredTenant
 
 LONGEST_OVERLAP_S = 30 * 86_400
 

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from api_gateway.wire.fields import Wire
 from api_gateway.wire.shapes import Shape, shown
-from pipeline.stores.deliveries import Delivery as StoredDelivery
-from pipeline.stores.webhooks import Webhook as StoredWebhook
+from pipeline.webhooks.delivery_store import Delivery as StoredDelivery
+from pipeline.webhooks.endpoint_store import Webhook as StoredWebhook
 
 EventName = Literal["job.succeeded", "job.partly_failed", "job.failed", "job.cancelled", "job.progress"]
 Standing = Literal["pending", "delivered", "dead"]

@@ -206,7 +206,7 @@ class Stack:
         log = self.folder.logs / "migrate.log"
         seen = log.stat().st_size if log.exists() else 0
         action = "adopt" if self._adopt else "upgrade"
-        migrate: list[str | Path] = [PYTHON, "-m", "pipeline.stores.migrate", action]
+        migrate: list[str | Path] = [PYTHON, "-m", "pipeline.maintenance.migrate_schema", action]
         with step("schemas up to date"):
             try:
                 return shell.secret_line(
@@ -233,7 +233,7 @@ class Stack:
         if status != 401:
             raise Failure(f"the gateway at 127.0.0.1:{port} answers {status or 'nothing'} to a call with its key")
         log = self.folder.logs / "migrate.log"
-        make_key: list[str | Path] = [PYTHON, "-m", "pipeline.stores.bootstrap", "demo"]
+        make_key: list[str | Path] = [PYTHON, "-m", "pipeline.tenants.bootstrap", "demo"]
         with step("a key for tenant demo"):
             made = shell.secret_line(make_key, what="making a key", log=log, environment=self._environment, cwd=ROOT)
         status = probes.key_status(port, made)

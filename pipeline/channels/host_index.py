@@ -9,14 +9,14 @@ from typing import TypeVar
 from sqlalchemy import Connection, Engine
 
 from pipeline.channels.local_indexes import LocalIndexes, Standing
-from pipeline.core.index_terms import clause_of
-from pipeline.core.nearest import Passing
-from pipeline.core.query import Query
+from pipeline.database.unit_of_work import read_soon
 from pipeline.errors import Unavailable
+from pipeline.filters.filter_terms import clause_of
+from pipeline.keyword_index.index_faults import IndexDamaged
+from pipeline.query.request import Query
 from pipeline.records import Namespace
-from pipeline.stores.index_faults import IndexDamaged
-from pipeline.stores.namespaces import Namespaces
-from pipeline.stores.work import read_soon
+from pipeline.semantic.search_plan import Passing
+from pipeline.tenants.namespace_store import Namespaces
 
 T = TypeVar("T")
 

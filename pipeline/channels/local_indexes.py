@@ -13,11 +13,11 @@ from pathlib import Path
 import structlog
 from sqlalchemy import Connection
 
+from pipeline.keyword_index.index_folder import IndexFolder
+from pipeline.keyword_index.indexed_chunk_store import NamespaceState
+from pipeline.keyword_index.local_index_store import LocalIndexReader, View
 from pipeline.records import DocumentId, Namespace, TenantId
-from pipeline.stores.index_folder import IndexFolder
-from pipeline.stores.indexed_chunks import NamespaceState
-from pipeline.stores.local_index import LocalIndexReader, View
-from pipeline.stores.publications import Publications
+from pipeline.tenants.publication_store import Publications
 
 log = structlog.get_logger(__name__)
 

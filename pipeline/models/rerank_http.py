@@ -11,12 +11,17 @@ from typing import Any, Final
 
 import httpx
 
-from pipeline.core.hit_conditions import finite
 from pipeline.errors import Misconfigured, Rejected, RerankerUnavailable
-from pipeline.models.retries import Deadline, bounded, keep_trying, retry_after_s
-from pipeline.models.texts import masked_beginning, sendable
+from pipeline.filters.hit_conditions import finite
+from pipeline.models.model_texts import masked_beginning, sendable
+from pipeline.models.retries import (
+    Deadline,
+    bounded,
+    keep_trying,
+    retry_after_s,
+)
 from pipeline.records import Candidate
-from pipeline.tracing import edge
+from pipeline.telemetry.tracing import edge
 
 _LARGEST_EXPONENT: Final = 700.0  # beyond it, exp overflows
 _LONGEST_DOCUMENT: Final = 4096  # tokens of one document that Cohere reads; its own default

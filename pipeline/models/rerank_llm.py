@@ -9,13 +9,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from pipeline.core.hit_conditions import finite
-from pipeline.core.redaction import redact
-from pipeline.errors import Misconfigured, Rejected, RerankerUnavailable, Unavailable
-from pipeline.models.prompting import load_prompt
+from pipeline.errors import (
+    Misconfigured,
+    Rejected,
+    RerankerUnavailable,
+    Unavailable,
+)
+from pipeline.filters.hit_conditions import finite
+from pipeline.models.model_texts import masked_beginning
+from pipeline.models.prompt_texts import load_prompt
 from pipeline.models.retries import Deadline, bounded
-from pipeline.models.service import OpenAIService
-from pipeline.models.texts import masked_beginning
+from pipeline.models.service_client import OpenAIService
+from pipeline.privacy.redaction import redact
 from pipeline.records import Candidate
 
 # Relevance gates the other two: they raise what is relevant and cannot rescue what is not.

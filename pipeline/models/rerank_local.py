@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pipeline.core.evidence import Reading, evidence
-from pipeline.core.terms import content_terms, query_terms
 from pipeline.errors import RerankerUnavailable
+from pipeline.keyword.terms import content_terms, query_terms
+from pipeline.models.evidence import Reading, evidence
 from pipeline.models.retries import Deadline
 from pipeline.records import Candidate
 
@@ -15,7 +15,7 @@ _LONGEST_TEXT: Final = 20_000  # characters of one candidate that are read
 
 
 class LocalReranker:
-    """Scores by coverage, proximity, phrases and identifiers (`pipeline.core.evidence`); deterministic, thread-safe."""
+    """Scores by coverage, proximity, phrases and identifiers (`pipeline.models.evidence`); deterministic, thread-safe."""
 
     @property
     def name(self) -> str:

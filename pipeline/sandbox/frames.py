@@ -9,12 +9,21 @@ from typing import Any
 
 import orjson
 
-from pipeline.core.cutting import CutDocument, CutRequest
-from pipeline.core.examples.workbook_form import Sheet
-from pipeline.core.indexed_fields import Indexed
-from pipeline.core.parsing.sheets import Row
+from pipeline.documents.cut_document import CutDocument, CutRequest
 from pipeline.errors import CuttingMemory, ParserMemory, Rejected
-from pipeline.records import Chunking, Encoding, FieldTerms, Parsed, Passage, Scope, Section, Segment
+from pipeline.examples.workbook_book import Sheet
+from pipeline.keyword.indexed_fields import Indexed
+from pipeline.parsing.sheets import Row
+from pipeline.records import (
+    Chunking,
+    Encoding,
+    FieldTerms,
+    Parsed,
+    Passage,
+    Scope,
+    Section,
+    Segment,
+)
 
 _LENGTHS = struct.Struct("!II")  # bytes of the header, bytes of the body
 CUTTING = "cutting"  # the stage after parsing

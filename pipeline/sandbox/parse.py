@@ -13,10 +13,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, BinaryIO
 
-from pipeline.core.cutting import cut_as
-from pipeline.core.examples.workbook_form import read_tables
-from pipeline.core.parsing import parse
+from pipeline.documents.cut_document import cut_as
 from pipeline.errors import MalformedDocument, Rejected
+from pipeline.examples.workbook_book import read_tables
+from pipeline.parsing import parse
 from pipeline.sandbox.confinement import confine
 from pipeline.sandbox.frames import (
     CUTTING,
@@ -28,7 +28,7 @@ from pipeline.sandbox.frames import (
     read_frame,
     request_of,
 )
-from pipeline.sandbox.plugins import register_installed_parsers
+from pipeline.sandbox.installed_parsers import register_installed_parsers
 
 _MOST_FILES = 64  # file descriptors
 _WORN_OUT = 0.5  # share of the memory from which the process ends, because little of it comes back

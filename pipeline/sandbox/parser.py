@@ -10,14 +10,37 @@ from typing import Any
 import structlog
 
 from pipeline import errors
-from pipeline.core.cutting import CutDocument, CutRequest, cut_as
-from pipeline.core.examples.workbook_form import Sheet
-from pipeline.core.parsing import MARKDOWN, PLAIN, XLSX, parse
-from pipeline.core.strategies import BUILT_IN
-from pipeline.errors import CuttingTooSlow, MalformedDocument, ParserTimeout, ParserUnavailable, Rejected
+from pipeline.chunking.strategies import BUILT_IN
+from pipeline.documents.cut_document import CutDocument, CutRequest, cut_as
+from pipeline.errors import (
+    CuttingTooSlow,
+    MalformedDocument,
+    ParserTimeout,
+    ParserUnavailable,
+    Rejected,
+)
+from pipeline.examples.workbook_book import Sheet
+from pipeline.parsing import (
+    MARKDOWN,
+    PLAIN,
+    XLSX,
+    parse,
+)
 from pipeline.records import Parsed
-from pipeline.sandbox.frames import CUTTING, out_of_memory, parsed_of, pieces_of, question_of, sheets_of
-from pipeline.sandbox.process import NotStarted, ParserProcess, ProcessDied, ProcessOverdue
+from pipeline.sandbox.frames import (
+    CUTTING,
+    out_of_memory,
+    parsed_of,
+    pieces_of,
+    question_of,
+    sheets_of,
+)
+from pipeline.sandbox.process import (
+    NotStarted,
+    ParserProcess,
+    ProcessDied,
+    ProcessOverdue,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -57,7 +80,7 @@ class Parser:
     def parse(
         self, body: bytes, *, media_type: str, filename: str | None = None, meanwhile: Meanwhile | None = None
     ) -> Parsed:
-        """As `pipeline.core.parsing.parse`. Also raises ParserTimeout, ParserMemory, and ParserUnavailable if the
+        """As `pipeline.parsing.parse`. Also raises ParserTimeout, ParserMemory, and ParserUnavailable if the
         process does not start."""
         if _is_harmless(body, media_type):
             return parse(body, media_type=media_type, filename=filename)

@@ -13,7 +13,7 @@ from chordwise import Chordwise, InvalidInput, ProblemError
 from chordwise.agent_response import with_retrieval
 from chordwise.recall_agent import RecallAgent, RecallRequest
 from chordwise.tools import NOTHING_FOUND, Knowledge, KnowledgeTool
-from pipeline.flows.resources import Resources
+from pipeline.resources import Resources
 from tests.support.shelf import DRINKS, ENERGY, HIDDEN, WIND, Shelf, shelf
 
 QUESTION = "which turbine drives a generator"

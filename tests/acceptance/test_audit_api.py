@@ -15,8 +15,8 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pipeline.stores.tenants import Tenants
-from pipeline.stores.work import unit_of_work
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.tenants.tenant_store import Tenants
 from tests.conftest import gateway, make_tenant
 from tests.support.documents import document, search, upload
 from tests.unit.test_alerts import _NAME, RULES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.flows.resources import Resources
+from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.attacks import FOR_OPERATORS, MANY_IN_ONE, READING, attack
 from tests.support.described import Operation, operations

@@ -8,8 +8,8 @@ import uuid
 import httpx
 import pytest
 
-from pipeline.stores.tenants import Tenants
-from pipeline.stores.work import unit_of_work
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.tenants.tenant_store import Tenants
 from tests.conftest import gateway, make_tenant
 from tests.support.gateway_client import VALID, ended, pointers, problem, send
 

@@ -17,9 +17,9 @@ import pytest
 from sqlalchemy import make_url
 
 from chordwise import Chordwise, ProblemError
-from pipeline.core.strategies import complete
-from pipeline.flows.preview import preview
-from pipeline.flows.resources import Resources
+from pipeline.chunking.strategies import complete
+from pipeline.ingestion.preview import preview
+from pipeline.resources import Resources
 from pipeline.settings import Settings
 from tests.conftest import gateway, make_tenant
 from tests.support.documents import document, search, upload

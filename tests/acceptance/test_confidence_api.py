@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pipeline.flows.resources import Resources
+from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.documents import document, upload
 from tests.support.explaining import NO_RERANK, ask

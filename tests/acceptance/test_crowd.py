@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from pipeline.flows.resources import Resources
+from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.gateway_client import VALID, ended, send
 from tests.support.gateway_figures import resident_bytes

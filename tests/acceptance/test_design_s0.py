@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from pipeline.flows.resources import Resources
-from pipeline.models.local import LocalEmbedder
+from pipeline.models.local_embedder import LocalEmbedder
+from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.commands import called
 from tests.support.documents import document, found_documents, search, upload

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from pipeline.errors import Misconfigured
-from pipeline.flows.resources import Resources
+from pipeline.resources import Resources
 from pipeline.settings import load
 from tests.conftest import gateway, make_tenant
 from tests.support.business_api import BusinessApi, business_api, says, slowly

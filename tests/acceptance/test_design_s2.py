@@ -26,7 +26,7 @@ from chordwise.example_step import EXAMPLE_NAMESPACES, awith_examples, with_exam
 from chordwise.examples import ExamplesImport
 from chordwise.langgraph import RetrievalNode
 from chordwise.prompting import NO_EXAMPLES, format_for_prompt, retrieved_examples
-from pipeline.flows.resources import Resources
+from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.commands import called
 from tests.support.documents import document, finished, search, upload

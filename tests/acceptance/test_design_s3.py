@@ -14,7 +14,7 @@ from chordwise import Chordwise
 from chordwise.errors import InvalidInput
 from chordwise.knowledge import Knowledge
 from chordwise.prompting import format_markdown
-from pipeline.flows.resources import Resources
+from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.documents import document, search, upload
 from tests.support.gateway_client import pointers, problem

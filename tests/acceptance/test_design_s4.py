@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pipeline.flows.resources import Resources
+from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.documents import finished, search
 from tests.support.gateway_client import problem

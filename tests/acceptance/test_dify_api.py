@@ -7,8 +7,8 @@ import os
 import httpx
 import pytest
 
-from pipeline.stores.tenants import Tenants
-from pipeline.stores.work import unit_of_work
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.tenants.tenant_store import Tenants
 from tests.conftest import gateway, make_tenant
 from tests.support.documents import document, upload
 from tests.support.failing import ask_channels_that_fail

@@ -12,8 +12,8 @@ import pytest
 import sqlalchemy
 from sqlalchemy import Engine, text
 
-from pipeline.flows.resources import Resources
-from pipeline.stores.erasure import mysql_tables, postgres_tables
+from pipeline.resources import Resources
+from pipeline.tenants.erasure_store import mysql_tables, postgres_tables
 from tests.conftest import gateway, make_tenant
 from tests.support.planted import Planted, audit_rows, plant
 

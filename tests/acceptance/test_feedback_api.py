@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from chordwise import Chordwise, ProblemError
 from chordwise.cli import run
-from pipeline.flows.erase import erase_tenant
+from pipeline.maintenance.erase import erase_tenant
 from tests.conftest import gateway, make_tenant
 
 TEXTS = {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chordwise.cli import run
-from pipeline.flows.resources import Resources
+from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.business_api import business_api, says
 from tests.support.documents import begun, document, search, upload

@@ -10,7 +10,7 @@ import httpx
 import orjson
 import pytest
 
-from pipeline.core.json_bounds import MOST_MEMBERS, MOST_VALUES
+from pipeline.outbound.json_limits import MOST_MEMBERS, MOST_VALUES
 from tests.support.gateway_client import VALID, ended, problem, send
 
 NAMES = orjson.dumps({f"name{number}": 1 for number in range(300_000)})[1:-1]  # 4.4 MB; was 50 s

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from chordwise import AsyncChordwise, Chordwise, InvalidInput, ProblemError
 from chordwise.langchain import ChordwiseRetriever
-from pipeline.flows.resources import Resources
+from pipeline.resources import Resources
 from tests.support.shelf import DRINKS, ENERGY, WIND, Shelf, shelf
 
 QUESTION = "which turbine drives a generator"

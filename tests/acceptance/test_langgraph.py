@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from chordwise.langgraph import RetrievalNode
 from chordwise.prompting import NO_EXAMPLES, format_for_prompt
 from chordwise.tools import Knowledge, KnowledgeTool
-from pipeline.flows.resources import Resources
+from pipeline.resources import Resources
 from tests.support.shelf import ENERGY, HIDDEN, WIND, Shelf, shelf
 
 QUESTION = "which turbine drives a generator"

@@ -13,7 +13,7 @@ from llama_index.core.schema import MetadataMode, NodeRelationship, QueryBundle
 
 from chordwise import Chordwise, ProblemError
 from chordwise.llamaindex import ChordwiseRetriever
-from pipeline.flows.resources import Resources
+from pipeline.resources import Resources
 from tests.support.shelf import DRINKS, ENERGY, WIND, Shelf, shelf
 
 QUESTION = "which turbine drives a generator"

@@ -13,8 +13,8 @@ import orjson
 import pytest
 from mcp import Client, MCPError
 
-from pipeline.stores.tenants import Tenants
-from pipeline.stores.work import unit_of_work
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.tenants.tenant_store import Tenants
 from tests.conftest import gateway, make_tenant
 from tests.support.commands import called
 from tests.support.documents import document, upload

@@ -10,9 +10,9 @@ import httpx
 import pytest
 from sqlalchemy import make_url
 
-from pipeline.flows.resources import Resources
+from pipeline.maintenance.migrate_schema import upgrade
+from pipeline.resources import Resources
 from pipeline.settings import Settings
-from pipeline.stores.migrate import upgrade
 from tests.conftest import make_tenant
 from tests.support.documents import document, found_documents, search, upload
 from tests.support.openai_answers import hangs, refused

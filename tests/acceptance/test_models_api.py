@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from chordwise.cli import run
-from pipeline.flows.resources import Resources
+from pipeline.maintenance.migrate_schema import upgrade
+from pipeline.resources import Resources
 from pipeline.settings import Settings
-from pipeline.stores.migrate import upgrade
 from tests.conftest import make_tenant, scratch_databases
 from tests.support.documents import document, found_documents, search, upload
 from tests.support.gateway_client import pointers, problem

@@ -10,8 +10,8 @@ import openai
 import pytest
 from sqlalchemy import text
 
-from pipeline.stores.tenants import Tenants
-from pipeline.stores.work import unit_of_work
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.tenants.tenant_store import Tenants
 from tests.conftest import make_tenant
 from tests.support.guides import blocks
 from tests.support.openai_dialect import base_url, client_of, named

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from chordwise import Chordwise
-from pipeline.flows.resources import Resources
+from pipeline.resources import Resources
 from tests.conftest import make_tenant
 from tests.support.guides import blocks, whole_blocks
 from tests.support.project import ROOT

@@ -9,7 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from pipeline.core.profiles import BUILT_IN, EXAMPLE_TABLES
+from pipeline.query.profiles import BUILT_IN
+from pipeline.tenants.namespace_store import EXAMPLE_TABLES
 from tests.conftest import gateway, make_tenant
 from tests.support.corner import timeless
 from tests.support.documents import document, upload

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from pipeline.flows.resources import Resources
+from pipeline.resources import Resources
 from pipeline.settings import Settings
 from tests.support.documents import found_documents, search
 from tests.support.model_stack import DEADLINE_S, EXPAND, REWRITE, ROUTE, Served, model_stack

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from sqlalchemy import text
 
-from pipeline.stores.work import unit_of_work
+from pipeline.database.unit_of_work import unit_of_work
 from tests.conftest import gateway, make_tenant
 from tests.support.gateway_client import problem
 

@@ -13,9 +13,9 @@ import pytest
 
 from chordwise import AsyncChordwise, Chordwise, ProblemError
 from chordwise.cli import run
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import TenantId
-from pipeline.stores.tenants import Tenants
-from pipeline.stores.work import unit_of_work
+from pipeline.tenants.tenant_store import Tenants
 from tests.conftest import gateway, make_tenant
 from tests.support.documents import assert_whole, document, found_documents, search, upload
 from tests.support.formats import docx, paragraph, pdf, xlsx

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from chordwise.cli import run
-from pipeline.stores.work import unit_of_work
+from pipeline.database.unit_of_work import unit_of_work
 from tests.conftest import gateway, make_tenant
 from tests.support.documents import finished, found_documents, search
 from tests.support.formats import docx, paragraph, pdf, xlsx

@@ -15,8 +15,8 @@ import pytest
 from api_gateway.auth import FRESH_S
 from chordwise import AsyncChordwise, Chordwise, ProblemError
 from chordwise.cli import run
-from pipeline.stores.tenants import Tenants, hashed, key_id_of
-from pipeline.stores.work import unit_of_work
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.tenants.tenant_store import Tenants, hashed, key_id_of
 from tests.conftest import gateway, make_tenant
 from tests.support.gateway_client import pointers, problem
 

@@ -14,7 +14,7 @@ import pytest
 
 from chordwise import NotGenuine, verify_webhook
 from chordwise.cli import run
-from pipeline.flows.resources import Resources
+from pipeline.resources import Resources
 from tests.conftest import make_tenant
 from tests.support.gateway_client import VALID, ended, pointers, problem, send
 from tests.support.guides import blocks

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from pipeline.flows.resources import Resources
+from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.business_api import BusinessApi, business_api, says
 from tests.support.documents import document, upload

@@ -9,10 +9,10 @@ from ipaddress import ip_network
 
 import pytest
 
-from pipeline.core.api_request import ApiRequest, request_of
-from pipeline.core.api_source import ApiMapping, ApiSource
+from pipeline.api_sources.api_client import ApiCaller
+from pipeline.api_sources.api_request import ApiRequest, request_of
+from pipeline.api_sources.api_source import ApiMapping, ApiSource
 from pipeline.errors import ApiSourceFailed, ApiSourceUnavailable
-from pipeline.fetching.calling import ApiCaller
 from tests.support.business_api import BusinessApi, business_api, endless, says, slowly
 from tests.support.patience import SPARE_S
 

@@ -13,18 +13,14 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import make_url
 
-from pipeline.channels.port import Channel
-from pipeline.core.api_source import ApiMapping, ApiSource
-from pipeline.core.plan import ChannelPlan, Plan, RetrievePlan
-from pipeline.core.query import Query
+from pipeline.administration import edit_api_sources
+from pipeline.api_sources.api_source import ApiMapping, ApiSource
+from pipeline.channels.channel import Channel
 from pipeline.errors import Unavailable
-from pipeline.flows import api_sources
-from pipeline.flows.channels import make_channels
-from pipeline.flows.hydrating import read
-from pipeline.flows.ingest import ingest_batch
-from pipeline.flows.intake import Batch, accept
-from pipeline.flows.recall import recall
-from pipeline.flows.resources import Resources
+from pipeline.ingestion.accept import Batch, accept
+from pipeline.ingestion.run import ingest_batch
+from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
+from pipeline.query.request import Query
 from pipeline.records import (
     ChannelName,
     Chunking,
@@ -36,6 +32,10 @@ from pipeline.records import (
     TenantId,
     Upload,
 )
+from pipeline.resources import Resources
+from pipeline.retrieval.load_text import read
+from pipeline.retrieval.make_channels import make_channels
+from pipeline.retrieval.run_chord import recall
 from tests.conftest import make_tenant
 from tests.support.business_api import BusinessApi, business_api, says, slowly
 from tests.support.patience import SPARE_S
@@ -130,7 +130,7 @@ def fill(use: Resources, api: BusinessApi, path: str) -> TenantId:
                 metadata={"k": "/metadata/k", "list": "/metadata/list"},
             ),
         )
-        api_sources.put(tenant_id, namespace, source, use, values={}, kept=())
+        edit_api_sources.put(tenant_id, namespace, source, use, values={}, kept=())
     return tenant_id
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from pipeline.errors import EmbedderRefused, EmbedderUnavailable, Misconfigured
-from pipeline.models.factory import check_embedder
-from pipeline.models.openai import OpenAIEmbedder
+from pipeline.models.make_models import check_embedder
+from pipeline.models.openai_embedder import OpenAIEmbedder
 from tests.support.openai_answers import (
     Answer,
     changed,

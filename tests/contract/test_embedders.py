@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from pipeline.errors import EmbedderUnavailable, Misconfigured
-from pipeline.models.factory import check_embedder, make_local_embedder
-from pipeline.models.local import LocalEmbedder
-from pipeline.models.openai import OpenAIEmbedder
-from pipeline.models.port import Embedder, PartialEmbedder
+from pipeline.models.local_embedder import LocalEmbedder
+from pipeline.models.make_models import check_embedder, make_local_embedder
+from pipeline.models.openai_embedder import OpenAIEmbedder
+from pipeline.models.ports import Embedder, PartialEmbedder
 from tests.support.openai_answers import Answer, refused, slow, with_data, with_vectors
 from tests.support.openai_clients import embedder_on
 from tests.support.openai_server import OpenAIServer, hashed

@@ -12,9 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import DocumentTooLarge, FetchFailed, FetchRefused, FetchUnavailable
-from pipeline.fetching.connecting import resolved
-from pipeline.fetching.fetch import Fetcher
+from pipeline.errors import (
+    DocumentTooLarge,
+    FetchFailed,
+    FetchRefused,
+    FetchUnavailable,
+)
+from pipeline.outbound.connect import resolved
+from pipeline.outbound.fetch_client import Fetcher
 from tests.support.patience import SPARE_S
 from tests.support.web_server import (
     WebServer,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from pipeline.errors import Misconfigured, RerankerUnavailable
-from pipeline.models.port import Reranker
+from pipeline.models.ports import Reranker
 from pipeline.models.rerank_http import DIALECTS, HttpReranker
 from tests.contract.test_rerankers import RerankerContract, candidates
 from tests.support.openai_answers import Answer, changed, drops, hangs, raw, refused, slow, trickles

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from pipeline.errors import RerankerUnavailable
-from pipeline.models.port import Reranker
+from pipeline.models.ports import Reranker
 from pipeline.models.rerank_local import LocalReranker
 from pipeline.records import Candidate, ChunkId
 from tests.support.openai_answers import Answer, changed, drops, hangs, raw, refused, says, trickles

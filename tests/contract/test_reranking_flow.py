@@ -8,14 +8,24 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.core.plan import DecayPlan, Plan, RerankPlan, RetrievePlan
-from pipeline.core.query import Query
-from pipeline.core.reranking import rerank_lift
-from pipeline.flows.arrived import Arrived
-from pipeline.flows.journal import Journal
-from pipeline.flows.reranking import good_enough, reranked
-from pipeline.flows.resources import Resources
-from pipeline.records import Filters, Namespace, QueryId, TenantId
+from pipeline.query.plan import (
+    DecayPlan,
+    Plan,
+    RerankPlan,
+    RetrievePlan,
+)
+from pipeline.query.request import Query
+from pipeline.ranking.rerank_order import rerank_lift
+from pipeline.records import (
+    Filters,
+    Namespace,
+    QueryId,
+    TenantId,
+)
+from pipeline.resources import Resources
+from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.journal import Journal
+from pipeline.retrieval.rerank import good_enough, reranked
 from pipeline.settings import load
 from tests.support.openai_answers import hangs, raw, refused
 from tests.support.openai_server import OpenAIServer

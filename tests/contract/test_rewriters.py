@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from pipeline.core.background import Background
-from pipeline.core.model_replies import Rewritten, Routed
 from pipeline.errors import RewriterUnavailable
-from pipeline.models.factory import NoRewriter
-from pipeline.models.port import Rewriter
-from pipeline.models.prompting import Prompt, as_json, load_prompt
+from pipeline.models.prompt_texts import Prompt, as_json, load_prompt
+from pipeline.query.background import Background
+from pipeline.query.model_replies import Rewritten, Routed
+from pipeline.query.rewriter import NoRewriter, Rewriter
 from tests.support.openai_answers import Answer, changed, drops, hangs, raw, refused, says, trickles
 from tests.support.openai_clients import SECRET, rewriter_on
 from tests.support.openai_server import OpenAIServer

@@ -20,11 +20,11 @@ from pathlib import Path
 import httpx
 from sqlalchemy import text
 
-from pipeline.flows.resources import Resources
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import TenantId
+from pipeline.resources import Resources
 from pipeline.settings import load
-from pipeline.stores.tenants import Tenants
-from pipeline.stores.work import unit_of_work
+from pipeline.tenants.tenant_store import Tenants
 from tests.faults import chaos_kills as kills
 from tests.faults.chaos_checks import Expected, broken_promises, unfinished
 from tests.faults.chaos_wrong_mysql import WrongMySQL

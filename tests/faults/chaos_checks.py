@@ -6,12 +6,20 @@ from collections import Counter
 
 from sqlalchemy import Connection, text
 
-from pipeline.core.assembling import assemble
-from pipeline.core.parsing import parse
-from pipeline.core.terms import Tokenizer
-from pipeline.flows.resources import Resources
-from pipeline.records import Chunk, Chunking, DocumentId, Generation, Namespace, Scope, TenantId
-from pipeline.stores.work import unit_of_work
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.ingestion.assemble import assemble
+from pipeline.keyword.terms import Tokenizer
+from pipeline.parsing import parse
+from pipeline.records import (
+    Chunk,
+    Chunking,
+    DocumentId,
+    Generation,
+    Namespace,
+    Scope,
+    TenantId,
+)
+from pipeline.resources import Resources
 
 Expected = dict[str, str]  # document id -> the text that was accepted last
 

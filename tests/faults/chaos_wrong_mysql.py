@@ -18,14 +18,14 @@ import sqlalchemy
 from pydantic import SecretStr
 from sqlalchemy import make_url, text
 
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import PipelineError, WrongInstallation
-from pipeline.flows.reconcile import reconcile
-from pipeline.flows.resources import Resources
-from pipeline.flows.verify import verify
+from pipeline.maintenance.migrate_schema import upgrade_mysql
+from pipeline.maintenance.reconcile import reconcile
+from pipeline.maintenance.verify import verify
 from pipeline.records import TenantId
-from pipeline.stores.migrate import upgrade_mysql
-from pipeline.stores.tenants import Tenants
-from pipeline.stores.work import unit_of_work
+from pipeline.resources import Resources
+from pipeline.tenants.tenant_store import Tenants
 
 _WORKER = (
     "celery -A workers.app worker -n mistaken@%h -Q upkeep,ingest -P threads -c 2 --without-mingle --without-gossip"

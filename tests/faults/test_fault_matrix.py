@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.flows.resources import Resources
+from pipeline.resources import Resources
 from tests.support.fault_edges import Fault
 from tests.support.fault_lab import CHANNELS, DEADLINE_S, NAMESPACES, PARTS, Lab, Outcome, fault_lab, in_two_tries
 from workers.tasks.recall import recall_channel

@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 
-from pipeline.flows import verify as verifying
-from pipeline.flows.chunk_edit import Edit, delete_chunks, edit_chunks
-from pipeline.flows.reconcile import reconcile_tenant
-from pipeline.flows.resources import Resources
-from pipeline.flows.verify import verify
+from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
+from pipeline.database.engines import Conflict
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents import reconcile_store
+from pipeline.documents.chunk_edit_store import ChunkEdits
+from pipeline.keyword.statistics_store import _alone, recount
+from pipeline.maintenance import verify as verifying
+from pipeline.maintenance.reconcile import reconcile_tenant
+from pipeline.maintenance.verify import verify
 from pipeline.records import Namespace
-from pipeline.stores import reconciling
-from pipeline.stores.chunk_edits import ChunkEdits
-from pipeline.stores.engines import Conflict
-from pipeline.stores.namespaces import Namespaces
-from pipeline.stores.statistics import _alone, recount
-from pipeline.stores.work import unit_of_work
+from pipeline.resources import Resources
+from pipeline.tenants.namespace_store import Namespaces
 from tests.integration.test_ingest_flow import Corner, _upload
 
 
@@ -203,7 +203,7 @@ class DescribeWhatIsOnItsWay:
     def it_is_left_alone(self, corner, use):
         corner.ingest(_upload("a", "old text"))
         ticket = corner.accept(_upload("a", "new text"), _upload("b", "another"))
-        from pipeline.flows.ingest import ingest_batch
+        from pipeline.ingestion.run import ingest_batch
 
         class Stop(BaseException):
             """As if the process were killed."""
@@ -263,12 +263,12 @@ class DescribeTheReconciler:
         small = type(use)(use.settings.model_copy(update={"reconcile_chunks": 1}))
         small.__dict__.update(mysql=use.mysql, postgres=use.postgres, redis=use.redis, embedder=use.embedder)
         with unit_of_work(use.mysql) as work:
-            before = reconciling.totals(work.connection)
+            before = reconcile_store.totals(work.connection)
         runs = [reconcile_tenant(corner.tenant, small) for _ in range(8)]
         assert sum(run.missing for run in runs) == 3
         assert corner.shown() == shown
         corner.assert_clean()
         with unit_of_work(use.mysql) as work:
-            after = reconciling.totals(work.connection)
+            after = reconcile_store.totals(work.connection)
         assert after.counted["missing"] - before.counted["missing"] >= 3
         assert after.last_run is not None

@@ -12,19 +12,25 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from pipeline.administration import edit_chunks, steer_jobs
+from pipeline.administration.delete_documents import delete_document
+from pipeline.administration.edit_chunks import Edit
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import StoreUnavailable
-from pipeline.flows import auditing, chunk_edit, control
-from pipeline.flows.chunk_edit import Edit
-from pipeline.flows.edit import delete_document
-from pipeline.flows.erase import delete_namespace, erase_tenant
-from pipeline.flows.resources import Resources
+from pipeline.maintenance.erase import delete_namespace, erase_tenant
 from pipeline.records import Actor, ChunkId, DocumentId
+from pipeline.resources import Resources
+from pipeline.retrieval import record_search
 from pipeline.settings import Settings
-from pipeline.stores import erasure
-from pipeline.stores.audit import Audit, AuditFilter, AuditRow, act_as
-from pipeline.stores.audit_queue import AuditQueue, list_key
-from pipeline.stores.tenants import Tenants
-from pipeline.stores.work import unit_of_work
+from pipeline.tenants import erasure_store
+from pipeline.tenants.audit_queue_store import AuditQueue, list_key
+from pipeline.tenants.audit_store import (
+    Audit,
+    AuditFilter,
+    AuditRow,
+    act_as,
+)
+from pipeline.tenants.tenant_store import Tenants
 from tests.conftest import databases_of_its_own
 from tests.integration.test_ingest_flow import Corner, _upload
 from tests.support.asking import Asker
@@ -75,12 +81,12 @@ def _note_and_fail(corner: Corner) -> None:
 class DescribeWrites:
     def it_notes_who_did_what_in_the_order_it_was_done(self, corner, use):
         ticket = as_li(lambda: corner.accept(_upload("d1", "one"), _upload("d2", "two")))
-        as_li(lambda: control.pause(corner.tenant, ticket.job_id, use))
-        as_li(lambda: control.resume(corner.tenant, ticket.job_id, use, ring=lambda *_: None))
+        as_li(lambda: steer_jobs.pause(corner.tenant, ticket.job_id, use))
+        as_li(lambda: steer_jobs.resume(corner.tenant, ticket.job_id, use, ring=lambda *_: None))
         corner.work(ticket)
         first = chunk_ids(corner)[0]
-        as_li(lambda: chunk_edit.edit_chunks(corner.tenant, [Edit(chunk_id=first, text="another")], use))
-        as_li(lambda: chunk_edit.delete_chunks(corner.tenant, [first], use))
+        as_li(lambda: edit_chunks.edit_chunks(corner.tenant, [Edit(chunk_id=first, text="another")], use))
+        as_li(lambda: edit_chunks.delete_chunks(corner.tenant, [first], use))
         as_li(lambda: delete_namespace(corner.tenant, corner.namespace, use))
         found = [row for row in reversed(rows(corner)) if not row.action.startswith("key_")]
         assert [row.action for row in found] == [
@@ -99,8 +105,8 @@ class DescribeWrites:
         before = len(rows(corner))
         assert not delete_document(corner.tenant, corner.namespace, DocumentId("none"), use)
         chunk = chunk_ids(corner)[0]
-        chunk_edit.edit_chunks(corner.tenant, [Edit(chunk_id=chunk, text="one")], use)
-        chunk_edit.delete_chunks(corner.tenant, [ChunkId(str(uuid.uuid4()))], use)
+        edit_chunks.edit_chunks(corner.tenant, [Edit(chunk_id=chunk, text="one")], use)
+        edit_chunks.delete_chunks(corner.tenant, [ChunkId(str(uuid.uuid4()))], use)
         with pytest.raises(RuntimeError):
             _note_and_fail(corner)
         assert len(rows(corner)) == before
@@ -125,7 +131,7 @@ class DescribeSearches:
         asker = Asker(corner)
         query = replace(asker.query("green tea"), asked_by=LI)
         answer = asker.ask(query)
-        assert auditing.drain(use) >= 1
+        assert record_search.drain(use) >= 1
         [row] = rows(corner, action="search")
         assert (row.actor, row.request_id, row.status) == (LI, query.request_id, "succeeded")
         assert row.namespaces == (corner.namespace,)
@@ -142,7 +148,7 @@ class DescribeSearches:
         telling = replace(use, settings=use.settings.model_copy(update={"audit_query_text": True}))
         corner.ingest(_upload("d1", "green tea"))
         Asker(Corner(telling, corner.tenant, corner.namespace)).ask_for("green tea")
-        auditing.drain(use)
+        record_search.drain(use)
         assert [row.query_text for row in rows(corner, action="search")] == ["green tea"]
         telling.close()
 
@@ -158,11 +164,11 @@ class DescribeSearches:
 
         monkeypatch.setattr(AuditQueue, "take_away", dies)
         with pytest.raises(StoreUnavailable):
-            auditing.drain(use)
+            record_search.drain(use)
         assert len(rows(corner, action="search")) == 3
         assert use.redis.llen(list_key(corner.tenant)) == 3
         monkeypatch.setattr(AuditQueue, "take_away", real)
-        auditing.drain(use)
+        record_search.drain(use)
         assert len(rows(corner, action="search")) == 3
         assert use.redis.llen(list_key(corner.tenant)) == 0
 
@@ -172,9 +178,9 @@ class DescribeSearches:
         lost = replace(use, settings=use.settings)
         lost.__dict__.update(redis=use.redis, mysql=_NoMysql())
         with pytest.raises(StoreUnavailable):
-            auditing.drain(lost)
+            record_search.drain(lost)
         assert use.redis.llen(list_key(corner.tenant)) == 1
-        auditing.drain(use)
+        record_search.drain(use)
         assert len(rows(corner, action="search")) == 1
 
 
@@ -223,7 +229,7 @@ class DescribeReading:
 
 class DescribeKeeping:
     def it_forgets_what_is_older_than_it_is_kept_and_nothing_else(self, corner, use, monkeypatch):
-        monkeypatch.setattr(auditing, "_FORGOTTEN_AT_ONCE", 3)
+        monkeypatch.setattr(record_search, "_FORGOTTEN_AT_ONCE", 3)
         now, days = datetime.now(UTC), use.settings.audit_keep_days
         old = [
             AuditRow(audit_id=str(uuid.uuid4()), at=now - timedelta(days=days, minutes=1 + n), action="search")
@@ -232,7 +238,7 @@ class DescribeKeeping:
         young = AuditRow(audit_id=str(uuid.uuid4()), at=now - timedelta(days=days - 1), action="search")
         with unit_of_work(use.mysql) as work:
             Audit(work.connection, corner.tenant).add([*old, young])
-        auditing.forget_old(use)
+        record_search.forget_old(use)
         assert [row.audit_id for row in rows(corner, action="search")] == [young.audit_id]
 
     def it_goes_with_the_tenant_and_leaves_a_proof_without_a_person(self, corner, use):
@@ -242,8 +248,8 @@ class DescribeKeeping:
         gone = erase_tenant(corner.tenant, use)
         assert gone is not None
         assert gone.erased["mysql.audit"] >= 1
-        auditing.drain(use)  # what waited in Redis went too, and does not come back
-        assert erasure.left_over(use.mysql, use.postgres, use.redis, corner.tenant) == {}
+        record_search.drain(use)  # what waited in Redis went too, and does not come back
+        assert erasure_store.left_over(use.mysql, use.postgres, use.redis, corner.tenant) == {}
         with unit_of_work(use.mysql) as work:
             proof = work.connection.execute(
                 text("SELECT erased FROM erasures WHERE tenant_id = :tenant"), {"tenant": corner.tenant}

@@ -11,12 +11,12 @@ import pytest
 import redis
 from structlog.testing import capture_logs
 
-from pipeline.core.breaking import BreakerLimits
-from pipeline.flows.resources import Resources
+from pipeline.channels import circuit_breaker_store as stores
+from pipeline.channels.circuit_breaker import BreakerLimits
+from pipeline.channels.circuit_breaker_store import Breakers
+from pipeline.database.engines import redis_client
 from pipeline.records import ChannelName, TenantId
-from pipeline.stores import breakers as stores
-from pipeline.stores.breakers import Breakers
-from pipeline.stores.engines import redis_client
+from pipeline.resources import Resources
 
 LIMITS = BreakerLimits(failures=3, open_s=10.0)
 API, SEMANTIC, KEYWORD = ChannelName.API, ChannelName.SEMANTIC, ChannelName.KEYWORD
@@ -200,7 +200,7 @@ class DescribeTwoProcesses:
         """Nothing is patched here: the other process uses the settings of the stack."""
         tenant_id = f"test-{uuid.uuid4().hex[:12]}"
         script = (
-            "import sys; from pipeline.flows.resources import Resources; from pipeline.settings import load\n"
+            "import sys; from pipeline.resources import Resources; from pipeline.settings import load\n"
             "from pipeline.records import ChannelName\n"
             "use = Resources(load())\n"
             "for _ in range(use.settings.breaker_failures):\n"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.flows.chunk_edit import Edit, delete_chunks, edit_chunks
-from pipeline.flows.resources import Resources
-from pipeline.flows.verify import verify
+from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents.chunk_edit_store import ChunkEdits, OwnedChunk
+from pipeline.documents.chunk_store import Chunks
+from pipeline.maintenance.verify import verify
 from pipeline.records import ChunkId, Filters
-from pipeline.stores.chunk_edits import ChunkEdits, OwnedChunk
-from pipeline.stores.chunks import Chunks
-from pipeline.stores.work import unit_of_work
+from pipeline.resources import Resources
 from tests.conftest import make_tenant
 from tests.integration.test_ingest_flow import Corner, _upload, breaking, embedding_with
 

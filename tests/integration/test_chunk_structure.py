@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from sqlalchemy import text
 
-from pipeline.core.strategies import complete
-from pipeline.flows.chunk_edit import Edit, delete_chunks, edit_chunks
-from pipeline.flows.edit import delete_document
-from pipeline.flows.erase import erase_tenant
-from pipeline.flows.listing import list_chunks
-from pipeline.flows.verify import verify
+from pipeline.administration.delete_documents import delete_document
+from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
+from pipeline.administration.list_chunks import list_chunks
+from pipeline.chunking.strategies import complete
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents.chunk_edit_store import OwnedChunk
+from pipeline.documents.parent_store import Parents
+from pipeline.keyword.fulltext_store import KeywordIndex, Search
+from pipeline.maintenance.erase import erase_tenant
+from pipeline.maintenance.verify import verify
 from pipeline.records import ChunkId, Filters, Upload
-from pipeline.stores.chunk_edits import OwnedChunk
-from pipeline.stores.keyword import KeywordIndex, Search
-from pipeline.stores.parents import Parents
-from pipeline.stores.work import unit_of_work
 from tests.integration.test_ingest_flow import Corner, _upload
 
 LONG = "\n\n".join(f"Paragraph {n} is about the pump. It has words of its own {n}." for n in range(40))

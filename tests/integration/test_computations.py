@@ -11,18 +11,25 @@ import orjson
 import pytest
 from sqlalchemy import text
 
-from pipeline.core.computation import BookForm, Computation, ComputationId, Done, Further, Kind
+from pipeline.administration.compute import carry_out, drop_expired
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import EmptyDocument
-from pipeline.flows.computing import carry_out, drop_expired
-from pipeline.flows.examples import import_book
-from pipeline.flows.preview import preview_body
-from pipeline.flows.resources import Resources
-from pipeline.flows.verify import verify, verify_step
+from pipeline.ingestion.import_examples import import_book
+from pipeline.ingestion.preview import preview_body
+from pipeline.jobs.computation import (
+    BookForm,
+    Computation,
+    ComputationId,
+    Done,
+    Further,
+    Kind,
+)
+from pipeline.jobs.computation_store import MOST_IN_REDIS
+from pipeline.jobs.job_view_store import JobViews
+from pipeline.maintenance.verify import verify, verify_step
 from pipeline.records import Actor, Namespace, TenantId
-from pipeline.stores.audit import Audit, AuditFilter
-from pipeline.stores.computations import MOST_IN_REDIS
-from pipeline.stores.job_views import JobViews
-from pipeline.stores.work import unit_of_work
+from pipeline.resources import Resources
+from pipeline.tenants.audit_store import Audit, AuditFilter
 from tests.integration.test_ingest_flow import Corner, _upload
 
 LARGE = "".join(f"第{number}句：茶 has {number} leaves.\n" for number in range(90_000)).encode()

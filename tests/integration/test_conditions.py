@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from sqlalchemy import text
 
-from pipeline.core.conditions import holds
+from pipeline.filters.conditions import holds
+from pipeline.filters.sql import mysql_where, postgres_where
 from pipeline.records import Comparison, Compound, Condition
-from pipeline.stores.filters import mysql_where, postgres_where
 
 TEXTS = some.text(
     some.characters(codec="utf-8", exclude_characters="\0", exclude_categories=["Cs"]), max_size=6

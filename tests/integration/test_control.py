@@ -6,13 +6,14 @@ import dataclasses
 
 import pytest
 
+from pipeline.administration import steer_jobs
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import EmbedderUnavailable
-from pipeline.flows import control, ingest
-from pipeline.flows.ingest import ingest_batch
-from pipeline.flows.resources import Resources
+from pipeline.ingestion import run
+from pipeline.ingestion.run import ingest_batch
+from pipeline.jobs.dead_letter_store import DeadLetters, Place, Selection
 from pipeline.records import FailureReason, JobId
-from pipeline.stores.dead_letters import DeadLetters, Place, Selection
-from pipeline.stores.work import unit_of_work
+from pipeline.resources import Resources
 from tests.integration.test_ingest_flow import Corner, _upload
 
 
@@ -63,7 +64,7 @@ class DescribeCancelling:
     def it_ends_what_is_queued_and_keeps_what_is_done(self, corner, use):
         ticket = corner.accept(*documents(70))
         assert ingest_batch(corner.tenant, ticket.job_id, use, ring=nobody) == 64
-        assert control.cancel(corner.tenant, ticket.job_id, use) == 6
+        assert steer_jobs.cancel(corner.tenant, ticket.job_id, use) == 6
         job = corner.job(ticket)
         assert (job.status, job.succeeded, job.cancelled) == ("cancelled", 64, 6)
         assert job.finished_at is not None
@@ -73,20 +74,20 @@ class DescribeCancelling:
 
     def it_may_be_said_twice(self, corner, use):
         ticket = corner.accept(*documents(2))
-        assert control.cancel(corner.tenant, ticket.job_id, use) == 2
-        assert control.cancel(corner.tenant, ticket.job_id, use) == 0
+        assert steer_jobs.cancel(corner.tenant, ticket.job_id, use) == 2
+        assert steer_jobs.cancel(corner.tenant, ticket.job_id, use) == 0
         assert corner.job(ticket).cancelled == 2
 
     @pytest.mark.parametrize("step", ["prepare", "write_aside", "embed", "show"])
     def it_takes_the_pen_from_a_worker_in_the_middle(self, corner, use, monkeypatch, step):
         ticket = corner.accept(*documents(3))
-        original = getattr(ingest, step)
+        original = getattr(run, step)
 
         def cancelled_before(*args, **kwargs):
-            control.cancel(corner.tenant, ticket.job_id, use)
+            steer_jobs.cancel(corner.tenant, ticket.job_id, use)
             return original(*args, **kwargs)
 
-        monkeypatch.setattr(ingest, step, cancelled_before)
+        monkeypatch.setattr(run, step, cancelled_before)
         corner.work(ticket)
         assert corner.shown() == {}
         assert corner.job(ticket).cancelled == 3
@@ -94,10 +95,10 @@ class DescribeCancelling:
 
     def it_leaves_the_rest_of_a_mixed_batch_to_the_worker(self, corner, use, monkeypatch):
         ticket = corner.accept(*documents(3))
-        original = ingest.embed
+        original = run.embed
 
         def one_called_back(tenant_id, prepared, resources, **options):
-            monkeypatch.setattr(ingest, "embed", original)
+            monkeypatch.setattr(run, "embed", original)
             with unit_of_work(use.mysql) as work:
                 work.connection.exec_driver_sql(
                     "UPDATE job_items SET state = 'cancelled', fencing_token = fencing_token + 1"
@@ -106,22 +107,22 @@ class DescribeCancelling:
                 )
             return original(tenant_id, prepared, resources, **options)
 
-        monkeypatch.setattr(ingest, "embed", one_called_back)
+        monkeypatch.setattr(run, "embed", one_called_back)
         corner.work(ticket)
         assert sorted(corner.shown()) == ["d0", "d2"]
 
     def it_refuses_a_job_that_ended_and_one_that_is_not_there(self, corner, use):
         ticket = corner.accept(*documents(1))
         corner.work(ticket)
-        with pytest.raises(control.NotNow):
-            control.cancel(corner.tenant, ticket.job_id, use)
-        with pytest.raises(control.NoSuchJob):
-            control.cancel(corner.tenant, JobId("00000000-0000-0000-0000-000000000000"), use)
+        with pytest.raises(steer_jobs.NotNow):
+            steer_jobs.cancel(corner.tenant, ticket.job_id, use)
+        with pytest.raises(steer_jobs.NoSuchJob):
+            steer_jobs.cancel(corner.tenant, JobId("00000000-0000-0000-0000-000000000000"), use)
 
     def it_can_be_taken_back(self, corner, use):
         ticket = corner.accept(*documents(2))
-        control.cancel(corner.tenant, ticket.job_id, use)
-        assert control.retry(corner.tenant, ticket.job_id, use, ring=nobody) == 2
+        steer_jobs.cancel(corner.tenant, ticket.job_id, use)
+        assert steer_jobs.retry(corner.tenant, ticket.job_id, use, ring=nobody) == 2
         assert corner.job(ticket).finished_at is None
         corner.work(ticket)
         assert (corner.job(ticket).status, len(corner.shown())) == ("succeeded", 2)
@@ -131,21 +132,21 @@ class DescribePausing:
     def it_lets_nothing_be_taken_until_it_is_resumed(self, corner, use):
         ticket = corner.accept(*documents(2))
         rung: list[object] = []
-        control.pause(corner.tenant, ticket.job_id, use)
-        control.pause(corner.tenant, ticket.job_id, use)
+        steer_jobs.pause(corner.tenant, ticket.job_id, use)
+        steer_jobs.pause(corner.tenant, ticket.job_id, use)
         assert ingest_batch(corner.tenant, ticket.job_id, use, ring=nobody) == 0
         job = corner.job(ticket)
         assert (job.status, job.waiting_reason) == ("queued", "paused")
         assert job.paused_at is not None
-        control.resume(corner.tenant, ticket.job_id, use, ring=lambda *who: rung.append(who))
+        steer_jobs.resume(corner.tenant, ticket.job_id, use, ring=lambda *who: rung.append(who))
         assert rung == [(corner.tenant, ticket.job_id)]
         corner.work(ticket)
         assert corner.job(ticket).status == "succeeded"
 
     def it_does_not_keep_a_cancelled_job_from_ending(self, corner, use):
         ticket = corner.accept(*documents(1))
-        control.pause(corner.tenant, ticket.job_id, use)
-        control.cancel(corner.tenant, ticket.job_id, use)
+        steer_jobs.pause(corner.tenant, ticket.job_id, use)
+        steer_jobs.cancel(corner.tenant, ticket.job_id, use)
         assert corner.job(ticket).status == "cancelled"
 
 
@@ -176,7 +177,7 @@ class DescribeDeadLetters:
         ticket = corner.accept(*documents(3))
         corner.work(ticket, failing(use, EmbedderUnavailable("not there")))
         assert corner.job(ticket).failed == 3
-        replayed = control.replay_selected(corner.tenant, Selection(reason=FailureReason.GAVE_UP), use, ring=nobody)
+        replayed = steer_jobs.replay_selected(corner.tenant, Selection(reason=FailureReason.GAVE_UP), use, ring=nobody)
         job = corner.job(ticket)
         assert (replayed, job.failed, job.status, job.finished_at) == (3, 0, "queued", None)
         assert letters(corner) == []
@@ -189,8 +190,8 @@ class DescribeDeadLetters:
         ticket = corner.accept(*documents(2))
         corner.work(ticket, failing(use, EmbedderUnavailable("not there")))
         place = Place(job_id=ticket.job_id, ordinal=1)
-        assert control.replay(corner.tenant, place, use, ring=nobody)
-        assert not control.replay(corner.tenant, place, use, ring=nobody)
+        assert steer_jobs.replay(corner.tenant, place, use, ring=nobody)
+        assert not steer_jobs.replay(corner.tenant, place, use, ring=nobody)
         corner.work(ticket)
         assert list(corner.shown()) == ["d1"]
         assert corner.job(ticket).failed == 1
@@ -200,7 +201,7 @@ class DescribeDeadLetters:
         corner.work(ticket, failing(use, EmbedderUnavailable("not there")))
         corner.ingest(_upload("d", "new"))
         [letter] = letters(corner)
-        assert control.replay(corner.tenant, letter.place, use, ring=nobody)
+        assert steer_jobs.replay(corner.tenant, letter.place, use, ring=nobody)
         corner.make_due()
         corner.work(ticket)
         assert corner.shown() == {"d": ["new"]}
@@ -214,14 +215,14 @@ class DescribeDeadLetters:
             assert DeadLetters(work.connection, corner.tenant).drop(letter.place)
             assert not DeadLetters(work.connection, corner.tenant).drop(letter.place)
         assert (letters(corner), corner.rows("payloads"), corner.job(ticket).failed) == ([], 0, 1)
-        with pytest.raises(control.NotNow):
-            control.retry(corner.tenant, ticket.job_id, use, ring=nobody)
+        with pytest.raises(steer_jobs.NotNow):
+            steer_jobs.retry(corner.tenant, ticket.job_id, use, ring=nobody)
 
     def it_waits_with_a_new_attempt_until_the_old_rows_are_gone(self, corner, use, monkeypatch):
         ticket = corner.accept(*documents(1))
         corner.work(ticket, failing(use, EmbedderUnavailable("not there")))
-        monkeypatch.setattr(control, "drop_retired", nobody)
-        assert control.retry(corner.tenant, ticket.job_id, use, ring=nobody) == 1
+        monkeypatch.setattr(steer_jobs, "drop_retired", nobody)
+        assert steer_jobs.retry(corner.tenant, ticket.job_id, use, ring=nobody) == 1
         assert ingest_batch(corner.tenant, ticket.job_id, use, ring=nobody) == 0
         corner.make_due()
         corner.work(ticket)

@@ -17,11 +17,11 @@ from sqlalchemy import text
 
 from api_gateway.doctor import examine, flower_facts, models
 from compose.localstack import programs
-from pipeline.core import diagnosis
-from pipeline.core.diagnosis import Finding, Severity
-from pipeline.flows.resources import Resources
-from pipeline.models import encoders
-from pipeline.stores import diagnosing
+from pipeline.maintenance import doctor as diagnosis
+from pipeline.maintenance import doctor_store
+from pipeline.maintenance.doctor import Finding, Severity
+from pipeline.models import sentence_encoders
+from pipeline.resources import Resources
 from tests.support.http_server import serving
 from tests.support.processes import free_port, process
 from workers.names import Queue
@@ -121,9 +121,9 @@ class DescribeClocks:
             return time.time() - ahead_s
 
         skews = [
-            diagnosing.mysql_skew(use_alone.mysql, clock=ours),
-            diagnosing.postgres_skew(use_alone.postgres, clock=ours),
-            diagnosing.redis_skew(use_alone.quick_redis, clock=ours),
+            doctor_store.mysql_skew(use_alone.mysql, clock=ours),
+            doctor_store.postgres_skew(use_alone.postgres, clock=ours),
+            doctor_store.redis_skew(use_alone.quick_redis, clock=ours),
         ]
         assert skews == [pytest.approx(ahead_s, abs=1.0)] * 3
 
@@ -136,7 +136,7 @@ class DescribeModels:
     def it_names_the_model_and_the_package_that_it_lacks(self, use_alone: Resources, monkeypatch: pytest.MonkeyPatch):
         [finding] = models(use_alone)
         assert (finding.severity, finding.detail) == (OK, "space 1: wordllama-l2-supercat-256, 256 numbers, local")
-        monkeypatch.setattr(encoders, "find_spec", lambda name: None)
+        monkeypatch.setattr(sentence_encoders, "find_spec", lambda name: None)
         wanted = {"embedding_model": "multilingual-e5-small-q4", "embedding_dim": 384}
         other = Resources(use_alone.settings.model_copy(update=wanted))
         [finding] = models(other)
@@ -149,7 +149,7 @@ class DescribeModels:
 class DescribeVectors:
     def it_sees_another_dimension(self, use_alone: Resources):
         other = use_alone.settings.model_copy(update={"embedding_dim": 128})
-        [facts] = diagnosing.vector_facts(use_alone.mysql, use_alone.postgres, other)
+        [facts] = doctor_store.vector_facts(use_alone.mysql, use_alone.postgres, other)
         assert diagnosis.vectors(facts).severity is FAILED
 
     def it_sees_an_index_of_another_distance(self, use_alone: Resources):
@@ -157,7 +157,7 @@ class DescribeVectors:
         with use_alone.postgres.begin() as connection:
             connection.execute(text(make))
         try:
-            [facts] = diagnosing.vector_facts(use_alone.mysql, use_alone.postgres, use_alone.settings)
+            [facts] = doctor_store.vector_facts(use_alone.mysql, use_alone.postgres, use_alone.settings)
             assert "odd_graph (halfvec_l2_ops)" in diagnosis.vectors(facts).detail
         finally:
             with use_alone.postgres.begin() as connection:

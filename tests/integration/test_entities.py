@@ -8,21 +8,26 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.core.answer import AnswerChunk
-from pipeline.core.entities import EntityState
-from pipeline.core.hits import Hydrated
-from pipeline.core.plan import ContextOptions, Plan
-from pipeline.core.query import Query
-from pipeline.flows.arrived import Arrived
-from pipeline.flows.context import context_of
-from pipeline.flows.entities import delete_entities, list_states, put_states, states_named
-from pipeline.flows.erase import delete_namespace, erase_tenant
-from pipeline.flows.journal import Journal
-from pipeline.flows.resources import Resources
-from pipeline.records import Filters, Namespace, QueryId, TenantId
+from pipeline.administration.edit_entities import delete_entities, list_states, put_states
+from pipeline.answer.result import AnswerChunk
+from pipeline.database.unit_of_work import reading
+from pipeline.entities.entity import EntityState
+from pipeline.maintenance.erase import delete_namespace, erase_tenant
+from pipeline.query.plan import ContextOptions, Plan
+from pipeline.query.request import Query
+from pipeline.ranking.hits import Hydrated
+from pipeline.records import (
+    Filters,
+    Namespace,
+    QueryId,
+    TenantId,
+)
+from pipeline.resources import Resources
+from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.build_context import context_of, states_named
+from pipeline.retrieval.journal import Journal
 from pipeline.settings import Settings
-from pipeline.stores.namespaces import Namespaces
-from pipeline.stores.work import reading
+from pipeline.tenants.namespace_store import Namespaces
 from tests.conftest import make_tenant
 
 

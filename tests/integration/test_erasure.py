@@ -7,14 +7,14 @@ import uuid
 import pytest
 from sqlalchemy import text
 
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import StoreUnavailable
-from pipeline.flows import erase
-from pipeline.flows.erase import delete_namespace, erase_tenant, finish_erasures
-from pipeline.flows.resources import Resources
+from pipeline.maintenance import erase
+from pipeline.maintenance.erase import delete_namespace, erase_tenant, finish_erasures
 from pipeline.records import Namespace
-from pipeline.stores import erasure
-from pipeline.stores.tenants import Tenants
-from pipeline.stores.work import unit_of_work
+from pipeline.resources import Resources
+from pipeline.tenants import erasure_store
+from pipeline.tenants.tenant_store import Tenants
 from tests.conftest import make_tenant
 from tests.integration.test_ingest_flow import Corner, _upload
 
@@ -101,7 +101,7 @@ class DescribeATenant:
         assert gone.remaining == {}
         assert gone.erased["mysql.chunks"] == gone.erased["postgres.chunk_embeddings"] == 2
         assert gone.erased["mysql.tenants"] == gone.erased["redis.keys"] == 1
-        assert erasure.left_over(use.mysql, use.postgres, use.redis, corner.tenant) == {}
+        assert erasure_store.left_over(use.mysql, use.postgres, use.redis, corner.tenant) == {}
         assert use.redis.exists(f"{corner.tenant}x:query:1")
         assert other.shown() == {"a": ["kept text"]}
         other.assert_clean()
@@ -114,12 +114,12 @@ class DescribeATenant:
             raise StoreUnavailable("PostgreSQL: gone")
 
         with monkeypatch.context() as patched:
-            patched.setattr(erasure, "erase_from_postgres", gone)
+            patched.setattr(erasure_store, "erase_from_postgres", gone)
             with pytest.raises(StoreUnavailable):
                 erase_tenant(corner.tenant, use)
         assert vectors(neighbour) == 2
         assert finish_erasures(use) >= 1
-        assert erasure.left_over(use.mysql, use.postgres, use.redis, corner.tenant) == {}
+        assert erasure_store.left_over(use.mysql, use.postgres, use.redis, corner.tenant) == {}
 
     def it_keeps_its_id_and_is_shut_out_until_nothing_is_left(self, corner, neighbour, use, monkeypatch):
         def gone(*_):
@@ -130,7 +130,7 @@ class DescribeATenant:
 
         use.redis.set(f"{corner.tenant}:query:1", "x", ex=60)
         with monkeypatch.context() as patched:
-            patched.setattr(erasure, "erase_from_redis", gone)
+            patched.setattr(erasure_store, "erase_from_redis", gone)
             with pytest.raises(StoreUnavailable):
                 erase_tenant(corner.tenant, use)
         with unit_of_work(use.mysql) as work:
@@ -139,7 +139,7 @@ class DescribeATenant:
             assert not tenants(work).admit(True)
             assert tenants(work).principal(key) is None
         assert finish_erasures(use) >= 1
-        assert erasure.left_over(use.mysql, use.postgres, use.redis, corner.tenant) == {}
+        assert erasure_store.left_over(use.mysql, use.postgres, use.redis, corner.tenant) == {}
         with unit_of_work(use.mysql) as work:
             assert tenants(work).create("somebody else")
             key = tenants(work).issue_key("new")
@@ -162,7 +162,7 @@ class DescribeATenant:
         ticket = corner.accept(_upload("a", "text"))
         erase_tenant(corner.tenant, use)
         corner.work(ticket)
-        left = erasure.left_over(use.mysql, use.postgres, use.redis, corner.tenant)
+        left = erasure_store.left_over(use.mysql, use.postgres, use.redis, corner.tenant)
         assert set(left) <= {"mysql.ingest_turns"}  # a bell that was rung before; it holds no content
         finish_erasures(use)
-        assert erasure.left_over(use.mysql, use.postgres, use.redis, corner.tenant) == {}
+        assert erasure_store.left_over(use.mysql, use.postgres, use.redis, corner.tenant) == {}

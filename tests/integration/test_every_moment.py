@@ -14,18 +14,18 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from pipeline.administration.delete_documents import delete_document
+from pipeline.administration.drop_retired import drop_retired
+from pipeline.administration.edit_chunks import Edit, edit_chunks
+from pipeline.administration.rollback import roll_back
 from pipeline.errors import GenerationNotKept, LeaseLost
-from pipeline.flows.chunk_edit import Edit, edit_chunks
-from pipeline.flows.edit import delete_document
-from pipeline.flows.embedding import embed
-from pipeline.flows.ingest import show, take
-from pipeline.flows.preparing import prepare, write_aside
-from pipeline.flows.resources import Resources
-from pipeline.flows.rollback import roll_back
-from pipeline.flows.spaces import Spaces
-from pipeline.flows.upkeep import drop_retired
-from pipeline.flows.verify import verify
+from pipeline.ingestion.embed import embed
+from pipeline.ingestion.prepare import prepare, write_aside
+from pipeline.ingestion.run import show, take
+from pipeline.maintenance.verify import verify
+from pipeline.models.live_spaces import Spaces
 from pipeline.records import DocumentId, Namespace
+from pipeline.resources import Resources
 from tests.conftest import make_tenant
 from tests.integration.test_ingest_flow import Corner, _upload
 from tests.support.stories import (

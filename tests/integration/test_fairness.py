@@ -16,15 +16,22 @@ import pytest
 from openpyxl import Workbook
 from sqlalchemy import text
 
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import QueueFull, QuotaExceeded
-from pipeline.flows.ingest import ingest_next, take
-from pipeline.flows.intake import Batch, Ticket, accept
-from pipeline.flows.resources import Resources
-from pipeline.models.port import Embedder, Matrix
-from pipeline.records import Chunking, DocumentFields, DocumentId, Namespace, TenantId, Upload
-from pipeline.stores.job_views import JobViews
-from pipeline.stores.jobs import Ledger
-from pipeline.stores.work import unit_of_work
+from pipeline.ingestion.accept import Batch, Ticket, accept
+from pipeline.ingestion.run import ingest_next, take
+from pipeline.jobs.job_view_store import JobViews
+from pipeline.jobs.ledger_store import Ledger
+from pipeline.models.ports import Embedder, Matrix
+from pipeline.records import (
+    Chunking,
+    DocumentFields,
+    DocumentId,
+    Namespace,
+    TenantId,
+    Upload,
+)
+from pipeline.resources import Resources
 from tests.conftest import make_tenant
 
 

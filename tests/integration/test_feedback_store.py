@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pipeline.core.judgments import Feedback, Rating, feedback_id
-from pipeline.flows.rating import experiment_results, judgment_page
+from pipeline.administration.rate import experiment_results, judgment_page
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.feedback.judgments import Feedback, Rating, feedback_id
+from pipeline.feedback.rating_store import FeedbackStore
 from pipeline.records import Namespace, QueryId
-from pipeline.stores.feedback import FeedbackStore
-from pipeline.stores.work import unit_of_work
 from tests.conftest import make_tenant
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)

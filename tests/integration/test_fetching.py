@@ -12,16 +12,24 @@ from ipaddress import ip_network
 import pytest
 from sqlalchemy import text
 
-from pipeline.flows.control import cancel
-from pipeline.flows.fetching import hand_over
-from pipeline.flows.ingest import ingest_batch, take
-from pipeline.flows.intake import Batch, Ticket, accept
-from pipeline.flows.resources import Resources
-from pipeline.records import OCTETS, DocumentFields, DocumentId, JobId, Namespace, TenantId, Upload
-from pipeline.stores.dead_letters import DeadLetters, Selection
-from pipeline.stores.document_views import DocumentViews
-from pipeline.stores.job_views import ItemView, JobViews
-from pipeline.stores.work import unit_of_work
+from pipeline.administration.steer_jobs import cancel
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents.document_view_store import DocumentViews
+from pipeline.ingestion.accept import Batch, Ticket, accept
+from pipeline.ingestion.fetch import hand_over
+from pipeline.ingestion.run import ingest_batch, take
+from pipeline.jobs.dead_letter_store import DeadLetters, Selection
+from pipeline.jobs.job_view_store import ItemView, JobViews
+from pipeline.records import (
+    OCTETS,
+    DocumentFields,
+    DocumentId,
+    JobId,
+    Namespace,
+    TenantId,
+    Upload,
+)
+from pipeline.resources import Resources
 from tests.support.formats import pdf
 from tests.support.web_server import WebServer, page, redirect, slow
 
@@ -301,7 +309,7 @@ class DescribeManyAtOnce:
         assert claims is not None
         assert [claim.to_fetch for claim in claims.items] == [True]
         corner.execute("UPDATE job_items SET lease_until = '2020-01-01' WHERE tenant_id = :tenant")
-        from pipeline.stores.jobs import Ledger
+        from pipeline.jobs.ledger_store import Ledger
 
         with unit_of_work(corner.use.mysql) as work:
             assert Ledger(work.connection, corner.tenant).release_expired() == 1

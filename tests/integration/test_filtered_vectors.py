@@ -9,17 +9,22 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.administration.delete_documents import delete_document
 from pipeline.channels.host_index import HostIndex
 from pipeline.channels.local_indexes import LocalIndexes
-from pipeline.channels.semantic import SemanticChannel
-from pipeline.core.plan import ChannelPlan, Plan, RetrievePlan
-from pipeline.core.query import Query
-from pipeline.flows.edit import delete_document
-from pipeline.flows.resources import Resources
-from pipeline.flows.vector_indexes import keep_indexes
-from pipeline.records import Comparison, DocumentId, Filters, Namespace
-from pipeline.stores.chunk_edits import ChunkEdits
-from pipeline.stores.work import unit_of_work
+from pipeline.channels.semantic_channel import SemanticChannel
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents.chunk_edit_store import ChunkEdits
+from pipeline.maintenance.build_indexes import keep_indexes
+from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
+from pipeline.query.request import Query
+from pipeline.records import (
+    Comparison,
+    DocumentId,
+    Filters,
+    Namespace,
+)
+from pipeline.resources import Resources
 from tests.conftest import make_tenant
 from tests.integration.test_ingest_flow import Corner, _upload
 from tests.integration.test_keyword_channel import query

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from pipeline.core.validity import unmet
+from pipeline.filters.sql import mysql_condition, postgres_condition
+from pipeline.ranking.validity import unmet
 from pipeline.records import DocumentFields, Filters
-from pipeline.stores.filters import mysql_condition, postgres_condition
 
 HELD: dict[str, Any] = {
     "topic": ["a", "b", 3, True],

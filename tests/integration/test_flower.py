@@ -17,7 +17,7 @@ import pytest
 from sqlalchemy import make_url
 
 from compose.localstack.services import SERVICES
-from pipeline.core.ended_query import EndedQuery, is_shown
+from pipeline.answer.ended_query import EndedQuery, is_shown
 from pipeline.records import QueryId, TenantId
 from tests.conftest import gateway, make_tenant
 from tests.support.business_api import business_api, says, slowly

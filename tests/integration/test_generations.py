@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from pipeline.administration.delete_documents import delete_document
+from pipeline.administration.drop_retired import drop_retired
+from pipeline.administration.rollback import roll_back
+from pipeline.database.engines import Conflict
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import GenerationNotKept, PreconditionFailed, QuotaExceeded
-from pipeline.flows.edit import delete_document
-from pipeline.flows.ingest import ingest_batch
-from pipeline.flows.intake import Ticket
-from pipeline.flows.resources import Resources
-from pipeline.flows.rollback import roll_back
-from pipeline.flows.upkeep import drop_retired
+from pipeline.ingestion.accept import Ticket
+from pipeline.ingestion.run import ingest_batch
 from pipeline.records import DocumentId
-from pipeline.stores.engines import Conflict
-from pipeline.stores.work import unit_of_work
+from pipeline.resources import Resources
 from tests.integration.test_ingest_flow import Corner, _upload
 from tests.support.racing import side_by_side
 from tests.support.uploading import (

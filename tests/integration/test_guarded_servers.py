@@ -21,10 +21,10 @@ import pytest
 import redis
 
 from compose.localstack import programs
+from pipeline.database.engines import check_redis
 from pipeline.errors import Misconfigured, StoreMisconfigured, StoreUnavailable
-from pipeline.flows.resources import Resources
+from pipeline.resources import Resources
 from pipeline.settings import load
-from pipeline.stores.engines import check_redis
 from tests.conftest import make_tenant
 from tests.support import certificates
 from tests.support.administration import as_mysql_root, as_postgres_superuser, mysql_url, postgres_url

@@ -9,15 +9,27 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipeline.core.parsing import DOCX, PDF, PLAIN, XLSX
-from pipeline.flows.ingest import ingest_batch
-from pipeline.flows.intake import Batch, accept
-from pipeline.flows.resources import Resources
-from pipeline.flows.verify import verify
-from pipeline.records import DocumentFields, DocumentId, JobId, Namespace, TenantId, Upload
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.ingestion.accept import Batch, accept
+from pipeline.ingestion.run import ingest_batch
+from pipeline.jobs.job_view_store import ItemView, JobView, JobViews
+from pipeline.maintenance.verify import verify
+from pipeline.parsing import (
+    DOCX,
+    PDF,
+    PLAIN,
+    XLSX,
+)
+from pipeline.records import (
+    DocumentFields,
+    DocumentId,
+    JobId,
+    Namespace,
+    TenantId,
+    Upload,
+)
+from pipeline.resources import Resources
 from pipeline.settings import Settings
-from pipeline.stores.job_views import ItemView, JobView, JobViews
-from pipeline.stores.work import unit_of_work
 from tests.support.formats import docx, paragraph, pdf, xlsx
 from tests.support.hostile import HOSTILE
 

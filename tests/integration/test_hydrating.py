@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pipeline.flows.resources import Resources
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents.chunk_edit_store import ChunkEdits
+from pipeline.documents.chunk_store import Chunks, StoredChunk
 from pipeline.records import DocumentFields
-from pipeline.stores.chunk_edits import ChunkEdits
-from pipeline.stores.chunks import Chunks, StoredChunk
-from pipeline.stores.work import unit_of_work
+from pipeline.resources import Resources
 from tests.integration.test_ingest_flow import Corner, _upload
 
 ODD = "a \"quoted\" \\back\\slash\\ 'single' %s :name {brace}\ttab\u2028 维生素 🦊 \u0001 é\u0301 ﷽"

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from api_gateway.auth import Keys, Requires
 from api_gateway.idempotency import IdempotentPosts, claim_key, work_id
-from pipeline.stores.tenants import Principal
+from pipeline.tenants.tenant_store import Principal
 
 Writer = Annotated[Principal, Depends(Requires("write"))]
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.channels.keyword import KeywordChannel
-from pipeline.flows.resources import Resources
+from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.records import Namespace, TenantId
+from pipeline.resources import Resources
 from tests.integration.test_ingest_flow import Corner, _upload
 from tests.support.keyword_index import Host
 

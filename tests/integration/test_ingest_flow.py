@@ -8,16 +8,28 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from pipeline.administration.delete_documents import delete_document
+from pipeline.administration.drop_retired import drop_retired
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import EmbedderRefused, EmbedderUnavailable, StoreUnavailable
-from pipeline.flows.edit import delete_document
-from pipeline.flows.ingest import ingest_batch
-from pipeline.flows.intake import Batch, Refusal, Ticket, accept
-from pipeline.flows.resources import Resources
-from pipeline.flows.upkeep import drop_retired, sweep
-from pipeline.flows.verify import verify
-from pipeline.records import DocumentFields, DocumentId, Namespace, TenantId, Upload
-from pipeline.stores.job_views import JobView, JobViews
-from pipeline.stores.work import unit_of_work
+from pipeline.ingestion.accept import (
+    Batch,
+    Refusal,
+    Ticket,
+    accept,
+)
+from pipeline.ingestion.run import ingest_batch
+from pipeline.jobs.job_view_store import JobView, JobViews
+from pipeline.maintenance.sweep import sweep
+from pipeline.maintenance.verify import verify
+from pipeline.records import (
+    DocumentFields,
+    DocumentId,
+    Namespace,
+    TenantId,
+    Upload,
+)
+from pipeline.resources import Resources
 
 
 def _upload(document_id: str, body: str, **fields: Any) -> Upload:
@@ -219,7 +231,7 @@ class DescribeIngestion:
         corner.assert_clean()
 
     def it_does_the_same_when_a_worker_vanishes_after_claiming(self, corner, use):
-        from pipeline.stores.jobs import Ledger
+        from pipeline.jobs.ledger_store import Ledger
 
         ticket = corner.accept(_upload("a", "text"))
         with unit_of_work(use.mysql) as work:

@@ -16,20 +16,20 @@ from sqlalchemy import make_url, text
 
 from api_gateway import doctor
 from api_gateway.readiness import Probes
-from pipeline.core.diagnosis import Severity
+from pipeline.administration.drop_retired import drop_retired
+from pipeline.database import installation
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import WrongInstallation
-from pipeline.flows.erase import erase_tenant
-from pipeline.flows.reconcile import reconcile
-from pipeline.flows.resources import Resources
-from pipeline.flows.upkeep import drop_retired
-from pipeline.flows.vector_indexes import keep_indexes
-from pipeline.flows.verify import verify
+from pipeline.maintenance.build_indexes import keep_indexes
+from pipeline.maintenance.doctor import Severity
+from pipeline.maintenance.erase import erase_tenant
+from pipeline.maintenance.migrate_schema import adopt, downgrade, upgrade
+from pipeline.maintenance.reconcile import reconcile
+from pipeline.maintenance.verify import verify
 from pipeline.records import Namespace
+from pipeline.resources import Resources
 from pipeline.settings import Settings
-from pipeline.stores import installation
-from pipeline.stores.migrate import adopt, downgrade, upgrade
-from pipeline.stores.tenants import Tenants
-from pipeline.stores.work import unit_of_work
+from pipeline.tenants.tenant_store import Tenants
 from tests.conftest import databases_of_its_own, make_tables, make_tenant, scratch_databases
 from tests.integration.test_ingest_flow import Corner, _upload
 from tests.support.processes import ROOT, free_port
@@ -156,9 +156,9 @@ class DescribeAnotherMySQL:
             "gateway": ("api_gateway",),
             "worker": ("celery", "-A", "workers.app", "worker", "-Q", "upkeep", "-P", "solo", "--without-mingle"),
             "beat": ("celery", "-A", "workers.app", "beat", "-s", str(tmp_path / "schedule"), "--pidfile="),
-            "migrate": ("pipeline.stores.migrate", "upgrade"),
-            "check": ("pipeline.stores.migrate", "check"),
-            "bootstrap": ("pipeline.stores.bootstrap", "another"),
+            "migrate": ("pipeline.maintenance.migrate_schema", "upgrade"),
+            "check": ("pipeline.maintenance.migrate_schema", "check"),
+            "bootstrap": ("pipeline.tenants.bootstrap", "another"),
         }
         own = {**os.environ, **environment(typo.settings), "CHORDWISE_GATEWAY_PORT": str(free_port())}
         own.pop("CHORDWISE_BROKER_URL", None)

@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
-from pipeline.flows import control
-from pipeline.flows.ingest import ingest_batch
-from pipeline.flows.resources import Resources
+from pipeline.administration import steer_jobs
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.ingestion.run import ingest_batch
+from pipeline.jobs.signal_store import JobSignals, Position, Snapshot
 from pipeline.records import ItemState
-from pipeline.stores.job_signals import JobSignals, Position, Snapshot
-from pipeline.stores.work import unit_of_work
+from pipeline.resources import Resources
 from tests.integration.test_ingest_flow import Corner, _upload
 
 BEGINNING = Position()
@@ -83,10 +83,10 @@ class DescribeSnapshots:
         assert fingerprint() == seen[-1]
         for step in (
             lambda: ingest_batch(corner.tenant, ticket.job_id, use, ring=nobody),
-            lambda: control.pause(corner.tenant, ticket.job_id, use),
-            lambda: control.resume(corner.tenant, ticket.job_id, use, ring=nobody),
-            lambda: control.cancel(corner.tenant, ticket.job_id, use),
-            lambda: control.retry(corner.tenant, ticket.job_id, use, ring=nobody),
+            lambda: steer_jobs.pause(corner.tenant, ticket.job_id, use),
+            lambda: steer_jobs.resume(corner.tenant, ticket.job_id, use, ring=nobody),
+            lambda: steer_jobs.cancel(corner.tenant, ticket.job_id, use),
+            lambda: steer_jobs.retry(corner.tenant, ticket.job_id, use, ring=nobody),
         ):
             step()
             assert fingerprint() not in seen
@@ -125,7 +125,7 @@ class DescribeFailures:
         ticket = corner.accept(_upload("d", " "))
         corner.work(ticket)
         [first] = failures(corner, ticket)
-        control.retry(corner.tenant, ticket.job_id, use, ring=nobody)
+        steer_jobs.retry(corner.tenant, ticket.job_id, use, ring=nobody)
         assert failures(corner, ticket) == []
         corner.work(ticket)
         [second] = failures(corner, ticket, first.position)

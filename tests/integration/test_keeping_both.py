@@ -8,9 +8,14 @@ from threading import Barrier
 
 import pytest
 
-from pipeline.flows.ingest import ingest_next
-from pipeline.flows.intake import Batch, accept
-from pipeline.records import DocumentFields, DocumentId, JobId, Upload
+from pipeline.ingestion.accept import Batch, accept
+from pipeline.ingestion.run import ingest_next
+from pipeline.records import (
+    DocumentFields,
+    DocumentId,
+    JobId,
+    Upload,
+)
 from tests.integration.test_ingest_flow import Corner, _upload
 
 

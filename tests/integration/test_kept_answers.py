@@ -12,18 +12,28 @@ import orjson
 import pytest
 from sqlalchemy import text
 
-from pipeline.core.plan import Plan, PrivacyPlan, RerankPlan, RetrievePlan
-from pipeline.core.query import Query
+from pipeline.administration.delete_documents import delete_document
+from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import StoreUnavailable
-from pipeline.flows import recall
-from pipeline.flows.chunk_edit import Edit, delete_chunks, edit_chunks
-from pipeline.flows.edit import delete_document
-from pipeline.flows.erase import delete_namespace
-from pipeline.flows.keeping import KeptAnswers
-from pipeline.flows.resources import Resources
-from pipeline.records import ChunkId, DocumentId, Namespace, QueryId
-from pipeline.stores.audit_queue import AuditQueue, unpacked
-from pipeline.stores.work import unit_of_work
+from pipeline.maintenance.erase import delete_namespace
+from pipeline.query.plan import (
+    Plan,
+    PrivacyPlan,
+    RerankPlan,
+    RetrievePlan,
+)
+from pipeline.query.request import Query
+from pipeline.records import (
+    ChunkId,
+    DocumentId,
+    Namespace,
+    QueryId,
+)
+from pipeline.resources import Resources
+from pipeline.retrieval import run_chord
+from pipeline.retrieval.reuse_answer import KeptAnswers
+from pipeline.tenants.audit_queue_store import AuditQueue, unpacked
 from tests.conftest import make_tenant
 from tests.integration.test_ingest_flow import Corner, _upload
 from tests.support.asking import BOTH, Asker
@@ -241,7 +251,7 @@ class DescribeAKeptAnswer:
         query = gateway.kept.keyed(gateway.asker.query(QUESTION))
         assert query.cache_key
         use.queries(corner.tenant).open(query)
-        recall.answer(corner.tenant, query.query_id, use, {})  # no channel came back
+        run_chord.answer(corner.tenant, query.query_id, use, {})  # no channel came back
         assert use.queries(corner.tenant).kept(query.cache_key) is None
 
     @pytest.mark.parametrize("setting", [{"result_cache_ttl_s": 0}, {"result_cache_bytes": 100}], ids=["off", "large"])

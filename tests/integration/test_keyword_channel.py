@@ -9,18 +9,24 @@ from typing import Any
 
 import pytest
 
-from pipeline.channels import lexicons
-from pipeline.channels.keyword import KeywordChannel
-from pipeline.core.dictionary import Dictionary, Rule
-from pipeline.core.matching import FieldWeights
-from pipeline.core.plan import ChannelPlan, Plan, RetrievePlan
-from pipeline.core.query import Query
-from pipeline.flows.chunk_edit import Edit, edit_chunks
-from pipeline.flows.resources import Resources
-from pipeline.records import ChunkId, Filters, Namespace, QueryId, TenantId
-from pipeline.stores.chunk_edits import ChunkEdits
-from pipeline.stores.dictionaries import EVERY_NAMESPACE, Dictionaries
-from pipeline.stores.work import unit_of_work
+from pipeline.administration.edit_chunks import Edit, edit_chunks
+from pipeline.channels import dictionary_cache
+from pipeline.channels.keyword_channel import KeywordChannel
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents.chunk_edit_store import ChunkEdits
+from pipeline.keyword.dictionary import Dictionary, Rule
+from pipeline.keyword.dictionary_store import EVERY_NAMESPACE, Dictionaries
+from pipeline.keyword.matching import FieldWeights
+from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
+from pipeline.query.request import Query
+from pipeline.records import (
+    ChunkId,
+    Filters,
+    Namespace,
+    QueryId,
+    TenantId,
+)
+from pipeline.resources import Resources
 from tests.conftest import make_tenant
 from tests.integration.test_chunk_structure import cut_by
 from tests.integration.test_ingest_flow import Corner, _upload
@@ -141,15 +147,15 @@ class DescribeRecall:
         assert documents(corner, "bears") == []
 
     def it_asks_for_two_words_where_each_alone_is_common(self, use, tenant, monkeypatch):
-        monkeypatch.setattr("pipeline.channels.keyword._MOST_ALONE", 2)
-        monkeypatch.setattr("pipeline.channels.keyword._ENOUGH", 1)
+        monkeypatch.setattr("pipeline.channels.keyword_channel._MOST_ALONE", 2)
+        monkeypatch.setattr("pipeline.channels.keyword_channel._ENOUGH", 1)
         found = Corner(use, tenant, Namespace("common"))
         texts = ["red fox", "red fox too", "red hen", "red hen too", "grey fox", "grey fox too"]
         found.ingest(*(_upload(f"d{place}", text) for place, text in enumerate(texts)))
         assert sorted(documents(found, "red fox")) == ["d0", "d1"]
 
     def it_ranks_where_more_match_than_are_read(self, corner, monkeypatch):
-        monkeypatch.setattr("pipeline.stores.keyword.NARROW", 0)
+        monkeypatch.setattr("pipeline.keyword.fulltext_store.NARROW", 0)
         assert documents(corner, "PPR-9087") == ["order", "other"]
 
 
@@ -217,7 +223,7 @@ class DescribeTheDictionary:
         assert count() == 1
         say(corner, synonyms=(("高血压", "hypertension"),))
         assert count() == 1  # what was read is good for some seconds
-        monkeypatch.setattr(lexicons, "_FRESH_S", 0.0)
+        monkeypatch.setattr(dictionary_cache, "_FRESH_S", 0.0)
         assert count() == 2
         with unit_of_work(use.mysql) as work:
             assert Dictionaries(work.connection, corner.tenant).delete(EVERY_NAMESPACE)

@@ -13,19 +13,27 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 
-from pipeline.channels.keyword import KeywordChannel
-from pipeline.core.dictionary import Dictionary, Rule
-from pipeline.core.matching import FieldWeights
-from pipeline.flows.chunk_edit import Edit, delete_chunks, edit_chunks
-from pipeline.flows.edit import delete_document
-from pipeline.flows.erase import delete_namespace
-from pipeline.flows.resources import Resources
-from pipeline.flows.rollback import roll_back
-from pipeline.records import Chunking, Comparison, Compound, DocumentId, Filters, Namespace, TenantId
-from pipeline.stores.dictionaries import EVERY_NAMESPACE, Dictionaries
-from pipeline.stores.local_index import folder_of
-from pipeline.stores.namespaces import Namespaces
-from pipeline.stores.work import reading, unit_of_work
+from pipeline.administration.delete_documents import delete_document
+from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
+from pipeline.administration.rollback import roll_back
+from pipeline.channels.keyword_channel import KeywordChannel
+from pipeline.database.unit_of_work import reading, unit_of_work
+from pipeline.keyword.dictionary import Dictionary, Rule
+from pipeline.keyword.dictionary_store import EVERY_NAMESPACE, Dictionaries
+from pipeline.keyword.matching import FieldWeights
+from pipeline.keyword_index.local_index_store import folder_of
+from pipeline.maintenance.erase import delete_namespace
+from pipeline.records import (
+    Chunking,
+    Comparison,
+    Compound,
+    DocumentId,
+    Filters,
+    Namespace,
+    TenantId,
+)
+from pipeline.resources import Resources
+from pipeline.tenants.namespace_store import Namespaces
 from tests.conftest import make_tenant
 from tests.integration.test_ingest_flow import Corner, _upload
 from tests.integration.test_keyword_channel import query

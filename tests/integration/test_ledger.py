@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 import pytest
 
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import LeaseLost
-from pipeline.flows.resources import Resources
+from pipeline.jobs.job_view_store import JobViews, status_of
+from pipeline.jobs.ledger_store import Ledger, NewItem
 from pipeline.records import ItemState, JobId
-from pipeline.stores.job_views import JobViews, status_of
-from pipeline.stores.jobs import Ledger, NewItem
-from pipeline.stores.work import unit_of_work
+from pipeline.resources import Resources
 
 
 @pytest.fixture(scope="module")

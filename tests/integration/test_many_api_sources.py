@@ -7,12 +7,12 @@ import time
 import uuid
 from ipaddress import ip_network
 
-from pipeline.core.api_source import ApiMapping, ApiSource
-from pipeline.core.plan import ChannelPlan, Plan, RetrievePlan
-from pipeline.core.query import Query
-from pipeline.flows import api_sources
-from pipeline.flows.channels import make_channels
+from pipeline.administration import edit_api_sources
+from pipeline.api_sources.api_source import ApiMapping, ApiSource
+from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
+from pipeline.query.request import Query
 from pipeline.records import ChannelName, QueryId
+from pipeline.retrieval.make_channels import make_channels
 from tests.support.business_api import business_api, says
 
 
@@ -24,7 +24,7 @@ class DescribeTooManySources:
             for number in range(9):
                 api.answers[f"/{number}"] = says({"hits": [{"id": f"i{number}", "body": "valve"}]})
                 source = ApiSource(url=f"{api.url}/{number}", mapping=ApiMapping(items="/hits", id="/id", text="/body"))
-                api_sources.put(tenant, f"source{number}", source, here, values={}, kept=())
+                edit_api_sources.put(tenant, f"source{number}", source, here, values={}, kept=())
             now = time.time()
             query = Query(
                 query_id=QueryId(str(uuid.uuid4())),

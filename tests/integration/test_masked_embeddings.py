@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.core.redaction import Kind
-from pipeline.flows.resources import Resources
-from pipeline.flows.vectorizing import vectors_of
+from pipeline.ingestion.make_vectors import vectors_of
+from pipeline.metrics.meter_store import read_totals
+from pipeline.privacy.redaction import Kind
 from pipeline.records import TenantId
-from pipeline.stores.meter import read_totals
-from pipeline.stores.usage import Purpose
+from pipeline.resources import Resources
+from pipeline.tenants.usage_store import Purpose
 from tests.support.openai_clients import embedder_on
 from tests.support.openai_server import OpenAIServer
 

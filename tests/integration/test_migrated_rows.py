@@ -8,18 +8,18 @@ from pathlib import Path
 
 from sqlalchemy import Connection, text
 
-from pipeline.core.api_source import read_source
-from pipeline.core.plan import read_plan
+from pipeline.api_sources.api_source import read_source
+from pipeline.database.engines import mysql_engine
 from pipeline.document_sources import derived_source_id
+from pipeline.documents.document_view_store import DocumentViews
+from pipeline.documents.source_view_store import SourceViews
+from pipeline.maintenance import migrate_schema
+from pipeline.query.plan import read_plan
 from pipeline.records import Namespace, TenantId
 from pipeline.settings import Settings
-from pipeline.stores import migrate
-from pipeline.stores.document_views import DocumentViews
-from pipeline.stores.engines import mysql_engine
-from pipeline.stores.quotas import Limits, Quotas
-from pipeline.stores.source_views import SourceViews
+from pipeline.tenants.quota_store import Limits, Quotas
 
-OUTCOMES = Path(migrate.__file__).parent / "migrations/mysql/versions/0025_document_outcomes.py"
+OUTCOMES = Path(migrate_schema.__file__).parent / "migrations/mysql/versions/0025_document_outcomes.py"
 TENANT = TenantId("t")
 LONG = {"retrieve": {"channels": {"keyword": {"timeout_ms": 60_000}, "semantic": {"timeout_ms": 500}}}}
 SOURCE = {"url": "https://x/", "mapping": {"text": "/t"}, "timeout_ms": 9000}
@@ -61,10 +61,10 @@ def it_takes_outcomes_from_the_ledger_and_shortens_the_times_of_channels(fresh: 
     mysql = mysql_engine(fresh)
     try:
         with mysql.connect() as connection:
-            migrate._migrate("upgrade", found[1], "mysql", connection, fresh)
+            migrate_schema._migrate("upgrade", found[1], "mysql", connection, fresh)
             old_rows(connection)
             connection.commit()
-            migrate._migrate("upgrade", "head", "mysql", connection, fresh)
+            migrate_schema._migrate("upgrade", "head", "mysql", connection, fresh)
             connection.commit()
             views = DocumentViews(connection, TENANT)
             shown = {view.document_id: view.status for view in views.views(namespace=None, after=None, limit=9)}
@@ -89,14 +89,14 @@ def it_derives_the_sources_of_earlier_documents(fresh: Settings):
     mysql = mysql_engine(fresh)
     try:
         with mysql.connect() as connection:
-            migrate._migrate("upgrade", "0024", "mysql", connection, fresh)
+            migrate_schema._migrate("upgrade", "0024", "mysql", connection, fresh)
             old_rows(connection)
             uris = {"succeeded": "报告/甲.md", "queued": "https://example.com/ü?a=1", "cancelled": "报告/甲.md"}
             for document_id, uri in uris.items():
                 change = text("UPDATE generations SET source_uri = :uri WHERE document_id = :document")
                 connection.execute(change, {"uri": uri, "document": document_id})
             connection.commit()
-            migrate._migrate("upgrade", "head", "mysql", connection, fresh)
+            migrate_schema._migrate("upgrade", "head", "mysql", connection, fresh)
             connection.commit()
             found = SourceViews(connection, TENANT).page(Namespace("知识库"), limit=9)
             kinds = {"报告/甲.md": "file", "https://example.com/ü?a=1": "url"}
@@ -107,6 +107,6 @@ def it_derives_the_sources_of_earlier_documents(fresh: Settings):
             failed = SourceViews(connection, TENANT).one(Namespace("知识库"), own)
             assert failed is not None
             assert (failed.kind, failed.statuses["failed"], failed.media_type) == ("text", 1, "text/plain")
-            migrate._migrate("downgrade", "0025", "mysql", connection, fresh)
+            migrate_schema._migrate("downgrade", "0025", "mysql", connection, fresh)
     finally:
         mysql.dispose()

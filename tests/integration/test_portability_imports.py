@@ -9,12 +9,12 @@ import numpy as np
 import orjson
 import pytest
 
-from pipeline.core.packing import Part, read_part, write_part
-from pipeline.flows.erase import delete_namespace
-from pipeline.flows.importing import forget, parts_of
-from pipeline.flows.ingest import ingest_batch
-from pipeline.flows.resources import Resources
+from pipeline.archives.archive import Part, read_part, write_part
+from pipeline.ingestion.import_archive import forget, parts_of
+from pipeline.ingestion.run import ingest_batch
+from pipeline.maintenance.erase import delete_namespace
 from pipeline.records import Namespace
+from pipeline.resources import Resources
 from tests.conftest import make_tenant
 from tests.integration.test_ingest_flow import Corner, _upload, breaking
 from tests.integration.test_portability import (

@@ -8,12 +8,12 @@ import pytest
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import EmbedderUnavailable
-from pipeline.flows import postponing
-from pipeline.flows.ingest import take
-from pipeline.flows.postponing import give_up_or_retry
-from pipeline.stores.claims import Claim
-from pipeline.stores.work import unit_of_work
+from pipeline.ingestion import retry_or_give_up
+from pipeline.ingestion.retry_or_give_up import give_up_or_retry
+from pipeline.ingestion.run import take
+from pipeline.jobs.claims import Claim
 from tests.integration.test_ingest_flow import Corner, _upload
 
 
@@ -35,7 +35,7 @@ def plain_log(monkeypatch):
     """A logger that was not used before, so that what it says can be captured."""
     import structlog
 
-    monkeypatch.setattr(postponing, "log", structlog.get_logger("test"))
+    monkeypatch.setattr(retry_or_give_up, "log", structlog.get_logger("test"))
 
 
 AWAY = EmbedderUnavailable("the model is away", retry_after_s=30.0)

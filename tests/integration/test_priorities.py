@@ -5,11 +5,18 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import text
 
-from pipeline.flows.ingest import ingest_next
-from pipeline.flows.intake import Batch, Ticket, accept
-from pipeline.records import DocumentFields, DocumentId, Namespace, Priority, TenantId, Upload
-from pipeline.stores.job_views import JobViews
-from pipeline.stores.work import unit_of_work
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.ingestion.accept import Batch, Ticket, accept
+from pipeline.ingestion.run import ingest_next
+from pipeline.jobs.job_view_store import JobViews
+from pipeline.records import (
+    DocumentFields,
+    DocumentId,
+    Namespace,
+    Priority,
+    TenantId,
+    Upload,
+)
 from tests.conftest import make_tenant
 
 

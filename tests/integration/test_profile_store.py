@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from pipeline.flows.profiles import activate, store_profile
-from pipeline.flows.resources import Resources
+from pipeline.administration.edit_profiles import activate, store_profile
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.query.profile_store import Profiles
 from pipeline.records import TenantId
-from pipeline.stores.profiles import Profiles
-from pipeline.stores.work import unit_of_work
+from pipeline.resources import Resources
 from tests.support.racing import side_by_side
 
 

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from pipeline.flows import auditing
-from pipeline.flows.chunk_edit import Edit, edit_chunks
-from pipeline.flows.edit import delete_document
-from pipeline.flows.resources import Resources
-from pipeline.flows.verify import verify
+from pipeline.administration.delete_documents import delete_document
+from pipeline.administration.edit_chunks import Edit, edit_chunks
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.maintenance.verify import verify
 from pipeline.records import ChannelName, ChunkId, DocumentId
-from pipeline.stores.work import unit_of_work
+from pipeline.resources import Resources
+from pipeline.retrieval import record_search
 from tests.integration.test_ingest_flow import Corner, _upload
 from tests.integration.test_kept_answers import Gateway, chunk_of
 from tests.support.asking import Asker
@@ -61,7 +61,7 @@ class DescribeLogs:
         chunk = chunk_of(corner, "d1")
         edit_chunks(corner.tenant, [Edit(chunk_id=chunk, text=f"{CANARY} again")], use)
         verify(corner.tenant, None, use, repair=True)
-        auditing.drain(use)
+        record_search.drain(use)
         delete_document(corner.tenant, corner.namespace, DocumentId("d1"), use)
         told = {line["event"] for line in events(lines)}
         assert {"documents_shown", "document_rejected", "channel_answered", "query_answered", "audit_drained"} <= told

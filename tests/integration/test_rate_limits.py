@@ -11,12 +11,12 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import text
 
+from pipeline.administration.steer_jobs import cancel
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import QuotaExceeded
-from pipeline.flows.control import cancel
-from pipeline.flows.vectorizing import vectors_of
+from pipeline.ingestion.make_vectors import vectors_of
 from pipeline.settings import Settings
-from pipeline.stores.usage import Purpose, Usage
-from pipeline.stores.work import unit_of_work
+from pipeline.tenants.usage_store import Purpose, Usage
 from tests.support.openai_answers import changed, raw, refused, slow, with_vectors
 from tests.support.patience import SPARE_S
 from tests.support.rate_limits import FixedWindows

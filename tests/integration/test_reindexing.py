@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import text
 
-from pipeline.channels.keyword import KeywordChannel
-from pipeline.core import indexed_fields, terms
-from pipeline.core.identifiers import joined_parts
-from pipeline.flows.resources import Resources
-from pipeline.flows.upkeep import renew_terms
+from pipeline.channels.keyword_channel import KeywordChannel
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents.outdated_term_store import tenants_with_outdated_terms
+from pipeline.keyword import indexed_fields, terms
+from pipeline.keyword.spellings import joined_parts
+from pipeline.keyword.statistics_store import recount
+from pipeline.maintenance.sweep import renew_terms
 from pipeline.records import Namespace, TenantId
-from pipeline.stores.outdated_terms import tenants_with_outdated_terms
-from pipeline.stores.statistics import recount
-from pipeline.stores.work import unit_of_work
+from pipeline.resources import Resources
 from tests.integration.test_ingest_flow import Corner, _upload
 from tests.integration.test_keyword_channel import query
 from tests.support.keyword_index import Host

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 import redis.asyncio
 
-from pipeline.core.buckets import Rate
 from pipeline.errors import StoreUnavailable
 from pipeline.records import TenantId
-from pipeline.stores.request_rates import RequestRates
+from pipeline.tenants.request_buckets import Rate
+from pipeline.tenants.request_rate_store import RequestRates
 
 SLOW = Rate(per_minute=60, burst=3)
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 
-from pipeline.flows.chunk_edit import Edit, delete_chunks, edit_chunks
-from pipeline.flows.edit import delete_document
-from pipeline.flows.resources import Resources
-from pipeline.flows.upkeep import drop_retired
+from pipeline.administration.delete_documents import delete_document
+from pipeline.administration.drop_retired import drop_retired
+from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.records import Chunking, DocumentFields, Upload
-from pipeline.stores.chunk_edits import ChunkEdits
-from pipeline.stores.work import unit_of_work
+from pipeline.resources import Resources
 from tests.integration.test_ingest_flow import Corner, _upload, embedding_with
 from tests.support.openai_clients import embedder_on
 from tests.support.openai_server import OpenAIServer

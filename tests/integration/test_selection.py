@@ -13,15 +13,20 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 
-from pipeline.channels.port import Channel, Recalled
-from pipeline.core.query import Query
+from pipeline.channels.channel import Channel, Recalled
 from pipeline.errors import StoreUnavailable
-from pipeline.flows.answer import compose
-from pipeline.flows.arrived import Arrived
-from pipeline.flows.asking import ask_side_by_side
-from pipeline.flows.channels import make_channels
-from pipeline.flows.resources import Resources
-from pipeline.records import ChannelName, ChunkId, Filters, Namespace
+from pipeline.query.request import Query
+from pipeline.records import (
+    ChannelName,
+    ChunkId,
+    Filters,
+    Namespace,
+)
+from pipeline.resources import Resources
+from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.ask_channels import ask_side_by_side
+from pipeline.retrieval.compose import compose
+from pipeline.retrieval.make_channels import make_channels
 from tests.conftest import make_tenant
 from tests.support.corner import Corner, documents, timeless
 

@@ -16,19 +16,26 @@ from sqlalchemy import Engine, Row, event, text
 
 from benchmarks.clusters import Clusters
 from benchmarks.vectors import fill, resize
-from pipeline.channels.semantic import SemanticChannel
-from pipeline.core.plan import ChannelPlan, Plan, RetrievePlan
-from pipeline.core.query import Query
+from pipeline.channels.semantic_channel import SemanticChannel
+from pipeline.embedding import space_table_store
 from pipeline.errors import StoreUnavailable, Unavailable, VectorTableMissing
-from pipeline.flows import erase
-from pipeline.flows.index_recall import questions_of
-from pipeline.flows.resources import Resources
-from pipeline.flows.vector_indexes import keep_indexes
-from pipeline.records import ChunkId, EmbeddingSpace, Filters, Namespace, TenantId
-from pipeline.stores import question_texts, space_tables, vector_indexes
-from pipeline.stores.migrate import check
-from pipeline.stores.nearest import Nearest
-from pipeline.stores.vector_indexes import index_builder
+from pipeline.maintenance import erase
+from pipeline.maintenance.build_indexes import keep_indexes
+from pipeline.maintenance.measure_recall import questions_of
+from pipeline.maintenance.migrate_schema import check
+from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
+from pipeline.query.request import Query
+from pipeline.records import (
+    ChunkId,
+    EmbeddingSpace,
+    Filters,
+    Namespace,
+    TenantId,
+)
+from pipeline.resources import Resources
+from pipeline.semantic import question_text_store, vector_index_store
+from pipeline.semantic.search_store import Nearest
+from pipeline.semantic.vector_index_store import index_builder
 from tests.conftest import make_tables, make_tenant, scratch_databases
 
 LARGE, SMALL, GROWN, THRESHOLD = 8000, 300, 1200, 1000
@@ -453,7 +460,7 @@ class DescribeUpkeep:
     def it_cleans_up_after_a_builder_that_died(self, library, grown, monkeypatch):
         keep(library.use, 1)
         # A build waits for who writes to the table; one that is given up meanwhile leaves what a killed one does.
-        monkeypatch.setattr(vector_indexes, "BUILD_TIMEOUT_MS", 500)
+        monkeypatch.setattr(vector_index_store, "BUILD_TIMEOUT_MS", 500)
         with library.use.postgres.begin() as writing:
             writing.execute(text("LOCK TABLE chunk_embeddings IN ROW EXCLUSIVE MODE"))
             with pytest.raises(Unavailable):
@@ -518,10 +525,10 @@ class DescribeUpkeep:
 
     def it_numbers_and_indexes_the_rows_of_another_space_too(self, library):
         new = EmbeddingSpace(number=9, provider="local", model="m", dimension=256, table="chunk_embeddings_9")
-        space_tables.create(library.use.postgres, new, like=library.use.spaces.base)
+        space_table_store.create(library.use.postgres, new, like=library.use.spaces.base)
         try:
             with library.use.postgres.connect() as connection:
-                assert space_tables.shape(connection, new).indexes == ()
+                assert space_table_store.shape(connection, new).indexes == ()
             tenant_id = make_tenant(library.use)[0]
             fill(library.use, tenant_id, library.clusters.passages(30), namespace=BOOKS, table=new.table)
             with library.use.postgres.connect() as connection:
@@ -531,12 +538,12 @@ class DescribeUpkeep:
                 ).all()
             assert (len(set(numbers)), min(numbers) > 0, len(plan)) == (30, True, 1)
         finally:
-            space_tables.drop(library.use.postgres, new)
+            space_table_store.drop(library.use.postgres, new)
 
     def it_measures_recall_with_questions_of_its_own_texts_where_none_is_kept(self, library, grown, monkeypatch):
         keep(library.use, 3)  # the third look sees that no more rows come
         monkeypatch.setattr(
-            question_texts,
+            question_text_store,
             "stored",
             lambda *_, most: ["Foxes hunt hares at night.", "高血压患者应当少吃盐。"] * (most // 2),
         )
@@ -563,7 +570,7 @@ class DescribeWhatAProcessKnows:
                 raise StoreUnavailable("away")
             return library.use.postgres
 
-        known = vector_indexes.KnownIndexes(engine, clock=lambda: now[0])
+        known = vector_index_store.KnownIndexes(engine, clock=lambda: now[0])
         assert known.of(library.large, "chunk_embeddings") is not None
         away[0], now[0] = True, 100.0
         assert known.of(library.large, "chunk_embeddings") is not None

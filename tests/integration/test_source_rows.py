@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from pipeline.administration import delete_source as flow
+from pipeline.administration.delete_documents import delete_document
+from pipeline.administration.delete_source import delete_source
+from pipeline.administration.drop_retired import drop_retired
+from pipeline.administration.rollback import roll_back
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.document_sources import SourceKind, SourceRef, derived_source_id
-from pipeline.flows import sources as flow
-from pipeline.flows.edit import delete_document
-from pipeline.flows.erase import delete_namespace, erase_tenant
-from pipeline.flows.resources import Resources
-from pipeline.flows.rollback import roll_back
-from pipeline.flows.sources import delete_source
-from pipeline.flows.upkeep import drop_retired
+from pipeline.documents.document_store import Documents
+from pipeline.documents.source_store import Sources
+from pipeline.documents.source_view_store import SourceView, SourceViews
+from pipeline.maintenance.erase import delete_namespace, erase_tenant
 from pipeline.records import DocumentFields, DocumentId, Upload
-from pipeline.stores.document_sources import Sources
-from pipeline.stores.documents import Documents
-from pipeline.stores.source_views import SourceView, SourceViews
-from pipeline.stores.work import unit_of_work
+from pipeline.resources import Resources
 from tests.integration.test_ingest_flow import Corner
 
 

@@ -21,11 +21,12 @@ from sqlalchemy import URL, text
 
 from api_gateway.app import create_app
 from api_gateway.doctor import examine
+from pipeline.database import schema
+from pipeline.database.engines import mysql_errors, postgres_errors
 from pipeline.errors import StoreMisconfigured, Unavailable
-from pipeline.flows.resources import Resources
+from pipeline.maintenance import migrate_schema
+from pipeline.resources import Resources
 from pipeline.settings import Settings
-from pipeline.stores import migrate, schema
-from pipeline.stores.engines import mysql_errors, postgres_errors
 from tests.conftest import make_tenant, scratch_databases
 from tests.support import certificates
 from tests.support.administration import as_mysql_root, as_postgres_superuser, mysql_url, postgres_url
@@ -49,7 +50,7 @@ def says(capsys) -> Says:
 
     def run(action: str, use: Settings) -> str:
         capsys.readouterr()
-        assert migrate.main([action], use) == 1
+        assert migrate_schema.main([action], use) == 1
         captured = capsys.readouterr()
         assert captured.out == ""
         [line] = captured.err.splitlines()
@@ -366,7 +367,7 @@ class DescribeTheSchema:
         finally:
             _execute(use_alone, server, put_back)
         assert f"the schema lacks {named}; docs/operations.md" in line
-        assert migrate.main(["check"], use_alone.settings) == 0
+        assert migrate_schema.main(["check"], use_alone.settings) == 0
 
     def it_allows_what_was_added(self, use_alone: Resources):
         added = "ALTER TABLE jobs ADD COLUMN note INT NULL, ADD INDEX jobs_note (tenant_id, note)"
@@ -374,13 +375,13 @@ class DescribeTheSchema:
         for statement in (added, wider.format(200)):
             _execute(use_alone, "mysql", statement)
         try:
-            assert migrate.main(["check"], use_alone.settings) == 0
+            assert migrate_schema.main(["check"], use_alone.settings) == 0
         finally:
             for statement in ("ALTER TABLE jobs DROP INDEX jobs_note, DROP COLUMN note", wider.format(128)):
                 _execute(use_alone, "mysql", statement)
 
     def it_looks_again_only_after_a_while_and_says_how_old_the_look_is(self, use_alone: Resources):
-        check = migrate.SchemaCheck(
+        check = migrate_schema.SchemaCheck(
             lambda: use_alone.mysql, lambda: use_alone.postgres, use_alone.settings, fresh_s=600
         )
         assert check.age_s is None
@@ -392,7 +393,7 @@ class DescribeTheSchema:
             check()
             assert check.age_s > first
             with pytest.raises(StoreMisconfigured, match="table entity_states"):
-                migrate.SchemaCheck(lambda: use_alone.mysql, lambda: use_alone.postgres, use_alone.settings)()
+                migrate_schema.SchemaCheck(lambda: use_alone.mysql, lambda: use_alone.postgres, use_alone.settings)()
         finally:
             _execute(use_alone, "mysql", "RENAME TABLE gone TO entity_states")
 
@@ -423,7 +424,9 @@ class DescribeTheSchema:
         ):
             connection.execute(text("SELECT * FROM no_such_table"))
         assert raised.value.code == "store_misconfigured"
-        assert "no_such_table' doesn't exist: run python -m pipeline.stores.migrate upgrade" in str(raised.value)
+        assert "no_such_table' doesn't exist: run python -m pipeline.maintenance.migrate_schema upgrade" in str(
+            raised.value
+        )
         assert "127.0.0.1" not in raised.value.public
         with pytest.raises(StoreMisconfigured), postgres_errors(), use_alone.postgres.connect() as connection:
             connection.execute(text("SELECT * FROM no_such_table"))

@@ -10,13 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from api_gateway.known_namespaces import KnownNamespaces
-from pipeline.errors import DocumentTooLarge, QuotaExceeded
-from pipeline.flows.erase import delete_namespace
-from pipeline.flows.expiring import expire
-from pipeline.flows.ingest import ingest_batch
-from pipeline.flows.intake import Batch, accept
-from pipeline.flows.stored_files import forget_file, keep_file
-from pipeline.flows.vector_stores import (
+from pipeline.administration.edit_vector_stores import (
     MOST_BYTES_AT_ONCE,
     NoSuchFile,
     Put,
@@ -25,12 +19,24 @@ from pipeline.flows.vector_stores import (
     put_files,
     take_out,
 )
-from pipeline.records import Chunking, DocumentFields, DocumentId, Namespace, Upload
-from pipeline.stores.attachments import Attachments
-from pipeline.stores.documents import Documents
-from pipeline.stores.stored_files import StoredFiles
-from pipeline.stores.vector_stores import VectorStore, VectorStores
-from pipeline.stores.work import unit_of_work
+from pipeline.administration.keep_files import forget_file, keep_file
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents.document_store import Documents
+from pipeline.errors import DocumentTooLarge, QuotaExceeded
+from pipeline.ingestion.accept import Batch, accept
+from pipeline.ingestion.run import ingest_batch
+from pipeline.maintenance.erase import delete_namespace
+from pipeline.maintenance.expire import expire
+from pipeline.records import (
+    Chunking,
+    DocumentFields,
+    DocumentId,
+    Namespace,
+    Upload,
+)
+from pipeline.vector_stores.attachment_store import Attachments
+from pipeline.vector_stores.collection_store import VectorStore, VectorStores
+from pipeline.vector_stores.file_store import StoredFiles
 from tests.conftest import make_tenant
 
 

@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from sqlalchemy import make_url
 
-from pipeline.flows.resources import Resources
+from pipeline.resources import Resources
 from tests.conftest import make_tenant
 from tests.support.documents import document, upload
 from tests.support.http_server import serving

@@ -13,14 +13,20 @@ from typing import Any
 import orjson
 import pytest
 
-from pipeline.core.plan import ChannelPlan, Plan, RerankPlan, RetrievePlan, UnderstandPlan
-from pipeline.core.query import Query
-from pipeline.core.reference_sentences import SPACED
-from pipeline.flows.channels import make_channels
-from pipeline.flows.recall import answer, recall
-from pipeline.flows.resources import Resources
-from pipeline.flows.understanding import understand, understand_at_once
+from pipeline.embedding.reference_sentences import SPACED
+from pipeline.query.plan import (
+    ChannelPlan,
+    Plan,
+    RerankPlan,
+    RetrievePlan,
+    UnderstandPlan,
+)
+from pipeline.query.request import Query
 from pipeline.records import Namespace, QueryId, TenantId
+from pipeline.resources import Resources
+from pipeline.retrieval.make_channels import make_channels
+from pipeline.retrieval.run_chord import answer, recall
+from pipeline.retrieval.understand import understand, understand_at_once
 from pipeline.settings import Settings
 from tests.conftest import make_tenant
 from tests.support.openai_answers import hangs, refused, says

@@ -14,18 +14,18 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import text
 
-from pipeline.core.addresses import parse_networks
-from pipeline.core.webhooks import Standing
-from pipeline.flows import control, webhooks
-from pipeline.flows.ingest import ingest_batch
-from pipeline.flows.resources import Resources
-from pipeline.stores.control import Control
-from pipeline.stores.deliveries import Deliveries, Delivery, claim
-from pipeline.stores.jobs import Ledger
-from pipeline.stores.outbox import Outbox
-from pipeline.stores.webhooks import Webhook, Webhooks
-from pipeline.stores.work import unit_of_work
-from pipeline.webhooks.post import NotAllowed, Poster
+from pipeline.administration import edit_webhooks, steer_jobs
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.ingestion.run import ingest_batch
+from pipeline.jobs.control_store import Control
+from pipeline.jobs.ledger_store import Ledger
+from pipeline.jobs.outbox_store import Outbox
+from pipeline.outbound.addresses import parse_networks
+from pipeline.outbound.post_client import NotAllowed, Poster
+from pipeline.resources import Resources
+from pipeline.webhooks.delivery_store import Deliveries, Delivery, claim
+from pipeline.webhooks.endpoint_store import Webhook, Webhooks
+from pipeline.webhooks.signatures import Standing
 from tests.conftest import make_tenant
 from tests.integration.test_ingest_flow import Corner, _upload
 from tests.support.receiver import LOOPBACK, Receiver, receiving
@@ -43,7 +43,7 @@ class Hooked(Corner):
     def __init__(self, use: Resources, namespace, receiver: Receiver, events=ENDS) -> None:
         super().__init__(use, make_tenant(use)[0], namespace)
         self.receiver = receiver
-        self.endpoint, self.secret = webhooks.add(self.tenant, receiver.url, events, use)
+        self.endpoint, self.secret = edit_webhooks.add(self.tenant, receiver.url, events, use)
 
     def deliveries(self) -> list[Delivery]:
         with unit_of_work(self.use.mysql) as work:
@@ -107,7 +107,7 @@ def _nothing_left(use_alone: Resources) -> Iterator[None]:
 class DescribeTheOutbox:
     def it_tells_once_how_a_job_ended(self, hooked, open_use):
         job = hooked.ingest(_upload("a", "The kettle boils."), _upload("b", " "))
-        assert webhooks.deliver(open_use) == 1
+        assert edit_webhooks.deliver(open_use) == 1
         [call] = hooked.receiver.calls
         assert (call.method, call.headers["content-type"]) == ("POST", "application/json")
         assert call.signed_with(hooked.secret)
@@ -121,7 +121,7 @@ class DescribeTheOutbox:
         [delivery] = hooked.deliveries()
         assert (delivery.standing, delivery.attempts, delivery.last_status) == (Standing.DELIVERED, 1, 204)
         assert hooked.hook().delivered_at is not None
-        assert webhooks.deliver(open_use) == 0
+        assert edit_webhooks.deliver(open_use) == 0
 
     def it_writes_the_end_and_the_message_together_or_not_at_all(self, hooked, open_use):
         ticket = hooked.accept(_upload("a", "text"))
@@ -137,15 +137,15 @@ class DescribeTheOutbox:
         with pytest.raises(SystemExit):
             end_and_die()
         assert (hooked.deliveries(), hooked.job(ticket).finished_at) == ([], None)
-        control.cancel(hooked.tenant, ticket.job_id, open_use)
+        steer_jobs.cancel(hooked.tenant, ticket.job_id, open_use)
         [delivery] = hooked.deliveries()
         assert (delivery.event, delivery.job_id) == ("job.cancelled", ticket.job_id)
         assert hooked.job(ticket).finished_at is not None
 
     def it_tells_again_when_a_job_ends_again(self, hooked, open_use):
         ticket = hooked.accept(_upload("a", "text"))
-        control.cancel(hooked.tenant, ticket.job_id, open_use)
-        control.retry(hooked.tenant, ticket.job_id, open_use, ring=nobody)
+        steer_jobs.cancel(hooked.tenant, ticket.job_id, open_use)
+        steer_jobs.retry(hooked.tenant, ticket.job_id, open_use, ring=nobody)
         hooked.work(ticket)
         assert {delivery.event for delivery in hooked.deliveries()} == {"job.cancelled", "job.succeeded"}
         assert len({delivery.delivery_id for delivery in hooked.deliveries()}) == 2
@@ -175,16 +175,16 @@ class DescribeTheOutbox:
     def it_tells_of_progress_what_is_new_and_nothing_twice(self, open_use, namespace, receiver):
         corner = Hooked(open_use, namespace, receiver, ["job.progress"])
         ticket = corner.accept(*[_upload(f"d{n}", "text") for n in range(70)])
-        assert webhooks.note_progress(open_use) == 1
-        assert webhooks.note_progress(open_use) == 0
+        assert edit_webhooks.note_progress(open_use) == 1
+        assert edit_webhooks.note_progress(open_use) == 0
         ingest_batch(corner.tenant, ticket.job_id, open_use, ring=nobody)
-        assert webhooks.note_progress(open_use) == 1
+        assert edit_webhooks.note_progress(open_use) == 1
         [newest] = corner.deliveries()  # the one before was overtaken
-        webhooks.deliver(open_use)
+        edit_webhooks.deliver(open_use)
         assert receiver.calls[-1].json()["data"]["succeeded"] == 64
         assert receiver.calls[-1].message_id == newest.delivery_id
         corner.work(ticket)
-        assert webhooks.note_progress(open_use) == 0
+        assert edit_webhooks.note_progress(open_use) == 0
 
 
 class DescribeSending:
@@ -193,13 +193,13 @@ class DescribeSending:
         hooked.receiver.answer(302, Location="http://127.0.0.1:1/inside")
         hooked.ingest(_upload("a", "text"))
         for errors in ("answered 500", "answered 302; redirects are not followed"):
-            assert webhooks.deliver(open_use) == 1
+            assert edit_webhooks.deliver(open_use) == 1
             [delivery] = hooked.deliveries()
             assert (delivery.standing, delivery.last_error) == (Standing.PENDING, errors)
             assert hooked.hook().failing_since is not None
-            assert webhooks.deliver(open_use) == 0  # not due yet
+            assert edit_webhooks.deliver(open_use) == 0  # not due yet
             hooked.due()
-        webhooks.deliver(open_use)
+        edit_webhooks.deliver(open_use)
         assert [delivery.standing for delivery in hooked.deliveries()] == [Standing.DELIVERED]
         assert len({call.message_id for call in hooked.receiver.calls}) == 1
         assert len(hooked.receiver.calls) == 3
@@ -210,27 +210,27 @@ class DescribeSending:
         hooked.ingest(_upload("a", "text"))
         with unit_of_work(open_use.mysql) as work:
             [lost] = claim(work.connection, limit=10, per_endpoint=4, lease_s=60)  # and here it died
-        assert webhooks.deliver(open_use) == 0  # its lease runs
+        assert edit_webhooks.deliver(open_use) == 0  # its lease runs
         hooked.run("UPDATE webhook_deliveries SET lease_until = '2020-01-01'")
-        assert webhooks.deliver(open_use) == 1
+        assert edit_webhooks.deliver(open_use) == 1
         [delivery] = hooked.deliveries()
         assert (delivery.attempts, delivery.delivery_id) == (2, hooked.receiver.calls[0].message_id)
         with unit_of_work(open_use.mysql) as work:  # were it to come back, it could not write any more
-            verdict = webhooks.core.Verdict(delay_s=5)
+            verdict = edit_webhooks.core.Verdict(delay_s=5)
             assert not Deliveries(work.connection, hooked.tenant).settle(lost, verdict, status=500, error="late")
 
     def it_gives_up_after_the_last_attempt_and_can_be_asked_again(self, hooked, open_use):
         hooked.ingest(_upload("a", "text"))
         hooked.run("UPDATE webhook_deliveries SET attempts = 9")
         hooked.receiver.answer(503, Retry_After="7")
-        webhooks.deliver(open_use)
+        edit_webhooks.deliver(open_use)
         [dead] = hooked.deliveries()
         assert (dead.standing, dead.attempts, dead.last_status) == (Standing.DEAD, 10, 503)
         with unit_of_work(open_use.mysql) as work:
             store = Deliveries(work.connection, hooked.tenant)
             assert store.send_again(hooked.endpoint.webhook_id, dead.delivery_id)
             assert not store.send_again(hooked.endpoint.webhook_id, dead.delivery_id)
-        webhooks.deliver(open_use)
+        edit_webhooks.deliver(open_use)
         assert [delivery.standing for delivery in hooked.deliveries()] == [Standing.DELIVERED]
         assert {call.message_id for call in hooked.receiver.calls} == {dead.delivery_id}
 
@@ -242,7 +242,7 @@ class DescribeSending:
             prompt.ingest(_upload("b", "text"))
             began = time.monotonic()
             poster = Poster(permitted=open_use.settings.webhook_allow_private, connect_s=1, total_s=2)
-            sender = threading.Thread(target=webhooks.deliver, args=(open_use, poster))
+            sender = threading.Thread(target=edit_webhooks.deliver, args=(open_use, poster))
             sender.start()
             other.wait_for(1, seconds=1.5)
             sender.join()
@@ -263,7 +263,7 @@ class DescribeSending:
         hooked.receiver.answer(500)
         hooked.receiver.answer(500)
         hooked.run("UPDATE webhooks SET failing_since = '2026-01-01'")
-        webhooks.deliver(open_use)
+        edit_webhooks.deliver(open_use)
         assert hooked.hook().disabled_reason == "failing"
         assert {delivery.standing for delivery in hooked.deliveries()} == {Standing.DEAD}
         hooked.ingest(_upload("later", "text"))
@@ -271,49 +271,49 @@ class DescribeSending:
         with unit_of_work(open_use.mysql) as work:
             assert Webhooks(work.connection, hooked.tenant).enable(hooked.endpoint.webhook_id)
         hooked.ingest(_upload("enabled", "text"))
-        assert webhooks.deliver(open_use) == 1
+        assert edit_webhooks.deliver(open_use) == 1
 
     def it_calls_no_more_where_all_is_gone(self, hooked, open_use):
         hooked.receiver.answer(410)
         hooked.ingest(_upload("a", "text"))
-        webhooks.deliver(open_use)
+        edit_webhooks.deliver(open_use)
         assert (hooked.hook().disabled_reason, hooked.deliveries()[0].standing) == ("gone", Standing.DEAD)
 
     def it_signs_with_both_secrets_while_they_overlap(self, hooked, open_use):
-        rotated = webhooks.rotate(hooked.tenant, hooked.endpoint.webhook_id, open_use, overlap_s=60)
+        rotated = edit_webhooks.rotate(hooked.tenant, hooked.endpoint.webhook_id, open_use, overlap_s=60)
         assert rotated is not None
         hooked.ingest(_upload("a", "text"))
-        webhooks.deliver(open_use)
+        edit_webhooks.deliver(open_use)
         [call] = hooked.receiver.calls
         assert call.signed_with(hooked.secret)
         assert call.signed_with(rotated[1])
         hooked.run("UPDATE webhooks SET previous_until = '2020-01-01'")
         hooked.ingest(_upload("a", "text"))
-        webhooks.deliver(open_use)
+        edit_webhooks.deliver(open_use)
         assert [hooked.receiver.calls[1].signed_with(secret) for secret in (hooked.secret, rotated[1])] == [False, True]
 
     def it_seals_secrets_where_there_is_a_key(self, open_use, namespace, receiver):
         sealing = derived(open_use, secret_key=SecretStr("k"))
         corner = Hooked(sealing, namespace, receiver)
         raw = corner.hook().secret
-        assert webhooks.core.secret_text(raw[1:]) != corner.secret
+        assert edit_webhooks.core.secret_text(raw[1:]) != corner.secret
         corner.ingest(_upload("a", "text"))
-        webhooks.deliver(open_use)  # without the key
+        edit_webhooks.deliver(open_use)  # without the key
         assert "secret cannot be read" in (corner.deliveries()[0].last_error or "")
         assert receiver.calls == []
         corner.due()
-        webhooks.deliver(sealing)
+        edit_webhooks.deliver(sealing)
         assert receiver.calls[0].signed_with(corner.secret)
 
 
 class DescribeTheWayInside:
     def it_takes_no_endpoint_that_is_inside(self, closed_use, receiver):
         with pytest.raises(NotAllowed, match="has no address that this installation may call"):
-            webhooks.add(make_tenant(closed_use)[0], receiver.url, ENDS, closed_use)
+            edit_webhooks.add(make_tenant(closed_use)[0], receiver.url, ENDS, closed_use)
 
     def it_does_not_call_one_that_has_moved_inside(self, hooked, closed_use):
         hooked.ingest(_upload("a", "text"))
-        webhooks.deliver(closed_use)  # what was permitted once is not any more
+        edit_webhooks.deliver(closed_use)  # what was permitted once is not any more
         assert hooked.receiver.calls == []
         assert "has no address that this installation may call" in (hooked.deliveries()[0].last_error or "")
 
@@ -344,17 +344,17 @@ class DescribeTheWayInside:
         monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
         monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")
         hooked.ingest(_upload("a", "text"))
-        webhooks.deliver(open_use)
+        edit_webhooks.deliver(open_use)
         assert len(hooked.receiver.calls) == 1
 
 
 class DescribeForgetting:
     def it_forgets_what_ended_long_ago(self, hooked, open_use):
         hooked.ingest(_upload("a", "text"))
-        webhooks.deliver(open_use)
-        assert webhooks.forget_old(open_use) == 0
+        edit_webhooks.deliver(open_use)
+        assert edit_webhooks.forget_old(open_use) == 0
         hooked.run("UPDATE webhook_deliveries SET ended_at = '2020-01-01'")
-        assert webhooks.forget_old(open_use) == 1
+        assert edit_webhooks.forget_old(open_use) == 1
 
     def it_says_nothing_of_a_secret_in_what_it_prints(self, hooked):
         assert "secret=" not in repr(hooked.hook())

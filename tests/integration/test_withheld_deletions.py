@@ -10,14 +10,14 @@ from sqlalchemy import text
 
 from api_gateway import doctor
 from api_gateway.metrics import AlignmentMetrics
-from pipeline.core.diagnosis import Severity
-from pipeline.flows.deletion_limit import DELETED_FREELY, DeletionLimit
-from pipeline.flows.reconcile import reconcile_tenant
-from pipeline.flows.resources import Resources
-from pipeline.flows.verify import verify
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents import reconcile_store
+from pipeline.maintenance.deletion_limit import DELETED_FREELY, DeletionLimit
+from pipeline.maintenance.doctor import Severity
+from pipeline.maintenance.reconcile import reconcile_tenant
+from pipeline.maintenance.verify import verify
 from pipeline.records import Namespace
-from pipeline.stores import reconciling
-from pipeline.stores.work import unit_of_work
+from pipeline.resources import Resources
 from tests.conftest import make_tenant
 from tests.integration.test_ingest_flow import Corner, _upload
 
@@ -69,7 +69,7 @@ def vectors(corner: Corner) -> int:
 
 def withheld(corner: Corner) -> int:
     with unit_of_work(corner.use.mysql) as work:
-        return reconciling.deletions_of(work.connection, corner.tenant).withheld
+        return reconcile_store.deletions_of(work.connection, corner.tenant).withheld
 
 
 class DescribeARepair:
@@ -122,7 +122,7 @@ class DescribeTheReconciler:
         assert "verify --repair --delete-share" in found.advice
         page = AlignmentMetrics()
         with unit_of_work(corner.use.mysql) as work:
-            page.totals = reconciling.totals(work.connection)
+            page.totals = reconcile_store.totals(work.connection)
         (family,) = [each for each in page.collect() if each.name == "chordwise_alignment_withheld"]
         assert [sample.value for sample in family.samples] == [ORPHANS]
         assert verify(corner.tenant, None, corner.use, repair=True, delete_share=1.0).repaired == ORPHANS

@@ -11,17 +11,22 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import make_url
 
-from pipeline.channels.keyword import KeywordChannel
-from pipeline.core.fusion import Fused
-from pipeline.core.query import Query
+from pipeline.administration.delete_documents import delete_document
+from pipeline.channels.keyword_channel import KeywordChannel
+from pipeline.database.unit_of_work import reading
 from pipeline.errors import StoreUnavailable
-from pipeline.flows.arrived import Arrived
-from pipeline.flows.edit import delete_document
-from pipeline.flows.hydrating import hydrate
-from pipeline.flows.journal import Journal
-from pipeline.flows.resources import Resources
-from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
-from pipeline.stores.work import reading
+from pipeline.query.request import Query
+from pipeline.ranking.fusion import Fused
+from pipeline.records import (
+    ChunkId,
+    DocumentId,
+    Namespace,
+    TenantId,
+)
+from pipeline.resources import Resources
+from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.journal import Journal
+from pipeline.retrieval.load_text import hydrate
 from tests.conftest import make_tenant
 from tests.integration.test_ingest_flow import Corner, _upload
 from tests.integration.test_keyword_channel import query

@@ -16,8 +16,8 @@ ENTRIES = {
     "worker": (*CELERY, "worker", "-Q", "upkeep", "--pool", "solo"),
     "beat": (*CELERY, "beat", "--pidfile="),
     "flower": (*CELERY, "flower", "--port=0"),
-    "migrate": ("-m", "pipeline.stores.migrate", "check"),
-    "bootstrap": ("-m", "pipeline.stores.bootstrap", "acme"),
+    "migrate": ("-m", "pipeline.maintenance.migrate_schema", "check"),
+    "bootstrap": ("-m", "pipeline.tenants.bootstrap", "acme"),
 }
 
 

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.answer import AnswerChunk
-from pipeline.core.answer_context import answer_context
-from pipeline.core.context import ContextPassage, build_context, story_line
-from pipeline.core.hits import Hydrated
-from pipeline.core.markdown import format_markdown
-from pipeline.core.plan import ContextOptions
-from pipeline.core.tokens import count_tokens
-from pipeline.models.tokenizing import token_counter
+from pipeline.answer.context_sources import answer_context
+from pipeline.answer.context_text import ContextPassage, build_context, story_line
+from pipeline.answer.markdown import format_markdown
+from pipeline.answer.result import AnswerChunk
+from pipeline.chunking.tokens import count_tokens
+from pipeline.models.tokenizer import token_counter
+from pipeline.query.plan import ContextOptions
+from pipeline.ranking.hits import Hydrated
 
 
 def chunk(name: str, text: str, *, document_id: str = "d", title: str | None = None, **metadata) -> AnswerChunk:

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.decay import Present, decayed, remaining
-from pipeline.core.plan import DecayPlan
+from pipeline.query.plan import DecayPlan
+from pipeline.query.request import Present
+from pipeline.ranking.decay import decayed, remaining
 from tests.support.hits import hit, ids
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.core.dictionary import Dictionary
-from pipeline.core.matching import FieldWeights
+from pipeline.keyword.dictionary import Dictionary
+from pipeline.keyword.matching import FieldWeights
 from tests.support.small_collection import index, passage, ranked, scores
 
 NOISE = [

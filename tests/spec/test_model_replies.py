@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.strategies import text
 
-from pipeline.core.model_replies import (
+from pipeline.keyword.terms import query_terms
+from pipeline.query.model_replies import (
     Rewritten,
     Routed,
     distinct,
@@ -19,7 +20,6 @@ from pipeline.core.model_replies import (
     read_route,
     read_sub_queries,
 )
-from pipeline.core.terms import query_terms
 
 QUERY = "how to reset the router"
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import text
 
-from pipeline.core.query_keywords import entities_of, keywords_of
+from pipeline.query.keywords import entities_of, keywords_of
 
 
 class DescribeKeywords:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.strategies import text
 
-from pipeline.core.routing import codes_in, route
+from pipeline.query.routing import codes_in, route
 
 NOWHERE = ["hi", "Hello there!", "good morning", "thanks a lot", "how are you doing today?", "who are you?", "OK, bye!"]
 NOWHERE += [
@@ -97,7 +97,7 @@ class DescribeCodes:
         [
             ("replace PPR-9087, then PPR-9087 again", ["PPR-9087"]),
             ("型号ABC123的说明", ["ABC123"]),
-            ("see core.terms and os/path/join", ["core.terms", "os/path/join"]),
+            ("see keyword.terms and os/path/join", ["keyword.terms", "os/path/join"]),
             ("10.0.0.1:8080", ["10.0.0.1:8080"]),
             ("2024-05-06", ["2024-05-06"]),
             ("10kg in 5 ms on the 3rd", []),

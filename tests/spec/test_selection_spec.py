@@ -10,16 +10,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.decay import Present, decayed
-from pipeline.core.deduping import content_hash, deduplicated
-from pipeline.core.diversity import diversified, likeness, shingles
-from pipeline.core.fusion import Contribution
-from pipeline.core.grading import graded
-from pipeline.core.ladder import similarity_of, stepped_down
-from pipeline.core.plan import DecayPlan, LadderPlan, Plan, QualityPlan, RerankPlan, RetrievePlan, SelectionPlan
-from pipeline.core.reach import counts_alone, enough, needed
-from pipeline.core.selection import balanced, select
-from pipeline.core.validity import flaw, unmet
+from pipeline.query.plan import (
+    DecayPlan,
+    LadderPlan,
+    Plan,
+    QualityPlan,
+    RerankPlan,
+    RetrievePlan,
+    SelectionPlan,
+)
+from pipeline.query.request import Present
+from pipeline.ranking.decay import decayed
+from pipeline.ranking.dedupe import content_hash, deduplicated
+from pipeline.ranking.diversity import diversified, likeness, shingles
+from pipeline.ranking.fusion import Contribution
+from pipeline.ranking.grades import graded
+from pipeline.ranking.read_depth import counts_alone, enough, needed
+from pipeline.ranking.selection import balanced, select
+from pipeline.ranking.threshold_ladder import similarity_of, stepped_down
+from pipeline.ranking.validity import flaw, unmet
 from pipeline.records import ChannelName, DocumentFields, Filters
 from tests.support.hits import hit, ids
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.core.sentences import paragraphs, sentences
-from pipeline.core.tokens import TokenMap
+from pipeline.chunking.sentences import paragraphs, sentences
+from pipeline.chunking.tokens import TokenMap
 
 
 def split(text: str, *, max_tokens: int = 400) -> list[str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import text
 
-from pipeline.channels.port import Recalled
-from pipeline.flows.resources import Resources
+from pipeline.channels.channel import Recalled
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import ChunkId, Namespace, TenantId
-from pipeline.stores.work import unit_of_work
+from pipeline.resources import Resources
 from tests.integration.test_ingest_flow import Corner, _upload
 
 ANIMALS = {

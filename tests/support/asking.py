@@ -9,12 +9,12 @@ from typing import Any, Protocol
 
 import orjson
 
-from pipeline.core.plan import ChannelPlan, Plan, RetrievePlan
-from pipeline.core.query import Query
-from pipeline.flows import recall
-from pipeline.flows.channels import make_channels
-from pipeline.flows.resources import Resources
+from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
+from pipeline.query.request import Query
 from pipeline.records import Namespace, QueryId, TenantId
+from pipeline.resources import Resources
+from pipeline.retrieval import run_chord
+from pipeline.retrieval.make_channels import make_channels
 
 
 class Place(Protocol):
@@ -59,8 +59,8 @@ class Asker:
         use, tenant = self.place.use, self.place.tenant
         use.queries(tenant).open(query)
         for name in query.channels:
-            recall.recall(tenant, query.query_id, self._channels[name], use)
-        recall.answer(tenant, query.query_id, use, self._channels)
+            run_chord.recall(tenant, query.query_id, self._channels[name], use)
+        run_chord.answer(tenant, query.query_id, use, self._channels)
         state = use.queries(tenant).state(query.query_id)
         assert state is not None
         assert state.answer is not None

@@ -9,17 +9,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.channels.port import Channel
-from pipeline.core.answer import Answer
-from pipeline.core.query import Query
-from pipeline.flows.answer import render
-from pipeline.flows.ask import ask_in_process
-from pipeline.flows.channels import make_channels
-from pipeline.flows.ingest import ingest_batch
-from pipeline.flows.intake import Batch, accept
-from pipeline.flows.planning import plan_of
-from pipeline.flows.resources import Resources
-from pipeline.records import ChannelName, DocumentFields, DocumentId, Filters, Namespace, QueryId, TenantId, Upload
+from pipeline.answer.result import Answer
+from pipeline.channels.channel import Channel
+from pipeline.ingestion.accept import Batch, accept
+from pipeline.ingestion.run import ingest_batch
+from pipeline.query.request import Query
+from pipeline.records import (
+    ChannelName,
+    DocumentFields,
+    DocumentId,
+    Filters,
+    Namespace,
+    QueryId,
+    TenantId,
+    Upload,
+)
+from pipeline.resources import Resources
+from pipeline.retrieval.ask_in_process import ask_in_process
+from pipeline.retrieval.build_plan import plan_of
+from pipeline.retrieval.compose import render
+from pipeline.retrieval.make_channels import make_channels
 
 
 @dataclass(frozen=True)

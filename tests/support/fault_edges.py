@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NoReturn
 
-from pipeline.channels.port import Channel, Recalled
-from pipeline.core.query import Query
+from pipeline.channels.channel import Channel, Recalled
 from pipeline.errors import StoreUnavailable
+from pipeline.query.request import Query
 from pipeline.records import ChannelName, ChunkId
 from tests.support.business_api import says, slowly
 from tests.support.openai_answers import Answer, hangs, raw, refused

@@ -20,16 +20,20 @@ import pytest
 import structlog
 from pydantic import SecretStr
 
-from pipeline.channels.port import Channel
-from pipeline.core.api_source import ApiMapping, ApiSource
-from pipeline.core.plan import ChannelPlan, ContextOptions, Plan, RerankPlan, RetrievePlan, UnderstandPlan
-from pipeline.core.query import Query
-from pipeline.flows import api_sources, recall
-from pipeline.flows.channels import make_channels
-from pipeline.flows.ingest import ingest_batch
-from pipeline.flows.intake import Batch, accept
-from pipeline.flows.resources import Resources
-from pipeline.flows.understanding import understand, understand_at_once
+from pipeline.administration import edit_api_sources
+from pipeline.api_sources.api_source import ApiMapping, ApiSource
+from pipeline.channels.channel import Channel
+from pipeline.ingestion.accept import Batch, accept
+from pipeline.ingestion.run import ingest_batch
+from pipeline.query.plan import (
+    ChannelPlan,
+    ContextOptions,
+    Plan,
+    RerankPlan,
+    RetrievePlan,
+    UnderstandPlan,
+)
+from pipeline.query.request import Query
 from pipeline.records import (
     ChannelName,
     Chunking,
@@ -40,6 +44,10 @@ from pipeline.records import (
     TenantId,
     Upload,
 )
+from pipeline.resources import Resources
+from pipeline.retrieval import run_chord
+from pipeline.retrieval.make_channels import make_channels
+from pipeline.retrieval.understand import understand, understand_at_once
 from pipeline.settings import Settings
 from tests.conftest import make_tenant
 from tests.support.business_api import BusinessApi, business_api
@@ -198,7 +206,7 @@ class Lab:
             if state is not None and state.answer is not None:
                 return False
             time.sleep(0.001)
-        recall.answer(self.tenant, query.query_id, self.worker, {})  # as the task does that is sent at the deadline
+        run_chord.answer(self.tenant, query.query_id, self.worker, {})  # as the task does that is sent at the deadline
         return True
 
     def _run(
@@ -212,7 +220,7 @@ class Lab:
         answered = threading.Event()
 
         def answer() -> None:
-            recall.answer(query.tenant_id, query.query_id, use, dict(channels))
+            run_chord.answer(query.tenant_id, query.query_id, use, dict(channels))
             answered.set()
 
         def call_back() -> None:
@@ -222,7 +230,7 @@ class Lab:
         chord = Chord(size=len(query.channels), callback=call_back)
 
         def header(name: ChannelName) -> None:
-            recall.recall(query.tenant_id, query.query_id, channels[name], use)
+            run_chord.recall(query.tenant_id, query.query_id, channels[name], use)
             chord.returned(name)
 
         if query.model_steps:
@@ -287,7 +295,7 @@ def fill(tenant_id: TenantId, namespace: str, use: Resources, api: BusinessApi) 
         pass
     mapping = ApiMapping(items="/hits", id="/id", text="/body", score="/score", score_range=(0, 10))
     source = ApiSource(url=f"{api.url}/{namespace}", namespaces=(namespace,), mapping=mapping)
-    api_sources.put(tenant_id, namespace, source, use, values={}, kept=())
+    edit_api_sources.put(tenant_id, namespace, source, use, values={}, kept=())
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from pipeline.flows.resources import Resources
+from pipeline.resources import Resources
 from pipeline.settings import Settings
 from tests.conftest import make_tenant
 from tests.support.business_api import BusinessApi, business_api

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pipeline.flows.fusion_plugins import installed_fusions, load_fusion
+from pipeline.retrieval.load_fusions import installed_fusions, load_fusion
 
 _CODE = """
 import time

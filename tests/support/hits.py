@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from pipeline.core.fusion import Contribution, Fused
-from pipeline.core.hits import Hit, Hydrated
+from pipeline.ranking.fusion import Contribution, Fused
+from pipeline.ranking.hits import Hit, Hydrated
 from pipeline.records import ChannelName, ChunkId
 
 

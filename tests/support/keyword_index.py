@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pipeline.channels.keyword import KeywordChannel
+from pipeline.channels.channel import Recalled
+from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.channels.local_indexes import LocalIndexes
-from pipeline.channels.port import Recalled
-from pipeline.flows.index_keywords import KeywordIndexer
-from pipeline.stores.chunk_edits import ChunkEdits
-from pipeline.stores.work import unit_of_work
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents.chunk_edit_store import ChunkEdits
+from pipeline.maintenance.index_keywords import KeywordIndexer
 from tests.integration.test_ingest_flow import Corner
 from tests.integration.test_keyword_channel import query
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import structlog
 
-from pipeline.telemetry import configure_logging
+from pipeline.telemetry.logs import configure_logging
 
 
 @contextmanager

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from pipeline.core.plan import Plan
-from pipeline.core.query import Query
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.errors import EmbedderRefused, MigrationRefused
-from pipeline.flows import backfill, migrating
-from pipeline.flows.mend import _chunk
-from pipeline.flows.resources import Resources
-from pipeline.flows.spaces import Spaces
-from pipeline.flows.verify import verify
+from pipeline.maintenance import backfill, migrate_model
+from pipeline.maintenance.mend import _chunk
+from pipeline.maintenance.verify import verify
+from pipeline.models.live_spaces import Spaces
+from pipeline.query.plan import Plan
+from pipeline.query.request import Query
 from pipeline.records import DocumentFields, EmbeddingSpace, QueryId
-from pipeline.stores.chunk_edits import ChunkEdits
-from pipeline.stores.work import unit_of_work
+from pipeline.resources import Resources
 from tests.integration.test_ingest_flow import Corner, _upload
 
 NO_GATE = {"skip_gate": True}
@@ -34,7 +34,7 @@ def fill(corner: Corner, count: int = 20) -> None:
 
 def start(use: Resources, dimension: int = 128, **options: Any) -> int:
     options = {"provider": "local", "model": "wordllama-l2-supercat", "service": "default", **options}
-    begun = migrating.start(dimension=dimension, use=use, **options)
+    begun = migrate_model.start(dimension=dimension, use=use, **options)
     make_due(use)
     return begun.space.number
 
@@ -47,7 +47,7 @@ def make_due(use: Resources) -> None:
 
 
 def state(use: Resources, number: int) -> str:
-    found = migrating.status(number, use)
+    found = migrate_model.status(number, use)
     assert found is not None
     return found.migration.state
 
@@ -139,15 +139,15 @@ def replace_chunk(corner: Corner) -> tuple[Any, Any]:
     return _chunk(owned), {owned.generation: DocumentFields()}
 
 
-def status_of(use: Resources, number: int) -> migrating.Status:
-    found = migrating.status(number, use)
+def status_of(use: Resources, number: int) -> migrate_model.Status:
+    found = migrate_model.status(number, use)
     assert found is not None
     return found
 
 
 def assert_refused(use: Resources, number: int, code: str) -> None:
     with pytest.raises(MigrationRefused) as refused:
-        migrating.switch(number, use)
+        migrate_model.switch(number, use)
     assert refused.value.code == code
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import httpx
 from sqlalchemy import make_url
 
-from pipeline.flows.resources import Resources
+from pipeline.resources import Resources
 from pipeline.settings import Settings
 from tests.conftest import gateway, make_tenant
 from tests.support.documents import document, upload

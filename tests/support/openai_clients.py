@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from pipeline.models.openai import OpenAIEmbedder
+from pipeline.models.openai_embedder import OpenAIEmbedder
 from pipeline.models.rerank_llm import LlmReranker
-from pipeline.models.rewrite_llm import LlmRewriter
+from pipeline.query.rewriter_llm import LlmRewriter
 from tests.support.openai_server import OpenAIServer
 
 SECRET = "sk-test-0123456789abcdef"

@@ -8,7 +8,7 @@ import uuid
 
 import openai
 
-from pipeline.flows.resources import Resources
+from pipeline.resources import Resources
 from tests.conftest import make_tenant
 
 BASE = "/openai/v1"

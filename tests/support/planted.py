@@ -16,13 +16,13 @@ from typing import Any
 
 import httpx
 
-from pipeline.core.computation import Computation, ComputationId, Kind
-from pipeline.flows.resources import Resources
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.jobs.computation import Computation, ComputationId, Kind
+from pipeline.jobs.computation_store import MOST_IN_REDIS, Computations
+from pipeline.jobs.outbox_store import Outbox
 from pipeline.records import TenantId
-from pipeline.stores.computations import MOST_IN_REDIS, Computations
-from pipeline.stores.outbox import Outbox
-from pipeline.stores.webhooks import Webhooks
-from pipeline.stores.work import unit_of_work
+from pipeline.resources import Resources
+from pipeline.webhooks.endpoint_store import Webhooks
 from tests.support.documents import finished, search, upload
 from tests.support.operating import eventually
 

@@ -9,15 +9,21 @@ from typing import Any
 
 import pytest
 
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import Unavailable
-from pipeline.flows.ingest import ingest_next
-from pipeline.flows.intake import Batch, Ticket, accept
-from pipeline.flows.resources import Resources
-from pipeline.flows.upkeep import sweep
-from pipeline.records import DocumentFields, DocumentId, Namespace, TenantId, Upload
+from pipeline.ingestion.accept import Batch, Ticket, accept
+from pipeline.ingestion.run import ingest_next
+from pipeline.jobs.job_view_store import JobView, JobViews
+from pipeline.maintenance.sweep import sweep
+from pipeline.records import (
+    DocumentFields,
+    DocumentId,
+    Namespace,
+    TenantId,
+    Upload,
+)
+from pipeline.resources import Resources
 from pipeline.settings import Settings
-from pipeline.stores.job_views import JobView, JobViews
-from pipeline.stores.work import unit_of_work
 from tests.conftest import databases_of_its_own, make_tenant
 from tests.support.openai_server import OpenAIServer
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from chordwise import Chordwise
-from pipeline.flows.resources import Resources
+from pipeline.resources import Resources
 from tests.conftest import make_tenant
 
 ENERGY, DRINKS, HIDDEN = "energy", "drinks", "hidden"

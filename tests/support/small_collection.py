@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.core.bm25 import Collection
-from pipeline.core.dictionary import Dictionary, Lexicon, read
-from pipeline.core.indexed_fields import Indexed, indexed
-from pipeline.core.keyword_scoring import score, weigh
-from pipeline.core.matching import FieldWeights, IndexRows
-from pipeline.core.terms import tokenizer_of
-from pipeline.records import Namespace, Passage, Scope, Segment, TenantId
+from pipeline.keyword.bm25 import Collection
+from pipeline.keyword.dictionary import Dictionary, Lexicon, read
+from pipeline.keyword.indexed_fields import Indexed, indexed
+from pipeline.keyword.matching import FieldWeights, IndexRows
+from pipeline.keyword.scoring import score, weigh
+from pipeline.keyword.terms import tokenizer_of
+from pipeline.records import (
+    Namespace,
+    Passage,
+    Scope,
+    Segment,
+    TenantId,
+)
 
 SCOPE = Scope(tenant_id=TenantId("t"), namespace=Namespace("n"))
 

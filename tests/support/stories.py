@@ -5,16 +5,17 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import text
 
-from pipeline.flows.chunk_edit import Edit, delete_chunks, edit_chunks
-from pipeline.flows.edit import delete_document
-from pipeline.flows.intake import Batch, Ticket, accept
-from pipeline.flows.rollback import roll_back
-from pipeline.flows.upkeep import drop_retired, release_kept
-from pipeline.flows.verify import verify
+from pipeline.administration.delete_documents import delete_document
+from pipeline.administration.drop_retired import drop_retired
+from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
+from pipeline.administration.rollback import roll_back
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents.chunk_edit_store import ChunkEdits, OwnedChunk
+from pipeline.ingestion.accept import Batch, Ticket, accept
+from pipeline.jobs.ledger_store import Ledger
+from pipeline.maintenance.sweep import release_kept
+from pipeline.maintenance.verify import verify
 from pipeline.records import DocumentId
-from pipeline.stores.chunk_edits import ChunkEdits, OwnedChunk
-from pipeline.stores.jobs import Ledger
-from pipeline.stores.work import unit_of_work
 from tests.integration.test_ingest_flow import Corner, _upload
 from tests.support.dying import Died, Moments, watched
 

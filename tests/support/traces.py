@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.core.plan import ChannelPlan, Plan, RetrievePlan
-from pipeline.core.query import Query
-from pipeline.records import Filters, Namespace, QueryId, TenantId
+from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
+from pipeline.query.request import Query
+from pipeline.records import (
+    Filters,
+    Namespace,
+    QueryId,
+    TenantId,
+)
 
 
 def query(*, filters: Filters | None = None, channels: Mapping[str, ChannelPlan] | None = None) -> Query:

@@ -6,14 +6,15 @@ from typing import Any
 
 from sqlalchemy import text
 
-from pipeline.flows.intake import Ticket
-from pipeline.flows.resources import Resources
-from pipeline.flows.rollback import roll_back
-from pipeline.flows.upkeep import drop_retired, release_kept
+from pipeline.administration.drop_retired import drop_retired
+from pipeline.administration.rollback import roll_back
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents.generation_store import Generations, History
+from pipeline.ingestion.accept import Ticket
+from pipeline.jobs.job_view_store import ItemView, JobViews
+from pipeline.maintenance.sweep import release_kept
 from pipeline.records import DocumentId, Upload
-from pipeline.stores.generations import Generations, History
-from pipeline.stores.job_views import ItemView, JobViews
-from pipeline.stores.work import unit_of_work
+from pipeline.resources import Resources
 from tests.integration.test_ingest_flow import Corner
 
 A = DocumentId("a")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import integers, ip_addresses
 
-from pipeline.core.addresses import is_public, may_connect, parse_networks
+from pipeline.outbound.addresses import is_public, may_connect, parse_networks
 
 PUBLIC = ["1.1.1.1", "8.8.8.8", "100.63.255.255", "100.128.0.0", "172.15.255.255", "172.32.0.1", "223.255.255.255"]
 PUBLIC += ["169.253.255.255", "2606:4700::1111", "2a00:1450:4001::1", "64:ff9b::808:808", "::ffff:8.8.8.8"]

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.agreement import Asked, Gate, judge, ndcg, overlap
+from pipeline.embedding.model_comparison import (
+    Asked,
+    Gate,
+    judge,
+    ndcg,
+    overlap,
+)
 
 rankings = st.lists(st.sampled_from("abcdefghij"), unique=True)
 

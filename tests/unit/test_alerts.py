@@ -17,13 +17,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from api_gateway.fleet_metrics import FleetMetrics
 from api_gateway.metrics import AlignmentMetrics, BacklogMetrics
 from compose.localstack.promtool import promtool
-from pipeline.core.diagnosis import IndexerFacts
-from pipeline.flows.resources import Resources
-from pipeline.metrics import METRICS
+from pipeline.documents.reconcile_store import KINDS, Totals
+from pipeline.jobs.backlog_store import STATES, Backlog
+from pipeline.keyword_index.indexer_facts import IndexerFacts
+from pipeline.keyword_index.indexer_report_store import IndexerReports
+from pipeline.metrics.definitions import METRICS
+from pipeline.resources import Resources
 from pipeline.settings import load
-from pipeline.stores.backlog import STATES, Backlog
-from pipeline.stores.indexer_reports import IndexerReports
-from pipeline.stores.reconciling import KINDS, Totals
 from tests.support.project import ROOT
 
 RULES = [

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis.strategies import dictionaries, floats, lists, sampled_from, tuples
 
 from pipeline.channels.recent import Recent
-from pipeline.core.fusion import Fused
-from pipeline.core.hits import Hit, Hydrated
-from pipeline.core.reranking import rerank, rerank_lift
-from pipeline.flows.postponing import backoff_s
+from pipeline.ingestion.retry_or_give_up import backoff_s
+from pipeline.ranking.fusion import Fused
+from pipeline.ranking.hits import Hit, Hydrated
+from pipeline.ranking.rerank_order import rerank, rerank_lift
 
 unit = floats(0, 1)
 fused_orders = lists(tuples(sampled_from("abcdefgh"), unit), unique_by=lambda pair: pair[0]).map(

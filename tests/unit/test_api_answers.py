@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.api_answer import passages_of
-from pipeline.core.api_request import filled
-from pipeline.core.api_source import (
+from pipeline.api_sources.api_answer import passages_of
+from pipeline.api_sources.api_request import filled
+from pipeline.api_sources.api_source import (
     MISSING,
     ApiMapping,
     ApiSource,

@@ -11,12 +11,22 @@ from typing import Any
 import fakeredis
 import pytest
 
-from pipeline.core.query import Query
-from pipeline.records import Actor, Namespace, QueryId, TenantId
-from pipeline.stores import audit_queue
-from pipeline.stores.audit import AuditRow, query_hash
-from pipeline.stores.audit_queue import WAITING, AuditQueue, packed, unpacked
-from pipeline.stores.queries import Queries
+from pipeline.query.query_store import Queries
+from pipeline.query.request import Query
+from pipeline.records import (
+    Actor,
+    Namespace,
+    QueryId,
+    TenantId,
+)
+from pipeline.tenants import audit_queue_store
+from pipeline.tenants.audit_queue_store import (
+    WAITING,
+    AuditQueue,
+    packed,
+    unpacked,
+)
+from pipeline.tenants.audit_store import AuditRow, query_hash
 
 A = TenantId("a")
 
@@ -105,12 +115,12 @@ class DescribeTheQueue:
         queue.take_away(A, queue.oldest(A, limit=9))
         assert redis.smembers(WAITING) == set()
         answered(queries, "q2")
-        redis.delete(audit_queue.list_key(A))  # as an erasure does
+        redis.delete(audit_queue_store.list_key(A))  # as an erasure does
         assert queue.oldest(A, limit=9) == []
         assert queue.tenants() == []
 
     def it_drops_the_oldest_and_counts_them_when_too_many_wait(self, queries, redis, monkeypatch):
-        monkeypatch.setattr("pipeline.stores.queries.MOST_WAITING", 2)
+        monkeypatch.setattr("pipeline.query.query_store.MOST_WAITING", 2)
         for number in range(4):
             answered(queries, f"q{number}")
         queue = AuditQueue(redis)

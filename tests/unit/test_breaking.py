@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.breaking import (
+from pipeline.channels.circuit_breaker import (
     CLOSED,
     BreakerLimits,
     Circuit,

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import pytest
 
 from pipeline.errors import CircuitOpen
-from pipeline.flows.resources import Bulkhead
+from pipeline.resources import Bulkhead
 
 
 class DescribePlaces:

@@ -9,15 +9,15 @@ from importlib.metadata import EntryPoint
 import pytest
 from pydantic import TypeAdapter
 
-from pipeline.channels import plugins
-from pipeline.channels.port import AbsentChannel, Recalled
-from pipeline.core.plan import PlanFlaw, read_plan
-from pipeline.core.query import Envelope
+from pipeline.channels import installed_channels
+from pipeline.channels.channel import AbsentChannel, Recalled
 from pipeline.errors import Misconfigured
-from pipeline.flows.channels import make_channels
-from pipeline.flows.planning import plan_of
-from pipeline.flows.resources import Resources
+from pipeline.query.plan import PlanFlaw, read_plan
+from pipeline.query.request import Envelope
 from pipeline.records import ChannelName
+from pipeline.resources import Resources
+from pipeline.retrieval.build_plan import plan_of
+from pipeline.retrieval.make_channels import make_channels
 from pipeline.settings import load
 
 
@@ -45,18 +45,20 @@ def breaks(use: Resources) -> LegalChannel:
 def installed(monkeypatch) -> Iterator[None]:
     here = sys.modules[__name__].__name__
     found = [
-        EntryPoint(name, f"{here}:{made}", plugins.GROUP)
+        EntryPoint(name, f"{here}:{made}", installed_channels.GROUP)
         for name, made in [("legal", "make"), ("broken", "breaks"), ("keyword", "make"), ("Not A Name", "make")]
     ]
-    monkeypatch.setattr(plugins, "entry_points", lambda *, group: found if group == plugins.GROUP else [])
-    plugins.installed_channels.cache_clear()
+    monkeypatch.setattr(
+        installed_channels, "entry_points", lambda *, group: found if group == installed_channels.GROUP else []
+    )
+    installed_channels.installed_channels.cache_clear()
     yield
-    plugins.installed_channels.cache_clear()
+    installed_channels.installed_channels.cache_clear()
 
 
 class DescribeInstalledChannels:
     def it_knows_their_names_without_loading_them(self, installed):
-        assert list(plugins.installed_channels()) == ["broken", "legal"]
+        assert list(installed_channels.installed_channels()) == ["broken", "legal"]
 
     def it_lets_queries_ask_them(self, installed):
         plan = plan_of(load(), {}, {"retrieve": {"channels": {"legal": {"options": {"anything": 1}}}}})

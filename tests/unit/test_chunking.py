@@ -7,10 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.chunking import chunk, embedding_text
-from pipeline.core.parsing import parse
-from pipeline.core.tokens import count_tokens
-from pipeline.records import Chunking, Parsed, Passage, Section
+from pipeline.chunking.cut import chunk, embedding_text
+from pipeline.chunking.tokens import count_tokens
+from pipeline.parsing import parse
+from pipeline.records import (
+    Chunking,
+    Parsed,
+    Passage,
+    Section,
+)
 
 markdown = st.lists(
     st.sampled_from(

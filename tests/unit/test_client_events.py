@@ -19,7 +19,7 @@ from chordwise import (
 from chordwise.cli import run
 from chordwise.following import Follower
 from chordwise.retries import RetryPolicy
-from pipeline.core.webhooks import secret_text, signatures
+from pipeline.webhooks.signatures import secret_text, signatures
 from tests.support.gateway_stub import KEY, Reply, problem, serve
 
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.core.comparable import comparable
-from pipeline.core.plan import Plan, RerankPlan, RetrievePlan, SecondRetrievalPlan
-from pipeline.core.second import changes_of
+from pipeline.query.comparability import comparable
+from pipeline.query.plan import (
+    Plan,
+    RerankPlan,
+    RetrievePlan,
+    SecondRetrievalPlan,
+)
+from pipeline.ranking.second_retrieval import changes_of
 
 OFF = RerankPlan(enabled=False)
 TWICE = RetrievePlan(second=SecondRetrievalPlan(min_hits=5, rerank=False))

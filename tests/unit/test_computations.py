@@ -12,7 +12,17 @@ import structlog
 
 from api_gateway.problems import from_error
 from pipeline import errors
-from pipeline.core.computation import (
+from pipeline.administration.compute import carry_out
+from pipeline.database.engines import Conflict
+from pipeline.errors import (
+    DocumentTooLarge,
+    EmptyDocument,
+    PipelineError,
+    QueueFull,
+    QuotaExceeded,
+    StoreUnavailable,
+)
+from pipeline.jobs.computation import (
     LARGEST_ANSWER,
     Computation,
     ComputationId,
@@ -23,18 +33,8 @@ from pipeline.core.computation import (
     error_as_json,
     error_from_json,
 )
-from pipeline.errors import (
-    DocumentTooLarge,
-    EmptyDocument,
-    PipelineError,
-    QueueFull,
-    QuotaExceeded,
-    StoreUnavailable,
-)
-from pipeline.flows.computing import carry_out
+from pipeline.jobs.computation_store import Computations
 from pipeline.records import Actor, TenantId
-from pipeline.stores.computations import Computations
-from pipeline.stores.engines import Conflict
 
 ACME, OTHER = TenantId("acme"), TenantId("other")
 ONE = ComputationId("0b1c9a52-0000-4000-8000-000000000001")

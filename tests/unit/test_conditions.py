@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.core.conditions import condition_as_json, holds
-from pipeline.core.query import filters_as_sent
-from pipeline.core.validity import unmet
-from pipeline.records import Comparison, Compound, DocumentFields, Filters
+from pipeline.filters.conditions import condition_as_json, holds
+from pipeline.query.request import filters_as_sent
+from pipeline.ranking.validity import unmet
+from pipeline.records import (
+    Comparison,
+    Compound,
+    DocumentFields,
+    Filters,
+)
 
 HELD = {"n": 3, "t": "fox", "b": True, "list": [3], "none": None}
 

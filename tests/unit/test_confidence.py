@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import floats, lists, sampled_from, tuples
 
-from pipeline.core.confidence import confidences, cosine_of
-from pipeline.core.fusion import Contribution, Fused
-from pipeline.core.local_models import LOCAL_MODELS, calibrations_of
-from pipeline.core.nearest import ORTHOGONAL
-from pipeline.core.query import Envelope
-from pipeline.core.reference_sentences import SPACED, UNSPACED
-from pipeline.core.terms import holds_unspaced
-from pipeline.models.local import LocalEmbedder
+from pipeline.embedding.distance import ORTHOGONAL
+from pipeline.embedding.reference_sentences import SPACED, UNSPACED
+from pipeline.keyword.terms import holds_unspaced
+from pipeline.local_models import LOCAL_MODELS, calibrations_of
+from pipeline.models.local_embedder import LocalEmbedder
+from pipeline.query.request import Envelope
+from pipeline.ranking.confidence import confidences, cosine_of
+from pipeline.ranking.fusion import Contribution, Fused
 from pipeline.records import ChannelName, ChunkId
 
 KEYWORD, SEMANTIC, FAQ = ChannelName.KEYWORD, ChannelName.SEMANTIC, ChannelName.FAQ

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.context import ContextPassage, build_context
-from pipeline.core.tokens import count_tokens
+from pipeline.answer.context_text import ContextPassage, build_context
+from pipeline.chunking.tokens import count_tokens
 
 
 def passage(text: str, *, title: str | None = None, path: tuple[str, ...] = (), chunk_id: str = "c") -> ContextPassage:

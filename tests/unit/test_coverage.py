@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.coverage import CONSIDERED, coverage_share, covered
-from pipeline.core.fusion import Contribution, Fused
+from pipeline.ranking.coverage import CONSIDERED, coverage_share, covered
+from pipeline.ranking.fusion import Contribution, Fused
 from pipeline.records import ChannelName, ChunkId
 
 KEYWORD, SEMANTIC, FAQ = ChannelName.KEYWORD, ChannelName.SEMANTIC, ChannelName.FAQ

@@ -8,15 +8,26 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from pipeline.channels.port import Recalled
-from pipeline.core.fusion import Contribution, Fused
-from pipeline.core.plan import ChannelPlan, FusionPlan, Plan, RetrievePlan
-from pipeline.core.query import Envelope, Query
+from pipeline.channels.channel import Recalled
 from pipeline.errors import StoreUnavailable
-from pipeline.flows.arrived import Arrived
-from pipeline.flows.covering import with_coverage
-from pipeline.flows.journal import Journal
-from pipeline.records import ChannelName, ChunkId, Namespace, QueryId, TenantId
+from pipeline.query.plan import (
+    ChannelPlan,
+    FusionPlan,
+    Plan,
+    RetrievePlan,
+)
+from pipeline.query.request import Envelope, Query
+from pipeline.ranking.fusion import Contribution, Fused
+from pipeline.records import (
+    ChannelName,
+    ChunkId,
+    Namespace,
+    QueryId,
+    TenantId,
+)
+from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.complete_scores import with_coverage
+from pipeline.retrieval.journal import Journal
 
 KEYWORD, SEMANTIC = ChannelName.KEYWORD, ChannelName.SEMANTIC
 

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.core import diagnosis
-from pipeline.core.diagnosis import FlowerFacts, IndexerFacts, RedisFacts, Severity, VectorFacts, Versions, WorkerFacts
-from pipeline.stores.diagnosing import distance, skew
+from pipeline.keyword_index.indexer_facts import IndexerFacts
+from pipeline.maintenance import doctor
+from pipeline.maintenance.doctor import FlowerFacts, RedisFacts, Severity, VectorFacts, Versions, WorkerFacts
+from pipeline.maintenance.doctor_store import distance, skew
 from workers.names import Queue
 
 OK, WARNING, FAILED = Severity.OK, Severity.WARNING, Severity.FAILED
@@ -35,7 +36,7 @@ FLOWER = FlowerFacts(url="http://127.0.0.1:5555", status=401)
 
 
 def visible(*workers: WorkerFacts, own_s: float = 3600.0, limit_s: float = 1800.0, seen_s: float = 0.0):
-    return diagnosis.visibility(workers, own_timeout_s=own_s, own_limit_s=limit_s, seen_s=seen_s)
+    return doctor.visibility(workers, own_timeout_s=own_s, own_limit_s=limit_s, seen_s=seen_s)
 
 
 class DescribeEveryFinding:
@@ -48,40 +49,40 @@ class DescribeEveryFinding:
             (visible(replace(WORKER, task_time_limit_s=7200.0)), FAILED, "7200 s"),
             (visible(WORKER, seen_s=5000.0), FAILED, "5000 s"),
             (visible(replace(WORKER, visibility_timeout_s=2400.0)), WARNING, "processes disagree: 2400 s, 3600 s"),
-            (diagnosis.eviction("redis", RedisFacts(policy="noeviction", maxmemory=0, used_memory=1)), OK, "no limit"),
+            (doctor.eviction("redis", RedisFacts(policy="noeviction", maxmemory=0, used_memory=1)), OK, "no limit"),
             (
-                diagnosis.eviction("redis", RedisFacts(policy="allkeys-lru", maxmemory=0, used_memory=1)),
+                doctor.eviction("redis", RedisFacts(policy="allkeys-lru", maxmemory=0, used_memory=1)),
                 FAILED,
                 "allkeys-lru",
             ),
             (
-                diagnosis.eviction(
+                doctor.eviction(
                     "redis", RedisFacts(policy="noeviction", maxmemory=100 * 2**20, used_memory=95 * 2**20)
                 ),
                 WARNING,
                 "95 MiB used",
             ),
-            (diagnosis.expiry(300, deadline_s=3), OK, "300 s"),
-            (diagnosis.expiry(2, deadline_s=3), FAILED, "2 s; a query lives for 3 s"),
-            (diagnosis.expiry(None, deadline_s=3), FAILED, "never expire"),
-            (diagnosis.expiry(30 * 86400, deadline_s=3), WARNING, "2.592e+06 s"),
-            (diagnosis.vectors(VECTORS), OK, "256 dimensions"),
-            (diagnosis.vectors(replace(VECTORS, dimension=None)), FAILED, "no table chunk_embeddings"),
-            (diagnosis.vectors(replace(VECTORS, dimension=128)), FAILED, "128 dimensions are stored"),
-            (diagnosis.vectors(replace(VECTORS, operator_class="halfvec_l2_ops")), FAILED, "halfvec_l2_ops"),
-            (diagnosis.vectors(replace(VECTORS, indexes=(("g", "halfvec_l2_ops"),))), FAILED, "g (halfvec_l2_ops)"),
-            (diagnosis.fulltext(3, 84), OK, "3 to 84"),
-            (diagnosis.fulltext(3, 12), FAILED, "3 to 12"),
-            (diagnosis.fulltext(14, 84), FAILED, "14 to 84"),
-            (diagnosis.clock("mysql", 0.2), OK, "within"),
-            (diagnosis.clock("mysql", -0.7), WARNING, "0.7 s behind"),
-            (diagnosis.clock("mysql", 60.0), FAILED, "60.0 s ahead of"),
-            (diagnosis.flower(None), OK, "not set"),
-            (diagnosis.flower(FLOWER), OK, "asks for a password"),
-            (diagnosis.flower(replace(FLOWER, status=None)), WARNING, "nothing answers"),
-            (diagnosis.flower(replace(FLOWER, status=200)), FAILED, "without a password"),
-            (diagnosis.flower(replace(FLOWER, public=("8.8.8.8",))), FAILED, "8.8.8.8"),
-            (diagnosis.flower(replace(FLOWER, elsewhere=("10.0.0.3",))), WARNING, "10.0.0.3"),
+            (doctor.expiry(300, deadline_s=3), OK, "300 s"),
+            (doctor.expiry(2, deadline_s=3), FAILED, "2 s; a query lives for 3 s"),
+            (doctor.expiry(None, deadline_s=3), FAILED, "never expire"),
+            (doctor.expiry(30 * 86400, deadline_s=3), WARNING, "2.592e+06 s"),
+            (doctor.vectors(VECTORS), OK, "256 dimensions"),
+            (doctor.vectors(replace(VECTORS, dimension=None)), FAILED, "no table chunk_embeddings"),
+            (doctor.vectors(replace(VECTORS, dimension=128)), FAILED, "128 dimensions are stored"),
+            (doctor.vectors(replace(VECTORS, operator_class="halfvec_l2_ops")), FAILED, "halfvec_l2_ops"),
+            (doctor.vectors(replace(VECTORS, indexes=(("g", "halfvec_l2_ops"),))), FAILED, "g (halfvec_l2_ops)"),
+            (doctor.fulltext(3, 84), OK, "3 to 84"),
+            (doctor.fulltext(3, 12), FAILED, "3 to 12"),
+            (doctor.fulltext(14, 84), FAILED, "14 to 84"),
+            (doctor.clock("mysql", 0.2), OK, "within"),
+            (doctor.clock("mysql", -0.7), WARNING, "0.7 s behind"),
+            (doctor.clock("mysql", 60.0), FAILED, "60.0 s ahead of"),
+            (doctor.flower(None), OK, "not set"),
+            (doctor.flower(FLOWER), OK, "asks for a password"),
+            (doctor.flower(replace(FLOWER, status=None)), WARNING, "nothing answers"),
+            (doctor.flower(replace(FLOWER, status=200)), FAILED, "without a password"),
+            (doctor.flower(replace(FLOWER, public=("8.8.8.8",))), FAILED, "8.8.8.8"),
+            (doctor.flower(replace(FLOWER, elsewhere=("10.0.0.3",))), WARNING, "10.0.0.3"),
         ],
     )
     def it_says_what_it_saw_and_what_to_do(self, finding, severity, says):
@@ -95,7 +96,7 @@ OWN = Versions(chordwise="1.0", celery="5.7.0", kombu="5.7.0")
 
 def looked_at(*workers: WorkerFacts):
     return {
-        found.check: found for found in diagnosis.workers(workers, queues=list(Queue), own=OWN, broker="redis://here/0")
+        found.check: found for found in doctor.workers(workers, queues=list(Queue), own=OWN, broker="redis://here/0")
     }
 
 
@@ -149,7 +150,7 @@ class DescribeTheLastSweep:
         ],
     )
     def it_is_overdue_after_three_intervals_and_half_a_minute(self, age_s, watched_s, severity, says):
-        found = diagnosis.last_sweep(age_s, interval_s=5.0, watched_s=watched_s)
+        found = doctor.last_sweep(age_s, interval_s=5.0, watched_s=watched_s)
         assert found.severity is severity
         assert says in found.detail
 
@@ -171,7 +172,7 @@ class DescribeKeywordIndexes:
         ],
     )
     def it_names_the_host_that_is_behind(self, facts, severity, says):
-        found = diagnosis.keyword_index(facts)
+        found = doctor.keyword_index(facts)
         assert found.severity is severity
         assert says in found.detail
 

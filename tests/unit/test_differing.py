@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.differing import difference, plan_difference
+from pipeline.answer.diff import difference, plan_difference
 
 orders = st.lists(st.sampled_from("abcdefg"), unique=True)
 values = st.recursive(st.integers(0, 3) | st.none(), lambda inner: st.dictionaries(st.sampled_from("xyz"), inner))

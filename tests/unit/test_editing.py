@@ -6,10 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.chunking import chunk
-from pipeline.core.editing import bound_of, position_in, prepared, repeats, spliced
-from pipeline.core.parsing import PLAIN, parse
-from pipeline.core.strategies import complete, cut
+from pipeline.chunking.cut import chunk
+from pipeline.chunking.strategies import complete, cut
+from pipeline.documents.edited_chunk import (
+    bound_of,
+    position_in,
+    prepared,
+    repeats,
+    spliced,
+)
+from pipeline.parsing import PLAIN, parse
 from pipeline.records import Chunking, Passage
 
 _USUAL = {"max_tokens": 400.0, "overlap": 0.2}

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.core.ended_query import EndedQuery, is_shown, task_id_of
+from pipeline.answer.ended_query import EndedQuery, is_shown, task_id_of
 from pipeline.records import QueryId, TenantId
 
 IDS = [str(uuid.uuid5(uuid.NAMESPACE_OID, str(number))) for number in range(5000)]

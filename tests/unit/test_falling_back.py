@@ -6,15 +6,20 @@ import time
 
 import pytest
 
-from pipeline.channels.port import Recalled
-from pipeline.core.plan import FallbackPlan, Plan
-from pipeline.core.query import Query, Understanding
+from pipeline.channels.channel import Recalled
 from pipeline.errors import StoreUnavailable
-from pipeline.flows.arrived import Arrived
-from pipeline.flows.falling_back import fallen_back
-from pipeline.flows.journal import Journal
-from pipeline.flows.resources import Resources
-from pipeline.records import ChannelName, Namespace, QueryId, TenantId
+from pipeline.query.plan import FallbackPlan, Plan
+from pipeline.query.request import Query, Understanding
+from pipeline.records import (
+    ChannelName,
+    Namespace,
+    QueryId,
+    TenantId,
+)
+from pipeline.resources import Resources
+from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.fall_back import fallen_back
+from pipeline.retrieval.journal import Journal
 from pipeline.settings import load
 
 

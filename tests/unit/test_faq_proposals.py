@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import create_engine
 
-from pipeline.channels.faq import FaqChannel
-from pipeline.channels.port import Recalled
-from pipeline.core.query import Query
+from pipeline.channels.channel import Recalled
+from pipeline.channels.faq_channel import FaqChannel
+from pipeline.query.request import Query
 from pipeline.records import ChannelName, ChunkId
 from tests.support.traces import query
 

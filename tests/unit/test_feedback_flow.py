@@ -7,14 +7,25 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.core.fusion import Contribution, Fused
-from pipeline.core.plan import ChannelPlan, FusionPlan, Plan, RetrievePlan
-from pipeline.core.query import Envelope, Query
-from pipeline.flows.arrived import Arrived
-from pipeline.flows.feedback import with_feedback
-from pipeline.flows.journal import Journal
-from pipeline.flows.resources import Resources
-from pipeline.records import ChannelName, ChunkId, Namespace, QueryId, TenantId
+from pipeline.query.plan import (
+    ChannelPlan,
+    FusionPlan,
+    Plan,
+    RetrievePlan,
+)
+from pipeline.query.request import Envelope, Query
+from pipeline.ranking.fusion import Contribution, Fused
+from pipeline.records import (
+    ChannelName,
+    ChunkId,
+    Namespace,
+    QueryId,
+    TenantId,
+)
+from pipeline.resources import Resources
+from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.journal import Journal
+from pipeline.retrieval.support_neighbours import with_feedback
 from pipeline.settings import load
 
 

@@ -8,16 +8,27 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.core.nearest import ORTHOGONAL
-from pipeline.core.plan import ChannelPlan, FusionPlan, Plan, PlanFlaw, RetrievePlan
-from pipeline.core.query import Envelope, Query
+from pipeline.embedding.distance import ORTHOGONAL
 from pipeline.errors import FusionPluginFailed, Misconfigured
-from pipeline.flows.arrived import Arrived
-from pipeline.flows.fusing import fuse
-from pipeline.flows.fusion_plugins import installed_fusions, load_fusion
-from pipeline.flows.journal import Journal
-from pipeline.flows.planning import plan_of
-from pipeline.records import ChannelName, Namespace, QueryId, TenantId
+from pipeline.query.plan import (
+    ChannelPlan,
+    FusionPlan,
+    Plan,
+    PlanFlaw,
+    RetrievePlan,
+)
+from pipeline.query.request import Envelope, Query
+from pipeline.records import (
+    ChannelName,
+    Namespace,
+    QueryId,
+    TenantId,
+)
+from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.build_plan import plan_of
+from pipeline.retrieval.fuse import fuse
+from pipeline.retrieval.journal import Journal
+from pipeline.retrieval.load_fusions import installed_fusions, load_fusion
 from pipeline.settings import load
 from tests.support.fusions import installed_package
 from tests.support.patience import SPARE_S

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.fusion import reciprocal_rank_fusion, weighted_fusion
+from pipeline.ranking.fusion import reciprocal_rank_fusion, weighted_fusion
 from pipeline.records import ChannelName, ChunkId, Ranking
 
 KEYWORD, SEMANTIC, FAQ = ChannelName.KEYWORD, ChannelName.SEMANTIC, ChannelName.FAQ

@@ -17,12 +17,12 @@ from api_gateway.auth import Keys
 from api_gateway.openapi import docs_page
 from api_gateway.waiting import Wakes
 from api_gateway.wire import results, shapes
-from pipeline.core import answer as records
+from pipeline.answer import result as records
 from pipeline.errors import StoreUnavailable
-from pipeline.flows.verify import NamespaceReport, Report
+from pipeline.maintenance.verify import NamespaceReport, Report
 from pipeline.records import TenantId
 from pipeline.settings import load
-from pipeline.stores.tenants import Principal
+from pipeline.tenants.tenant_store import Principal
 from tests.support import described_codes
 
 KEYS = {f"cw_acme_{scope:0>48}": frozenset({scope}) for scope in ("read", "write")}

@@ -11,10 +11,15 @@ import structlog
 
 from api_gateway.computing import MOST_WAITING, Turns, await_outcome
 from api_gateway.problems import Problem, from_error
-from pipeline.core.computation import LIMITS, Done, Failed, Kind
 from pipeline.errors import ComputationTimeout, WorkerUnavailable
+from pipeline.jobs.computation import (
+    LIMITS,
+    Done,
+    Failed,
+    Kind,
+)
+from pipeline.jobs.computation_store import Standing
 from pipeline.records import TenantId
-from pipeline.stores.computations import Standing
 
 ACME, OTHER = TenantId("acme"), TenantId("other")
 

@@ -14,10 +14,15 @@ from pydantic import TypeAdapter, ValidationError
 from api_gateway.problems import Problem
 from api_gateway.submitting import batch_of
 from api_gateway.wire.fields import Moment, NamespaceName, tidy_document_id
-from pipeline.flows.intake import Refusal
-from pipeline.records import Chunking, DocumentFields, TenantId, Upload
+from pipeline.ingestion.accept import Refusal
+from pipeline.records import (
+    Chunking,
+    DocumentFields,
+    TenantId,
+    Upload,
+)
 from pipeline.settings import load
-from pipeline.stores.tenants import Principal
+from pipeline.tenants.tenant_store import Principal
 
 SETTINGS = load(
     {"max_document_bytes": 1000, "max_documents_per_batch": 5, "chunk_max_tokens": 300, "chunk_overlap": 0.1}

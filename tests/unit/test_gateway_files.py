@@ -12,7 +12,7 @@ from api_gateway.problems import Problem
 from api_gateway.wire.documents import Intake, to_chunking
 from api_gateway.wire.fields import holds_control_characters, tidy_document_id
 from api_gateway.wire.files import SentFile, document_id_of, entries_of, to_form
-from pipeline.flows.intake import Refusal
+from pipeline.ingestion.accept import Refusal
 from pipeline.records import Upload
 from pipeline.settings import load
 

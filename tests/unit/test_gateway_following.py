@@ -17,9 +17,9 @@ from api_gateway.routes import events
 from api_gateway.routes.events import JobStream, id_of, position_of
 from api_gateway.waiting import Wakes
 from pipeline.errors import StoreUnavailable
+from pipeline.jobs.bells import JobBells, progress_name
+from pipeline.jobs.signal_store import Failure, Position, Snapshot
 from pipeline.records import ItemState, JobId, TenantId
-from pipeline.stores.job_bells import JobBells, progress_name
-from pipeline.stores.job_signals import Failure, Position, Snapshot
 
 TENANT, JOB = TenantId("acme"), JobId("5f0c3f0e-6d5b-4b0e-9f57-2a4f9c1d7e10")
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)

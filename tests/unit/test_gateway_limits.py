@@ -9,11 +9,11 @@ import structlog
 from api_gateway.app import create_app
 from api_gateway.auth import Keys
 from api_gateway.rate_limits import headers_of
-from pipeline.core.buckets import Allowance, Rate
 from pipeline.errors import StoreUnavailable
 from pipeline.records import TenantId
 from pipeline.settings import load
-from pipeline.stores.tenants import Principal
+from pipeline.tenants.request_buckets import Allowance, Rate
+from pipeline.tenants.tenant_store import Principal
 from tests.support.attacks import code_of
 
 KEY = {"Authorization": "Bearer cw_acme_" + "0" * 48}

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from api_gateway.problems import MOST_ERRORS, Problem, from_error, invalid, places, pointer, printable
 from api_gateway.wire.queries import QueryRequest
 from pipeline import errors
-from pipeline.stores.engines import Conflict
+from pipeline.database.engines import Conflict
 
 SCOPE = {"type": "http", "raw_path": b"/v1/queries/a%20b?key=secret", "state": {"request_id": "r-1"}}
 

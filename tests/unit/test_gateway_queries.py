@@ -9,7 +9,7 @@ import pytest
 from api_gateway.bodies import Decoded
 from api_gateway.problems import Problem
 from api_gateway.wire.queries import to_query
-from pipeline.core.plan import ContextOptions, DecayPlan
+from pipeline.query.plan import ContextOptions, DecayPlan
 from pipeline.records import ChannelName, Filters, TenantId
 from pipeline.settings import load
 

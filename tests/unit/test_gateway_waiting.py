@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect
 from api_gateway import waiting
 from api_gateway.problems import Problem
 from api_gateway.waiting import Wakes
-from pipeline.stores.queries import WAKE_CHANNEL
+from pipeline.query.query_store import WAKE_CHANNEL
 
 
 async def connected():

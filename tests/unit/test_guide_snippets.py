@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.channels.plugins import GROUP
-from pipeline.channels.port import Channel, Recalled
-from pipeline.core.parsing import Format
-from pipeline.core.query import Query
+from pipeline.channels.channel import Channel, Recalled
+from pipeline.channels.installed_channels import GROUP
+from pipeline.parsing import Format
+from pipeline.query.request import Query
 from pipeline.records import ChannelName, ChunkId, Ranking
 from tests.support.guides import blocks
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.highlights import spans
-from pipeline.core.terms import analyze, query_terms
+from pipeline.answer.highlights import spans
+from pipeline.keyword.terms import analyze, query_terms
 
 texts = st.text(alphabet=st.characters() | st.sampled_from("aé -_.@'1维生素 的么Ａ"), max_size=60)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.stores.index_folder import IndexFolder
+from pipeline.keyword_index.index_folder import IndexFolder
 
 
 class DescribeTheSignOfLife:

@@ -1,4 +1,4 @@
-"""Filters as terms mean what `core.validity.unmet` says of fields."""
+"""Filters as terms mean what `ranking.validity.unmet` says of fields."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.index_terms import (
+from pipeline.filters.filter_terms import (
     Between,
     Clause,
     Every,
@@ -19,8 +19,13 @@ from pipeline.core.index_terms import (
     microseconds,
     terms_of_fields,
 )
-from pipeline.core.validity import unmet
-from pipeline.records import Comparison, Compound, DocumentFields, Filters
+from pipeline.ranking.validity import unmet
+from pipeline.records import (
+    Comparison,
+    Compound,
+    DocumentFields,
+    Filters,
+)
 from tests.integration.test_filters import HELD
 
 

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from pipeline.core.indexing import (
+from pipeline.records import TenantId
+from pipeline.semantic.index_plan import (
     Found,
     IndexRow,
     Tail,
@@ -18,7 +19,6 @@ from pipeline.core.indexing import (
     plan_repairs,
     tail_name,
 )
-from pipeline.records import TenantId
 
 TABLE, ANN = "chunk_embeddings", TenantId("ann")
 SEAL = 1000

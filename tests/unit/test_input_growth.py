@@ -10,26 +10,45 @@ from functools import partial
 import pytest
 
 from api_gateway.prefer import parse_prefer
-from pipeline.core.cutting import CutRequest, cut_as
-from pipeline.core.diversity import shingles
-from pipeline.core.document_text import joined
-from pipeline.core.evidence import identifiers
-from pipeline.core.examples.json_form import json_tables
-from pipeline.core.examples.names import category_of, column_of, lines, one_line, split_tags
-from pipeline.core.highlights import spans
-from pipeline.core.lenient_json import loads
-from pipeline.core.model_replies import json_in, read_passage, read_sub_queries
-from pipeline.core.normal_form import normal_form
-from pipeline.core.parsing import CSV, HTML, JSON, JSONL, MARKDOWN, PLAIN, parse
-from pipeline.core.query_keywords import entities_of, keywords_of
-from pipeline.core.redaction import redact
-from pipeline.core.routing import route
-from pipeline.core.strategies import STRATEGIES
-from pipeline.core.strategies.qa import pair_of
-from pipeline.core.terms import analyze, content_terms, query_terms
-from pipeline.core.tokens import count_tokens
+from pipeline.answer.highlights import spans
+from pipeline.chunking.strategies import STRATEGIES
+from pipeline.chunking.strategies.question_answer import pair_of
+from pipeline.chunking.tokens import count_tokens
+from pipeline.documents.cut_document import CutRequest, cut_as
+from pipeline.documents.text import joined
 from pipeline.errors import Rejected
-from pipeline.records import Chunking, Namespace, Scope, TenantId
+from pipeline.examples.headings import (
+    category_of,
+    column_of,
+    lines,
+    one_line,
+    split_tags,
+)
+from pipeline.examples.json_book import json_tables
+from pipeline.filters.lenient_json import loads
+from pipeline.keyword.normal_form import normal_form
+from pipeline.keyword.terms import analyze, content_terms, query_terms
+from pipeline.models.evidence import identifiers
+from pipeline.parsing import (
+    CSV,
+    HTML,
+    JSON,
+    JSONL,
+    MARKDOWN,
+    PLAIN,
+    parse,
+)
+from pipeline.privacy.redaction import redact
+from pipeline.query.keywords import entities_of, keywords_of
+from pipeline.query.model_replies import json_in, read_passage, read_sub_queries
+from pipeline.query.routing import route
+from pipeline.ranking.diversity import shingles
+from pipeline.records import (
+    Chunking,
+    Namespace,
+    Scope,
+    TenantId,
+)
 from tests.support.growth import Slow, grows, processor_time, run_of, runs
 
 _SCOPE = Scope(tenant_id=TenantId("t"), namespace=Namespace("n"))

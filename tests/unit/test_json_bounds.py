@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.json_bounds import (
+from pipeline.outbound.json_limits import (
     DEEPEST,
     MOST_MEMBERS,
     MOST_VALUES,

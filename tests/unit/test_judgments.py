@@ -6,7 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pipeline.core.judgments import Feedback, Rating, feedback_id, judgments, text_key
+from pipeline.feedback.judgments import (
+    Feedback,
+    Rating,
+    feedback_id,
+    judgments,
+    text_key,
+)
 from pipeline.records import QueryId
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

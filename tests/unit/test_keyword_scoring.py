@@ -4,10 +4,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.bm25 import Collection, TermCounts, bm25, upper_bound
-from pipeline.core.dictionary import Asked, Unit
-from pipeline.core.keyword_scoring import coverage, score, weigh
-from pipeline.core.matching import FieldWeights, IndexRows
+from pipeline.keyword.bm25 import (
+    Collection,
+    TermCounts,
+    bm25,
+    upper_bound,
+)
+from pipeline.keyword.dictionary import Asked, Unit
+from pipeline.keyword.matching import FieldWeights, IndexRows
+from pipeline.keyword.scoring import coverage, score, weigh
 from pipeline.records import FieldTerms
 
 terms = st.sampled_from("abcdef")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from pipeline.core.dictionary import Lexicon, read
-from pipeline.core.highlights import spans
-from pipeline.core.languages import language_of, query_stems, stems
-from pipeline.core.terms import tokenizer_of
+from pipeline.answer.highlights import spans
+from pipeline.keyword.dictionary import Lexicon, read
+from pipeline.keyword.inflections import language_of, query_stems, stems
+from pipeline.keyword.terms import tokenizer_of
 from tests.support.small_collection import SCOPE, index, ranked
 
 GERMAN = (

@@ -12,10 +12,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from api_gateway.bodies import decode_json
 from api_gateway.wire.fields import Metadata
-from pipeline.core import lenient_json
-from pipeline.core.parsing import split_jsonl
+from pipeline.database.rows import metadata_of
 from pipeline.errors import MalformedDocument
-from pipeline.stores.rows import metadata_of
+from pipeline.filters import lenient_json
+from pipeline.parsing import split_jsonl
 
 INTEGERS = st.integers(-(10**40), 10**40).map(str)
 DECIMALS = st.decimals(allow_nan=False, allow_infinity=False).map(lambda value: f"{value:e}")

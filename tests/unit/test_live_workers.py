@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Sequence
 
 from api_gateway.live_workers import FRESH_S, LiveWorkers
+from pipeline.database.expiring_record_store import EXPIRES_S, WorkerHeartbeat, broker_address
 from pipeline.errors import StoreUnavailable
-from pipeline.stores.expiring_records import EXPIRES_S, WorkerHeartbeat, broker_address
 
 QUEUES = ("recall", "answer")
 

@@ -13,12 +13,12 @@ from unittest.mock import MagicMock
 import numpy as np
 import pytest
 
-from pipeline.core.local_models import LOCAL_MODELS
 from pipeline.errors import EmbedderUnavailable, Misconfigured
-from pipeline.flows import embedding
-from pipeline.models import encoders
-from pipeline.models.factory import make_embedder, make_local_embedder
-from pipeline.models.port import Embedder, SentenceEncoder, query_vectors
+from pipeline.ingestion import embed as embedding
+from pipeline.local_models import LOCAL_MODELS
+from pipeline.models import sentence_encoders
+from pipeline.models.make_models import make_embedder, make_local_embedder
+from pipeline.models.ports import Embedder, SentenceEncoder, query_vectors
 from pipeline.settings import load
 from tests.support.tiny_onnx import DIMENSION, network, write_encoder
 
@@ -51,7 +51,7 @@ class DescribeLocalModels:
         "known", [model for model in LOCAL_MODELS.values() if model.extra], ids=lambda each: each.name
     )
     def it_names_the_extra_that_is_missing(self, known, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(encoders, "find_spec", lambda name: None)
+        monkeypatch.setattr(sentence_encoders, "find_spec", lambda name: None)
         with pytest.raises(Misconfigured, match=rf"{known.name}.*install chordwise with the extra {known.extra}$"):
             make_local_embedder(known.name, known.dimensions[-1])
         with pytest.raises(
@@ -159,7 +159,7 @@ class DescribeOnnxFolder:
 
 class DescribeIngestionWithAnEncoder:
     def it_stays_the_owner_of_the_documents_while_a_slow_model_thinks(self, monkeypatch: pytest.MonkeyPatch):
-        class Slow(encoders.LocalEncoder):
+        class Slow(sentence_encoders.LocalEncoder):
             def embed(self, texts, *, timeout_s=None, stop=None):
                 time.sleep(0.5)
                 return np.ones((len(texts), 2), np.float32)

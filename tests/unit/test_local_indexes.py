@@ -11,10 +11,10 @@ import pytest
 
 from pipeline.channels.local_indexes import LocalIndexes
 from pipeline.errors import StoreUnavailable, WrongInstallation
+from pipeline.keyword_index.index_folder import IndexFolder
+from pipeline.keyword_index.indexed_chunk_store import NamespaceState
+from pipeline.keyword_index.local_index_store import LocalIndexWriter
 from pipeline.records import DocumentId, Namespace, TenantId
-from pipeline.stores.index_folder import IndexFolder
-from pipeline.stores.indexed_chunks import NamespaceState
-from pipeline.stores.local_index import LocalIndexWriter
 
 TENANT, SPACE = TenantId("acme"), Namespace("kb")
 MADE = datetime(2026, 1, 1, tzinfo=UTC)

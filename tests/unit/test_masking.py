@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.core.hits import Hydrated
-from pipeline.core.masking import masked, masked_texts
-from pipeline.core.redaction import Kind, redact
+from pipeline.answer.mask_answers import masked, masked_texts
+from pipeline.privacy.redaction import Kind, redact
+from pipeline.ranking.hits import Hydrated
 
 PHONE, CARD = "13812345678", "4111111111111111"
 

@@ -14,11 +14,17 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from api_gateway.fleet_metrics import FleetMetrics
-from pipeline.flows.resources import Resources
-from pipeline.metrics import METRICS
+from pipeline.metrics.definitions import METRICS
+from pipeline.metrics.meter_store import (
+    MOST_FIELDS,
+    TOTALS,
+    Meter,
+    read_totals,
+    read_window,
+)
+from pipeline.metrics.queue_depth_store import queue_depths
+from pipeline.resources import Resources
 from pipeline.settings import load
-from pipeline.stores.broker import queue_depths
-from pipeline.stores.meter import MOST_FIELDS, TOTALS, Meter, read_totals, read_window
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from pipeline.errors import Misconfigured
-from pipeline.models.factory import check_embedder, make_embedder, make_reranker
-from pipeline.models.local import LocalEmbedder
-from pipeline.models.openai import OpenAIEmbedder
+from pipeline.models.local_embedder import LocalEmbedder
+from pipeline.models.make_models import check_embedder, make_embedder, make_reranker
+from pipeline.models.openai_embedder import OpenAIEmbedder
 from pipeline.models.rerank_llm import LlmReranker
 from pipeline.models.rerank_local import LocalReranker
 from pipeline.settings import load
@@ -38,7 +38,7 @@ class DescribeMakeEmbedder:
 
     def it_loads_neither_openai_nor_weights_before_they_are_needed(self):
         code = (
-            "import sys; from pipeline.models.factory import *; from pipeline.settings import load\n"
+            "import sys; from pipeline.models.make_models import *; from pipeline.settings import load\n"
             "make_embedder(load()); make_reranker(load()); print({'openai', 'wordllama'} & set(sys.modules))"
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)

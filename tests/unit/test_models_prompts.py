@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import text
 
-from pipeline.models.prompting import Prompt, load_prompt
+from pipeline.models.prompt_texts import Prompt, load_prompt
 from pipeline.models.rerank_llm import Judgement, read_judgements
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.normal_form import normal_form
+from pipeline.keyword.normal_form import normal_form
 
 _FORMS = ("NFC", "NFD", "NFKC", "NFKD")
 _LONG = "ordinary words, 普通的话, " * 12  # beyond the length up to which nothing is looked at

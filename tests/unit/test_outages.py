@@ -8,8 +8,8 @@ import time
 import pytest
 from sqlalchemy.exc import OperationalError
 
+from pipeline.database.outages import Outage
 from pipeline.errors import StoreUnavailable
-from pipeline.stores.outages import Outage
 
 
 class Store:

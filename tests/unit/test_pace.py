@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.core.pace import Pace, pace
+from pipeline.jobs.progress_rate import Pace, pace
 
 
 def steps(*done: int, every: float = 1.0) -> list[tuple[float, int]]:

@@ -6,8 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core import pacing
-from pipeline.core.pacing import HEADROOM, Limits, Pace, admit, beginning, quickened, slowed, told
+from pipeline.models import service_pace
+from pipeline.models.service_pace import (
+    HEADROOM,
+    Limits,
+    Pace,
+    admit,
+    beginning,
+    quickened,
+    slowed,
+    told,
+)
 
 SIXTY = Limits(requests=60 / HEADROOM, tokens=6000 / HEADROOM)  # one request and a hundred tokens a second
 FELT = replace(beginning(SIXTY), slowed_at=995.0)
@@ -46,10 +55,10 @@ class DescribeAdmit:
         pace, sent = beginning(SIXTY), 0
         while (grant := ask(pace, urgent=True, horizon_s=0.0)).granted:
             pace, sent = grant.pace, sent + 1
-        assert sent == pacing.AHEAD_S + 1
+        assert sent == service_pace.AHEAD_S + 1
 
     def it_lets_nobody_pass_while_the_service_is_closed(self):
-        pace = pacing.closed_for(beginning(SIXTY), now=NOW, seconds=30)
+        pace = service_pace.closed_for(beginning(SIXTY), now=NOW, seconds=30)
         assert ask(pace).wait_s == ask(pace, urgent=True).wait_s == 30.0
 
     @settings(max_examples=30)
@@ -67,8 +76,8 @@ class DescribeAdmit:
             if grant.granted:
                 sent, last = sent + 1, max(last, now + grant.wait_s)
                 text += 0 if first else many
-        assert sent <= (last - NOW) + pacing.BURST_S + pacing.AHEAD_S + 1.001
-        assert text <= 100 * (last - NOW + pacing.BURST_S) + 300.001
+        assert sent <= (last - NOW) + service_pace.BURST_S + service_pace.AHEAD_S + 1.001
+        assert text <= 100 * (last - NOW + service_pace.BURST_S) + 300.001
 
 
 class DescribeSlowed:
@@ -86,7 +95,7 @@ class DescribeSlowed:
         assert once.requests == pytest.approx(0.95)
         assert slowed(once, SIXTY, now=NOW + 2, sent_at=NOW + 1, retry_after_s=0.0).requests == pytest.approx(0.76)
         unknown = slowed(beginning(Limits()), Limits(), now=NOW, sent_at=NOW - 1, retry_after_s=0.0)
-        assert unknown.requests == pytest.approx(0.8 * pacing.START_REQUESTS)
+        assert unknown.requests == pytest.approx(0.8 * service_pace.START_REQUESTS)
 
     def it_pauses_longer_each_time_where_no_time_is_named(self):
         pace, pauses = beginning(SIXTY), []
@@ -100,8 +109,8 @@ class DescribeSlowed:
         pace = beginning(SIXTY)
         for turn in range(100):
             pace = slowed(pace, SIXTY, now=NOW + turn, sent_at=NOW + turn, retry_after_s=1e9)
-        assert (pace.requests, pace.tokens) == (pacing.LEAST_REQUESTS, pacing.LEAST_TOKENS)
-        assert pace.closed_until <= NOW + 99 + pacing.LONGEST_CLOSED_S
+        assert (pace.requests, pace.tokens) == (service_pace.LEAST_REQUESTS, service_pace.LEAST_TOKENS)
+        assert pace.closed_until <= NOW + 99 + service_pace.LONGEST_CLOSED_S
 
 
 class DescribeQuickened:
@@ -123,10 +132,10 @@ class DescribeQuickened:
         unknown, pace = Limits(), beginning(Limits())
         assert quickened(pace, unknown, now=NOW, waited=False) == pace
         found = quickened(pace, unknown, now=NOW, waited=True)
-        assert found.requests == 2 * pacing.START_REQUESTS
+        assert found.requests == 2 * service_pace.START_REQUESTS
         felt = slowed(found, unknown, now=NOW + 1, sent_at=NOW + 1, retry_after_s=0.0)
         after = quickened(felt, unknown, now=NOW + 2, waited=True)
-        assert after.requests - felt.requests == pytest.approx(pacing.START_REQUESTS / pacing.CREEPING_S)
+        assert after.requests - felt.requests == pytest.approx(service_pace.START_REQUESTS / service_pace.CREEPING_S)
 
     @settings(max_examples=30)
     @given(
@@ -141,16 +150,16 @@ class DescribeQuickened:
                 pace = quickened(pace, limits, now=now, waited=True)
             else:
                 pace = slowed(pace, limits, now=now, sent_at=now, retry_after_s=None)
-            most_requests, most_tokens = pacing.most(limits, pace.told)
-            assert pacing.LEAST_REQUESTS <= pace.requests <= (most_requests or pacing.MOST_REQUESTS) + 1e-9
-            assert pacing.LEAST_TOKENS <= pace.tokens <= (most_tokens or pacing.MOST_TOKENS) + 1e-9
+            most_requests, most_tokens = service_pace.most(limits, pace.told)
+            assert service_pace.LEAST_REQUESTS <= pace.requests <= (most_requests or service_pace.MOST_REQUESTS) + 1e-9
+            assert service_pace.LEAST_TOKENS <= pace.tokens <= (most_tokens or service_pace.MOST_TOKENS) + 1e-9
 
 
 class DescribeTold:
     def it_takes_a_first_limit_up_at_once(self):
         pace = told(beginning(Limits()), Limits(), Limits(requests=3000))
         assert pace.requests == pytest.approx(50 * HEADROOM)
-        assert pace.tokens == pacing.START_TOKENS
+        assert pace.tokens == service_pace.START_TOKENS
 
     def it_holds_to_the_lower_one_of_what_is_set_and_told(self):
         assert told(beginning(SIXTY), SIXTY, Limits(requests=3000)).requests == pytest.approx(1.0)
@@ -163,9 +172,9 @@ class DescribeTold:
 
 class DescribeAlone:
     def it_takes_a_tenth(self):
-        pace = pacing.alone(told(Pace(), Limits(), Limits(requests=600, tokens=60_000)))
+        pace = service_pace.alone(told(Pace(), Limits(), Limits(requests=600, tokens=60_000)))
         assert pace.requests == pytest.approx(HEADROOM)
-        assert ask(pace, limits=SIXTY.shared_by(pacing.ALONE)).granted
+        assert ask(pace, limits=SIXTY.shared_by(service_pace.ALONE)).granted
 
 
 class DescribeLimitsIn:
@@ -185,5 +194,5 @@ class DescribeLimitsIn:
         ],
     )
     def it_reads_what_services_say(self, headers, limits):
-        found = pacing.limits_in({f"x-ratelimit-{name}": value for name, value in headers.items()})
+        found = service_pace.limits_in({f"x-ratelimit-{name}": value for name, value in headers.items()})
         assert (found.requests, found.tokens) == limits

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.packing import Enclosed, Origin, Part, is_packed, original_type, packed_type, read_part, write_part
+from pipeline.archives.archive import Enclosed, Origin, Part, is_packed, packed_type, read_part, write_part
+from pipeline.document_sources import original_type
 from pipeline.errors import DamagedPart
 
 ORIGIN = Origin(model="a-model", dimension=4)

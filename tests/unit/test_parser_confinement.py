@@ -14,13 +14,18 @@ from typing import Any
 
 import pytest
 
-from pipeline.sandbox.confinement import FILES, PARSER_UID, SYSTEM_CALLS, USER
+from pipeline.sandbox.confinement import (
+    FILES,
+    PARSER_UID,
+    SYSTEM_CALLS,
+    USER,
+)
 from pipeline.sandbox.process import ParserProcess
 
 _SECRET = "cw-secret-of-the-owner"
 _PLUGIN = """
 import json, os, socket
-from pipeline.core.parsing import Format
+from pipeline.parsing import Format
 from pipeline.records import Parsed
 
 

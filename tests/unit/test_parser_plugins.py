@@ -9,14 +9,27 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core.parsing import CSV, PARSERS, SUFFIXES, Format, media_type_of, register
-from pipeline.errors import MalformedDocument, ParserMemory, ParserTimeout, ParserUnavailable, UnsupportedMediaType
+from pipeline.errors import (
+    MalformedDocument,
+    ParserMemory,
+    ParserTimeout,
+    ParserUnavailable,
+    UnsupportedMediaType,
+)
+from pipeline.parsing import (
+    CSV,
+    PARSERS,
+    SUFFIXES,
+    Format,
+    media_type_of,
+    register,
+)
 from pipeline.records import Parsed, Section
+from pipeline.sandbox.installed_parsers import register_installed_parsers
 from pipeline.sandbox.parser import Parser
-from pipeline.sandbox.plugins import register_installed_parsers
 
 _PACKAGE = """
-from pipeline.core.parsing import Format
+from pipeline.parsing import Format
 from pipeline.errors import MalformedDocument
 from pipeline.records import Parsed, Section
 
@@ -123,5 +136,5 @@ class DescribeRegister:
         assert (dict(PARSERS), dict(SUFFIXES)) == before
 
     def it_loads_nothing_that_logs_into_the_core(self):
-        code = "import pipeline.core.parsing, sys; sys.exit('structlog' in sys.modules)"
+        code = "import pipeline.parsing, sys; sys.exit('structlog' in sys.modules)"
         assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -8,9 +8,23 @@ import sys
 
 import pytest
 
-from pipeline.core.chunking import chunk
-from pipeline.core.parsing import CSV, DOCX, JSON, PDF, TSV, XLSX, media_type_of, parse
-from pipeline.errors import DocumentTooLarge, EmptyDocument, MalformedDocument, UnsupportedMediaType
+from pipeline.chunking.cut import chunk
+from pipeline.errors import (
+    DocumentTooLarge,
+    EmptyDocument,
+    MalformedDocument,
+    UnsupportedMediaType,
+)
+from pipeline.parsing import (
+    CSV,
+    DOCX,
+    JSON,
+    PDF,
+    TSV,
+    XLSX,
+    media_type_of,
+    parse,
+)
 from pipeline.records import Chunking, Parsed
 from tests.support.formats import docx, paragraph, pdf, styles, table, xlsx
 
@@ -179,5 +193,5 @@ class DescribeTheRegistry:
             media_type_of("a.exe", None)
 
     def it_loads_no_large_library_for_a_media_type(self):
-        code = "import pipeline.core.parsing, sys; sys.exit(bool({'openpyxl', 'pypdfium2'} & set(sys.modules)))"
+        code = "import pipeline.parsing, sys; sys.exit(bool({'openpyxl', 'pypdfium2'} & set(sys.modules)))"
         assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core.parsing import CSV, HTML, PLAIN
 from pipeline.errors import ParserUnavailable, PipelineError
+from pipeline.parsing import CSV, HTML, PLAIN
 from pipeline.records import Section
 from pipeline.sandbox.parser import Parser
 from tests.support.hostile import HOSTILE, Hostile

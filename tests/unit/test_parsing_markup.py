@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.parsing import HTML, MARKDOWN, parse
 from pipeline.errors import EmptyDocument
+from pipeline.parsing import HTML, MARKDOWN, parse
 from pipeline.records import Parsed
 
 

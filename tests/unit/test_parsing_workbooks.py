@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.parsing import CSV, XLSX, parse
-from pipeline.core.parsing.sheets import Row, column_letters, column_number
-from pipeline.core.parsing.workbook import open_workbook
 from pipeline.errors import MalformedDocument
+from pipeline.parsing import CSV, XLSX, parse
+from pipeline.parsing.sheets import Row, column_letters, column_number
+from pipeline.parsing.workbook import open_workbook
 from tests.support.formats import with_part, xlsx
 
 _SHEET = "xl/worksheets/sheet1.xml"

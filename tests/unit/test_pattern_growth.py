@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.examples.names import _ASIDE, _kept, lines
-from pipeline.core.parsing.encodings import clean
-from pipeline.core.sentences import _MAY_END, sentences
-from pipeline.core.tokens import TokenMap
+from pipeline.chunking.sentences import _MAY_END, sentences
+from pipeline.chunking.tokens import TokenMap
+from pipeline.documents.clean_text import clean
+from pipeline.examples.headings import _ASIDE, _kept, lines
 from tests.support.growth import Found, patterns_of, slow_input
 
 _PACKAGES = ("pipeline", "api_gateway", "workers", "chordwise")
-_FOUND = patterns_of(_PACKAGES, without=("pipeline.stores.migrations",))  # migrations run while one is made
+_FOUND = patterns_of(_PACKAGES, without=("pipeline.database.migrations",))  # migrations run while one is made
 _BOUNDED: dict[str, str] = {}  # where a pattern stands that may be slow: why nobody's text can be long there
 
 # Patterns that this project had, each with an input of a few kilobytes that held a process for seconds.
@@ -39,11 +39,11 @@ class DescribeEveryPattern:
     def it_finds_them_all(self):
         places = {each.where for each in _FOUND}
         assert {
-            "pipeline.core.sentences._MAY_END",
+            "pipeline.chunking.sentences._MAY_END",
             "api_gateway.prefer._PREFERENCE",
-            "pipeline.core.redaction._RULES",  # in the fields of objects
-            "pipeline.core.parsing.html._RAW_TEXT",  # in a dict
-            "pipeline.core.pacing: \\d{1,15}(\\.\\d{1,9})?",  # in a call
+            "pipeline.privacy.redaction._RULES",  # in the fields of objects
+            "pipeline.parsing.html._RAW_TEXT",  # in a dict
+            "pipeline.models.service_pace: \\d{1,15}(\\.\\d{1,9})?",  # in a call
         } <= places
 
     def it_allows_only_what_is_there(self):

@@ -7,7 +7,7 @@ from typing import Any
 from celery import Celery, Signature, chord
 from kombu import Exchange, Queue
 
-from pipeline.stores.broker import SENT_AT
+from pipeline.metrics.queue_depth_store import SENT_AT
 from workers.producer import send_chord
 
 CHANNELS = ("keyword", "semantic", "faq")

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis.strategies import floats, text
 from pydantic import ValidationError
 
-from pipeline.core.configuration import (
+from pipeline.errors import Misconfigured
+from pipeline.query.configuration import (
     Assignment,
     Configuration,
     UnknownProfile,
@@ -19,14 +20,23 @@ from pipeline.core.configuration import (
     internal,
     nobody,
 )
-from pipeline.core.experiments import Experiment, arm_of, read_experiment
-from pipeline.core.plan import PlanFlaw, overlaid, plan_as_json, read_plan
-from pipeline.core.profiles import BUILT_IN, ProfileHead, ProfileVersion, position
-from pipeline.errors import Misconfigured
-from pipeline.flows.experimenting import make_assigner
-from pipeline.flows.planning import plan_of
-from pipeline.models.growthbook import GrowthBookExperiments
+from pipeline.query.experiment_platform import make_assigner
+from pipeline.query.experiments import Experiment, arm_of, read_experiment
+from pipeline.query.growthbook_client import GrowthBookExperiments
+from pipeline.query.plan import (
+    PlanFlaw,
+    overlaid,
+    plan_as_json,
+    read_plan,
+)
+from pipeline.query.profiles import (
+    BUILT_IN,
+    ProfileHead,
+    ProfileVersion,
+    position,
+)
 from pipeline.records import TenantId
+from pipeline.retrieval.build_plan import plan_of
 from pipeline.settings import load
 
 UNITS = [f"session-{number}" for number in range(2000)]

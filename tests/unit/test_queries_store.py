@@ -8,10 +8,16 @@ from collections.abc import Iterator
 import fakeredis
 import pytest
 
-from pipeline.core.plan import ChannelPlan, Plan, RetrievePlan
-from pipeline.core.query import Envelope, Query
-from pipeline.records import ChannelName, Filters, Namespace, QueryId, TenantId
-from pipeline.stores.queries import WAKE_CHANNEL, Queries
+from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
+from pipeline.query.query_store import WAKE_CHANNEL, Queries
+from pipeline.query.request import Envelope, Query
+from pipeline.records import (
+    ChannelName,
+    Filters,
+    Namespace,
+    QueryId,
+    TenantId,
+)
 
 A, B = TenantId("a"), TenantId("b")
 

@@ -9,15 +9,15 @@ from dataclasses import replace
 import pytest
 
 from api_gateway.lane import Lane, LaneFacts, _environment, _Process
-from pipeline.core import diagnosis
-from pipeline.core.diagnosis import Severity
-from pipeline.core.plan import Plan, PlanFlaw, RetrievePlan
-from pipeline.core.query import Query
-from pipeline.core.result_cache import cache_key
 from pipeline.errors import Misconfigured
-from pipeline.flows.keeping import _fingerprint
-from pipeline.flows.planning import plan_of
+from pipeline.maintenance import doctor
+from pipeline.maintenance.doctor import Severity
+from pipeline.query.cache_key import cache_key
+from pipeline.query.plan import Plan, PlanFlaw, RetrievePlan
+from pipeline.query.request import Query
 from pipeline.records import Namespace, QueryId, TenantId
+from pipeline.retrieval.build_plan import plan_of
+from pipeline.retrieval.reuse_answer import _fingerprint
 from pipeline.settings import load
 from workers.lane_messages import LaneReply, LaneRequest, read_reply, read_request
 
@@ -167,7 +167,7 @@ class DescribeItsDiagnosis:
     @pytest.mark.parametrize(("ready", "severity"), [(2, Severity.OK), (1, Severity.WARNING), (0, Severity.WARNING)])
     def it_counts_processes(self, ready, severity):
         facts = LaneFacts(wanted=2, ready=ready, queries=0)
-        finding = diagnosis.query_lane(wanted=facts.wanted, ready=facts.ready)
+        finding = doctor.query_lane(wanted=facts.wanted, ready=facts.ready)
         assert (finding.check, finding.severity) == ("query_lane", severity)
         assert f"{ready} of 2" in finding.detail
         assert bool(finding.advice) is (severity is not Severity.OK)

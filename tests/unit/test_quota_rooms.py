@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.records import TenantId
-from pipeline.stores.quotas import HEADROOM, Limits, Rooms
+from pipeline.tenants.quota_store import HEADROOM, Limits, Rooms
 
 ACME, OTHER = TenantId("acme"), TenantId("other")
 LIMITS = Limits(documents=1_000_000)

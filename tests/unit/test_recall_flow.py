@@ -9,13 +9,19 @@ from collections.abc import Callable, Iterator
 import fakeredis
 import pytest
 
-from pipeline.channels.port import Recalled
-from pipeline.core.plan import ChannelPlan, Plan, RetrievePlan
-from pipeline.core.query import Query
+from pipeline.channels.channel import Recalled
 from pipeline.errors import ApiSourceTimedOut, Misconfigured, StoreUnavailable
-from pipeline.flows.recall import recall
-from pipeline.flows.resources import Resources
-from pipeline.records import ChannelName, ChunkId, Namespace, QueryId, TenantId
+from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
+from pipeline.query.request import Query
+from pipeline.records import (
+    ChannelName,
+    ChunkId,
+    Namespace,
+    QueryId,
+    TenantId,
+)
+from pipeline.resources import Resources
+from pipeline.retrieval.run_chord import recall
 from pipeline.settings import load
 from tests.support.patience import SPARE_S
 

@@ -8,12 +8,20 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pipeline.core.assembling import assemble
-from pipeline.core.parsing import parse
-from pipeline.core.recipe import ANALYSIS, recipe, same_fields
-from pipeline.core.terms import VERSION, Tokenizer
-from pipeline.records import Chunking, DocumentFields, DocumentId, Generation, Namespace, Scope, TenantId
-from pipeline.stores.documents import Source
+from pipeline.documents.document_store import Source
+from pipeline.documents.recipe import ANALYSIS, recipe, same_fields
+from pipeline.ingestion.assemble import assemble
+from pipeline.keyword.terms import VERSION, Tokenizer
+from pipeline.parsing import parse
+from pipeline.records import (
+    Chunking,
+    DocumentFields,
+    DocumentId,
+    Generation,
+    Namespace,
+    Scope,
+    TenantId,
+)
 
 GENERATION = Generation(
     scope=Scope(tenant_id=TenantId("t"), namespace=Namespace("n")), document_id=DocumentId("d"), number=1

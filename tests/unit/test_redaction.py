@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import integers, lists, sampled_from, text
 
-from pipeline.core.redaction import is_identity_number, is_luhn, redact
+from pipeline.privacy.redaction import is_identity_number, is_luhn, redact
 
 FRAGMENTS = [
     "a@b.com", "13812345678", "+86 138-1234-5678", "4111111111111111", "6222 0212 3456 7894", "11010519491231002X",

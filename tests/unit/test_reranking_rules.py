@@ -8,13 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.strategies import dictionaries, floats, integers, none, sampled_from
 
-from pipeline.core.plan import DecayPlan, PlanFlaw, RetrievePlan
-from pipeline.core.reranking import passing, rerank, rerank_lift, wishes
 from pipeline.errors import Misconfigured
-from pipeline.flows.planning import plan_of
-from pipeline.models.factory import make_reranker
+from pipeline.models.make_models import make_reranker
 from pipeline.models.rerank_http import HttpReranker
+from pipeline.query.plan import DecayPlan, PlanFlaw, RetrievePlan
+from pipeline.ranking.rerank_order import (
+    passing,
+    rerank,
+    rerank_lift,
+    wishes,
+)
 from pipeline.records import Filters
+from pipeline.retrieval.build_plan import plan_of
 from pipeline.settings import load
 from tests.unit.test_answer_parts import fused_orders, hits, unit
 

@@ -10,12 +10,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.strategies import dictionaries, integers, text
 
-from pipeline.core.background import Background
-from pipeline.core.hit_conditions import HitCondition, HitConditions
-from pipeline.core.plan import ChannelPlan, FallbackPlan, Plan, RetrievePlan
-from pipeline.core.query import Asked, Query, Understanding
-from pipeline.core.result_cache import NOT_ASKED, SETTLES_AFTER_S, cache_key, can_tell, has_settled
-from pipeline.records import Actor, Filters, Namespace, QueryId, TenantId
+from pipeline.filters.hit_conditions import HitCondition, HitConditions
+from pipeline.query.background import Background
+from pipeline.query.cache_key import (
+    NOT_ASKED,
+    SETTLES_AFTER_S,
+    cache_key,
+    can_tell,
+    has_settled,
+)
+from pipeline.query.plan import (
+    ChannelPlan,
+    FallbackPlan,
+    Plan,
+    RetrievePlan,
+)
+from pipeline.query.request import Asked, Query, Understanding
+from pipeline.records import (
+    Actor,
+    Filters,
+    Namespace,
+    QueryId,
+    TenantId,
+)
 
 NOON = datetime(2026, 3, 1, 12, 30, tzinfo=UTC).timestamp()
 KB, OTHER = Namespace("kb"), Namespace("other")

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pipeline.stores.rows import to_naive
+from pipeline.database.rows import to_naive
 
 
 class DescribeAMomentOfAColumn:

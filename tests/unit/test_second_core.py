@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.plan import (
+from pipeline.query.plan import (
     ChannelPlan,
     Plan,
     PlanFlaw,
@@ -18,8 +18,13 @@ from pipeline.core.plan import (
     UnderstandPlan,
     read_plan,
 )
-from pipeline.core.query import Brought, Envelope
-from pipeline.core.second import changed, changes_of, merged, shortcomings
+from pipeline.query.request import Brought, Envelope
+from pipeline.ranking.second_retrieval import (
+    changed,
+    changes_of,
+    merged,
+    shortcomings,
+)
 from pipeline.records import ChannelName
 from tests.support.hits import hit
 

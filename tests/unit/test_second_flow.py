@@ -7,13 +7,23 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.channels.port import AbsentChannel
-from pipeline.core.plan import ChannelPlan, Plan, RetrievePlan, SecondRetrievalPlan
-from pipeline.core.query import Query, Understanding
-from pipeline.flows.arrived import Arrived
-from pipeline.flows.journal import Journal
-from pipeline.flows.second import Found, improved
-from pipeline.records import ChannelName, Namespace, QueryId, TenantId
+from pipeline.channels.channel import AbsentChannel
+from pipeline.query.plan import (
+    ChannelPlan,
+    Plan,
+    RetrievePlan,
+    SecondRetrievalPlan,
+)
+from pipeline.query.request import Query, Understanding
+from pipeline.records import (
+    ChannelName,
+    Namespace,
+    QueryId,
+    TenantId,
+)
+from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.journal import Journal
+from pipeline.retrieval.retry_poor import Found, improved
 
 CHANNELS = {ChannelName.KEYWORD: AbsentChannel(ChannelName.KEYWORD)}
 

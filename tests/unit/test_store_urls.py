@@ -9,9 +9,9 @@ from kombu import Connection
 from redis.connection import parse_url
 from sqlalchemy import make_url
 
-from pipeline.core.store_urls import for_celery
 from pipeline.errors import Misconfigured
 from pipeline.settings import load
+from pipeline.store_urls import for_celery
 
 RAW = "p@ss/w#rd%41:?& x+\\\"'密"
 

@@ -6,11 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.assembling import assemble_all
-from pipeline.core.cutting import in_order
-from pipeline.core.editing import edited
-from pipeline.core.parsing import parse
-from pipeline.core.strategies import (
+from pipeline.chunking.strategies import (
     STRATEGIES,
     Cut,
     Strategy,
@@ -22,10 +18,23 @@ from pipeline.core.strategies import (
     searched_text,
     window_of,
 )
-from pipeline.core.terms import Tokenizer
-from pipeline.core.tokens import count_tokens
+from pipeline.chunking.tokens import count_tokens
+from pipeline.documents.cut_document import in_order
+from pipeline.documents.edited_chunk import edited
 from pipeline.errors import DocumentTooLarge, MalformedDocument, PipelineError
-from pipeline.records import Chunking, DocumentId, Generation, Namespace, Parsed, Scope, TenantId, parent_ordinal
+from pipeline.ingestion.assemble import assemble_all
+from pipeline.keyword.terms import Tokenizer
+from pipeline.parsing import parse
+from pipeline.records import (
+    Chunking,
+    DocumentId,
+    Generation,
+    Namespace,
+    Parsed,
+    Scope,
+    TenantId,
+    parent_ordinal,
+)
 
 USUAL = {"max_tokens": 400, "overlap": 0.2}
 GENERATION = Generation(

@@ -16,8 +16,8 @@ from kombu import Queue as KombuQueue
 
 import workers.app  # noqa: F401  # its signals are what the beat and the workers have
 from pipeline.errors import StoreUnavailable
-from pipeline.stores.broker import SENT_AT
-from pipeline.stores.meter import TOTALS, Meter
+from pipeline.metrics.meter_store import TOTALS, Meter
+from pipeline.metrics.queue_depth_store import SENT_AT
 from workers import resources
 from workers.base import CallbackTask, LoggedTask
 from workers.names import Queue, TaskName

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import structlog
 
-from pipeline.telemetry import configure_logging
+from pipeline.telemetry.logs import configure_logging
 from tests.support.log_lines import log_lines
 
 

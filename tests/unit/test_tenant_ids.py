@@ -8,18 +8,22 @@ import pytest
 from pydantic import ValidationError
 
 from api_gateway.wire.tenancy import TenantRequest
+from pipeline.channels import circuit_breaker_store
+from pipeline.embedding import cache_store
+from pipeline.metrics import meter_store
+from pipeline.query import query_store
 from pipeline.records import TenantId
-from pipeline.stores import audit_queue, bootstrap, breakers, erasure, meter, queries, vector_cache
-from pipeline.stores.tenants import RESERVED
+from pipeline.tenants import audit_queue_store, bootstrap, erasure_store
+from pipeline.tenants.tenant_store import RESERVED
 
 OWN_KEYS = [
-    audit_queue.WAITING,
-    audit_queue.LOST,
-    breakers.CIRCUITS,
-    breakers.OPENED,
-    meter.TOTALS,
-    queries.WAKE_CHANNEL,
-    vector_cache._STATE,
+    audit_queue_store.WAITING,
+    audit_queue_store.LOST,
+    circuit_breaker_store.CIRCUITS,
+    circuit_breaker_store.OPENED,
+    meter_store.TOTALS,
+    query_store.WAKE_CHANNEL,
+    cache_store._STATE,
 ]
 
 
@@ -52,11 +56,15 @@ class DescribeReservedIds:
 
     def it_keeps_the_installations_keys_when_a_tenant_of_that_name_is_erased(self):
         """One that was made before the name was reserved."""
-        own = [*(key for key in OWN_KEYS if key != queries.WAKE_CHANNEL), "chordwise:pace:abc", "chordwise:vectors:17"]
+        own = [
+            *(key for key in OWN_KEYS if key != query_store.WAKE_CHANNEL),
+            "chordwise:pace:abc",
+            "chordwise:vectors:17",
+        ]
         kept = {key.encode() for key in (*own, "chordwise:metrics:29384", "chordwise:audit:swept")}
         its = {b"chordwise:audit", b"chordwise:requests", b"chordwise:query:1", b"chordwise:vectors:model:17"}
         held = FakeRedis({*kept, *its})
-        assert erasure.erase_from_redis(held, TenantId("chordwise")) == len(its)
+        assert erasure_store.erase_from_redis(held, TenantId("chordwise")) == len(its)
         assert held.keys == kept
 
     def it_may_stand_within_an_id(self):

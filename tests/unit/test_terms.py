@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.identifiers import near_spellings
-from pipeline.core.terms import (
+from pipeline.keyword.spellings import near_spellings
+from pipeline.keyword.terms import (
     STOP_WORDS,
     Tokenizer,
     analyze,

@@ -12,9 +12,9 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from pipeline.core.tokens import count_tokens
+from pipeline.chunking.tokens import count_tokens
 from pipeline.errors import Misconfigured
-from pipeline.models.tokenizing import _bundled, fewest_tokens, token_counter
+from pipeline.models.tokenizer import _bundled, fewest_tokens, token_counter
 
 COUNT = token_counter("llama-2")
 VOCABULARY = Tokenizer.from_file(str(_bundled()))

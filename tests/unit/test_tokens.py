@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.tokens import TokenMap, count_tokens, token_starts
+from pipeline.chunking.tokens import TokenMap, count_tokens, token_starts
 
 texts = st.text(alphabet=st.characters(codec="utf-8") | st.sampled_from("ab 12.,维生素。\n"), max_size=60)
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.answer import Answer, AnswerContext, Stats
-from pipeline.core.answering import answer_chunks, understood
-from pipeline.core.fallback import fallback_chunk, hint_passage
-from pipeline.core.hits import Drop
-from pipeline.core.query import Envelope
-from pipeline.core.trace import explained, mentions, trace_of
+from pipeline.answer.fallback import fallback_chunk, hint_passage
+from pipeline.answer.result import Answer, AnswerContext, Stats
+from pipeline.answer.shape import answer_chunks, understood
+from pipeline.answer.trace import explained, mentions, trace_of
+from pipeline.query.request import Envelope
+from pipeline.ranking.hits import Drop
 from pipeline.records import ChannelName, TenantId
 from tests.support.hits import hit
 from tests.support.traces import query

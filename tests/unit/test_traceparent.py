@@ -15,11 +15,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from api_gateway.app import create_app
-from pipeline import tracing
-from pipeline.core.traceparent import TraceContext, read
 from pipeline.errors import Misconfigured
-from pipeline.otel import Recorder
 from pipeline.settings import load
+from pipeline.telemetry import tracing
+from pipeline.telemetry.otel import Recorder
+from pipeline.telemetry.traceparent import TraceContext, read
 from workers import dispatch
 from workers.base import LoggedTask
 from workers.names import TaskName

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pipeline.core.transitions import TRANSITIONS, Move
+from pipeline.jobs.states import TRANSITIONS, Move
 from pipeline.records import ItemState
 from tests.support.project import ROOT
 

@@ -9,10 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.strategies import dictionaries, floats, integers, lists, sampled_from, text, tuples
 
-from pipeline.core.model_replies import Rewritten, Routed
-from pipeline.core.plan import ChannelPlan, Plan, RerankPlan, RetrievePlan, UnderstandPlan
-from pipeline.core.query import Envelope, Query
-from pipeline.core.understanding import (
+from pipeline.query.model_replies import Rewritten, Routed
+from pipeline.query.plan import (
+    ChannelPlan,
+    Plan,
+    RerankPlan,
+    RetrievePlan,
+    UnderstandPlan,
+)
+from pipeline.query.request import Envelope, Query
+from pipeline.query.understanding import (
     Made,
     Wording,
     merged,
@@ -22,7 +28,12 @@ from pipeline.core.understanding import (
     wait_until,
     wordings_of,
 )
-from pipeline.records import ChannelName, Namespace, QueryId, TenantId
+from pipeline.records import (
+    ChannelName,
+    Namespace,
+    QueryId,
+    TenantId,
+)
 
 KEYWORD, SEMANTIC, FAQ, API = ChannelName.KEYWORD, ChannelName.SEMANTIC, ChannelName.FAQ, ChannelName.API
 BOTH = {"keyword": ChannelPlan(weight=0.7), "semantic": ChannelPlan(weight=0.3)}

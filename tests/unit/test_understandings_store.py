@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import fakeredis
 import pytest
 
+from pipeline.query.understanding_store import Understandings, digest_of
 from pipeline.records import TenantId
-from pipeline.stores.understandings import Understandings, digest_of
 
 A, B = TenantId("a"), TenantId("b")
 

@@ -6,11 +6,18 @@ import base64
 
 import pytest
 
-from pipeline.core.webhooks import DELAYS_S, Event, attempts_allowed, judge, secret_text, signatures
+from pipeline.database.sealing import Sealer
 from pipeline.errors import Misconfigured
+from pipeline.outbound.post_client import NotAllowed, checked_url, resolve
 from pipeline.settings import SecretStr, load
-from pipeline.stores.sealing import Sealer
-from pipeline.webhooks.post import NotAllowed, checked_url, resolve
+from pipeline.webhooks.signatures import (
+    DELAYS_S,
+    Event,
+    attempts_allowed,
+    judge,
+    secret_text,
+    signatures,
+)
 
 
 class DescribeSignatures:

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.plan import ChannelPlan
-from pipeline.core.why_not import Finding, Standing, why_not
+from pipeline.answer.why_not import Finding, why_not
+from pipeline.documents.edited_chunk import Standing
+from pipeline.query.plan import ChannelPlan
 from pipeline.records import DocumentFields, Filters
 from tests.support.traces import channel, query, trace
 

@@ -10,17 +10,27 @@ from dataclasses import replace
 import fakeredis
 import pytest
 
-from pipeline.channels.port import Recalled
-from pipeline.core.answer import Degradation
-from pipeline.core.plan import ChannelPlan, Plan, RetrievePlan, UnderstandPlan
-from pipeline.core.query import Envelope, Query, Understanding
-from pipeline.core.understanding import Made, Understood
+from pipeline.channels.channel import Recalled
 from pipeline.errors import StoreUnavailable
-from pipeline.flows.recall import recall
-from pipeline.flows.resources import Resources
-from pipeline.flows.understanding import settled
-from pipeline.flows.wordings import asked_otherwise, losses_of
-from pipeline.records import ChannelName, ChunkId, Namespace, QueryId, TenantId
+from pipeline.query.plan import (
+    ChannelPlan,
+    Plan,
+    RetrievePlan,
+    UnderstandPlan,
+)
+from pipeline.query.request import Degradation, Envelope, Query, Understanding
+from pipeline.query.understanding import Made, Understood
+from pipeline.records import (
+    ChannelName,
+    ChunkId,
+    Namespace,
+    QueryId,
+    TenantId,
+)
+from pipeline.resources import Resources
+from pipeline.retrieval.ask_other_wordings import asked_otherwise, losses_of
+from pipeline.retrieval.run_chord import recall
+from pipeline.retrieval.understand import settled
 from pipeline.settings import load
 from tests.support.patience import SPARE_S
 

@@ -10,9 +10,9 @@ import orjson
 import pytest
 import redis
 
+from pipeline.database.expiring_record_store import WorkerHeartbeat, WorkerHeartbeats, unserved
 from pipeline.errors import StoreUnavailable
-from pipeline.stores.expiring_records import WorkerHeartbeat, WorkerHeartbeats, unserved
-from pipeline.stores.last_sweep import LastSweep
+from pipeline.metrics.last_sweep_store import LastSweep
 
 BEAT = WorkerHeartbeat(
     name="queries@a",

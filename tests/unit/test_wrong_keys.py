@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from api_gateway.wrong_keys import WrongKeys
-from pipeline.core.addresses import parse_networks
-from pipeline.core.buckets import Allowance, LocalBuckets, Rate
 from pipeline.errors import StoreUnavailable
+from pipeline.outbound.addresses import parse_networks
+from pipeline.tenants.request_buckets import Allowance, LocalBuckets, Rate
 
 RATE = Rate(per_minute=60, burst=3)
 

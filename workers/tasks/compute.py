@@ -7,12 +7,12 @@ from functools import partial
 from billiard.exceptions import SoftTimeLimitExceeded
 from celery import shared_task
 
-from pipeline.core.computation import ComputationId, Kind
-from pipeline.flows import computing
-from pipeline.flows.chunk_edit import edit_body
-from pipeline.flows.examples import import_book
-from pipeline.flows.preview import preview_body
-from pipeline.flows.verify import verify_step
+from pipeline.administration import compute as computing
+from pipeline.administration.edit_chunks import edit_body
+from pipeline.ingestion.import_examples import import_book
+from pipeline.ingestion.preview import preview_body
+from pipeline.jobs.computation import ComputationId, Kind
+from pipeline.maintenance.verify import verify_step
 from pipeline.records import TenantId
 from workers.base import LoggedTask
 from workers.dispatch import compute_next, ring

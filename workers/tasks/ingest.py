@@ -5,7 +5,7 @@ from __future__ import annotations
 import structlog
 from celery import shared_task
 
-from pipeline.flows import ingest
+from pipeline.ingestion import run
 from workers.base import LoggedTask
 from workers.dispatch import ring_for
 from workers.names import TaskName
@@ -18,4 +18,4 @@ log = structlog.get_logger(__name__)
 def ingest_batch(tenant_id: str, job_id: str) -> None:
     """Work on one batch of whoever's turn it is; who rang only wakes."""
     log.debug("bell", rung_by=tenant_id, rung_for=job_id)
-    ingest.ingest_next(for_ingestion(), ring=ring_for)
+    run.ingest_next(for_ingestion(), ring=ring_for)

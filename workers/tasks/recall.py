@@ -7,9 +7,12 @@ from typing import Any
 
 from celery import shared_task
 
-from pipeline.core.computation import ComputationId, Kind
-from pipeline.flows import computing, explaining, recall, understanding
+from pipeline.administration import compute
+from pipeline.jobs.computation import ComputationId, Kind
 from pipeline.records import QueryId, TenantId
+from pipeline.retrieval import explain as explaining
+from pipeline.retrieval import run_chord
+from pipeline.retrieval import understand as understanding
 from workers.base import CallbackTask, LoggedTask
 from workers.dispatch import compute_next
 from workers.names import TaskName
@@ -22,7 +25,7 @@ def recall_channel(tenant_id: str, query_id: str, channel: str) -> str:
     """Ask one channel. Always returns the same: a raising header would leave its chord without a callback, and two
     different results of one header count twice. The result travels through the query's hash."""
     use = for_queries()
-    recall.recall(TenantId(tenant_id), QueryId(query_id), channel_named(channel), use, worker=events.worker)
+    run_chord.recall(TenantId(tenant_id), QueryId(query_id), channel_named(channel), use, worker=events.worker)
     return channel
 
 
@@ -35,20 +38,20 @@ def understand(tenant_id: str, query_id: str) -> None:
 @shared_task(name=TaskName.ANSWER.value, base=CallbackTask, send_events=False)
 def answer(_outcomes: Any, tenant_id: str, query_id: str) -> None:
     """Put the answer together, now that every header has come back."""
-    recall.answer(TenantId(tenant_id), QueryId(query_id), for_queries(), channels())
+    run_chord.answer(TenantId(tenant_id), QueryId(query_id), for_queries(), channels())
 
 
 @shared_task(name=TaskName.FINISH.value, base=LoggedTask, send_events=False)
 def finish(tenant_id: str, query_id: str) -> None:
     """Answer a query from the results so far: after a header raised, or at the deadline if there is no answer yet."""
-    recall.answer(TenantId(tenant_id), QueryId(query_id), for_queries(), channels())
+    run_chord.answer(TenantId(tenant_id), QueryId(query_id), for_queries(), channels())
 
 
 @shared_task(name=TaskName.EXPLAIN.value, base=LoggedTask)
 def explain(tenant_id: str, computation_id: str, step: int, kind: str) -> None:
     """Find out why a chunk is not in the answer to a query."""
     use = for_queries()
-    computing.carry_out(
+    compute.carry_out(
         TenantId(tenant_id),
         ComputationId(computation_id),
         step,

@@ -6,9 +6,18 @@ import threading
 
 from celery import shared_task
 
-from pipeline.flows import auditing, backfill, computing, expiring, upkeep, vector_indexes, webhooks
-from pipeline.flows import reconcile as reconciling
-from pipeline.stores.last_sweep import LastSweep
+from pipeline.administration import compute, edit_webhooks
+from pipeline.maintenance import (
+    backfill,
+    build_indexes,
+    expire,
+)
+from pipeline.maintenance import reconcile as reconciling
+from pipeline.maintenance import (
+    sweep as upkeep,
+)
+from pipeline.metrics.last_sweep_store import LastSweep
+from pipeline.retrieval import record_search
 from workers.base import LoggedTask
 from workers.dispatch import ring_for
 from workers.names import TaskName
@@ -19,8 +28,8 @@ from workers.resources import for_ingestion
 def sweep() -> None:
     """Bring back what nobody holds, and let go of what was to be kept until now."""
     upkeep.sweep(for_ingestion(), ring=ring_for)
-    expiring.expire(for_ingestion())
-    computing.drop_expired(for_ingestion())
+    expire.expire(for_ingestion())
+    compute.drop_expired(for_ingestion())
     LastSweep(for_ingestion().quick_redis).note()
 
 
@@ -33,7 +42,7 @@ def migrate() -> None:
 @shared_task(name=TaskName.AUDIT.value, base=LoggedTask, send_events=False)
 def audit() -> None:
     """Bring searches into the audit, and forget what is too old for it."""
-    auditing.keep(for_ingestion())
+    record_search.keep(for_ingestion())
 
 
 @shared_task(name=TaskName.RECONCILE.value, base=LoggedTask, send_events=False)
@@ -45,7 +54,7 @@ def reconcile() -> None:
 @shared_task(name=TaskName.VECTOR_INDEXES.value, base=LoggedTask, send_events=False)
 def keep_vector_indexes() -> None:
     """Build and drop the approximate indexes of large tenants. Takes minutes while one is built."""
-    vector_indexes.keep_indexes(for_ingestion())
+    build_indexes.keep_indexes(for_ingestion())
 
 
 # One sender in a process: calls that hang would otherwise take every thread of this worker from the sweeper.
@@ -58,8 +67,8 @@ def send_webhooks() -> None:
     if not _sending.acquire(blocking=False):
         return
     try:
-        webhooks.note_progress(for_ingestion())
-        webhooks.deliver(for_ingestion())
-        webhooks.forget_old(for_ingestion())
+        edit_webhooks.note_progress(for_ingestion())
+        edit_webhooks.deliver(for_ingestion())
+        edit_webhooks.forget_old(for_ingestion())
     finally:
         _sending.release()

@@ -8,8 +8,13 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from api_gateway.wire.fields import Wire
-from pipeline.core.strategies import complete
-from pipeline.records import Chunking, Comparison, Compound, Condition
+from pipeline.chunking.strategies import complete
+from pipeline.records import (
+    Chunking,
+    Comparison,
+    Compound,
+    Condition,
+)
 from pipeline.settings import Settings
 
 MOST_FILES = 2000

@@ -27,13 +27,13 @@ from api_gateway.facades.openai.found import (
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.routes.documenting import json_body
 from api_gateway.routes.reading import read_shape
-from pipeline.flows import control
-from pipeline.flows.vector_stores import Put
+from pipeline.administration import steer_jobs
+from pipeline.administration.edit_vector_stores import Put
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import JobId
 from pipeline.settings import Settings
-from pipeline.stores.attachments import Attachments, Tally
-from pipeline.stores.tenants import Principal
-from pipeline.stores.work import unit_of_work
+from pipeline.tenants.tenant_store import Principal
+from pipeline.vector_stores.attachment_store import Attachments, Tally
 
 router = APIRouter()
 
@@ -84,8 +84,8 @@ async def cancel(request: Request, principal: Writer, vector_store_id: str, batc
 
     def do() -> Response:
         _batch(principal, vector_store_id, job_id, gateway)
-        with suppress(control.NotNow):  # it has ended by itself, and its status says how
-            control.cancel(principal.tenant_id, job_id, gateway.resources)
+        with suppress(steer_jobs.NotNow):  # it has ended by itself, and its status says how
+            steer_jobs.cancel(principal.tenant_id, job_id, gateway.resources)
         return _shown(principal, vector_store_id, job_id, gateway)
 
     return await gateway.run(do)

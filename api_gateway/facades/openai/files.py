@@ -18,10 +18,10 @@ from api_gateway.problems import Problem
 from api_gateway.routes.files import read_form
 from api_gateway.wire.answers import json_response
 from api_gateway.wire.fields import holds_control_characters
-from pipeline.flows.stored_files import ID_PREFIX, forget_file, keep_file
-from pipeline.stores.stored_files import StoredFile, StoredFiles, made_at
-from pipeline.stores.tenants import Principal
-from pipeline.stores.work import unit_of_work
+from pipeline.administration.keep_files import ID_PREFIX, forget_file, keep_file
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.tenants.tenant_store import Principal
+from pipeline.vector_stores.file_store import StoredFile, StoredFiles, made_at
 
 router = APIRouter()
 

@@ -14,13 +14,18 @@ from api_gateway.facades.openai.errors import no_file, no_store, wrong
 from api_gateway.gateway import Gateway
 from api_gateway.problems import Problem
 from api_gateway.wire.fields import tidy_namespace
-from pipeline.flows.intake import Ticket
-from pipeline.flows.vector_stores import NoSuchFile, Put, put_files
+from pipeline.administration.edit_vector_stores import NoSuchFile, Put, put_files
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.ingestion.accept import Ticket
 from pipeline.records import JobId, Namespace
-from pipeline.stores.attachments import Attached, Attachments, Place, Status
-from pipeline.stores.tenants import Principal
-from pipeline.stores.vector_stores import VectorStore, VectorStores
-from pipeline.stores.work import unit_of_work
+from pipeline.tenants.tenant_store import Principal
+from pipeline.vector_stores.attachment_store import (
+    Attached,
+    Attachments,
+    Place,
+    Status,
+)
+from pipeline.vector_stores.collection_store import VectorStore, VectorStores
 from workers import dispatch
 
 T = TypeVar("T")

@@ -23,14 +23,19 @@ from api_gateway.problems import invalid, places
 from api_gateway.routes.documenting import json_body
 from api_gateway.routes.reading import read_shape
 from api_gateway.wire.answers import json_response
-from pipeline.core.masking import masked_value
-from pipeline.core.query import Query
-from pipeline.core.redaction import Kind
-from pipeline.flows.vector_stores import shown_attributes
-from pipeline.records import Condition, Filters, Namespace, TenantId
-from pipeline.stores.attachments import Attached, Attachments
-from pipeline.stores.tenants import Principal
-from pipeline.stores.work import unit_of_work
+from pipeline.administration.edit_vector_stores import shown_attributes
+from pipeline.answer.mask_answers import masked_value
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.privacy.redaction import Kind
+from pipeline.query.request import Query
+from pipeline.records import (
+    Condition,
+    Filters,
+    Namespace,
+    TenantId,
+)
+from pipeline.tenants.tenant_store import Principal
+from pipeline.vector_stores.attachment_store import Attached, Attachments
 
 router = APIRouter()
 

@@ -10,12 +10,12 @@ from typing import Any
 from starlette.responses import Response
 
 from api_gateway.wire.answers import json_response
-from pipeline.core.strategies.sentences import SENTENCES
-from pipeline.flows.vector_stores import shown_attributes
+from pipeline.administration.edit_vector_stores import shown_attributes
+from pipeline.chunking.strategies.whole_sentences import SENTENCES
 from pipeline.records import Chunking, FailureReason, JobId
-from pipeline.stores.attachments import STATUSES, Attached, Tally
-from pipeline.stores.stored_files import StoredFile
-from pipeline.stores.vector_stores import VectorStore
+from pipeline.vector_stores.attachment_store import STATUSES, Attached, Tally
+from pipeline.vector_stores.collection_store import VectorStore
+from pipeline.vector_stores.file_store import StoredFile
 
 BATCH_PREFIX = "vsfb_"
 _SOONEST_MS, _LATEST_MS = 250, 2000

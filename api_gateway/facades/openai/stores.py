@@ -18,14 +18,14 @@ from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.routes.documenting import json_body
 from api_gateway.routes.reading import read_shape
 from api_gateway.wire.answers import json_response
-from pipeline.flows.erase import delete_namespace
-from pipeline.flows.vector_stores import Put, change_store, open_store
+from pipeline.administration.edit_vector_stores import Put, change_store, open_store
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.maintenance.erase import delete_namespace
 from pipeline.records import Namespace
-from pipeline.stores.attachments import Attachments, Place, Tally
-from pipeline.stores.stored_files import made_at, new_id
-from pipeline.stores.tenants import Principal
-from pipeline.stores.vector_stores import VectorStore, VectorStores
-from pipeline.stores.work import unit_of_work
+from pipeline.tenants.tenant_store import Principal
+from pipeline.vector_stores.attachment_store import Attachments, Place, Tally
+from pipeline.vector_stores.collection_store import VectorStore, VectorStores
+from pipeline.vector_stores.file_store import made_at, new_id
 
 router = APIRouter()
 

@@ -1,0 +1,35 @@
+"""Drop the rows of replaced and deleted generations once no query can still hold them."""
+
+from __future__ import annotations
+
+from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
+from pipeline.documents.document_store import Documents
+from pipeline.documents.retention_store import Dropping, Retired
+from pipeline.records import TenantId
+from pipeline.resources import Resources
+
+_DROPPED_AT_ONCE = 200
+
+
+def drop_retired(tenant_id: TenantId, use: Resources) -> int:
+    """Drop the rows of generations whose time has come, in both stores. Gives how many; dying in here repeats work."""
+    dropped = 0
+    while True:
+        some = _drop_some(tenant_id, use)
+        dropped += some
+        if some < _DROPPED_AT_ONCE:
+            return dropped
+
+
+@retry_conflicts(attempts=4)
+def _drop_some(tenant_id: TenantId, use: Resources) -> int:
+    with unit_of_work(use.mysql) as work:
+        retired, documents = Retired(work.connection, tenant_id), Documents(work.connection, tenant_id)
+        due = retired.due(limit=_DROPPED_AT_ONCE)
+        shown = documents.shown(due)
+        if due:
+            use.installation.confirm(work.connection)  # the connection that decides what is retired
+        use.vectors(tenant_id).drop([generation for generation in due if generation not in shown])
+        Dropping(work.connection, tenant_id).drop(due)
+        retired.forget(due)
+    return len(due)

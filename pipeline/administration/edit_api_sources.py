@@ -1,0 +1,120 @@
+"""API sources: described, tried out, and forgotten."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from ipaddress import ip_address
+
+import structlog
+
+from pipeline.api_sources.api_answer import Passages
+from pipeline.api_sources.api_source import ApiSource
+from pipeline.api_sources.api_source_store import ApiSources, StoredSource
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.errors import PipelineError
+from pipeline.outbound.addresses import is_within, may_connect
+from pipeline.outbound.web import web_address
+from pipeline.query.plan import ChannelPlan
+from pipeline.query.request import Query
+from pipeline.records import TenantId
+from pipeline.resources import Resources
+from pipeline.retrieval.make_channels import header_secrets, make_api_channel
+
+log = structlog.get_logger(__name__)
+
+MOST_SOURCES = 20  # of one tenant
+
+
+class TooManySources(Exception):
+    """The tenant has as many sources as it may have."""
+
+
+class SourceFlaw(Exception):
+    """The source cannot be kept as it was described; ``pointer`` says where."""
+
+    def __init__(self, pointer: str, detail: str) -> None:
+        super().__init__(detail)
+        self.pointer = pointer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """What came of asking a source once. ``error``: why there is nothing."""
+
+    passages: Passages = field(default_factory=Passages)
+    elapsed_ms: float
+    error: PipelineError | None = None
+
+
+def put(
+    tenant_id: TenantId,
+    name: str,
+    source: ApiSource,
+    use: Resources,
+    *,
+    values: Mapping[str, str],
+    kept: Collection[str],
+) -> tuple[StoredSource, bool]:
+    """Store a source and return whether it is new. ``values``: header values to store; ``kept``: headers whose stored
+    value stays, for the same server only. Raises SourceFlaw, TooManySources."""
+    _require_address(source, use)
+    secrets = header_secrets(use)
+    for header, secret in source.headers.items():
+        if secret is not None and not secrets.knows(tenant_id, secret):
+            raise SourceFlaw(f"/headers/{header}", "names a secret that the installation does not have for this tenant")
+    with unit_of_work(use.mysql) as work:
+        store = ApiSources(work.connection, tenant_id)
+        count = store.lock()
+        before = store.one(name)
+        if before is None and count >= MOST_SOURCES:
+            raise TooManySources(f"There are {MOST_SOURCES} API sources already, and no more may be added.")
+        known = secrets.opened(tenant_id, before) if before is not None and kept else {}
+        for header in kept:
+            if before is None or header not in known:
+                raise SourceFlaw(f"/headers/{header}", "has no stored value that could be kept")
+            if _origin(before.source) != _origin(source):
+                raise SourceFlaw(
+                    f"/headers/{header}", "must be given again, because the source is on another server now"
+                )
+        every = {**{header: known[header] for header in kept}, **values}
+        store.put(name, source, secrets.sealed(tenant_id, name, every))
+        stored = store.one(name)
+    assert stored is not None
+    log.info("api_source_put", tenant_id=tenant_id, source=name, new=before is None)
+    return stored, before is None
+
+
+def try_out(tenant_id: TenantId, stored: StoredSource, query: Query, use: Resources) -> Tried:
+    """Ask a source as a query would, with all the time that the source itself allows, switched on or not."""
+    patient = ChannelPlan(timeout_ms=2 * stored.source.timeout_ms + 100)
+    retrieve = replace(query.plan.retrieve, channels={"api": patient}, method="hybrid")
+    asked = replace(query, tenant_id=tenant_id, plan=replace(query.plan, retrieve=retrieve))
+    started = time.perf_counter()
+    try:
+        found, error = make_api_channel(use).ask(stored, asked), None
+    except PipelineError as raised:
+        found, error = Passages(), raised
+    elapsed_ms = (time.perf_counter() - started) * 1000
+    log.info("api_source_tried", tenant_id=tenant_id, source=stored.name, code=error.code if error else None)
+    return Tried(passages=found, elapsed_ms=elapsed_ms, error=error)
+
+
+def _require_address(source: ApiSource, use: Resources) -> None:
+    """A host that is an address is looked at now; a name may mean another address by the time it is called."""
+    address = web_address(source.url)
+    permitted = use.settings.api_allow_networks
+    try:
+        ip_address(address.host)
+    except ValueError:
+        return
+    if not may_connect(address.host, permitted=permitted):
+        raise SourceFlaw("/url", "is not on the public internet, nor in a network that the installation permits")
+    if address.scheme == "http" and not is_within(address.host, permitted):
+        raise SourceFlaw("/url", "must be https, because it is in no network that the installation permits")
+
+
+def _origin(source: ApiSource) -> tuple[str, str, int]:
+    address = web_address(source.url)
+    return address.scheme, address.host, address.port

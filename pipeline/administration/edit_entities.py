@@ -1,0 +1,48 @@
+"""Entities: written by whoever keeps the story, read with the answers that name them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from pipeline.database.unit_of_work import reading, retry_conflicts, unit_of_work
+from pipeline.entities.entity import EntityState
+from pipeline.entities.entity_store import Entities
+from pipeline.records import Namespace, TenantId
+from pipeline.resources import Resources
+
+log = structlog.get_logger(__name__)
+
+
+@retry_conflicts(attempts=8)
+def put_states(tenant_id: TenantId, states: Sequence[EntityState], use: Resources) -> int:
+    """Write these states, all or none. Gives how many."""
+    with unit_of_work(use.mysql) as work:
+        Entities(work.connection, tenant_id).put(states)
+    log.info("entity_states_written", tenant_id=tenant_id, states=len(states))
+    return len(states)
+
+
+def list_states(
+    tenant_id: TenantId,
+    namespace: Namespace,
+    use: Resources,
+    *,
+    as_of: int | None,
+    name: str | None,
+    after: str,
+    limit: int,
+) -> list[EntityState]:
+    """A page of `Entities.page`."""
+    with reading(use.mysql) as connection:
+        return Entities(connection, tenant_id).page(namespace, as_of=as_of, name=name, after=after, limit=limit)
+
+
+@retry_conflicts(attempts=8)
+def delete_entities(tenant_id: TenantId, namespace: Namespace, entity_ids: Sequence[str], use: Resources) -> int:
+    """Delete these entities with all their states. Gives how many states went."""
+    with unit_of_work(use.mysql) as work:
+        gone = Entities(work.connection, tenant_id).delete(namespace, entity_ids)
+    log.info("entities_deleted", tenant_id=tenant_id, states=gone)
+    return gone

@@ -1,0 +1,81 @@
+"""Parents under edits: what is done to them, and what edits of their children do to them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from pipeline.chunking.tokens import count_tokens
+from pipeline.database.unit_of_work import UnitOfWork
+from pipeline.documents.chunk_edit_store import ChunkEdits, OwnedChunk
+from pipeline.documents.edited_chunk import position_in, spliced
+from pipeline.documents.parent_store import Parents
+from pipeline.records import ChunkId, Passage, TenantId
+from pipeline.tenants.audit_store import Audit
+from pipeline.tenants.namespace_store import Namespaces
+
+
+def follow_children(tenant_id: TenantId, changed: Sequence[tuple[OwnedChunk, str]], work: UnitOfWork) -> None:
+    """Replace each child's old text in its parent by the new one, an empty one removing it. A parent without the old
+    text stays."""
+    parents = Parents(work.connection, tenant_id)
+    of_parent: defaultdict[ChunkId, list[tuple[OwnedChunk, str]]] = defaultdict(list)
+    for chunk, text in changed:
+        if chunk.parent_id is not None:
+            of_parent[chunk.parent_id].append((chunk, text))
+    known = parents.stored_texts(list(of_parent))
+    passages = parents.passages(list(known))
+    after = {
+        parent_id: _rewritten(whole, passages[parent_id], of_parent[parent_id]) for parent_id, whole in known.items()
+    }
+    rewritten: set[ChunkId] = set()
+    for parent_id, text in after.items():
+        if text and text != known[parent_id]:
+            parents.rewrite(parent_id, text, count_tokens(text))
+            rewritten.add(parent_id)
+    places = {chunk.generation.scope.namespace for chunk, _ in changed if chunk.parent_id in rewritten}
+    for namespace in sorted(places):  # a child that searches do not see is still read with its parent
+        Namespaces(work.connection, tenant_id).revise(namespace)
+
+
+def _rewritten(whole: str, passages: dict[int, Passage], changed: Sequence[tuple[OwnedChunk, str]]) -> str:
+    """The text of a parent with that of these children changed; ``passages`` are those that are there now."""
+    texts = dict(passages)
+    for chunk, _ in changed:
+        texts[chunk.ordinal] = _placed(chunk, chunk.passage.text)
+    for chunk, new in changed:
+        old = texts[chunk.ordinal]
+        at = position_in(whole, [texts[ordinal] for ordinal in sorted(texts)], old)
+        if at >= 0:
+            whole = spliced(whole, at, old.text, new)
+            texts[chunk.ordinal] = _placed(chunk, new)
+        if not new:
+            del texts[chunk.ordinal]
+    return whole
+
+
+def _placed(chunk: OwnedChunk, text: str) -> Passage:
+    return Passage(text=text, start=chunk.passage.start, end=chunk.passage.end, token_count=0)
+
+
+def rewrite_parent(tenant_id: TenantId, before: OwnedChunk, text: str, work: UnitOfWork) -> OwnedChunk | None:
+    """Change a parent's text under its document's lock. Return the result; None if it has gone, the other's version if
+    changed."""
+    edits = ChunkEdits(work.connection, tenant_id)
+    edits.lock(before.generation.scope.namespace, [before.generation.document_id])
+    current = edits.named([before.chunk_id]).get(before.chunk_id)
+    if current is not None and current.version == before.version:
+        Parents(work.connection, tenant_id).rewrite(before.chunk_id, text, count_tokens(text))
+        edits.differs(before.generation)
+        Namespaces(work.connection, tenant_id).revise(before.generation.scope.namespace)
+        Audit(work.connection, tenant_id).wrote(
+            "chunk_edit", namespaces=[before.generation.scope.namespace], ids=[before.chunk_id]
+        )
+        return edits.named([before.chunk_id]).get(before.chunk_id)
+    return current
+
+
+def children_of(tenant_id: TenantId, chunks: Sequence[OwnedChunk], work: UnitOfWork) -> dict[ChunkId, list[ChunkId]]:
+    """The children of those of these that are parents."""
+    parents = [chunk.chunk_id for chunk in chunks if not chunk.searched]
+    return Parents(work.connection, tenant_id).children(parents)

@@ -1,0 +1,98 @@
+"""Profiles and experiments: read together, changed one at a time, and never stored unless they can work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+
+from pipeline.database.unit_of_work import reading, unit_of_work
+from pipeline.query.configuration import Configuration
+from pipeline.query.experiments import Experiment, read_experiment
+from pipeline.query.plan import Plan, PlanFlaw, overlaid
+from pipeline.query.profile_store import Experiments, Profiles
+from pipeline.query.profiles import DEFAULT_PROFILE
+from pipeline.records import TenantId
+from pipeline.resources import Resources
+from pipeline.retrieval.build_plan import plan_of
+
+log = structlog.get_logger(__name__)
+
+
+def load_configuration(tenant_id: TenantId, use: Resources) -> Configuration:
+    """The tenant's configuration as it is now. Raises StoreUnavailable."""
+    with reading(use.mysql) as connection:
+        profiles = Profiles(connection, tenant_id).heads()
+        experiments = Experiments(connection, tenant_id).all()
+    return Configuration(
+        profiles=profiles,
+        experiments={name: read_experiment(config) for name, (config, active) in experiments.items() if active},
+    )
+
+
+def store_profile(
+    tenant_id: TenantId, name: str, config: Mapping[str, Any], *, note: str, by: str, share: float, use: Resources
+) -> tuple[int, Plan]:
+    """Add a version that ``share`` of the queries get; 0: none yet. Returns its number and its whole plan. Raises
+    PlanFlaw."""
+    plan = plan_of(use.settings, config, {})
+    with unit_of_work(use.mysql) as work:
+        profiles = Profiles(work.connection, tenant_id)
+        version = profiles.add(name, config, note=note, created_by=by)
+        if share > 0:
+            profiles.point(name, version, share=share)
+    log.info("profile_stored", tenant_id=tenant_id, profile=name, config_version=version, share=share)
+    return version, plan
+
+
+def activate(tenant_id: TenantId, name: str, version: int, *, share: float, use: Resources) -> bool:
+    """Let queries have another version, all or ``share`` of them. False if there is no such version."""
+    with unit_of_work(use.mysql) as work:
+        done = Profiles(work.connection, tenant_id).point(name, version, share=share)
+    if done:
+        log.info("profile_activated", tenant_id=tenant_id, profile=name, config_version=version, share=share)
+    return done
+
+
+def roll_back(tenant_id: TenantId, name: str, use: Resources) -> int | None:
+    """End a trial; without one, return to the version active before. Gives the version that counts now, or None."""
+    with unit_of_work(use.mysql) as work:
+        profiles = Profiles(work.connection, tenant_id)
+        head = profiles.heads().get(name)
+        if head is None:
+            return None
+        version = head.active.version if head.trial is not None else head.previous_version
+        if version is None or not profiles.point(name, version, back=True):
+            return None
+    log.warning("profile_rolled_back", tenant_id=tenant_id, profile=name, config_version=version)
+    return version
+
+
+def store_experiment(
+    tenant_id: TenantId,
+    experiment_id: str,
+    experiment: Experiment,
+    config: Mapping[str, Any],
+    *,
+    active: bool,
+    use: Resources,
+) -> None:
+    """Keep an experiment. Raises PlanFlaw for an arm that could not work, with a pointer into the experiment."""
+    configuration = load_configuration(tenant_id, use)
+    check_arms(experiment, configuration, use)
+    with unit_of_work(use.mysql) as work:
+        Experiments(work.connection, tenant_id).put(experiment_id, config, active=active)
+    log.info("experiment_stored", tenant_id=tenant_id, experiment_id=experiment_id, active=active)
+
+
+def check_arms(experiment: Experiment, configuration: Configuration, use: Resources) -> None:
+    """Raises PlanFlaw unless every arm makes a plan over the profile that it is most likely laid over."""
+    for place, arm in enumerate(experiment.arms):
+        name = arm.profile or DEFAULT_PROFILE
+        if name not in configuration.profiles:
+            raise PlanFlaw([(f"/arms/{place}/profile", "is not the name of a profile")])
+        try:
+            plan_of(use.settings, overlaid(configuration.profiles[name].active.config, arm.overrides), {})
+        except PlanFlaw as flaw:
+            raise PlanFlaw([(f"/arms/{place}/overrides{pointer}", detail) for pointer, detail in flaw.flaws]) from None

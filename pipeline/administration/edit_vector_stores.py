@@ -1,0 +1,236 @@
+"""A namespace as a vector store: files are put into it, described anew and taken out, by the way all documents go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from sqlalchemy import Connection
+
+from pipeline.administration.delete_documents import delete_within
+from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
+from pipeline.document_sources import SourceKind, SourceRef
+from pipeline.documents.document_store import Documents
+from pipeline.errors import DocumentTooLarge, UnsupportedMediaType
+from pipeline.filters.conditions import kind_of
+from pipeline.ingestion.accept import (
+    Batch,
+    Refusal,
+    Ticket,
+    accept,
+)
+from pipeline.parsing import JSONL, PLAIN, media_type_of
+from pipeline.records import (
+    Chunking,
+    DocumentFields,
+    DocumentId,
+    Generation,
+    Namespace,
+    Scope,
+    TenantId,
+    Upload,
+)
+from pipeline.resources import Resources
+from pipeline.tenants.audit_store import Audit
+from pipeline.vector_stores.attachment_store import Attached, Attachments, NewAttachment
+from pipeline.vector_stores.collection_store import VectorStore, VectorStores
+from pipeline.vector_stores.file_store import StoredFile, StoredFiles
+
+MOST_BYTES_AT_ONCE: Final = 1024 * 1024 * 1024  # of all files of one job: they travel in one transaction
+_LONGEST_MEDIA_TYPE = 127  # characters, of the column
+
+# Programs, whose media types senders give in many ways or not at all.
+_TEXT_SUFFIXES = frozenset(
+    f".{name}"
+    for name in (  # noqa: SIM905 - a list of forty is easier to read in a row
+        "c cc cpp cs css go h hpp ini java js kt log lua php pl py r rb rs rst scala sh sql swift tex toml ts xml yaml yml"
+    ).split()
+)
+
+
+class NoSuchFile(LookupError):
+    """The tenant has no file of this id; ``str(error)`` is the id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Put:
+    """A file to be put into a namespace, cut like this, and found by these attributes."""
+
+    file_id: str
+    chunking: Chunking
+    attributes: Mapping[str, Any]
+
+
+def open_store(tenant_id: TenantId, store: VectorStore, use: Resources) -> None:
+    """Make an empty vector store."""
+    with unit_of_work(use.mysql) as work:
+        _open(work.connection, tenant_id, store)
+
+
+def change_store(
+    tenant_id: TenantId, namespace: Namespace, change: Callable[[VectorStore], VectorStore], use: Resources
+) -> VectorStore | None:
+    """What ``change`` makes of a vector store is noted; None if there is none."""
+    with unit_of_work(use.mysql) as work:
+        stores = VectorStores(work.connection, tenant_id)
+        found = stores.one(namespace, lock=True)
+        if found is None:
+            return None
+        stores.put(change(found))
+        Audit(work.connection, tenant_id).wrote("vector_store_change", namespaces=[namespace])
+        return stores.one(namespace)
+
+
+def put_files(
+    tenant_id: TenantId,
+    namespace: Namespace,
+    puts: Sequence[Put],
+    use: Resources,
+    *,
+    ring: Callable[[Ticket], None],
+    request_id: str,
+    opening: VectorStore | None = None,
+) -> Ticket:
+    """Make one job of putting files into a namespace, creating it if ``opening``. A known file is ingested anew; an
+    unreadable type becomes a failed item. Raises NoSuchFile, DocumentTooLarge for too many bytes, and as `accept`; then
+    nothing was accepted."""
+    wanted = {put.file_id: put for put in puts}
+    with unit_of_work(use.mysql) as work:
+        files = StoredFiles(work.connection, tenant_id).named(list(wanted))
+    for file_id in wanted:
+        if file_id not in files:
+            raise NoSuchFile(file_id)
+    size = sum(file.body_bytes for file in files.values())
+    if size > MOST_BYTES_AT_ONCE:
+        raise DocumentTooLarge(f"the files have {size} bytes; at most {MOST_BYTES_AT_ONCE} are taken at once")
+    entries = [_entry(files[put.file_id], put) for put in wanted.values()]
+    noted = [
+        NewAttachment(
+            document_id=DocumentId(put.file_id),
+            ordinal=ordinal,
+            filename=files[put.file_id].filename,
+            attributes=put.attributes,
+            chunking=put.chunking,
+            body_bytes=files[put.file_id].body_bytes,
+        )
+        for ordinal, put in enumerate(wanted.values())
+    ]
+    uploads = [entry.document_id for entry in entries if isinstance(entry, Upload)]
+
+    def with_the_job(connection: Connection, ticket: Ticket) -> None:
+        if StoredFiles(connection, tenant_id).hand_over(namespace, ticket.job_id, uploads) != len(uploads):
+            raise NoSuchFile(", ".join(uploads[:1]))
+        if opening is not None:
+            _open(connection, tenant_id, opening)
+        Attachments(connection, tenant_id).note(namespace, ticket.job_id, noted)
+
+    batch = Batch(tenant_id=tenant_id, namespace=namespace, request_id=request_id, entries=entries)
+    return accept(batch, use, ring=ring, together_with=with_the_job)
+
+
+def describe_file(
+    tenant_id: TenantId,
+    file: Attached,
+    attributes: Mapping[str, Any],
+    use: Resources,
+    *,
+    ring: Callable[[Ticket], None],
+    request_id: str,
+) -> Ticket | None:
+    """Ingest a file's document anew with other attributes, from its bytes and without embedding; None without such a
+    document: only the note changes. Raises NoSuchFile if it is deleted meanwhile, and as `accept`."""
+    namespace, document_id = Namespace(file.namespace), DocumentId(file.document_id)
+    with unit_of_work(use.mysql) as work:
+        attachments = Attachments(work.connection, tenant_id)
+        number = attachments.to_go_on_from(namespace, document_id)
+        scope = Scope(tenant_id=tenant_id, namespace=namespace)
+        there = [] if number is None else [Generation(scope=scope, document_id=document_id, number=number)]
+        source = next(iter(Documents(work.connection, tenant_id).sources(there).values()), None)
+        if source is None or not source.body:  # no document, or one whose bytes are still to be fetched
+            attachments.describe(namespace, document_id, attributes)
+            return None
+    upload = Upload(
+        document_id=document_id,
+        fields=replace(source.fields, metadata={**_unshown(source.fields.metadata), **attributes}),
+        body=source.body,
+        media_type=source.media_type,
+        source_uri=source.source_uri,
+        source=SourceRef(kind=None, source_id=source.source_id or None),
+        chunking=source.chunking,
+    )
+    noted = NewAttachment(
+        document_id=document_id,
+        ordinal=0,
+        filename=file.filename,
+        attributes=attributes,
+        chunking=source.chunking,
+        body_bytes=len(source.body),
+    )
+
+    def with_the_job(connection: Connection, ticket: Ticket) -> None:
+        attachments = Attachments(connection, tenant_id)
+        if attachments.was_deleted_since(namespace, document_id, source.generation.number):
+            raise NoSuchFile(document_id)
+        attachments.note(namespace, ticket.job_id, [noted])
+
+    batch = Batch(tenant_id=tenant_id, namespace=namespace, request_id=request_id, entries=[upload])
+    return accept(batch, use, ring=ring, together_with=with_the_job)
+
+
+@retry_conflicts()
+def take_out(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, use: Resources) -> bool:
+    """Remove a file from a namespace and searches; the file itself stays. False if it is not there."""
+    with unit_of_work(use.mysql) as work:
+        attachments = Attachments(work.connection, tenant_id)
+        if document_id not in attachments.named(namespace, [document_id]):
+            return False
+        delete_within(work, tenant_id, namespace, [document_id])
+        attachments.detach(namespace, [document_id])
+    return True
+
+
+def shown_attributes(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a document's metadata that attributes can show: texts, numbers and truth values."""
+    return {key: value for key, value in metadata.items() if kind_of(value) is not None}
+
+
+def _unshown(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in metadata.items() if kind_of(value) is None}
+
+
+def _open(connection: Connection, tenant_id: TenantId, store: VectorStore) -> None:
+    VectorStores(connection, tenant_id).open(store)
+    Audit(connection, tenant_id).wrote("vector_store_open", namespaces=[store.namespace])
+
+
+def _entry(file: StoredFile, put: Put) -> Upload | Refusal:
+    """The document a file becomes, without its bytes, which never leave the database."""
+    try:
+        media_type = _media_type_of(file)
+    except UnsupportedMediaType as error:
+        return Refusal(document_id=file.file_id, code=error.code, detail=str(error))
+    return Upload(
+        document_id=DocumentId(file.file_id),
+        fields=DocumentFields(metadata=dict(put.attributes)),
+        body=b"",
+        media_type=media_type if len(media_type) <= _LONGEST_MEDIA_TYPE else media_type.partition(";")[0],
+        source_uri=file.filename,
+        source=SourceRef(kind=SourceKind.FILE, source_id=file.file_id),
+        chunking=put.chunking,
+    )
+
+
+def _media_type_of(file: StoredFile) -> str:
+    """As for every document, but JSON lines are one document and programs are text. Raises UnsupportedMediaType."""
+    suffix = PurePosixPath(file.filename).suffix.lower()
+    if suffix in _TEXT_SUFFIXES:
+        return PLAIN
+    try:
+        found = media_type_of(file.filename, file.declared_type)
+    except UnsupportedMediaType:
+        if (file.declared_type or "").lower().startswith("text/"):
+            return PLAIN
+        raise
+    return PLAIN if found.partition(";")[0] == JSONL else found

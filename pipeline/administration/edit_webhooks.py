@@ -1,0 +1,227 @@
+"""Endpoints and what they are told: made, rotated, called, and given up when nobody has answered for days."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+import time
+import uuid
+from collections.abc import Sequence
+from datetime import timedelta
+
+import structlog
+
+from pipeline.database.rows import as_utc, now
+from pipeline.database.sealing import Sealer
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.errors import Misconfigured, Unavailable
+from pipeline.jobs.ledger_store import Ledger
+from pipeline.jobs.outbox_store import Outbox
+from pipeline.outbound.addresses import is_address
+from pipeline.outbound.connect import within
+from pipeline.outbound.post_client import (
+    REFUSED_AFTER_S,
+    NotAllowed,
+    Poster,
+    Reply,
+    checked_url,
+    not_allowed,
+    resolve,
+)
+from pipeline.records import TenantId
+from pipeline.resources import Resources
+from pipeline.tenants.audit_store import Audit
+from pipeline.webhooks import signatures as core
+from pipeline.webhooks.delivery_store import (
+    Deliveries,
+    Sending,
+    claim,
+    prune,
+    tenants_following_progress,
+)
+from pipeline.webhooks.endpoint_store import Webhook, Webhooks
+
+log = structlog.get_logger(__name__)
+
+MOST_WEBHOOKS = 20  # of one tenant
+_AT_ONCE = 32
+_PER_ENDPOINT = 4
+_LEASE_S = 60.0  # well above the longest call
+_LOOK_AGAIN_S = 1.0
+_DAY_S = 86_400
+_PRUNED_AT_ONCE = 1000
+_NAME_S = 5.0  # to look up the name of an endpoint while its tenant waits
+_USER_AGENT = "Chordwise-Webhooks/1"
+
+
+class TooMany(Exception):
+    """The tenant has as many endpoints as it may have."""
+
+
+def add(tenant_id: TenantId, url: str, events: Sequence[str], use: Resources) -> tuple[Webhook, str]:
+    """Add an endpoint; return it with its secret, shown only now. Raises NotAllowed for a forbidden URL, and TooMany."""
+    _require_address(url, use)
+    webhook_id, secret = str(uuid.uuid4()), secrets.token_bytes(core.SECRET_BYTES)
+    sealed = Sealer(use.settings.secret_key).seal(secret, belongs_to=_row(tenant_id, webhook_id))
+    with unit_of_work(use.mysql) as work:
+        store = Webhooks(work.connection, tenant_id)
+        if store.lock() >= MOST_WEBHOOKS:
+            raise TooMany(f"There are {MOST_WEBHOOKS} endpoints already, and no more may be added.")
+        store.add(webhook_id, url, events, sealed)
+        Audit(work.connection, tenant_id).wrote("webhook_add", ids=[webhook_id])
+        made = store.one(webhook_id)
+    assert made is not None
+    log.info("webhook_added", tenant_id=tenant_id, webhook_id=webhook_id)
+    return made, core.secret_text(secret)
+
+
+def _require_address(url: str, use: Resources) -> None:
+    found = checked_url(url)
+    refused_at = time.monotonic() + REFUSED_AFTER_S
+    try:
+        within(lambda: resolve(found, permitted=use.settings.webhook_allow_private), seconds=_NAME_S)
+    except TimeoutError:
+        raise not_allowed(found.host) from None
+    except NotAllowed:
+        if not is_address(found.host):
+            time.sleep(max(0.0, refused_at - time.monotonic()))
+        raise
+
+
+def rotate(tenant_id: TenantId, webhook_id: str, use: Resources, *, overlap_s: float) -> tuple[Webhook, str] | None:
+    """Give an endpoint a new secret; for ``overlap_s`` both sign. None if there is no such endpoint."""
+    secret = secrets.token_bytes(core.SECRET_BYTES)
+    sealed = Sealer(use.settings.secret_key).seal(secret, belongs_to=_row(tenant_id, webhook_id))
+    with unit_of_work(use.mysql) as work:
+        store = Webhooks(work.connection, tenant_id)
+        store.rotate(webhook_id, sealed, overlap_s=overlap_s)
+        found = store.one(webhook_id)
+        if found is not None:
+            Audit(work.connection, tenant_id).wrote("webhook_rotate", ids=[webhook_id])
+    return None if found is None else (found, core.secret_text(secret))
+
+
+def deliver(use: Resources, poster: Poster | None = None, *, seconds: float = 60.0) -> int:
+    """Send due calls until none is left or ``seconds`` have passed; return how many were made. Processes may share the
+    work. At least once: a call whose result is lost is repeated under the same id."""
+    return asyncio.run(_deliver(use, poster, seconds=seconds))
+
+
+async def _deliver(use: Resources, given: Poster | None, *, seconds: float) -> int:
+    ends_at = time.monotonic() + seconds
+    under_way: set[asyncio.Task[None]] = set()
+    made = 0
+    async with given or Poster(permitted=use.settings.webhook_allow_private) as poster:
+        while True:
+            taken: list[Sending] = []
+            if time.monotonic() < ends_at and len(under_way) < _AT_ONCE:
+                taken = await asyncio.to_thread(_claim, use, _AT_ONCE - len(under_way))
+            under_way |= {asyncio.create_task(_send(sending, poster, use)) for sending in taken}
+            made += len(taken)
+            if not under_way:
+                return made
+            ended, under_way = await asyncio.wait(under_way, timeout=_LOOK_AGAIN_S, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                task.result()
+
+
+def _claim(use: Resources, limit: int) -> list[Sending]:
+    with unit_of_work(use.mysql) as work:
+        return claim(work.connection, limit=limit, per_endpoint=_PER_ENDPOINT, lease_s=_LEASE_S)
+
+
+async def _send(sending: Sending, poster: Poster, use: Resources) -> None:
+    """Make one call and write down what came of it. What cannot be written is left to the lease."""
+    try:
+        call = await asyncio.to_thread(_signed, sending, use)
+        if call is None:
+            return
+        reply = await poster.post(*call)
+    except Misconfigured as error:
+        log.error("webhook_secret_unreadable", tenant_id=sending.tenant_id, code=error.code, detail=str(error))
+        reply = Reply(error="its secret cannot be read; the operator has to look")
+    except Unavailable as error:
+        log.warning("webhook_left_to_the_lease", tenant_id=sending.tenant_id, code=error.code)
+        return
+    try:
+        await asyncio.to_thread(_settle, sending, reply, use)
+    except Unavailable as error:
+        log.warning("webhook_left_to_the_lease", tenant_id=sending.tenant_id, code=error.code)
+
+
+def _signed(sending: Sending, use: Resources) -> tuple[str, dict[str, str], bytes] | None:
+    """Where to, with which headers, and what; None if the endpoint is gone by now."""
+    with unit_of_work(use.mysql) as work:
+        endpoint = Webhooks(work.connection, sending.tenant_id).one(sending.webhook_id)
+    if endpoint is None:
+        return None
+    sealer, row = Sealer(use.settings.secret_key), _row(sending.tenant_id, sending.webhook_id)
+    valid = [sealer.open(sealed, belongs_to=row) for sealed in endpoint.valid_secrets()]
+    timestamp = int(time.time())
+    headers = {
+        "webhook-id": sending.delivery_id,
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": core.signatures(
+            valid, message_id=sending.delivery_id, timestamp=timestamp, body=sending.body
+        ),
+        "User-Agent": _USER_AGENT,
+    }
+    return endpoint.url, headers, sending.body
+
+
+def _settle(sending: Sending, reply: Reply, use: Resources) -> None:
+    verdict = core.judge(
+        sending.event,
+        attempts=sending.attempts,
+        status=reply.status,
+        retry_after_s=reply.retry_after_s,
+        chance=random.random(),
+    )
+    days = use.settings.webhook_disable_after_days
+    with unit_of_work(use.mysql) as work:
+        store = Webhooks(work.connection, sending.tenant_id)
+        deliveries = Deliveries(work.connection, sending.tenant_id)
+        if not deliveries.settle(sending, verdict, status=reply.status, error=reply.error):
+            return
+        reason = None
+        if verdict.delivered:
+            store.succeeded(sending.webhook_id)
+        elif verdict.gone:
+            reason = "gone"
+        elif sending.event is not core.Event.TEST:
+            since = store.failed(sending.webhook_id)
+            moment = as_utc(now())
+            if since is not None and moment is not None and moment - since > timedelta(days=days):
+                reason = "failing"
+        if reason:
+            store.disable(sending.webhook_id, reason=reason)
+    ids = {"tenant_id": sending.tenant_id, "webhook_id": sending.webhook_id, "delivery_id": sending.delivery_id}
+    log.info("webhook_called", **ids, status=reply.status, error=reply.error, attempts=sending.attempts)
+    if reason:
+        log.warning("webhook_disabled", tenant_id=sending.tenant_id, webhook_id=sending.webhook_id, reason=reason)
+
+
+def note_progress(use: Resources) -> int:
+    """Write news of unfinished jobs for endpoints that want them, of those jobs that have moved on. Gives how many."""
+    with unit_of_work(use.mysql) as work:
+        tenants = tenants_following_progress(work.connection)
+    told = 0
+    for tenant_id in tenants:
+        with unit_of_work(use.mysql) as work:
+            outbox = Outbox(work.connection, tenant_id)
+            for job_id in Ledger(work.connection, tenant_id).unfinished():
+                told += outbox.job_progressed(job_id)
+    return told
+
+
+def forget_old(use: Resources) -> int:
+    """Forget deliveries that nobody will ask about any more. Gives how many."""
+    with unit_of_work(use.mysql) as work:
+        return prune(
+            work.connection, delivered_s=7 * _DAY_S, dead_s=30 * _DAY_S, progress_s=3600, limit=_PRUNED_AT_ONCE
+        )
+
+
+def _row(tenant_id: TenantId, webhook_id: str) -> str:
+    return f"{tenant_id}/{webhook_id}"

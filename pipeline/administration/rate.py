@@ -1,0 +1,192 @@
+"""Store ratings of hits and derive judgments from them. A query expires within the hour, so what is needed of it is
+copied. No text is logged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+import structlog
+
+from pipeline.database.unit_of_work import reading, unit_of_work
+from pipeline.documents.chunk_store import Chunks
+from pipeline.documents.document_view_store import DocumentViews
+from pipeline.errors import NothingRated, QueryUnanswered
+from pipeline.feedback.judgments import (
+    Feedback,
+    JudgedText,
+    Rating,
+    feedback_id,
+    judgments,
+)
+from pipeline.feedback.rating_store import ArmCounts, FeedbackStore
+from pipeline.query.experiments import read_experiment
+from pipeline.query.profile_store import Experiments
+from pipeline.query.query_store import QueryState
+from pipeline.query.request import Query
+from pipeline.records import (
+    ChunkId,
+    DocumentId,
+    Namespace,
+    TenantId,
+)
+from pipeline.resources import Resources
+from pipeline.tenants.audit_store import ArmSearches, Audit
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What somebody says of a query's answer: of a chunk, or of a document as a whole. ``namespace``: where the document
+    is, should more than one of the query's namespaces hold it. ``session_id``: who says so; None is the query's."""
+
+    rating: Rating
+    chunk_id: str | None = None
+    document_id: str | None = None
+    namespace: str | None = None
+    note: str | None = None
+    session_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmResult:
+    """One arm of an experiment: what its searches came to, and what people thought of those they rated."""
+
+    thought: ArmCounts
+    searched: ArmSearches
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rated:
+    """The thing that is rated. The last three are None for what the answer did not hold."""
+
+    namespace: str
+    document_id: str
+    place: int | None = None
+    score: float | None = None
+    source: str | None = None
+
+
+def rate(
+    tenant_id: TenantId, state: QueryState, said: Said, *, request_id: str, use: Resources
+) -> tuple[Feedback, bool]:
+    """Store a rating and return it with whether it is new; repeating changes nothing. What the answer missed may be
+    rated if the query could have found it. Raises QueryUnanswered, NothingRated."""
+    if state.answer is None:
+        raise QueryUnanswered("the query has no answer yet; rate it once it has one")
+    query = state.query
+    session_id = said.session_id or query.session_id
+    with unit_of_work(use.mysql) as work:
+        rated = _in_answer(orjson.loads(state.answer), said)
+        if rated is None and said.rating is not Rating.CLICK:
+            chunks, documents = Chunks(work.connection, tenant_id), DocumentViews(work.connection, tenant_id)
+            rated = _in_stores(query, said, chunks, documents)
+        if rated is None:
+            raise NothingRated(_missing(said))
+        moment = datetime.now(UTC)
+        kind, target = ("chunk", said.chunk_id) if said.chunk_id else ("document", said.document_id or "")
+        stored, new = FeedbackStore(work.connection, tenant_id).add(
+            Feedback(
+                feedback_id=feedback_id(query.query_id, kind, f"{rated.namespace}\n{target}", said.rating, session_id),
+                created_at=moment,
+                rated_at=moment,
+                query_id=query.query_id,
+                query_text=query.query_text,
+                namespaces=query.namespaces,
+                namespace=rated.namespace,
+                document_id=rated.document_id,
+                chunk_id=said.chunk_id,
+                rating=said.rating,
+                note=said.note,
+                place=rated.place,
+                score=rated.score,
+                source=rated.source,
+                profile=query.profile,
+                config_version=query.config_version,
+                experiment_id=query.experiment_id,
+                experiment_bucket=query.experiment_bucket,
+                session_id=session_id,
+                request_id=request_id,
+            )
+        )
+    log.info(
+        "feedback_given",
+        query_id=query.query_id,
+        rating=said.rating,
+        place=rated.place,
+        new=new,
+        config_version=query.config_version,
+        experiment_bucket=query.experiment_bucket,
+    )
+    return stored, new
+
+
+def judgment_page(
+    tenant_id: TenantId, namespace: Namespace, *, min_votes: float, after: bytes | None, limit: int, use: Resources
+) -> tuple[list[JudgedText], bytes | None]:
+    """Return the judgments of up to ``limit`` questions by key, and the key to continue after, None at the end. A page
+    may hold fewer, as questions without a judgment are left out."""
+    with reading(use.mysql) as connection:
+        store = FeedbackStore(connection, tenant_id)
+        keys = store.texts(namespace, after=after, limit=limit + 1)
+        found = store.of_texts(namespace, first=keys[0], last=keys[:limit][-1]) if keys else []
+    return judgments(found, min_votes=min_votes), keys[limit - 1] if len(keys) > limit else None
+
+
+def experiment_results(tenant_id: TenantId, experiment_id: str, use: Resources) -> list[ArmResult] | None:
+    """Return each arm's searches and ratings in the experiment's order, zeros where there are none; None for an unknown
+    experiment."""
+    with reading(use.mysql) as connection:
+        known = Experiments(connection, tenant_id).all().get(experiment_id)
+        thought = {counts.bucket: counts for counts in FeedbackStore(connection, tenant_id).arms(experiment_id)}
+        searched = {counts.bucket: counts for counts in Audit(connection, tenant_id).arms(experiment_id)}
+    if known is None and not thought and not searched:
+        return None
+    arms = [] if known is None else [arm.name for arm in read_experiment(known[0]).arms]
+    return [
+        ArmResult(
+            thought=thought.get(bucket, ArmCounts(bucket=bucket)),
+            searched=searched.get(bucket, ArmSearches(bucket=bucket)),
+        )
+        for bucket in dict.fromkeys([*arms, *thought, *searched])
+    ]
+
+
+def _in_answer(answer: Mapping[str, Any], said: Said) -> _Rated | None:
+    """The hit that is rated; of a document, its best one."""
+    hits: Sequence[Mapping[str, Any]] = answer.get("chunks") or ()
+    for place, hit in enumerate(hits, start=1):
+        same = hit["chunk_id"] == said.chunk_id if said.chunk_id else hit["document_id"] == said.document_id
+        if same and said.namespace in (None, hit["namespace"]):
+            return _Rated(
+                namespace=hit["namespace"],
+                document_id=hit["document_id"],
+                place=place,
+                score=hit["score"],
+                source=hit["source"],
+            )
+    return None
+
+
+def _in_stores(query: Query, said: Said, chunks: Chunks, documents: DocumentViews) -> _Rated | None:
+    """What the query could have found: in the first of its namespaces that holds it."""
+    namespaces = [each for each in query.namespaces if said.namespace in (None, each)]
+    if said.chunk_id is not None:
+        found = chunks.hydrate([ChunkId(said.chunk_id)], namespaces=namespaces) if namespaces else {}
+        chunk = found.get(ChunkId(said.chunk_id))
+        return None if chunk is None else _Rated(namespace=chunk.namespace, document_id=chunk.document_id)
+    document_id = DocumentId(said.document_id or "")
+    held = (namespace for namespace in namespaces if documents.view(namespace, document_id) is not None)
+    namespace = next(held, None)
+    return None if namespace is None else _Rated(namespace=namespace, document_id=document_id)
+
+
+def _missing(said: Said) -> str:
+    thing = "chunk" if said.chunk_id else "document"
+    if said.rating is Rating.CLICK:
+        return f"the answer holds no such {thing}, so nobody can have opened it there"
+    return f"neither the answer nor a namespace of the query holds such a {thing}"

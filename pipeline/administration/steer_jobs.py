@@ -1,0 +1,170 @@
+"""Steer jobs: cancel, try again, pause, resume; and the same for dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import structlog
+import tenacity
+
+from pipeline.administration.drop_retired import drop_retired
+from pipeline.database.engines import Conflict
+from pipeline.database.rows import now
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents.retention_store import Retired
+from pipeline.errors import Unavailable
+from pipeline.ingestion.accept import quotas
+from pipeline.ingestion.finish_items import close_jobs
+from pipeline.jobs.control_store import Control
+from pipeline.jobs.dead_letter_store import DeadLetters, Place, Selection
+from pipeline.jobs.ledger_store import Ledger
+from pipeline.records import JobId, TenantId
+from pipeline.resources import Resources
+from pipeline.tenants.audit_store import Audit
+
+log = structlog.get_logger(__name__)
+
+Ring = Callable[[TenantId, JobId], object]
+
+_REPLAYED_AT_ONCE = 1000
+
+# Documents are locked in the order of their items here, and in the order of their ids by whoever uploads them again.
+_again = tenacity.retry(
+    retry=tenacity.retry_if_exception_type(Conflict),
+    stop=tenacity.stop_after_attempt(5),
+    wait=tenacity.wait_random_exponential(multiplier=0.05, max=1),
+    reraise=True,
+)
+
+
+class NoSuchJob(LookupError):
+    """The tenant has no such job."""
+
+
+class NotNow(Exception):
+    """The job is in a state in which this cannot be done. ``code`` is stable, ``str(error)`` a sentence."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@_again
+def cancel(tenant_id: TenantId, job_id: JobId, use: Resources) -> int:
+    """Cancel the job's unfinished documents and return how many; idempotent. A worker's next write is refused. Raises
+    NoSuchJob, and NotNow for a job that has ended."""
+    with unit_of_work(use.mysql) as work:
+        control = Control(work.connection, tenant_id)
+        if control.standing(job_id) is None:
+            raise NoSuchJob(job_id)
+        cancelled = control.cancel(job_id)
+        retired = Retired(work.connection, tenant_id)
+        retired.add(cancelled.begun)
+        # A worker may be writing vectors of these until it finds out, at the latest when its lease would have ended.
+        retired.add(cancelled.held, after_s=use.settings.ingest_lease_s)
+        if not cancelled.total and not control.was_cancelled(job_id):
+            raise NotNow("job_finished", "The job has ended already; there is nothing left to cancel.")
+        control.resume(job_id)
+        close_jobs(tenant_id, [job_id], Ledger(work.connection, tenant_id), use, work)
+        Audit(work.connection, tenant_id).wrote("job_cancel", ids=[job_id], count=cancelled.total)
+    log.info("job_cancelled", tenant_id=tenant_id, job_id=job_id, documents=cancelled.total)
+    return cancelled.total
+
+
+@_again
+def retry(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> int:
+    """Queue failed and cancelled documents again with fresh attempts; return how many. Raises NoSuchJob, NotNow if
+    nothing can be retried, QuotaExceeded, QueueFull."""
+    _clear(tenant_id, use)
+    with unit_of_work(use.mysql) as work:
+        control = Control(work.connection, tenant_id)
+        standing = control.standing(job_id)
+        if standing is None:
+            raise NoSuchJob(job_id)
+        quotas(work.connection, tenant_id, use).check(arriving=control.reopen(job_id))
+        queued = control.requeue(job_id)
+        if not queued and standing.finished:
+            raise NotNow("nothing_to_retry", "Nothing in this job failed or was cancelled that can be tried again.")
+        if queued:
+            Audit(work.connection, tenant_id).wrote("job_retry", ids=[job_id], count=queued)
+            work.after_commit(lambda: _ring([job_id], tenant_id, ring))
+            work.after_commit(lambda: use.bells.progressed(tenant_id, job_id, always=True))
+    log.info("job_retried", tenant_id=tenant_id, job_id=job_id, documents=queued)
+    return queued
+
+
+def pause(tenant_id: TenantId, job_id: JobId, use: Resources) -> None:
+    """Let no further document of the job be begun. Raises NoSuchJob, and NotNow for a job that has ended."""
+    with unit_of_work(use.mysql) as work:
+        control = _unfinished(Control(work.connection, tenant_id), job_id)
+        control.pause(job_id)
+        Audit(work.connection, tenant_id).wrote("job_pause", ids=[job_id])
+        work.after_commit(lambda: use.bells.progressed(tenant_id, job_id, always=True))
+
+
+def resume(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> None:
+    """Go on with a paused job. Raises NoSuchJob, and NotNow for a job that has ended."""
+    with unit_of_work(use.mysql) as work:
+        control = _unfinished(Control(work.connection, tenant_id), job_id)
+        control.resume(job_id)
+        Audit(work.connection, tenant_id).wrote("job_resume", ids=[job_id])
+        work.after_commit(lambda: use.bells.progressed(tenant_id, job_id, always=True))
+        work.after_commit(lambda: _ring([job_id], tenant_id, ring))
+
+
+def replay(tenant_id: TenantId, place: Place, use: Resources, *, ring: Ring) -> bool:
+    """Queue one dead letter again. False if there is none at this place."""
+    _clear(tenant_id, use)
+    return bool(_requeue(tenant_id, [place], use, ring=ring))
+
+
+def replay_selected(tenant_id: TenantId, chosen: Selection, use: Resources, *, ring: Ring) -> int:
+    """Queue the chosen dead letters of this moment again, in slices, and return how many; a crash leaves the rest as
+    they were."""
+    _clear(tenant_id, use)
+    until, replayed = now(), 0
+    while True:
+        with unit_of_work(use.mysql) as work:
+            places = DeadLetters(work.connection, tenant_id).places(chosen, until=until, limit=_REPLAYED_AT_ONCE)
+        replayed += _requeue(tenant_id, places, use, ring=ring)
+        if len(places) < _REPLAYED_AT_ONCE:
+            log.info("dead_letters_replayed", tenant_id=tenant_id, documents=replayed)
+            return replayed
+
+
+@_again
+def _requeue(tenant_id: TenantId, places: Sequence[Place], use: Resources, *, ring: Ring) -> int:
+    by_job: dict[JobId, list[int]] = {}
+    for place in places:
+        by_job.setdefault(place.job_id, []).append(place.ordinal)
+    with unit_of_work(use.mysql) as work:
+        control = Control(work.connection, tenant_id)
+        arriving = sum(control.reopen(job_id, by_job[job_id], dead_only=True) for job_id in sorted(by_job))
+        quotas(work.connection, tenant_id, use).check(arriving=arriving)
+        queued = sum(control.requeue(job_id, by_job[job_id], dead_only=True) for job_id in sorted(by_job))
+        if queued:
+            Audit(work.connection, tenant_id).wrote("dead_letter_replay", ids=sorted(by_job), count=queued)
+            work.after_commit(lambda: _ring(sorted(by_job), tenant_id, ring))
+    return queued
+
+
+def _clear(tenant_id: TenantId, use: Resources) -> None:
+    """Drop now what is left of failed attempts: until it is gone, a new attempt must wait."""
+    try:
+        drop_retired(tenant_id, use)
+    except Unavailable as error:
+        log.warning("left_to_the_sweeper", tenant_id=tenant_id, code=error.code)
+
+
+def _ring(job_ids: Sequence[JobId], tenant_id: TenantId, ring: Ring) -> None:
+    for job_id in job_ids:
+        ring(tenant_id, job_id)
+
+
+def _unfinished(control: Control, job_id: JobId) -> Control:
+    standing = control.standing(job_id)
+    if standing is None:
+        raise NoSuchJob(job_id)
+    if standing.finished:
+        raise NotNow("job_finished", "The job has ended already.")
+    return control

@@ -1,0 +1,206 @@
+"""The passages of an answer as one text for a prompt, within a budget of tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from pipeline.chunking.tokens import count_tokens
+from pipeline.records import ChunkId
+
+ContextStyle = Literal["markdown", "text"]
+ContextHeader = Literal["title", "story", "none"]
+OverBudget = Literal["skip", "stop"]
+
+_RULE = "\n\n---\n\n"
+_SEAM = 4  # tokens that a joint may cost less than its sides, counted apart
+_SEPARATORS: dict[ContextStyle, str] = {"markdown": _RULE, "text": "\n\n"}
+_HEADERS: dict[ContextStyle, str] = {"markdown": "### ", "text": ""}
+
+# A chapter that says itself what it is, instead of its number or short name.
+_NAMED_CHAPTER = re.compile(r"第|[章回卷部节篇]|\s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextPassage:
+    """A passage offered for the context: its text, and where it stands. ``text`` may be more than what was found;
+    ``found`` is that alone, and is read instead where ``text`` does not fit."""
+
+    chunk_id: ChunkId
+    title: str | None
+    heading_path: tuple[str, ...]
+    text: str
+    found: str | None = None
+    namespace: str = ""
+    document_id: str = ""
+    chapter: str | None = None
+    story_time: int | None = None
+    start: int | None = None
+    end: int | None = None
+    page: int | None = None
+    page_end: int | None = None
+    source_uri: str | None = None
+    edited: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Citation:
+    """Which chunk a marker in the context stands for, and where in its document it stands. Offsets count characters of
+    the parsed text, ``end`` is exclusive; they are the chunk's own, whatever else is read with it. ``page`` and
+    ``page_start``: the page it begins on, counted from 1; ``page_end``: the page it ends on.
+    ``edited``: its text was changed since; all of these still name the passage of the document that it stands for."""
+
+    marker: str
+    chunk_id: ChunkId
+    document_id: str
+    namespace: str
+    start: int | None
+    end: int | None
+    page: int | None
+    page_start: int | None
+    page_end: int | None
+    title: str | None
+    source_uri: str | None
+    edited: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """``token_count`` is what ``count`` says of ``text``: headers and separators count."""
+
+    text: str
+    token_count: int
+    citations: tuple[Citation, ...]
+
+
+def build_context(
+    passages: Iterable[ContextPassage],
+    *,
+    max_tokens: int,
+    style: ContextStyle = "markdown",
+    header: ContextHeader = "title",
+    over_budget: OverBudget = "skip",
+    count: Callable[[str], int] = count_tokens,
+    fewest: Callable[[str], int] = lambda _: 0,
+) -> Context:
+    """The passages in the order given, each under its header; never above ``max_tokens`` as ``count`` counts them.
+    ``fewest`` tells sooner of how many tokens no text has fewer.
+
+    ========  ====================================================  =====================================
+    header    above a passage                                       between passages
+    ========  ====================================================  =====================================
+    title     ``### [1] title > heading > heading``, a blank line   ``---`` in markdown, else a blank line
+    story     ``[来源：第X章，故事时间：T]``, without what is unknown    ``---``
+    none      nothing                                               as under title
+    ========  ====================================================  =====================================
+
+    Passages are taken whole. One that does not fit is read without what surrounds it; if that does not fit either, it is
+    left out, and ``over_budget`` says whether later, smaller ones may still come in (``skip``) or not (``stop``).
+    Markers count what came in, from 1; only ``title`` shows them. Left out, too, are passages without text and those
+    that stand word for word in an earlier one of their document. Nothing that fits is an ordinary, empty context.
+    """
+    separator = _RULE if header == "story" else _SEPARATORS[style]
+    separator_tokens = count(separator)
+    taken: list[tuple[ContextPassage, str]] = []
+    pieces: list[str] = []
+    total = 0
+    for passage in passages:
+        if _is_said(passage, taken):
+            continue
+        for text in _readings(passage):
+            above = _header(passage, header, style, len(taken) + 1)
+            piece = above + text
+            if total + fewest(piece) > max_tokens + _SEAM * len(pieces):
+                continue
+            together = total + count(piece) + (separator_tokens if pieces else 0)
+            if max_tokens < together <= max_tokens + _SEAM * len(pieces):
+                together = count(separator.join([*pieces, piece]))
+            if together <= max_tokens:
+                taken.append((passage, text))
+                pieces.append(piece)
+                total = together
+                break
+        else:
+            if over_budget == "stop" and passage.text.strip():
+                break
+    text, total = _joined(pieces, separator, max_tokens, count)
+    citations = tuple(_citation(passage, place) for place, (passage, _) in enumerate(taken[: len(pieces)], start=1))
+    return Context(text=text, token_count=total, citations=citations)
+
+
+def _readings(passage: ContextPassage) -> Iterable[str]:
+    """What may be read of a passage, the most first."""
+    texts = (text.strip() for text in (passage.text, passage.found or ""))
+    return dict.fromkeys(text for text in texts if text)
+
+
+def _is_said(passage: ContextPassage, taken: Iterable[tuple[ContextPassage, str]]) -> bool:
+    found = (passage.found or passage.text).strip()
+    return any(
+        (before.namespace, before.document_id) == (passage.namespace, passage.document_id)
+        and before.chunk_id != passage.chunk_id
+        and found in text
+        for before, text in taken
+        if before.document_id
+    )
+
+
+def _joined(pieces: list[str], separator: str, max_tokens: int, count: Callable[[str], int]) -> tuple[str, int]:
+    """The pieces as one text. Byte-pair encodings may count a seam a little differently from its sides: what is then too
+    much is taken from the end of ``pieces``."""
+    while pieces:
+        text = separator.join(pieces)
+        total = count(text)
+        if total <= max_tokens:
+            return text, total
+        pieces.pop()
+    return "", 0
+
+
+def _citation(passage: ContextPassage, place: int) -> Citation:
+    return Citation(
+        marker=f"[{place}]",
+        chunk_id=passage.chunk_id,
+        document_id=passage.document_id,
+        namespace=passage.namespace,
+        start=passage.start,
+        end=passage.end,
+        page=passage.page,
+        page_start=passage.page,
+        page_end=passage.page if passage.page_end is None else passage.page_end,
+        title=passage.title,
+        source_uri=passage.source_uri,
+        edited=passage.edited,
+    )
+
+
+def _header(passage: ContextPassage, header: ContextHeader, style: ContextStyle, place: int) -> str:
+    """What stands before the text, its line ends included."""
+    if header == "none":
+        return ""
+    if header == "story":
+        line = story_line(passage.chapter, passage.story_time, title=passage.title)
+        return f"{line}\n" if line else ""
+    headline = _headline(passage)
+    return f"{_HEADERS[style]}[{place}]{' ' if headline else ''}{headline}\n\n"
+
+
+def _headline(passage: ContextPassage) -> str:
+    """One line, whatever line ends title and headings hold; a heading that repeats the title is not said twice."""
+    title = " ".join((passage.title or "").split())
+    headings = [" ".join(heading.split()) for heading in passage.heading_path]
+    return " > ".join(part for part in (title, *(each for each in headings if each != title)) if part)
+
+
+def story_line(chapter: str | None, story_time: int | None, *, title: str | None = None) -> str:
+    """``[来源：第X章，故事时间：T]``; without what is not known, the title standing in for the chapter; empty if nothing is.
+    A chapter with a name of its own, such as ``第三章 风起`` or ``Chapter 3``, keeps it."""
+    place = " ".join((chapter or title or "").split())
+    if chapter and place and not _NAMED_CHAPTER.search(place):
+        place = f"第{place}章"
+    time = "" if story_time is None else f"故事时间：{story_time}"
+    if not place and not time:
+        return ""
+    return f"[来源：{'，'.join(part for part in (place, time) if part)}]"

@@ -1,0 +1,156 @@
+"""Where a text answers a query's words: spans to be shown in another colour."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from pipeline.answer.result import AnswerChunk, Span
+from pipeline.keyword.inflections import (
+    LANGUAGES,
+    Language,
+    language_of,
+    stems,
+)
+from pipeline.keyword.normal_form import normal_form
+from pipeline.keyword.spellings import joined_parts
+from pipeline.keyword.terms import (
+    ANY_WORD,
+    UNSPACED_START,
+    analyze,
+    fold,
+    is_spaced,
+    pieces_with,
+    terms_of_word,
+    terms_of_words,
+)
+
+_LONGEST_TEXT = 20_000  # characters; what comes after them is not looked at
+_MOST = 100  # spans of a text
+_ACCENT = re.compile("[\u0300-\u036f]")
+_PIECE = re.compile(r"\S+")
+_PART = re.compile(r"[^-._@&']+")
+# One character for one, so that places stay places. The rest of folding happens to each word by itself.
+_SAME_LENGTH = str.maketrans(
+    {
+        **dict.fromkeys("\u2018\u2019\u02bc\u2032\uff07", "'"),
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\ufe63\uff0d", "-"),
+        "\uff3f": "_",
+        "\uff0e": ".",
+        "\uff20": "@",
+    }
+)
+
+
+def highlight(chunks: Sequence[AnswerChunk], terms: Collection[str]) -> tuple[AnswerChunk, ...]:
+    """The same chunks with the spans of these terms in their texts."""
+    found = {language: _Marked(terms, language) for language in (None, *LANGUAGES)}
+    return tuple(replace(chunk, highlights=_spans(chunk.text, found[language_of(chunk.text)])) for chunk in chunks)
+
+
+def spans(text: str, terms: Collection[str]) -> tuple[Span, ...]:
+    """Return where ``text`` holds ``terms`` (from `keyword.terms.query_terms`, and `keyword.inflections.query_stems`), ordered,
+    without overlaps, as characters with an exclusive end. Words match in all forms, identifiers whole or by part as meant,
+    neighbouring bigrams as one span. At most 100 spans in 20,000 characters."""
+    return _spans(text, _Marked(terms, language_of(text)))
+
+
+def _spans(text: str, marked: _Marked) -> tuple[Span, ...]:
+    found: list[Span] = []
+    if not marked.terms:
+        return ()
+    for start, piece in _pieces(text[:_LONGEST_TEXT], marked):
+        found.extend(Span(start=start + first, end=start + end) for first, end in marked[piece])
+        if len(found) >= _MOST:
+            break
+    return tuple(found[:_MOST])
+
+
+def _pieces(text: str, marked: _Marked) -> Iterable[tuple[int, str]]:
+    """Return the parts of a text that may hold a term, with their starts."""
+    if marked.language:
+        return ((piece.start(), piece[0]) for piece in _PIECE.finditer(text))
+    return pieces_with(marked.terms, text) if is_spaced(text) else [(0, text)]
+
+
+class _Marked(dict[str, tuple[tuple[int, int], ...]]):
+    """What of a piece of text is marked. Fills itself, for the passages of one answer hold the same words."""
+
+    def __init__(self, terms: Collection[str], language: Language | None) -> None:
+        super().__init__()
+        self.terms, self.language = frozenset(terms), language
+
+    def __missing__(self, piece: str) -> tuple[tuple[int, int], ...]:
+        if _ACCENT.search(piece):  # written as signs of their own, as in names of files
+            edges = [place for place, sign in enumerate(piece) if not place or not _ACCENT.match(sign)] + [len(piece)]
+            composed = "".join(normal_form("NFC", piece[start:end])[:1] for start, end in pairwise(edges))
+            marked = self[piece] = tuple((edges[start], edges[end]) for start, end in self[composed])
+            return marked
+        plain = piece.translate(_SAME_LENGTH)
+        found = [
+            (word.start() + start, word.start() + end)
+            for word in ANY_WORD.finditer(plain)
+            for start, end in self._inside(word[0])
+        ]
+        lower = plain.lower()
+        if len(lower) == len(piece):
+            joined = joined_parts(lower, terms_of_words)
+            found += [(start, end) for term, start, end in joined if term in self.terms]
+        marked = self[piece] = tuple(_united(found))
+        return marked
+
+    def _inside(self, word: str) -> Iterable[tuple[int, int]]:
+        if self.language and not self.terms.isdisjoint(stems(word, self.language)):
+            return ((0, len(word)),)
+        if word.isascii() and word.isalpha():  # nearly all of them; what follows says the same in ten times the time
+            return () if self.terms.isdisjoint(terms_of_word(word)) else ((0, len(word)),)
+        return (_in_run if UNSPACED_START.match(word) else _in_word)(word, self.terms)
+
+
+def _united(spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the spans in order, those that overlap as one."""
+    open_start = open_end = -1
+    for start, end in sorted(spans):
+        if start < open_end:
+            open_end = max(open_end, end)
+            continue
+        if open_end >= 0:
+            yield open_start, open_end
+        open_start, open_end = start, end
+    if open_end >= 0:
+        yield open_start, open_end
+
+
+def _in_word(word: str, terms: Collection[str]) -> Iterator[tuple[int, int]]:
+    known = analyze(word)
+    if not any(map(terms.__contains__, known)):
+        return
+    parts = list(_PART.finditer(word))
+    meant = [part.span() for part in parts if any(map(terms.__contains__, analyze(part[0])))]
+    # Where a word is kept whole, that is its first term, and those of its parts come after it.
+    is_whole = known[0] in terms and known[0] not in analyze(parts[0][0])
+    if is_whole or len(meant) == len(parts):
+        yield 0, len(word)
+    else:
+        yield from meant
+
+
+def _in_run(run: str, terms: Collection[str]) -> Iterator[tuple[int, int]]:
+    folded = fold(run)
+    if len(folded) != len(run):  # half-width kana with their marks: too rare to be worth a map of places
+        return
+    if not any(term in folded for term in terms):  # as in most runs of a text
+        return
+    marked = [character in terms for character in folded]
+    for place in range(len(folded) - 1):
+        if folded[place : place + 2] in terms:
+            marked[place] = marked[place + 1] = True
+    start = None
+    for place, is_marked in enumerate([*marked, False]):
+        if is_marked and start is None:
+            start = place
+        elif not is_marked and start is not None:
+            yield start, place
+            start = None

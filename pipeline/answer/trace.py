@@ -1,0 +1,203 @@
+"""The record of one run of the pipeline: what every stage was given and made of it, in numbers and ids, without texts.
+
+A trace only records. It is made from what the pipeline keeps anyway, so there is no second way for debugging that could
+disagree with the one that answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pipeline.answer.result import Answer, AnswerChunk
+from pipeline.query.plan import Lane, plan_as_json
+from pipeline.query.request import Envelope, Query, filters_as_sent
+from pipeline.ranking.fusion import Contribution
+from pipeline.ranking.hits import Drop, Hit
+from pipeline.records import ChannelName
+
+
+def trace_of(
+    query: Query,
+    answer: Answer,
+    *,
+    envelopes: Mapping[ChannelName, Envelope],
+    orders: Sequence[tuple[str, Sequence[Hit]]],
+    drops: Sequence[Drop],
+    rerank_weight: float | None = None,
+    lane: Lane = "chord",
+) -> dict[str, Any]:
+    """Everything that led to ``answer``, as JSON. ``explained`` says the same of each returned chunk in words.
+
+    ``orders``: the hits after each stage; those of a second retrieval follow those of the first. ``rerank_weight``: what
+    the reranker's reading counted, beside the order there was; None if nothing was read. ``lane``: the one that composed
+    the answer.
+    """
+    last = {hit.chunk_id: hit for _, hits in orders for hit in hits}
+    return {
+        "query_id": query.query_id,
+        "request_id": query.request_id,
+        "profile": query.profile,
+        "config_version": query.config_version,
+        "lane": lane,
+        "experiment_id": query.experiment_id,
+        "experiment_bucket": query.experiment_bucket,
+        "query": {
+            "text": query.query_text,
+            "namespaces": list(query.namespaces),
+            "filters": filters_as_sent(query.filters),
+            "understood": _understood(query),
+        },
+        "plan": plan_as_json(query.plan),
+        "channels": {
+            # A second retrieval may have asked more than the plan does.
+            name: _channel(query, name, envelopes.get(name))
+            for name in dict.fromkeys((*query.channels, *envelopes))
+        },
+        "stages": _stages(orders),
+        "rerank_weight": rerank_weight,
+        "drops": [_drop(drop) for drop in drops],
+        "returned": [chunk.chunk_id for chunk in answer.chunks],
+        "explained": [
+            explained(place, chunk, last.get(chunk.chunk_id), rerank_weight)
+            for place, chunk in enumerate(answer.chunks, start=1)
+        ],
+        "timings_ms": dict(answer.stats.latency_ms),
+        "second": answer.stats.second,
+        "ladder": answer.stats.ladder,
+        "fallback": answer.stats.fallback,
+        "degradations": [
+            {"part": lost.part, "code": lost.code, "detail": lost.detail} for lost in answer.stats.degradations
+        ],
+        "remarks": list(answer.stats.remarks),
+    }
+
+
+def mentions(trace: Mapping[str, Any], chunk_id: str) -> bool:
+    """Whether a run had to do with a chunk at all: a channel found it, a rule left it out, or it was returned."""
+    found = (hit["chunk_id"] for said in trace["channels"].values() for hit in said["hits"])
+    dropped = (drop["chunk_id"] for drop in trace["drops"])
+    return any(chunk_id in ids for ids in (trace["returned"], found, dropped))
+
+
+def explained(place: int, chunk: AnswerChunk, hit: Hit | None, rerank_weight: float | None) -> str:
+    """Why a chunk stands at its place, in words that name every number that had a part in it. ``hit``: what it was when
+    it was chosen; None for what the last resort brought."""
+    if hit is None:
+        return f"{place}. {chunk.document_id} is {chunk.reason}; it stands with {chunk.score:.4f}."
+    parts = [_found(part) for part in hit.fused.contributions]
+    if hit.fused.feedback:
+        parts.append(f"candidates like it add {hit.fused.feedback:+.4f}")
+    said = [f"{'; '.join(parts) or 'no channel brought it'}. That makes {hit.fused.score:.4f}"]
+    if hit.decay is not None:
+        said.append(f"its age leaves {hit.decay:.3f} of that")
+    if hit.duplicates:
+        said.append(f"it stands for {len(hit.duplicates)} more that are the same, and has their channels' say")
+    if hit.rerank is not None:
+        counts = "" if rerank_weight is None else f", which counts {rerank_weight:.0%} beside the order so far,"
+        said.append(f"reading it scored {hit.rerank:.3f}{counts} and {_moved(hit.from_rank, place)}")
+    if hit.likeness is not None:
+        said.append(f"it is {hit.likeness:.2f} like what stands above it")
+    return f"{place}. {chunk.document_id}: {'; '.join(said)}. Its score is {chunk.score:.4f}."
+
+
+def _found(part: Contribution) -> str:
+    score = "" if part.score is None else f" with {part.score:.4g}"
+    how = f"found it at place {part.rank}{score}" if part.rank else f"did not find it, and scored it{score}"
+    share = "" if part.normalized is None else f" ({part.normalized:.3f} from the worst candidate, 0, to the best, 1)"
+    adding = "" if part.contribution is None else f", adding {part.contribution:.4f}"
+    return f"{part.channel} {how}{share}{adding}"
+
+
+def _moved(before: int, place: int) -> str:
+    return f"left it at place {place}" if before == place else f"took it from place {before} towards this one"
+
+
+def _understood(query: Query) -> dict[str, Any] | None:
+    known = query.understanding
+    if known is None:
+        return None
+    return {
+        "route": known.route,
+        "rewritten": known.rewritten,
+        "keywords": list(known.keywords),
+        "entities": list(known.entities),
+        "sub_queries": list(known.sub_queries),
+        "hypothetical": known.hypothetical,
+        "conversation_words": list(known.conversation_words),
+        "profile_words": list(known.profile_words),
+    }
+
+
+def _channel(query: Query, name: ChannelName, envelope: Envelope | None) -> dict[str, Any]:
+    if name not in query.channels:  # as it was asked for before a route, or by another method
+        plan = query.asked.plan
+        query = replace(query, plan=replace(plan, retrieve=replace(plan.retrieve, method="hybrid")))
+    weight = query.plan.channels[name].weight if name in query.channels else 0.0
+    asked = {"weight": weight, "pool": query.pool_of(name)}
+    if envelope is None:
+        return {**asked, "status": "missing", "hits": []}
+    return {
+        **asked,
+        "status": envelope.status,
+        "code": envelope.code,
+        "error": envelope.error,
+        "trust": envelope.trust,
+        "upper_bound": envelope.upper_bound,
+        "zero": envelope.zero,
+        "background": envelope.background,
+        "guard": envelope.guard,
+        "unasked": envelope.unasked,
+        "hits": [
+            {"rank": rank, "chunk_id": chunk_id, "score": score}
+            for rank, (chunk_id, score) in enumerate(zip(envelope.chunk_ids, envelope.scores, strict=True), start=1)
+        ],
+    }
+
+
+def _stages(orders: Sequence[tuple[str, Sequence[Hit]]]) -> list[dict[str, Any]]:
+    """Every order, with the round it belongs to: each begins with fusion."""
+    found, round_ = [], 0
+    for stage, hits in orders:
+        round_ += stage == "fuse"
+        placed = [_hit(place, hit) for place, hit in enumerate(hits, start=1)]
+        found.append({"stage": stage, "round": max(1, round_), "hits": placed})
+    return found
+
+
+def _hit(place: int, hit: Hit) -> dict[str, Any]:
+    return {
+        "place": place,
+        "chunk_id": hit.chunk_id,
+        "document_id": hit.passage.document_id,
+        "score": hit.score,
+        "fused": hit.fused.score,
+        "feedback": hit.fused.feedback,
+        "decay": hit.decay,
+        "rerank": hit.rerank,
+        "from_rank": hit.from_rank or None,
+        "duplicates": list(hit.duplicates),
+        "likeness": hit.likeness,
+        "contributions": [_contribution(part) for part in hit.fused.contributions],
+    }
+
+
+def _contribution(part: Contribution) -> dict[str, Any]:
+    return {
+        "channel": part.channel,
+        "rank": part.rank,
+        "score": part.score,
+        "normalized": part.normalized,
+        "contribution": part.contribution,
+    }
+
+
+def _drop(drop: Drop) -> dict[str, Any]:
+    return {
+        "chunk_id": drop.chunk_id,
+        "stage": drop.stage,
+        "reason": drop.reason,
+        "value": drop.value,
+        "limit": drop.limit,
+    }

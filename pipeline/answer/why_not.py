@@ -1,0 +1,183 @@
+"""Why a chunk is not in an answer: the first stage at which it was lost, and the number that decided it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from pipeline.documents.edited_chunk import Standing
+from pipeline.filters.conditions import condition_as_json
+from pipeline.query.request import Query
+from pipeline.ranking.validity import unmet
+from pipeline.records import (
+    ChannelName,
+    Comparison,
+    Compound,
+)
+
+# The field of a document that a filter of another name is about.
+_FIELDS = {"start": "published_at", "end": "published_at", "where": "metadata"}
+# What such a drop says is that it was not there to be read, or a filter was against it: the store tells which, and why.
+_TOLD_BETTER_BY_ITS_STANDING = frozenset({"fuse", "filter"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """The verdict. ``stage``: returned, namespace, published, filter, route, channel, recall, fuse, hydrate, or the
+    rule that left it out. ``value``: the chunk's number, ``limit``: the one it needed. ``channels``: the chunk's score
+    and rank, and the last recalled score."""
+
+    stage: str
+    reason: str
+    detail: str
+    value: float | None = None
+    limit: float | None = None
+    channels: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def in_the_answer(place: int) -> Finding:
+    """The finding for a chunk that was returned."""
+    return Finding(stage="returned", reason="returned", detail=f"It is in the answer, at place {place}.", value=place)
+
+
+def why_not(
+    chunk_id: str,
+    trace: Mapping[str, Any],
+    standing: Standing | None,
+    scores: Mapping[str, float],
+    *,
+    query: Query,
+) -> Finding:
+    """Return the finding for a chunk, going by the run before the present. ``trace``: of the run, or of one like it
+    now. ``standing``: None for what our stores do not hold; ``scores``: each channel's score of the chunk now."""
+    if chunk_id in trace["returned"]:
+        place = trace["returned"].index(chunk_id) + 1
+        detail = f"The answer does not have it; run again, the query returns it at place {place}."
+        return Finding(stage="returned", reason="returned_when_run_again", detail=detail, value=place)
+    dropped = next((drop for drop in trace["drops"] if drop["chunk_id"] == chunk_id), None)
+    if dropped is not None and dropped["stage"] not in _TOLD_BETTER_BY_ITS_STANDING:
+        return _dropped(dropped)
+    if (hidden := _hidden(standing, query)) is not None and (standing is not None or dropped is None):
+        return hidden
+    if dropped is not None and dropped["reason"] == "below_what_was_read" and _lost(trace, "hydrate"):
+        return Finding(stage="hydrate", reason="not_hydrated", detail="The texts of the hits could not be read.")
+    if dropped is not None:
+        return _dropped(dropped)
+    return _not_recalled(chunk_id, trace, scores, query)
+
+
+def _hidden(standing: Standing | None, query: Query) -> Finding | None:
+    """What the system of record has against a chunk; None for nothing."""
+    if standing is None:
+        detail = "Its document was replaced or deleted since, and nothing is left of it."
+        return Finding(stage="published", reason="gone", detail=detail)
+    if standing.namespace not in query.namespaces_read:
+        detail = f"It is in the namespace {standing.namespace}, which the query does not search."
+        return Finding(stage="namespace", reason="other_namespace", detail=detail)
+    if not standing.shown:
+        detail = "Its document has another generation published now, or none."
+        return Finding(stage="published", reason="not_published", detail=detail)
+    if not standing.enabled:
+        return Finding(stage="published", reason="disabled", detail="It was taken out of searches by hand.")
+    failed = unmet(query.filters, standing.fields)
+    if failed is None:
+        return None
+    asked, has = getattr(query.filters, failed), getattr(standing.fields, _FIELDS.get(failed, failed))
+    detail = f"The filter {failed} asks for {_said(asked)}; it has {_said(has)}."
+    return Finding(stage="filter", reason=failed, detail=detail)
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, Comparison | Compound):
+        return str(condition_as_json(value))
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Mapping | tuple | list):
+        return str(dict(value) if isinstance(value, Mapping) else list(value)) if value else "none"
+    return "none" if value is None else str(value)
+
+
+def _lost(trace: Mapping[str, Any], part: str) -> bool:
+    return any(lost["part"] == part for lost in trace["degradations"])
+
+
+def _dropped(drop: Mapping[str, Any]) -> Finding:
+    value, limit = drop["value"], drop["limit"]
+    numbers = ""
+    if value is not None and limit is not None:
+        numbers = f": it has {value:.6g}, the limit is {limit:.6g}"
+    detail = f"The stage {drop['stage']} left it out, {drop['reason'].replace('_', ' ')}{numbers}."
+    return Finding(stage=drop["stage"], reason=drop["reason"], detail=detail, value=value, limit=limit)
+
+
+def _not_recalled(chunk_id: str, trace: Mapping[str, Any], scores: Mapping[str, float], query: Query) -> Finding:
+    """No rule touched it: either no channel brought it, or what brought it was lost on the way."""
+    if not trace["channels"]:
+        detail = "The query was understood as one that needs no search, so nothing was searched."
+        return Finding(stage="route", reason="searched_nowhere", detail=detail)
+    channels = {
+        name: _in_channel(name, chunk_id, said, scores.get(name), query) for name, said in trace["channels"].items()
+    }
+    if any(each["rank"] for each in channels.values()):
+        detail = "A channel found it, and its text could not be read any more when the answer was put together."
+        return Finding(stage="hydrate", reason="not_hydrated", detail=detail, channels=channels)
+    broken = [name for name, said in trace["channels"].items() if said["status"] != "ok"]
+    working = {name: each for name, each in channels.items() if name not in broken}
+    if not working:
+        detail = f"No channel answered: {', '.join(broken)}."
+        return Finding(stage="channel", reason="channel_lost", detail=detail, channels=channels)
+    name, each = max(working.items(), key=lambda item: _nearness(item[1]))
+    reason, detail, limit = _missed(name, each)
+    lost = f" The {', '.join(broken)} channel did not answer." if broken else ""
+    return Finding(
+        stage="recall", reason=reason, detail=detail + lost, value=each["score"], limit=limit, channels=channels
+    )
+
+
+def _missed(name: str, each: Mapping[str, Any]) -> tuple[str, str, float | None]:
+    """Why the channel that came nearest did not recall it: the reason, in words, and the number that was needed."""
+    score, cutoff, least, recalled = each["score"], each["cutoff"], each["min_score"], each["recalled"]
+    if score is None:
+        what = "It shares no word with the query." if name == "keyword" else f"The {name} channel has no score for it."
+        return "no_match", what, cutoff
+    if least is not None and score < least:
+        detail = f"{name} scores it {score:.6g}, and recalls nothing below {least:.6g}."
+        return "below_min_score", detail, least
+    if cutoff is None or score > cutoff or recalled < each["pool"]:
+        detail = (
+            f"{name} scores it {score:.6g} now, and had room for it: it came or changed after the query was asked, or an"
+            " index that finds nearly everything passed it over."
+        )
+        return "passed_over", detail, cutoff
+    detail = (
+        f"No channel recalled it. {name} came nearest: it scores {score:.6g}, the last of the {recalled} that were"
+        f" recalled has {cutoff:.6g}."
+    )
+    return "beyond_pool", detail, cutoff
+
+
+def _in_channel(name: str, chunk_id: str, said: Mapping[str, Any], score: float | None, query: Query) -> dict[str, Any]:
+    hits, plan = said["hits"], query.plan.channels.get(ChannelName(name))
+    rank = next((hit["rank"] for hit in hits if hit["chunk_id"] == chunk_id), None)
+    return {
+        "status": said["status"],
+        "score": None if name == ChannelName.KEYWORD and not score else score,  # its 0 is: no word in common
+        "rank": rank,
+        "recalled": len(hits),
+        "cutoff": hits[-1]["score"] if hits else None,
+        "pool": said["pool"],
+        "min_score": None if plan is None else plan.min_score,
+    }
+
+
+def _nearness(each: Mapping[str, Any]) -> float:
+    """How near a chunk came to being recalled, 1 being the last that was: how far it is below that, as a share of it."""
+    score, cutoff = each["score"], each["cutoff"]
+    if score is None:
+        return -math.inf
+    if cutoff is None:
+        return 1.0
+    return float(1 + (score - cutoff) / (abs(cutoff) or 1.0))

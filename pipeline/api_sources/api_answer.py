@@ -1,0 +1,219 @@
+"""From what a business API answered to passages: whatever it holds, what is taken of it has a bound and a type."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import unicodedata
+import uuid
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from pipeline.api_sources.api_source import (
+    MISSING,
+    ApiMapping,
+    ApiSource,
+    resolve,
+)
+from pipeline.errors import ApiSourceFailed
+from pipeline.query.request import Brought
+from pipeline.ranking.validity import unmet
+from pipeline.records import DocumentFields, Filters, TenantId
+
+# The namespace of version-5 UUIDs under which passages of APIs get their ids.
+_API_IDS = uuid.UUID("0d7c6c0b-0d0e-4b36-9d3c-6f0a3c1f7a52")
+
+_LONGEST = {"title": 1024, "author": 255, "type": 64, "url": 2048, "id": 64}
+_MOST_TAGS, _LONGEST_TAG = 64, 128
+_LONGEST_VALUE, _MOST_VALUES = 512, 32  # of metadata: characters of a text, entries of a list
+_MILLISECONDS_FROM = 100_000_000_000  # an epoch time above it is in milliseconds: in seconds it is the year 5138
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passages:
+    """The passages of one source, best first, scores in [0, 1]. ``left_out``: the number of ignored items, by reason."""
+
+    found: Sequence[tuple[Brought, float]] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+
+def passages_of(
+    answer: bytes, source: ApiSource, *, name: str, tenant_id: TenantId, namespace: str, filters: Filters
+) -> Passages:
+    """Return the first ``max_items`` items that fit the filters, each id once. Scores are the API's, mapped from
+    ``score_range`` to [0, 1], else ``1 / (1 + r)`` for place r from 1; ties by chunk id. Raises ApiSourceFailed without
+    a list of items."""
+    items = resolve(_decoded(answer), source.mapping.items)
+    if items is MISSING or items is None:
+        raise ApiSourceFailed("the answer has nothing where its items should be")
+    if not isinstance(items, list):
+        raise ApiSourceFailed("the answer has no list where its items should be")
+    left_out: Counter[str] = Counter(beyond_max_items=max(0, len(items) - source.max_items))
+    found: dict[str, tuple[Brought, float]] = {}
+    for place, item in enumerate(items[: source.max_items], start=1):
+        text = _text(resolve(item, source.mapping.text), source.max_text)
+        if text is None:
+            left_out["no_text"] += 1
+            continue
+        read = _read(item, source.mapping)
+        if not source.applies_filters and not fits(filters, read):
+            left_out["filtered"] += 1
+            continue
+        score = _score(item, source.mapping, place)
+        if score < source.min_score:
+            left_out["below_min_score"] += 1
+            continue
+        passage = _passage(read, text, name=name, tenant_id=tenant_id, namespace=namespace)
+        if passage.chunk_id in found:
+            left_out["same_id"] += 1
+            continue
+        found[passage.chunk_id] = (passage, score)
+    best = sorted(found.values(), key=lambda pair: (-pair[1], pair[0].chunk_id))
+    return Passages(found=best, left_out={reason: count for reason, count in sorted(left_out.items()) if count})
+
+
+def fits(filters: Filters, read: Mapping[str, Any]) -> bool:
+    """Whether an item's fields fit the filters, as in the stores: a field asked for must be there. An item has no story
+    time."""
+    said = DocumentFields(
+        author=read["author"],
+        type=read["type"],
+        tags=tuple(read["tags"]),
+        published_at=read["published_at"],
+        metadata=read["metadata"],
+    )
+    return unmet(filters, said) is None
+
+
+def _decoded(answer: bytes) -> Any:
+    try:
+        return orjson.loads(answer)
+    except orjson.JSONDecodeError:
+        raise ApiSourceFailed("the answer is not JSON") from None
+
+
+def _read(item: Any, mapping: ApiMapping) -> dict[str, Any]:
+    def short(pointer: str | None, kind: str) -> str | None:
+        return None if pointer is None else _text(resolve(item, pointer), _LONGEST[kind], whole=True)
+
+    metadata = {name: _plain(resolve(item, pointer)) for name, pointer in mapping.metadata.items()}
+    return {
+        "id": None if mapping.id is None else _identity(resolve(item, mapping.id)),
+        "title": None if mapping.title is None else _text(resolve(item, mapping.title), _LONGEST["title"]),
+        "url": _link(short(mapping.url, "url")),
+        "author": short(mapping.author, "author"),
+        "type": short(mapping.type, "type"),
+        "tags": [] if mapping.tags is None else _tags(resolve(item, mapping.tags)),
+        "published_at": None if mapping.published_at is None else _moment(resolve(item, mapping.published_at)),
+        "metadata": {name: value for name, value in metadata.items() if value is not MISSING},
+    }
+
+
+def _passage(read: Mapping[str, Any], text: str, *, name: str, tenant_id: TenantId, namespace: str) -> Brought:
+    identity = read["id"] or read["url"] or hashlib.sha256(f"{read['title']}\x1f{text}".encode()).hexdigest()
+    chunk_id = str(uuid.uuid5(_API_IDS, "\x1f".join((tenant_id, name, identity))))
+    said = {
+        "type": read["type"],
+        "author": read["author"],
+        "tags": read["tags"],
+        "published_at": read["published_at"],
+        "source_uri": read["url"],
+        "api_source": name,
+    }
+    return Brought(
+        chunk_id=chunk_id,
+        document_id=identity if len(identity) <= _LONGEST["id"] else chunk_id,
+        namespace=namespace,
+        title=read["title"],
+        text=text,
+        metadata={**read["metadata"], **{key: value for key, value in said.items() if value not in (None, [])}},
+        published_at=read["published_at"],
+    )
+
+
+def _score(item: Any, mapping: ApiMapping, place: int) -> float:
+    given: Any = MISSING if mapping.score is None else _number(resolve(item, mapping.score))
+    if given is MISSING:
+        return 1.0 / (1 + place)
+    lowest, highest = mapping.score_range
+    # Halved so that no span is infinite.
+    placed = (float(given) / 2 - lowest / 2) / (highest / 2 - lowest / 2)
+    return min(1.0, max(0.0, placed))
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, str) and len(value) <= 32:
+        try:
+            value = float(value)
+        except ValueError:
+            return MISSING
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return MISSING
+    try:
+        found = float(value)
+    except OverflowError:
+        return MISSING
+    return found if math.isfinite(found) else MISSING
+
+
+def _identity(value: Any) -> str | None:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    text = _clean(str(value)).strip()
+    return text or None
+
+
+def _text(value: Any, most: int, *, whole: bool = False) -> str | None:
+    """Text without what breaks logs and prompts, cut to ``most`` characters; with ``whole``, longer text is none."""
+    if not isinstance(value, str):
+        return None
+    text = _clean(value[: most + 1] if not whole else value).strip()
+    return None if not text or (whole and len(text) > most) else text[:most]
+
+
+def _clean(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(each for each in text if each in "\n\t" or unicodedata.category(each) not in {"Cc", "Cs"})
+
+
+def _link(url: str | None) -> str | None:
+    return url if url and url.lower().startswith(("http://", "https://")) and url.isprintable() else None
+
+
+def _tags(value: Any) -> list[str]:
+    tags = value if isinstance(value, list) else [value]
+    found = (_text(tag, _LONGEST_TAG, whole=True) for tag in tags[:_MOST_TAGS])
+    return list(dict.fromkeys(tag for tag in found if tag))
+
+
+def _moment(value: Any) -> datetime | None:
+    if isinstance(value, str):
+        try:
+            found = datetime.fromisoformat(value[:64].strip())
+            return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        except (ValueError, OverflowError):
+            return None
+    number = _number(value)
+    if number is MISSING or number < 0:
+        return None
+    try:
+        return datetime.fromtimestamp(number / 1000 if number >= _MILLISECONDS_FROM else number, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _plain(value: Any, *, listed: bool = False) -> Any:
+    """A value as metadata keeps it: text, a number, true, false, or a list of such. Anything deeper is left out."""
+    if isinstance(value, str):
+        return _clean(value[:_LONGEST_VALUE])
+    if isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, list) and not listed:
+        return [found for found in (_plain(each, listed=True) for each in value[:_MOST_VALUES]) if found is not MISSING]
+    return MISSING

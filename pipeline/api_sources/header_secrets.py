@@ -1,0 +1,60 @@
+"""The values of an API source's headers: sealed beside it, or named and given by the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import orjson
+from pydantic import SecretStr
+
+from pipeline.api_sources.api_source import header_value
+from pipeline.api_sources.api_source_store import StoredSource
+from pipeline.database.sealing import Sealer
+from pipeline.errors import Misconfigured
+from pipeline.records import TenantId
+
+
+class HeaderSecrets:
+    """Seals and opens. ``given``: the secrets of the environment, by tenant and name; a tenant never reaches another's,
+    nor any other variable."""
+
+    def __init__(self, key: SecretStr | None, given: Mapping[str, Mapping[str, SecretStr]]) -> None:
+        self._sealer = Sealer(key)
+        self._given = given
+
+    def sealed(self, tenant_id: TenantId, name: str, values: Mapping[str, str]) -> bytes | None:
+        """What to store beside a source; None if it has no secrets of its own."""
+        return self._sealer.seal(orjson.dumps(values), belongs_to=_row(tenant_id, name)) if values else None
+
+    def opened(self, tenant_id: TenantId, stored: StoredSource) -> dict[str, str]:
+        """The stored values by header. Raises Misconfigured if they cannot be read."""
+        if stored.secrets is None:
+            return {}
+        found: dict[str, str] = orjson.loads(self._sealer.open(stored.secrets, belongs_to=_row(tenant_id, stored.name)))
+        return found
+
+    def knows(self, tenant_id: TenantId, name: str) -> bool:
+        """Whether the environment gives the tenant a secret of this name."""
+        return name in self._given.get(tenant_id, {})
+
+    def headers(self, tenant_id: TenantId, stored: StoredSource) -> dict[str, str]:
+        """The headers as they are sent. Raises Misconfigured, which names no value, for one that is not to be had."""
+        own = self.opened(tenant_id, stored)
+        found: dict[str, str] = {}
+        for header, secret in stored.source.headers.items():
+            if secret is None:
+                value = own.get(header)
+            else:
+                given = self._given.get(tenant_id, {}).get(secret)
+                value = None if given is None else given.get_secret_value()
+            if value is None:
+                raise Misconfigured(f"there is no value for the header {header} of the API source {stored.name}")
+            try:
+                found[header] = header_value(value)
+            except ValueError:
+                raise Misconfigured(f"the value for the header {header} cannot be sent") from None
+        return found
+
+
+def _row(tenant_id: TenantId, name: str) -> str:
+    return f"{tenant_id}/api-source/{name}"

@@ -1,0 +1,216 @@
+"""What a namespace shows, read to be taken elsewhere: documents, their chunks, and the vectors of these."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, Engine, bindparam, text
+
+from pipeline.archives.chunk_lines import Mark
+from pipeline.database.engines import mysql_errors, postgres_errors
+from pipeline.database.rows import as_utc, record_of
+from pipeline.document_sources import SourceKind, SourceRef
+from pipeline.documents.chunk_store import segment_of
+from pipeline.documents.document_store import fields_of
+from pipeline.records import (
+    ChunkId,
+    DocumentFields,
+    DocumentId,
+    Generation,
+    Namespace,
+    Passage,
+    Scope,
+    TenantId,
+    parent_ordinal,
+)
+
+_HEAD = 4  # bytes before the numbers of a halfvec as PostgreSQL sends it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownDocument:
+    """A published generation with all that is known of it but its chunks."""
+
+    generation: Generation
+    fields: DocumentFields
+    source_uri: str | None
+    media_type: str
+    chunking: Mapping[str, Any]
+    source_id: str
+    source: SourceRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownChunk:
+    """A chunk of a published generation, switched on or off."""
+
+    chunk_id: ChunkId
+    ordinal: int
+    passage: Passage
+    content_hash: bytes
+    mark: Mark
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVector:
+    """A vector as two bytes for each number, little end first, and what it was made by and from."""
+
+    model: str
+    content_hash: bytes
+    halves: bytes
+
+
+@contextmanager
+def snapshot(mysql: Engine) -> Iterator[Connection]:
+    """A transaction whose every statement sees the same moment. Raises StoreUnavailable."""
+    with (
+        mysql_errors(),
+        mysql.connect() as connection,
+        connection.execution_options(isolation_level="REPEATABLE READ").begin(),
+    ):
+        yield connection
+
+
+class Exports:
+    """One tenant's namespace, for leaving."""
+
+    def __init__(self, connection: Connection, tenant_id: TenantId, namespace: Namespace) -> None:
+        self._connection = connection
+        self._scope = Scope(tenant_id=tenant_id, namespace=namespace)
+        self._key: dict[str, Any] = {"tenant": tenant_id, "namespace": namespace}
+
+    def listed(self, *, after: str, limit: int) -> list[tuple[DocumentId, int]]:
+        """Documents that are shown, in order of their ids, those after the given one, with how many chunks they have."""
+        rows = self._connection.execute(_LISTED, {**self._key, "after": after, "limit": limit})
+        return [(DocumentId(document_id), count or 0) for document_id, count in rows]
+
+    def documents(self, document_ids: Sequence[DocumentId]) -> list[ShownDocument]:
+        """Those of these that are shown, in order of their ids."""
+        rows = self._connection.execute(_DOCUMENTS, {**self._key, "ids": list(document_ids)})
+        return [
+            record_of(
+                ShownDocument,
+                row,
+                generation=Generation(
+                    scope=self._scope, document_id=DocumentId(row.document_id), number=row.generation
+                ),
+                fields=fields_of(row._mapping),
+                chunking=json.loads(row.chunking),
+                source=SourceRef(
+                    kind=SourceKind(row.kind), uri=row.whole_uri, media_type=row.whole_media_type or row.media_type
+                ),
+            )
+            for row in rows
+        ]
+
+    def chunks(self, document_ids: Sequence[DocumentId]) -> dict[DocumentId, list[ShownChunk]]:
+        """The chunks of what these show, in the order of the text."""
+        found: dict[DocumentId, list[ShownChunk]] = {}
+        for row in self._connection.execute(_CHUNKS, {**self._key, "ids": list(document_ids)}):
+            found.setdefault(DocumentId(row.document_id), []).append(
+                record_of(
+                    ShownChunk,
+                    row,
+                    passage=Passage(
+                        text=row.text,
+                        start=row.start_offset,
+                        end=row.end_offset,
+                        token_count=row.token_count,
+                        heading_path=tuple(json.loads(row.heading_path)),
+                        page=row.page,
+                        page_end=row.page_end,
+                        chunk_type=row.chunk_type,
+                        parent=None if row.parent_id is None else parent_ordinal(row.parent_id),
+                        index=row.chunk_index,
+                        segment=segment_of(row.segment),
+                        reworded=bool(row.reworded),
+                    ),
+                    mark=Mark(enabled=bool(row.enabled), version=row.version, edited_at=as_utc(row.edited_at)),
+                )
+            )
+        return found
+
+    def parents(self, document_ids: Sequence[DocumentId]) -> dict[DocumentId, list[tuple[int, Passage]]]:
+        """The parents of what these show, with their ordinals."""
+        found: dict[DocumentId, list[tuple[int, Passage]]] = {}
+        for row in self._connection.execute(_PARENTS, {**self._key, "ids": list(document_ids)}):
+            passage = record_of(
+                Passage,
+                row,
+                start=row.start_offset,
+                end=row.end_offset,
+                heading_path=tuple(json.loads(row.heading_path)),
+            )
+            found.setdefault(DocumentId(row.document_id), []).append((row.ordinal, passage))
+        return found
+
+
+def stored_vectors(postgres: Engine, generations: Sequence[Generation], *, table: str) -> dict[ChunkId, StoredVector]:
+    """The vectors of these generations of one namespace. Raises StoreUnavailable."""
+    if not generations:
+        return {}
+    scope = generations[0].scope
+    values = {
+        "tenant": scope.tenant_id,
+        "namespace": scope.namespace,
+        "documents": [generation.document_id for generation in generations],
+        "numbers": [generation.number for generation in generations],
+    }
+    with postgres_errors(), postgres.connect() as connection:
+        return {
+            ChunkId(chunk_id): StoredVector(model, bytes(content_hash), _little_end_first(sent))
+            for chunk_id, model, content_hash, sent in connection.execute(text(_VECTORS.format(table=table)), values)
+        }
+
+
+def _little_end_first(sent: bytes) -> bytes:
+    return np.frombuffer(sent, dtype=">f2", offset=_HEAD).astype("<f2").tobytes()
+
+
+_JOINED = (
+    " FROM documents d JOIN {table} ON x.tenant_id = d.tenant_id AND x.namespace = d.namespace"
+    " AND x.document_id = d.document_id AND x.generation = d.published_generation"
+    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace"
+)
+
+_SOURCE = " LEFT JOIN sources s ON s.tenant_id = x.tenant_id AND s.namespace = x.namespace AND s.source_id = x.source_id WHERE"
+
+_LISTED = text(
+    "SELECT d.document_id, x.chunk_count"
+    + _JOINED.format(table="generations x")
+    + " AND d.document_id > :after ORDER BY d.document_id LIMIT :limit"
+)
+
+_DOCUMENTS = text(
+    "SELECT x.document_id, x.generation, x.title, x.author, x.type, x.tags, x.published_at, x.story_time, x.metadata,"
+    " x.source_uri, x.media_type, x.chunking, x.source_id, COALESCE(s.kind, 'text') AS kind, s.uri AS whole_uri,"
+    " s.media_type AS whole_media_type"
+    + _JOINED.format(table="generations x").replace(" WHERE", _SOURCE)
+    + " AND d.document_id IN :ids ORDER BY d.document_id"
+).bindparams(bindparam("ids", expanding=True))
+
+_CHUNKS = text(
+    "SELECT x.document_id, x.chunk_id, x.ordinal, x.text, x.heading_path, x.page, x.page_end, x.start_offset, x.end_offset,"
+    " x.token_count, x.content_hash, x.enabled, x.version, x.edited_at, x.reworded,"
+    " x.chunk_type, x.parent_id, x.chunk_index, x.segment"
+    + _JOINED.format(table="chunks x")
+    + " AND d.document_id IN :ids ORDER BY d.document_id, x.ordinal"
+).bindparams(bindparam("ids", expanding=True))
+
+_PARENTS = text(
+    "SELECT x.document_id, x.ordinal, x.text, x.heading_path, x.page, x.page_end, x.start_offset, x.end_offset, x.token_count"
+    + _JOINED.format(table="parent_chunks x")
+    + " AND d.document_id IN :ids ORDER BY d.document_id, x.ordinal"
+).bindparams(bindparam("ids", expanding=True))
+
+_VECTORS = (
+    "SELECT CAST(e.chunk_id AS text), e.model, e.content_hash, halfvec_send(e.embedding) FROM {table} e"
+    " JOIN unnest(CAST(:documents AS text[]), CAST(:numbers AS integer[])) AS wanted(document_id, generation)"
+    " ON e.document_id = wanted.document_id AND e.generation = wanted.generation"
+    " WHERE e.tenant_id = :tenant AND e.namespace = :namespace"
+)

@@ -1,0 +1,134 @@
+"""What is remembered of imports: which parts arrived, and as which job; and what imported chunks bring with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, text
+
+from pipeline.archives.chunk_lines import Mark
+from pipeline.database.rows import (
+    now,
+    placeholders,
+    record_of,
+    to_naive,
+)
+from pipeline.errors import PartKnown
+from pipeline.records import (
+    Generation,
+    JobId,
+    Namespace,
+    TenantId,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewPart:
+    """A part that is being accepted. ``vectors``: how many came with it, and whether they fit this installation."""
+
+    import_id: str
+    number: int
+    sha256: bytes
+    documents: int
+    chunks: int
+    vectors: int
+    vectors_kept: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartView:
+    """A part that was accepted, and what has become of its documents."""
+
+    part: int
+    sha256: str
+    job_id: JobId
+    documents: int
+    chunks: int
+    vectors: int
+    vectors_kept: bool
+    received_at: datetime
+    finished: bool
+
+
+class Imports:
+    """One tenant's imports into one namespace."""
+
+    def __init__(self, connection: Connection, tenant_id: TenantId, namespace: Namespace) -> None:
+        self._connection = connection
+        self._key = {"tenant": tenant_id, "namespace": namespace}
+
+    def note(self, part: NewPart, job_id: JobId) -> None:
+        """Record that a part became this job, after any other transaction about the same part. Raises PartKnown if it
+        did before; the transaction must then not commit."""
+        values = {
+            **self._key,
+            "import": part.import_id,
+            "part": part.number,
+            "sha": part.sha256,
+            "job": job_id,
+            "documents": part.documents,
+            "chunks": part.chunks,
+            "vectors": part.vectors,
+            "kept": int(part.vectors_kept),
+            "now": now(),
+        }
+        if not self._connection.execute(_NOTE, values).rowcount:
+            raise PartKnown(f"part {part.number} of import {part.import_id} was accepted before")
+
+    def parts(self, import_id: str) -> list[PartView]:
+        """The parts that arrived, in order."""
+        rows = self._connection.execute(_PARTS, {**self._key, "import": import_id})
+        return [
+            record_of(
+                PartView,
+                row,
+                sha256=bytes(row.sha256).hex(),
+                vectors_kept=bool(row.vectors_kept),
+                finished=row.finished_at is not None,
+            )
+            for row in rows
+        ]
+
+    def forget(self, import_id: str) -> int:
+        """Let the same parts be taken once more. What they became stays. Gives how many were known."""
+        return self._connection.execute(_FORGET, {**self._key, "import": import_id}).rowcount
+
+
+def mark_chunks(connection: Connection, tenant_id: TenantId, marks: Mapping[Generation, Mapping[int, Mark]]) -> None:
+    """Give chunks that were just written what they bring with them. Alike ones together, in one statement."""
+    for generation, by_ordinal in marks.items():
+        alike: dict[Mark, list[int]] = {}
+        for ordinal, mark in by_ordinal.items():
+            alike.setdefault(mark, []).append(ordinal)
+        for mark, ordinals in alike.items():
+            connection.exec_driver_sql(
+                "UPDATE chunks SET enabled = %s, version = %s, edited_at = %s WHERE tenant_id = %s AND namespace = %s"
+                f" AND document_id = %s AND generation = %s AND ordinal IN ({placeholders(ordinals)})",
+                (
+                    int(mark.enabled),
+                    mark.version,
+                    to_naive(mark.edited_at),
+                    tenant_id,
+                    generation.scope.namespace,
+                    generation.document_id,
+                    generation.number,
+                    *ordinals,
+                ),
+            )
+
+
+_NOTE = text(
+    "INSERT IGNORE INTO import_parts (tenant_id, namespace, import_id, part, sha256, job_id, documents, chunks, vectors,"
+    " vectors_kept, received_at)"
+    " VALUES (:tenant, :namespace, :import, :part, :sha, :job, :documents, :chunks, :vectors, :kept, :now)"
+)
+
+_PARTS = text(
+    "SELECT p.part, p.sha256, p.job_id, p.documents, p.chunks, p.vectors, p.vectors_kept, p.received_at, j.finished_at"
+    " FROM import_parts p LEFT JOIN jobs j ON j.tenant_id = p.tenant_id AND j.job_id = p.job_id"
+    " WHERE p.tenant_id = :tenant AND p.namespace = :namespace AND p.import_id = :import ORDER BY p.part"
+)
+
+_FORGET = text("DELETE FROM import_parts WHERE tenant_id = :tenant AND namespace = :namespace AND import_id = :import")

@@ -1,0 +1,152 @@
+"""Recall from business APIs: each source of the tenant is asked over HTTP and brings its passages along."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass
+
+from sqlalchemy import Engine
+
+from pipeline.api_sources.api_answer import Passages, passages_of
+from pipeline.api_sources.api_client import ApiCaller
+from pipeline.api_sources.api_request import request_of, values_of
+from pipeline.api_sources.api_source_store import ApiSources, StoredSource
+from pipeline.api_sources.header_secrets import HeaderSecrets
+from pipeline.channels.channel import Recalled
+from pipeline.channels.circuit_breaker_store import Breakers, Ticket
+from pipeline.database.unit_of_work import reading
+from pipeline.errors import (
+    ApiSourceTimedOut,
+    ApiSourceUnknown,
+    CircuitOpen,
+    PipelineError,
+    Unavailable,
+)
+from pipeline.query.channel_options import api_options
+from pipeline.query.request import Brought, Query
+from pipeline.records import ChannelName, ChunkId
+from pipeline.telemetry import tracing
+
+_MOST_SOURCES = 8  # of one query
+_LEFT_TO_READ = 0.9  # of the channel's time, after which no source is waited for any more
+
+# Several sources at once; each call ends by its own deadline.
+_ASIDE = ThreadPoolExecutor(max_workers=32, thread_name_prefix="api")
+
+
+@dataclass(frozen=True, slots=True)
+class ApiChannel:
+    """The API sources in MySQL, the client that calls them, and a circuit breaker for each."""
+
+    mysql: Engine
+    caller: ApiCaller
+    secrets: HeaderSecrets
+    breakers: Breakers
+    name: ChannelName = ChannelName.API
+
+    def recall(self, query: Query) -> Recalled:
+        """Return the passages of all sources, best first, scores in [0, 1]. ``guard`` names failed sources and those
+        beyond the first eight by name, which are not asked. Raises as the first if all fail, and ApiSourceUnknown."""
+        started = time.monotonic()
+        sources, unasked = self._sources(query)
+        allowed_s = query.timeout_ms_of(self.name) / 1000
+        is_late = query.deadline_at - time.time() < allowed_s
+        found: list[tuple[Brought, float]] = []
+        errors: list[tuple[str, PipelineError]] = []
+        running: list[tuple[str, Ticket, Future[Passages]]] = []
+        for each in sources:
+            ticket = self.breakers.enter(self.name, query.tenant_id, source=each.name)
+            if ticket is None:
+                errors.append((each.name, CircuitOpen("failed repeatedly and is left alone")))
+            else:
+                running.append((each.name, ticket, _ASIDE.submit(copy_context().run, self.ask, each, query)))
+        for name, ticket, future in running:
+            failure: PipelineError | None = None
+            try:
+                found += _result(future, name, started + allowed_s * _LEFT_TO_READ).found
+            except PipelineError as error:
+                failure = error
+                errors.append((name, error))
+            # If the query had too little time left, its timeout says nothing about the source.
+            if not (is_late and isinstance(failure, ApiSourceTimedOut)):
+                self.breakers.leave(ticket, failed=isinstance(failure, Unavailable))
+        if errors and len(errors) == len(sources):
+            raise errors[0][1]
+        plan = query.plan.channels.get(self.name)
+        least = (plan.min_score if plan else None) or 0.0
+        ranked = sorted(found, key=lambda pair: (-pair[1], pair[0].chunk_id))
+        kept = [pair for pair in ranked if pair[1] >= least][: query.pool_of(self.name)]
+        return Recalled(
+            chunk_ids=tuple(ChunkId(passage.chunk_id) for passage, _ in kept),
+            scores=tuple(score for _, score in kept),
+            upper_bound=1.0,
+            zero=0.0,
+            brought=tuple(passage for passage, _ in kept),
+            guard=_guard(errors, unasked),
+        )
+
+    def score(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:  # noqa: ARG002 - the port's
+        """Nothing: an API cannot be asked about passages that it did not give."""
+        return {}
+
+    def ask(self, stored: StoredSource, query: Query) -> Passages:
+        """One source. Raises ApiSourceUnavailable, ApiSourceFailed, Misconfigured for a header without a value."""
+        source = stored.source
+        namespace = source.serves(query.namespaces)
+        if namespace is None:
+            return Passages()
+        answer = self.caller.call(
+            request_of(source, values_of(query)),
+            headers={
+                "X-Request-ID": query.request_id,
+                **tracing.outgoing(),
+                **self.secrets.headers(query.tenant_id, stored),
+            },
+            timeout_s=min(source.timeout_ms, query.timeout_ms_of(self.name) * _LEFT_TO_READ) / 1000,
+            max_bytes=source.max_bytes,
+        )
+        return passages_of(
+            answer,
+            source,
+            name=stored.name,
+            tenant_id=query.tenant_id,
+            namespace=namespace,
+            filters=query.filters,
+        )
+
+    def _sources(self, query: Query) -> tuple[list[StoredSource], list[StoredSource]]:
+        """Those that are asked, and those that would be if there were not so many."""
+        named = api_options(query.plan.channels.get(self.name)).named
+        with reading(self.mysql) as connection:
+            store = ApiSources(connection, query.tenant_id)
+            found = [each for each in (store.named(named) if named else store.all()) if each.source.enabled]
+        missing = set(named).difference(each.name for each in found)
+        if missing:
+            raise ApiSourceUnknown(f"there is no API source {min(missing)} that is switched on")
+        serving = [each for each in found if each.source.serves(query.namespaces) is not None]
+        return serving[:_MOST_SOURCES], serving[_MOST_SOURCES:]
+
+
+def _result(future: Future[Passages], name: str, ends: float) -> Passages:
+    try:
+        return future.result(timeout=max(0.0, ends - time.monotonic()))
+    except TimeoutError:
+        future.cancel()
+        raise ApiSourceTimedOut(f"the API source {name} did not answer in time") from None
+
+
+def _guard(
+    errors: Sequence[tuple[str, PipelineError]], unasked: Sequence[StoredSource]
+) -> dict[str, dict[str, str]] | None:
+    """What went missing, and, apart from it, who was left out by the way the tenant set up its sources: no loss."""
+    found = {}
+    if errors:
+        said = (f"{name}: {error}" for name, error in errors)
+        found["lost"] = {"code": errors[0][1].code, "detail": "; ".join(said)}
+    if unasked:
+        told = f"not asked, as at most {_MOST_SOURCES} sources are: {', '.join(each.name for each in unasked)}"
+        found["remark"] = {"code": "too_many_sources", "detail": told}
+    return found or None

@@ -1,0 +1,214 @@
+"""Circuit breakers of all processes, in one Redis hash of circuits in trouble, read at most once a second and written
+on failures and changes. Without Redis each process goes by what it sees.
+
+A part (a channel, or reading texts) has a circuit per tenant and one shared by all, which no tenant opens alone. A part
+with a tenant's own sources has a circuit per source instead. Tenants are named by a digest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import redis
+import structlog
+from pydantic import TypeAdapter, ValidationError
+
+from pipeline.channels import circuit_breaker
+from pipeline.channels.circuit_breaker import (
+    CLOSED,
+    BreakerLimits,
+    Circuit,
+    CircuitState,
+    Permission,
+)
+from pipeline.database.engines import redis_errors
+from pipeline.errors import Unavailable
+from pipeline.metrics.meter_store import Meter
+from pipeline.records import ChannelName, TenantId
+
+log = structlog.get_logger(__name__)
+
+CIRCUITS = "chordwise:circuits"
+OPENED = "chordwise:circuits:opened"  # how often each channel's circuits have opened, ever
+
+_FRESH_S = 1.0
+_FORGOTTEN_AFTER_S = 600.0  # failures this old say nothing about now
+_TRIES = 4
+
+_CIRCUIT: TypeAdapter[Circuit] = TypeAdapter(Circuit)
+
+# Changes one circuit if it still is what the caller saw. Gives nil when it was changed, else what it is by now.
+_SWAP = """
+local seen = redis.call('HGET', KEYS[1], ARGV[1])
+if (seen or '') ~= ARGV[2] then return seen or '' end
+if ARGV[3] == '' then redis.call('HDEL', KEYS[1], ARGV[1]) else redis.call('HSET', KEYS[1], ARGV[1], ARGV[3]) end
+redis.call('EXPIRE', KEYS[1], ARGV[4])
+return false
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """A call that was let through: which circuits hear how it ended."""
+
+    circuits: tuple[str, ...]
+    caller: str
+
+
+class Breakers:
+    """The circuits of every part; thread-safe. In the channel ``api`` a tenant's sources have circuits, not the part."""
+
+    def __init__(
+        self,
+        client: redis.Redis,
+        limits: BreakerLimits,
+        *,
+        meter: Meter | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._redis = client
+        self._limits = limits
+        self._meter = meter
+        self._clock = clock
+        self._known: dict[str, Circuit] = {}
+        self._read_at = 0.0
+        self._reading = threading.Lock()
+        self._writing = threading.Lock()
+
+    def enter(self, part: str, tenant_id: TenantId, *, source: str | None = None) -> Ticket | None:
+        """Ask before a call to ``part``, or to one ``source`` of it; None if the call must not be made now. Never raises."""
+        known = self._fresh()
+        caller = hashlib.sha256(tenant_id.encode()).hexdigest()[:16]
+        circuits: tuple[str, ...] = (f"{part}/{caller}", str(part))
+        if source is not None:
+            circuits = (f"{part}/{caller}/{source}",)
+        elif part == ChannelName.API:
+            circuits = ()
+        if known:
+            now = self._clock()
+            asked = {name: circuit_breaker.permission(known[name], now=now) for name in circuits if name in known}
+            if Permission.REFUSED in asked.values():
+                return None
+            probes = [name for name, permission in asked.items() if permission is Permission.PROBE]
+            if not all(self._probe(name) for name in probes):
+                return None
+        return Ticket(circuits=circuits, caller=caller)
+
+    def leave(self, ticket: Ticket, *, failed: bool) -> None:
+        """Report how a call ended: a refusal is an answer. Free for an answer with nothing known against it. Never
+        raises."""
+        now = self._clock()
+        for name in ticket.circuits:
+            if failed:
+                limits = self._limits_of(name)
+                self._change(name, partial(circuit_breaker.failed, limits=limits, now=now, caller=ticket.caller))
+            elif name in self._known:
+                self._change(name, circuit_breaker.succeeded)
+
+    def circuits(self) -> dict[str, Circuit]:
+        """Every circuit that is not closed and clean, by name."""
+        return dict(self._fresh())
+
+    def opened(self) -> dict[str, int]:
+        """Return how often the circuits of each part have opened in the whole fleet. Raises StoreUnavailable."""
+        with redis_errors():
+            raw: dict[bytes, bytes] = self._redis.hgetall(OPENED)  # type: ignore[assignment]
+        return {channel.decode(): int(count) for channel, count in raw.items()}
+
+    def _limits_of(self, name: str) -> BreakerLimits:
+        return self._limits if "/" in name else self._limits.between_callers()
+
+    def _probe(self, name: str) -> bool:
+        """Take the one probe; False if another process has it."""
+        now = self._clock()
+        taken = False
+
+        def take(circuit: Circuit) -> Circuit:
+            nonlocal taken
+            taken = circuit_breaker.permission(circuit, now=now) is not Permission.REFUSED
+            probes = taken and circuit.open_until is not None
+            return circuit_breaker.probing(circuit, self._limits_of(name), now=now) if probes else circuit
+
+        self._change(name, take)
+        return taken
+
+    def _fresh(self) -> dict[str, Circuit]:
+        if self._clock() - self._read_at >= _FRESH_S and self._reading.acquire(blocking=False):
+            try:
+                self._read_at = self._clock()
+                with redis_errors():
+                    raw: dict[bytes, bytes] = self._redis.hgetall(CIRCUITS)  # type: ignore[assignment]
+                self._known = self._living({name.decode(): _read(value) for name, value in raw.items()})
+            except Unavailable:
+                self._known = self._living(self._known)
+            finally:
+                self._reading.release()
+        return self._known
+
+    def _living(self, circuits: dict[str, Circuit]) -> dict[str, Circuit]:
+        oldest = self._clock() - _FORGOTTEN_AFTER_S - self._limits.open_s
+        return {name: circuit for name, circuit in circuits.items() if circuit.changed_at > oldest}
+
+    def _change(self, name: str, change: Callable[[Circuit], Circuit]) -> None:
+        """Apply ``change`` to what the fleet knows, or to what this process knows while Redis is away."""
+        with self._writing:
+            before = self._known.get(name, CLOSED)
+            after = change(before)
+            with contextlib.suppress(Unavailable):  # without Redis, what this process knows has to do
+                before, after = self._swap(name, before, change)
+            known = {other: circuit for other, circuit in self._known.items() if other != name}
+            self._known = known if after == CLOSED else {**known, name: after}
+        self._tell(name, before, after)
+
+    def _swap(self, name: str, seen: Circuit, change: Callable[[Circuit], Circuit]) -> tuple[Circuit, Circuit]:
+        oldest = self._clock() - _FORGOTTEN_AFTER_S - self._limits.open_s
+        raw = _write(seen)
+        for _ in range(_TRIES):
+            before = _read(raw.encode()) if raw else CLOSED
+            if before.changed_at <= oldest:
+                before = CLOSED
+            after = change(before)
+            kept_s = int(_FORGOTTEN_AFTER_S + 2 * self._limits.open_s)
+            with redis_errors():
+                other = self._redis.eval(_SWAP, 1, CIRCUITS, name, raw, _write(after), str(kept_s))
+            if other is None:
+                if after.state is CircuitState.OPEN and before.state is not CircuitState.OPEN:
+                    with redis_errors():
+                        self._redis.hincrby(OPENED, name.partition("/")[0], 1)
+                return before, after
+            raw = other.decode() if isinstance(other, bytes) else str(other)
+        return before, after  # everybody writes at once; the others' failures count as well as this one
+
+    def _tell(self, name: str, before: Circuit, after: Circuit) -> None:
+        if before.state is after.state:
+            return
+        part, _, rest = name.partition("/")
+        tenant, _, source = rest.partition("/")
+        if self._meter is not None:
+            self._meter.count("chordwise_breaker_changes", part=part, state=after.state.value)
+        fields: dict[str, object] = {"channel": part, "circuit_of": tenant or "everybody", "failures": after.failures}
+        if source:
+            fields["source"] = source
+        if after.state is CircuitState.OPEN:
+            log.error("circuit_opened", alert=True, open_s=self._limits.open_s, **fields)
+        elif after.state is CircuitState.HALF_OPEN:
+            log.info("circuit_probed", **fields)
+        else:
+            log.warning("circuit_closed", alert=True, **fields)
+
+
+def _write(circuit: Circuit) -> str:
+    return "" if circuit == CLOSED else _CIRCUIT.dump_json(circuit).decode()
+
+
+def _read(raw: bytes) -> Circuit:
+    try:
+        return _CIRCUIT.validate_json(raw)
+    except ValidationError:  # of another version of this code
+        return CLOSED

@@ -1,0 +1,220 @@
+"""Recall of curated answers: the question that was asked against the questions of stored pairs.
+
+The keyword and the semantic channel propose pairs, each from its own index, as they do with all chunks; what decides is
+how alike the two questions are, whatever the answers say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Engine
+
+from pipeline.channels.channel import Channel, Recalled
+from pipeline.channels.recent import Recent
+from pipeline.channels.semantic_channel import SearchedSpace
+from pipeline.database.unit_of_work import reading
+from pipeline.documents.chunk_store import Chunks, StoredChunk
+from pipeline.errors import PipelineError
+from pipeline.keyword.terms import query_terms
+from pipeline.models.ports import Embedder
+from pipeline.query.channel_options import faq_options, searched_namespaces
+from pipeline.query.plan import ChannelPlan, QualityPlan
+from pipeline.query.request import Query
+from pipeline.records import (
+    ChannelName,
+    ChunkId,
+    QueryId,
+    TenantId,
+)
+from pipeline.semantic.question_pairs import (
+    compared_texts,
+    graded,
+    likeness,
+    question_of,
+    words_in_common,
+)
+
+Matrix = NDArray[np.float32]
+Embed = Callable[[Embedder, TenantId, Sequence[str], float], Matrix]
+
+MIN_SCORE = 0.45  # below it questions are about different things more often than not: docs/channels.md
+_PROPOSED = 24  # pairs that each of the two ways proposes
+_MOST_PROPOSED = 200
+_MEANING_SHARE = 0.6  # of the channel's time, after which the words have to do
+_CLOCKS_APART_S = 0.2
+
+# Both ways at once; a call that hangs is left to end alone.
+_ASIDE = ThreadPoolExecutor(max_workers=16, thread_name_prefix="faq")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scored:
+    chunk: StoredChunk
+    score: float
+
+    @property
+    def pair(self) -> tuple[str, ...]:
+        """Which pair it is, or is a part of."""
+        own = self.chunk.parent_id or (self.chunk.chunk_id if self.chunk.chunk_type == "qa" else "")
+        return (self.chunk.namespace, self.chunk.document_id, own)
+
+
+@dataclass(frozen=True, slots=True)
+class FaqChannel:
+    """Question-answer pairs. ``space`` and ``embed`` give vectors of questions, as the semantic channel's do."""
+
+    mysql: Engine
+    keyword: Channel
+    semantic: Channel
+    space: Callable[[int | None], SearchedSpace]
+    embed: Embed
+    name: ChannelName = ChannelName.FAQ
+    _known: Recent[Matrix] = field(default_factory=lambda: Recent(4096))
+
+    def recall(self, query: Query) -> Recalled:
+        """One hit for each pair whose question is like the query's, the best part of a long pair; score in [0, 1].
+
+        Pairs are looked for by words and by meaning at once. What has to do without meaning, because the vectors or the
+        model are away, says so in ``guard``. Raises Unavailable if MySQL is.
+        """
+        asked = self._asked(query)
+        proposed, lost = self._proposed(asked)
+        scored, unknown = self._scored(asked, proposed)
+        least = self._least(query)
+        best: dict[tuple[str, ...], _Scored] = {}
+        for each in sorted(scored, key=lambda one: (-one.score, one.chunk.ordinal, one.chunk.chunk_id)):
+            if each.score >= least:
+                best.setdefault(each.pair, each)
+        hits = sorted(best.values(), key=lambda one: (-one.score, one.chunk.chunk_id))[: query.pool_of(self.name)]
+        lost = lost or unknown
+        return Recalled(
+            chunk_ids=tuple(hit.chunk.chunk_id for hit in hits),
+            scores=tuple(hit.score for hit in hits),
+            upper_bound=1.0,
+            zero=0.0,
+            guard={"lost": lost} if lost else None,
+        )
+
+    def score(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
+        """How like the query's the questions of those chunks are that are pairs; others have no score here, nor have
+        pairs that are too unlike to be recalled."""
+        scored, _ = self._scored(self._asked(query), chunk_ids)
+        return {each.chunk.chunk_id: each.score for each in scored if each.score >= self._least(query)}
+
+    def _least(self, query: Query) -> float:
+        plan = query.plan.channels.get(self.name)
+        return MIN_SCORE if plan is None or plan.min_score is None else plan.min_score
+
+    def _asked(self, query: Query) -> Query:
+        """The query as the two other channels are asked: for pairs alone, where they are looked for, and few of them.
+
+        It has an id of its own, because they remember what they know of a query by its id.
+        """
+        plan = query.plan
+        pool = min(_MOST_PROPOSED, max(_PROPOSED, plan.top_k))
+        proposed = ChannelPlan(pool=pool, timeout_ms=query.timeout_ms_of(self.name))
+        channels = {**plan.retrieve.channels, "keyword": proposed, "semantic": proposed}
+        namespaces = searched_namespaces(faq_options(plan.channels.get(self.name)), query.namespaces)
+        return replace(
+            query,
+            query_id=QueryId(f"{query.query_id}:{self.name}:{','.join(namespaces)}"),
+            namespaces=namespaces,
+            filters=replace(query.filters, pairs=True),
+            plan=replace(
+                plan,
+                top_k=1,
+                retrieve=replace(plan.retrieve, method="hybrid", allocation="pool", channels=channels),
+            ),
+        )
+
+    def _proposed(self, asked: Query) -> tuple[list[ChunkId], Mapping[str, Any] | None]:
+        meaning = _ASIDE.submit(copy_context().run, self.semantic.recall, asked)
+        found = list(self.keyword.recall(asked).chunk_ids)
+        lost: Mapping[str, Any] | None = None
+        try:
+            found += meaning.result(timeout=self._meaning_s(asked)).chunk_ids
+        except TimeoutError:
+            meaning.cancel()
+            lost = {"code": "timeout", "detail": "pairs could not be looked for by meaning in time"}
+        except PipelineError as error:
+            lost = {"code": error.code, "detail": "pairs could not be looked for by meaning"}
+        return list(dict.fromkeys(found)), lost
+
+    def _scored(self, asked: Query, chunk_ids: Sequence[ChunkId]) -> tuple[list[_Scored], Mapping[str, Any] | None]:
+        pairs = self._pairs(asked, chunk_ids)
+        if not pairs:
+            return [], None
+        texts = compared_texts(asked)
+        questions = list(dict.fromkeys(question for _, question in pairs))
+        lost: Mapping[str, Any] | None = None
+        meaning: dict[str, float] | None = None
+        try:
+            meaning = self._meaning(asked, texts, questions)
+        except PipelineError as error:
+            lost = {"code": error.code, "detail": "questions were compared by their words alone"}
+        terms = [query_terms(text) for text in texts]
+        like = {
+            question: likeness(
+                max(words_in_common(each, question) for each in terms), None if meaning is None else meaning[question]
+            )
+            for question in questions
+        }
+        quality = asked.plan.retrieve.selection.quality or QualityPlan()
+        scored = [
+            _Scored(
+                chunk=chunk,
+                score=graded(
+                    like[question], chunk.metadata.get(quality.key), quality.grades, near_tie=quality.near_tie
+                ),
+            )
+            for chunk, question in pairs
+        ]
+        return scored, lost
+
+    def _pairs(self, asked: Query, chunk_ids: Sequence[ChunkId]) -> list[tuple[StoredChunk, str]]:
+        """Those chunks that are shown pairs of the namespaces that are searched, with their questions."""
+        if not chunk_ids:
+            return []
+        since = datetime.fromtimestamp(asked.created_at - _CLOCKS_APART_S, UTC)
+        with reading(self.mysql) as connection:
+            found = Chunks(connection, asked.tenant_id).hydrate(chunk_ids, namespaces=asked.namespaces, since=since)
+        read = ((found[chunk_id], _question(found[chunk_id])) for chunk_id in chunk_ids if chunk_id in found)
+        return [(chunk, question) for chunk, question in read if question]
+
+    def _meaning(self, asked: Query, texts: Sequence[str], questions: Sequence[str]) -> dict[str, float]:
+        """The best cosine of each question with a text of the query. Questions are remembered: there are few of them."""
+        space = self.space(asked.embedding_space)
+
+        def embed(missing: Sequence[str]) -> Matrix:
+            return self.embed(space.embedder, asked.tenant_id, missing, self._meaning_s(asked))
+
+        every = list(dict.fromkeys((*texts, *questions)))
+        keys = [(asked.tenant_id, space.number, text) for text in every]
+        vectors = dict(
+            zip(every, self._known.get_many(keys, lambda some: embed([key[2] for key in some])), strict=True)
+        )
+        mine = np.stack([_unit(vectors[text]) for text in texts])
+        theirs = np.stack([_unit(vectors[question]) for question in questions])
+        return dict(zip(questions, (theirs @ mine.T).max(axis=1).astype(float).tolist(), strict=True))
+
+    def _meaning_s(self, asked: Query) -> float:
+        return asked.timeout_ms_of(self.name) * _MEANING_SHARE / 1000
+
+
+def _question(chunk: StoredChunk) -> str | None:
+    return question_of(
+        text=chunk.text, chunk_type=chunk.chunk_type, heading_path=chunk.heading_path, metadata=chunk.metadata
+    )
+
+
+def _unit(vector: Matrix) -> Matrix:
+    length = float(np.linalg.norm(vector))
+    return vector / length if length else vector

@@ -1,0 +1,146 @@
+"""Recall by meaning: the chunks whose vectors are nearest to the query's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+
+import numpy as np
+import structlog
+from numpy.typing import NDArray
+
+from pipeline.channels.channel import Recalled
+from pipeline.channels.host_index import HostIndex
+from pipeline.channels.recent import Recent
+from pipeline.embedding.distance import ORTHOGONAL, Distance
+from pipeline.embedding.reference_sentences import SPACED, UNSPACED
+from pipeline.errors import PipelineError
+from pipeline.keyword.terms import holds_unspaced
+from pipeline.models.ports import (
+    Embedder,
+    PartialEmbedder,
+    SentenceEncoder,
+    query_vectors,
+)
+from pipeline.models.reference_vectors import reference_vectors
+from pipeline.query.channel_options import semantic_options
+from pipeline.query.request import Query
+from pipeline.records import ChannelName, ChunkId, TenantId
+from pipeline.semantic.search_plan import MOST_BY_ID
+from pipeline.semantic.search_store import VectorSearch
+from pipeline.semantic.vector_store import Vectors
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchedSpace:
+    """The vectors that a query is compared with, and the model that made them."""
+
+    number: int
+    table: str
+    embedder: Embedder
+    vectors: Callable[[TenantId], Vectors]
+    search: Callable[[TenantId], VectorSearch]
+    distance: Distance = "cosine"
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticChannel:
+    """The vectors in PostgreSQL. ``space`` gives those of the space that a query names, None for the active one. ``ask``
+    has a model give the vectors of a tenant's texts within so many seconds; without it the model is asked directly.
+    ``host`` lists the chunks that pass filters which let few pass; without it every row of a large tenant is read then."""
+
+    space: Callable[[int | None], SearchedSpace]
+    ask: Callable[[Embedder, TenantId, Sequence[str], float], NDArray[np.float32]] | None = None
+    host: HostIndex | None = None
+    name: ChannelName = ChannelName.SEMANTIC
+    _known: Recent[NDArray[np.float32]] = field(default_factory=lambda: Recent(1024))
+    _references: Recent[NDArray[np.float32]] = field(default_factory=lambda: Recent(16))
+
+    def recall(self, query: Query) -> Recalled:
+        """The chunks nearest to the query; similarity is computed now and never stored. What is less similar than the
+        query's threshold is left out."""
+        space = self.space(query.embedding_space)
+        plan = query.plan.channels.get(self.name)
+        limit, each = query.pool_of(self.name), semantic_options(plan).per_namespace
+        vector = self._vector(query, space)
+        found = space.search(query.tenant_id).nearest(
+            vector,
+            namespaces=query.namespaces,
+            filters=query.filters,
+            limit=limit,
+            per_namespace=each,
+            passing=None if self.host is None else partial(self.host.passing, query, limit=MOST_BY_ID),
+        )
+        threshold = None if plan is None else plan.min_score
+        near = [hit for hit in found.hits if threshold is None or hit[1] >= threshold]
+        return Recalled(
+            chunk_ids=tuple(chunk_id for chunk_id, _ in near),
+            scores=tuple(score for _, score in near),
+            upper_bound=1.0,
+            zero=ORTHOGONAL[space.distance],
+            background=self._background(query, space, vector),
+            model=space.embedder.model,
+            trust=embedder.trust(query.query_text) if isinstance(embedder := space.embedder, PartialEmbedder) else 1.0,
+            guard=asdict(found.guard),
+        )
+
+    def score(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
+        """The similarity of chunks that another channel found."""
+        if not chunk_ids:
+            return {}
+        space = self.space(query.embedding_space)
+        vector = self._vector(query, space)
+        return space.vectors(query.tenant_id).scores(vector, chunk_ids)
+
+    def prepare(self, query: Query, texts: Sequence[str]) -> None:
+        """Have the vectors of several wordings of a query made in one call, where they are not known yet."""
+        space = self.space(query.embedding_space)
+        unknown = [text for text in dict.fromkeys(texts) if (query.tenant_id, space.number, text) not in self._known]
+        if unknown:
+            for text, vector in zip(unknown, self._embedded(query, space, unknown), strict=True):
+                self._known.put((query.tenant_id, space.number, text), vector)
+
+    def _vector(self, query: Query, space: SearchedSpace) -> NDArray[np.float32]:
+        """The query's vector; a model service is asked once, though the channel is asked twice. The first request of a
+        process has the reference sentences embedded as well, unless they are passages to the model and prepared apart."""
+
+        def embed() -> NDArray[np.float32]:
+            known = isinstance(space.embedder, SentenceEncoder) or (space.number, sentences) in self._references
+            vectors = self._embedded(query, space, [query.query_text, *(() if known else sentences)])
+            if not known:
+                self._references.put((space.number, sentences), vectors[1:])
+            vector: NDArray[np.float32] = vectors[0]
+            return vector
+
+        sentences = _sentences(query)
+        return self._known.get((query.tenant_id, space.number, query.query_text), embed)
+
+    def _background(self, query: Query, space: SearchedSpace, vector: NDArray[np.float32]) -> float | None:
+        """Return the mean cosine of the query with the reference sentences of its kind of writing; None where the model
+        does not give their vectors. Models differ in the cosine that they give unrelated texts."""
+        sentences = _sentences(query)
+        try:
+            if isinstance(space.embedder, SentenceEncoder):
+                seconds = query.timeout_ms_of(self.name) / 1000
+                references = reference_vectors(space.embedder, sentences, timeout_s=seconds)
+            else:
+                references = self._references.get(
+                    (space.number, sentences), lambda: self._embedded(query, space, sentences)
+                )
+        except PipelineError:
+            log.warning("background_unknown", tenant_id=query.tenant_id, query_id=query.query_id, space=space.number)
+            return None
+        return float((references @ vector).mean())
+
+    def _embedded(self, query: Query, space: SearchedSpace, texts: Sequence[str]) -> NDArray[np.float32]:
+        seconds = query.timeout_ms_of(self.name) / 1000
+        if self.ask is not None:
+            return self.ask(space.embedder, query.tenant_id, texts, seconds)
+        return query_vectors(space.embedder, texts, timeout_s=seconds)
+
+
+def _sentences(query: Query) -> tuple[str, ...]:
+    return UNSPACED if holds_unspaced(query.query_text) else SPACED

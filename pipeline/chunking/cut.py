@@ -1,0 +1,172 @@
+"""Cutting a parsed document into passages that can be embedded, found and read on their own."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
+
+from pipeline.chunking.sentences import Sentence, paragraphs, sentences
+from pipeline.chunking.tokens import TokenMap
+from pipeline.records import (
+    Chunking,
+    Parsed,
+    Passage,
+    Section,
+)
+
+# Shares of the budget.
+_SMALL_SECTION = 0.5  # neighbouring sections are put into one passage up to this size
+_BARE_HEADING = 0.125  # up to this size a section goes with the one below it, however long that is
+_SMALL_PASSAGE = 0.25  # up to this size a passage is filled from the next paragraph rather than closed before it
+_MOST_OVERLAP = 1.5  # times the overlap asked for: how much a whole sentence more may repeat
+
+
+def chunk(parsed: Parsed, chunking: Chunking) -> list[Passage]:
+    """Passages of at most ``chunking.max_tokens`` tokens, in order, that hold every character of the text but white space.
+
+    Whole paragraphs are put together while they fit; a paragraph that does not fit by itself is cut between sentences,
+    into windows of which each repeats the last sentences of the one before, about ``chunking.overlap`` of the budget.
+    Nothing else is repeated. A sentence is cut only if it alone is too long: between clauses, else between words, else
+    between characters. A heading starts a new passage, except that small sections under one heading share a passage,
+    whose heading path is what they have in common, and that a heading with little below it goes with what follows. Small
+    sections of two pages share none.
+    Takes time linear in the text.
+
+    This is the strategy ``sentences``, and what the others are made of (see `core/strategies`).
+    Raises ValueError for another strategy, a budget below 1 or an overlap outside [0, 1).
+    """
+    return list(chunks(parsed, chunking))
+
+
+def chunks(parsed: Parsed, chunking: Chunking) -> Iterator[Passage]:
+    """Yield the passages of `chunk`, each as soon as it is found."""
+    if chunking.strategy != "sentences":
+        raise ValueError(f"this cuts by sentences, not by {chunking.strategy}")
+    if chunking.max_tokens < 1 or not 0 <= chunking.overlap < 1:
+        raise ValueError("max_tokens must be at least 1 and overlap at least 0 and below 1")
+    text, tokens = parsed.text, TokenMap(parsed.text)
+    for group in _grouped(parsed, tokens, chunking.max_tokens):
+        whole = (
+            Sentence(start, end, tokens.count(start, end))
+            for start, end in paragraphs(text, start=group[0].start, end=group[-1].end)
+        )
+        for packed in _packed(text, tokens, whole, chunking):
+            yield _passage(text, tokens, packed[0].start, packed[-1].end, group)
+
+
+def touched(sections: Sequence[Section], start: int, end: int) -> Sequence[Section]:
+    """Return the sections of a document that have a character between ``start`` and ``end``."""
+    first = bisect_right(sections, start, key=lambda section: section.end)
+    return sections[first : bisect_left(sections, end, lo=first, key=lambda section: section.start)]
+
+
+def embedding_text(passage: Passage, title: str | None, *, text: str | None = None) -> str:
+    """Return the text to embed for ``passage``: title and headings in one line, then ``text`` or its own. A heading
+    that repeats the title or begins the text is left out."""
+    headings = [heading for heading in passage.heading_path if heading != title]
+    if headings and passage.text.startswith(headings[-1]):
+        headings.pop()
+    place = " > ".join([title, *headings] if title else headings)
+    body = passage.text if text is None else text
+    return f"{place}\n{body}" if place else body
+
+
+def _grouped(parsed: Parsed, tokens: TokenMap, max_tokens: int) -> Iterator[list[Section]]:
+    """Each section by itself, but small ones of a page together: with the sections below them, or with those beside
+    them. Only a heading at the foot of a page goes with what follows it on the next one."""
+    sections = parsed.sections
+    group: list[Section] = []
+    group_size = 0
+    for section, following in zip_longest(sections, sections[1:]):
+        size = tokens.count(section.start, section.end)
+        small = group_size + size <= max_tokens * _SMALL_SECTION
+        bare = group_size <= max_tokens * _BARE_HEADING
+        if group:
+            below = _is_below(section, group[0]) and (small or bare)
+            leaves = not _is_below(group[-1], group[0], strictly=True) and not (
+                following and _is_below(following, section)
+            )
+            beside = section.heading_path[:-1] == group[0].heading_path[:-1] and leaves and small
+            turned = section.page != group[-1].page and not _is_heading(parsed, group)
+            if turned or (not below and not beside):
+                yield group
+                group, group_size = [], 0
+        group.append(section)
+        group_size += size
+    if group:
+        yield group
+
+
+def _is_heading(parsed: Parsed, group: Sequence[Section]) -> bool:
+    path = group[-1].heading_path
+    return bool(path) and parsed.text[group[0].start : group[-1].end].strip() in path[-1:]
+
+
+def _is_below(section: Section, other: Section, *, strictly: bool = False) -> bool:
+    depth = len(other.heading_path)
+    return section.heading_path[:depth] == other.heading_path and (not strictly or len(section.heading_path) > depth)
+
+
+def _packed(
+    text: str, tokens: TokenMap, paragraphs: Iterable[Sentence], chunking: Chunking
+) -> Iterator[list[Sentence]]:
+    """The stretches of each passage: whole paragraphs, and the sentences of those that do not go in as they are."""
+    budget = chunking.max_tokens
+    passage: list[Sentence] = []
+    size = 0
+    for paragraph in paragraphs:
+        is_long = paragraph.tokens > budget
+        if passage and size + paragraph.tokens > budget and size > budget * _SMALL_PASSAGE:
+            yield passage
+            passage, size = [], 0
+        if size + paragraph.tokens <= budget:  # most are, and need not be taken apart
+            passage.append(paragraph)
+            size += paragraph.tokens
+            continue
+        others = len(passage)  # stretches in the passage that are of other paragraphs, and so not repeated
+        for sentence in sentences(text, tokens, start=paragraph.start, end=paragraph.end, max_tokens=budget):
+            if passage and size + sentence.tokens > budget:
+                yield passage
+                passage = _tail(passage[others:], chunking, room=budget - sentence.tokens) if is_long else []
+                size, others = sum(each.tokens for each in passage), 0
+            passage.append(sentence)
+            size += sentence.tokens
+    if passage:
+        yield passage
+
+
+def _tail(passage: Sequence[Sentence], chunking: Chunking, *, room: int) -> list[Sentence]:
+    """The last sentences of ``passage`` that the next one repeats; never all of it, as what did not fit takes its room."""
+    wanted = chunking.overlap * chunking.max_tokens
+    most = min(room, wanted * _MOST_OVERLAP)
+    size, first = 0, len(passage)
+    while first > 0 and size < wanted and size + passage[first - 1].tokens <= most:
+        first -= 1
+        size += passage[first].tokens
+    return list(passage[first:])
+
+
+def _passage(text: str, tokens: TokenMap, start: int, end: int, sections: Sequence[Section]) -> Passage:
+    found = touched(sections, start, end)
+    path = found[0].heading_path
+    for section in found[1:]:
+        path = _common(path, section.heading_path)
+    return Passage(
+        text=text[start:end],
+        start=start,
+        end=end,
+        token_count=tokens.count(start, end),
+        heading_path=path,
+        page=found[0].page,
+        page_end=found[-1].page,
+    )
+
+
+def _common(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
+    length = 0
+    for one, other in zip(first, second, strict=False):
+        if one != other:
+            break
+        length += 1
+    return first[:length]

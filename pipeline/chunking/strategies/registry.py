@@ -1,0 +1,112 @@
+"""The strategies there are, and what may be asked of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pipeline.chunking.cut import embedding_text
+from pipeline.chunking.strategies.parent_child import PARENT_CHILD
+from pipeline.chunking.strategies.question_answer import QA
+from pipeline.chunking.strategies.segments import SEGMENTS
+from pipeline.chunking.strategies.strategy import (
+    Allowance,
+    Cut,
+    Option,
+    Strategy,
+)
+from pipeline.chunking.strategies.whole_sentences import SENTENCES
+from pipeline.chunking.strategies.window import WINDOW
+from pipeline.records import Chunking, Parsed, Passage
+
+STRATEGIES: dict[str, Strategy] = {
+    strategy.name: strategy for strategy in (SENTENCES, PARENT_CHILD, WINDOW, QA, SEGMENTS)
+}
+BUILT_IN = frozenset(STRATEGIES)  # the others are known only to the processes that registered them
+_OWN_FIELDS = ("max_tokens", "overlap")  # options of every strategy that has them; the others stand in `options`
+
+
+def register(strategy: Strategy) -> None:
+    """Add a strategy; gateway and workers must both do so. Raises ValueError for a name that is taken."""
+    if strategy.name in STRATEGIES:
+        raise ValueError(f"there is a chunking strategy {strategy.name} already")
+    STRATEGIES[strategy.name] = strategy
+
+
+def cut(parsed: Parsed, chunking: Chunking, *, most: int | None = None) -> Cut:
+    """Cut the document. Raises DocumentTooLarge above ``most`` pieces, ValueError for an unknown strategy or impossible
+    numbers."""
+    strategy = STRATEGIES.get(chunking.strategy)
+    if strategy is None:
+        raise ValueError(f"there is no chunking strategy {chunking.strategy}; there are: {', '.join(STRATEGIES)}")
+    return strategy.cut(parsed, chunking, Allowance(most))
+
+
+def searched_text(passage: Passage, strategy: str) -> str:
+    """What a passage is found by. A strategy that is gone since leaves its chunks their own text."""
+    known = STRATEGIES.get(strategy)
+    return known.indexed(passage) if known else passage.text
+
+
+def embedding_text_of(passage: Passage, title: str | None, strategy: str) -> str:
+    """What is embedded: where the passage stands, and what it is found by."""
+    return embedding_text(passage, title, text=searched_text(passage, strategy))
+
+
+def window_of(chunking: Chunking) -> int:
+    """How many chunks before and after one are read with it, unless a query says otherwise."""
+    option = WINDOW.options["window"]
+    return int(chunking.options.get("window", option.default or 0)) if chunking.strategy == WINDOW.name else 0
+
+
+def flaws_in_options(
+    strategy: str, options: Mapping[str, Any], usual: Mapping[str, float]
+) -> Iterator[tuple[str, str]]:
+    """Return wrong options with the reason: unknown, no number, out of range, or in conflict. ``usual``: the
+    installation's defaults."""
+    known = STRATEGIES[strategy].options
+    wrong = False
+    for name, value in options.items():
+        if (flaw := _flaw(known.get(name), value, strategy)) is not None:
+            wrong = True
+            yield name, flaw
+    if not wrong:
+        found = STRATEGIES[strategy].conflict({**_defaults(known, usual), **options})
+        if found is not None:
+            yield found
+
+
+def complete(strategy: str, options: Mapping[str, Any], usual: Mapping[str, float]) -> Chunking:
+    """The chunking that was asked for, with everything left out filled in."""
+    values = {**_defaults(STRATEGIES[strategy].options, usual), **options}
+    return Chunking(
+        strategy=strategy,
+        max_tokens=int(values["max_tokens"]),
+        overlap=float(values.get("overlap", 0.0)),
+        options={name: int(value) for name, value in values.items() if name not in _OWN_FIELDS},
+    )
+
+
+def options_of(chunking: Chunking) -> dict[str, int | float]:
+    """Return every option that a document was cut with. A strategy that is gone since has those that were stored."""
+    own: dict[str, int | float] = {"max_tokens": chunking.max_tokens, "overlap": chunking.overlap}
+    known = STRATEGIES.get(chunking.strategy)
+    return {name: value for name, value in own.items() if known is None or name in known.options} | dict(
+        chunking.options
+    )
+
+
+def _defaults(known: Mapping[str, Option], usual: Mapping[str, float]) -> dict[str, float]:
+    return {name: usual[name] if option.default is None else option.default for name, option in known.items()}
+
+
+def _flaw(option: Option | None, value: Any, strategy: str) -> str | None:
+    if option is None:
+        return f"is not an option of the strategy {strategy}"
+    if isinstance(value, bool) or not isinstance(value, int if option.is_whole else int | float):
+        return "must be an integer" if option.is_whole else "must be a number"
+    if value < option.minimum:
+        return f"is below {option.minimum:g}"
+    if value > option.maximum:
+        return f"is above {option.maximum:g}"
+    return None

@@ -1,0 +1,183 @@
+"""`segments`: segments of a story with chapter, story time, entities and summary, from `name: value` lines below a
+heading or of a json list's objects. A heading's chapter and story time hold below it until replaced."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pipeline.chunking.strategies.strategy import (
+    MAX_TOKENS,
+    OVERLAP,
+    Allowance,
+    Cut,
+    Strategy,
+    cut_stretch,
+    numbered,
+)
+from pipeline.errors import MalformedDocument
+from pipeline.records import (
+    Chunking,
+    Parsed,
+    Passage,
+    Section,
+    Segment,
+)
+
+_NAMES = {
+    "chapter_id": "chapter_id chapter chapter_number 章节 章节号 章",
+    "story_time": "story_time 故事时间 时间线",
+    "entity_names": "entity_names entities characters 实体 人物 角色",
+    "summary": "summary 摘要 概要 梗概",
+    "content": "content text body 正文 内容",
+}
+_FIELDS = {name: kind for kind, names in _NAMES.items() for name in names.split()}
+_LINE = re.compile(
+    r"^[ \t]*(?:[\w-]{1,40}\.){0,3}(?P<name>[A-Za-z_][\w-]{0,39}|[\u4e00-\u9fff]{1,8})[ \t]?[:：][ \t]*(?P<value>.*)$",
+    re.MULTILINE,
+)
+_OTHER_FIELD = re.compile(r"(?:[\w-]{1,40}\.){0,3}([a-z_][a-z0-9_-]{0,39}): (.*)")
+_BETWEEN_NAMES = re.compile(r"[,，、;；]")
+_INTEGER = re.compile(r"[-+]?\d{1,19}")
+_INT64 = 2**63
+_LONGEST_CHAPTER = 255  # characters
+_LONGEST_VALUE = 4096  # characters of a summary or of all entity names
+_MOST_ENTITIES = 200
+_LONGEST_GAP = 64  # characters of white space between paragraphs
+
+
+@dataclass(slots=True)
+class _Found:
+    """A segment while it is read: its fields as text, and where its body stands, which may be in several places."""
+
+    fields: dict[str, str] = field(default_factory=dict)
+    others: dict[str, str] = field(default_factory=dict)
+    bodies: list[tuple[int, int]] = field(default_factory=list)
+
+
+def _cut(parsed: Parsed, chunking: Chunking, allowance: Allowance) -> Cut:
+    """Return each segment's body in passages that carry its fields. Raises MalformedDocument for a story time that is
+    no integer."""
+    passages: list[Passage] = []
+    inherited: dict[tuple[str, ...], Segment] = {}
+    for section in parsed.sections:
+        above = _above(section.heading_path, inherited)
+        for place, found in enumerate(_segments(parsed.text, section)):
+            segment = _segment(found, above)
+            above = replace(above, chapter_id=segment.chapter_id)  # of a list of segments, the first one may name it
+            if place == 0 and section.heading_path:
+                inherited[section.heading_path] = segment
+            for start, end in found.bodies:
+                cut = allowance.taken_by(cut_stretch(parsed, start, end, chunking))
+                passages += [replace(each, segment=segment) for each in cut]
+    return Cut(passages=numbered(passages, chunk_type="segment"))
+
+
+def _indexed(passage: Passage) -> str:
+    """Text, summary and entity names."""
+    segment = passage.segment or Segment()
+    parts = (passage.text, segment.summary, " ".join(segment.entity_names))
+    return "\n".join(part for part in parts if part)
+
+
+def _above(path: tuple[str, ...], inherited: Mapping[tuple[str, ...], Segment]) -> Segment:
+    """What the nearest heading above says that holds below it; without any, the first heading is the chapter."""
+    for depth in range(len(path) - 1, 0, -1):
+        if (found := inherited.get(path[:depth])) is not None:
+            return Segment(chapter_id=found.chapter_id, story_time=found.story_time)
+    return Segment(chapter_id=path[0][:_LONGEST_CHAPTER] if path else None)
+
+
+def _segments(text: str, section: Section) -> Iterator[_Found]:
+    """The segments of a section. A new one begins where a field is said again, or where fields follow a body."""
+    labels = [match for match in _LINE.finditer(text, section.start, section.end) if match["name"].lower() in _FIELDS]
+    begins = list(_beginnings(text, section, [label.start() for label in labels]))
+    found = _Found()
+    _add_body(found, text, section.start, begins[0] if begins else section.end, heading=section.heading_path[-1:])
+    read = section.start  # up to where other fields were looked for
+    for label, begin, end in zip(labels, begins, [*begins[1:], section.end], strict=False):
+        kind = _FIELDS[label["name"].lower()]
+        if kind in found.fields or (found.bodies and _opens_paragraph(text, begin, section.start)):
+            yield found
+            found = _Found()
+        _add_others(found, text[max(begin, read) : label.start()].split("\n"))
+        read = label.end()
+        found.fields[kind] = label["value"].strip()
+        if kind == "content":
+            _add_body(found, text, label.start("value"), end)
+        else:
+            _add_body(found, text, _after_other_fields(found, text, label.end(), end), end)
+    yield found
+
+
+def _beginnings(text: str, section: Section, labels: Sequence[int]) -> Iterator[int]:
+    """For each label where the fields begin that it stands among: the start of its paragraph, if they fill it."""
+    begin = position = section.start  # of the paragraph, and of the line that is looked at
+    filled = True  # whether every line of the paragraph was a field so far
+    for at in labels:
+        while position < at:
+            end = text.find("\n", position, at)
+            line = text[position : at if end < 0 else end]
+            position = at if end < 0 else end + 1
+            if line.strip(" \t"):
+                filled = filled and _OTHER_FIELD.fullmatch(line) is not None
+            else:
+                begin, filled = position, True
+        yield begin if filled else at
+
+
+def _opens_paragraph(text: str, at: int, start: int) -> bool:
+    before = text[max(start, at - _LONGEST_GAP) : at]
+    return before.count("\n", len(before.rstrip())) > 1 or not before.strip()
+
+
+def _add_others(found: _Found, lines: list[str]) -> None:
+    for line in lines:
+        if (other := _OTHER_FIELD.fullmatch(line)) and other[1] not in _FIELDS:
+            found.others.setdefault(other[1], other[2].strip())
+
+
+def _after_other_fields(found: _Found, text: str, start: int, end: int) -> int:
+    """Where the fields end that stand in the lines directly below a label."""
+    position = start
+    for line in text[start:end].split("\n")[1:]:
+        if not _OTHER_FIELD.fullmatch(line):
+            break
+        _add_others(found, [line])
+        position += 1 + len(line)
+    return position
+
+
+def _add_body(found: _Found, text: str, start: int, end: int, *, heading: tuple[str, ...] = ()) -> None:
+    """What is no field. A heading alone is no body: it stands above what comes below it."""
+    body = text[start:end].strip()
+    if body and not (heading and " ".join(body.split()).startswith(heading[0]) and "\n" not in body):
+        found.bodies.append((start, end))
+
+
+def _segment(found: _Found, above: Segment) -> Segment:
+    fields = found.fields
+    names = [name.strip() for name in _BETWEEN_NAMES.split(fields.get("entity_names", "")[:_LONGEST_VALUE])]
+    return Segment(
+        chapter_id=fields.get("chapter_id", "")[:_LONGEST_CHAPTER] or above.chapter_id,
+        story_time=_story_time(fields["story_time"]) if fields.get("story_time") else above.story_time,
+        entity_names=tuple(dict.fromkeys(name for name in names if name))[:_MOST_ENTITIES],
+        summary=fields.get("summary", "")[:_LONGEST_VALUE] or None,
+        attributes=found.others,
+    )
+
+
+def _story_time(said: str) -> int:
+    if not _INTEGER.fullmatch(said) or not -_INT64 <= int(said) < _INT64:
+        raise MalformedDocument(f"the story time {said[:40]!r} is no integer of 64 bits")
+    return int(said)
+
+
+SEGMENTS = Strategy(
+    name="segments",
+    meaning="Each segment of a story with its chapter, story time, entities and summary, from headings, rows or json.",
+    cut=_cut,
+    options={"max_tokens": MAX_TOKENS, "overlap": OVERLAP},
+    indexed=_indexed,
+)

@@ -1,0 +1,113 @@
+"""What a chunking strategy is: a pure function with a name, its options, and what it looks a passage up by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pipeline.chunking.cut import chunks, touched
+from pipeline.errors import DocumentTooLarge
+from pipeline.records import (
+    Chunking,
+    Parsed,
+    Passage,
+    Section,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """A number that an uploader may choose. ``default`` None: the installation's setting of that name."""
+
+    minimum: float
+    maximum: float
+    default: float | None = None
+    is_whole: bool = True
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """A document in pieces. ``passages`` are indexed and embedded, ``parents`` are what some of them are part of."""
+
+    passages: Sequence[Passage]
+    parents: Sequence[Passage] = ()
+
+
+class Allowance:
+    """The number of passages that a document may become, counted while it is cut; None for any number."""
+
+    def __init__(self, most: int | None = None) -> None:
+        self._most = most
+        self._taken = 0
+
+    def taken_by(self, passages: Iterable[Passage]) -> Iterator[Passage]:
+        """Yield the passages one by one. Raises DocumentTooLarge at the first one above the limit."""
+        for passage in passages:
+            self._taken += 1
+            if self._most is not None and self._taken > self._most:
+                raise DocumentTooLarge(
+                    f"the document makes more than {self._most} chunks, the most that this installation takes"
+                    " (CHORDWISE_MAX_CHUNKS_PER_DOCUMENT)"
+                )
+            yield passage
+
+
+def _own_text(passage: Passage) -> str:
+    return passage.text
+
+
+def _agreeable(_: Mapping[str, float]) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strategy:
+    """One way of cutting. ``cut`` passes pieces through the allowance as it goes, to refuse too many early.
+    ``indexed``: the text a passage is found and embedded by, from the passage alone. ``conflict``: an option that
+    conflicts with the others and why, or None."""
+
+    name: str
+    meaning: str
+    cut: Callable[[Parsed, Chunking, Allowance], Cut]
+    options: Mapping[str, Option] = field(default_factory=dict)
+    indexed: Callable[[Passage], str] = _own_text
+    conflict: Callable[[Mapping[str, float]], tuple[str, str] | None] = _agreeable
+
+
+MAX_TOKENS = Option(minimum=16, maximum=8192, meaning="The most tokens of a chunk.")
+OVERLAP = Option(
+    minimum=0.0,
+    maximum=0.5,
+    is_whole=False,
+    meaning="The share of a chunk that the next one repeats, where a long paragraph is cut.",
+)
+
+
+def numbered(passages: Iterable[Passage], *, parent: int | None = None, chunk_type: str | None = None) -> list[Passage]:
+    """The passages with their places, counted from 0, in their parent or in the document."""
+    return [
+        replace(passage, index=index, parent=parent, chunk_type=chunk_type or passage.chunk_type)
+        for index, passage in enumerate(passages)
+    ]
+
+
+def stretch(parsed: Parsed, start: int, end: int) -> Parsed:
+    """``parsed.text[start:end]`` with the sections that lie in it."""
+    sections = tuple(
+        Section(
+            start=max(section.start, start) - start,
+            end=min(section.end, end) - start,
+            heading_path=section.heading_path,
+            page=section.page,
+        )
+        for section in touched(parsed.sections, start, end)
+    )
+    return Parsed(text=parsed.text[start:end], sections=sections, title=parsed.title)
+
+
+def cut_stretch(parsed: Parsed, start: int, end: int, chunking: Chunking) -> Iterator[Passage]:
+    """The sentences of ``parsed.text[start:end]`` in passages, as `chunk` packs them."""
+    plain = Chunking(max_tokens=chunking.max_tokens, overlap=chunking.overlap)
+    for passage in chunks(stretch(parsed, start, end), plain):
+        yield replace(passage, start=passage.start + start, end=passage.end + start)

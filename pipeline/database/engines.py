@@ -1,0 +1,198 @@
+"""Connections to the three servers, made once per process. `store_errors` translates their errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
+from typing import Any
+
+import psycopg
+import redis
+import sqlalchemy
+from psycopg.types.string import TextLoader
+from redis.backoff import ExponentialBackoff, NoBackoff
+from redis.retry import Retry
+from sqlalchemy import URL, Engine, event, make_url
+
+from pipeline.database.outages import watch
+from pipeline.database.store_errors import (
+    MYSQL,
+    POSTGRES,
+    location,
+    note_location,
+    of_redis,
+    translated,
+)
+from pipeline.database.store_errors import Conflict as Conflict
+from pipeline.settings import Settings
+from pipeline.telemetry.tracing import edge
+
+# A query's few statements would otherwise travel with as many BEGINs, ROLLBACKs and pings. A connection that was closed
+# meanwhile fails its first statement, and the channel is tried again on a new one.
+_READING: dict[str, Any] = {
+    "isolation_level": "AUTOCOMMIT",
+    "skip_autocommit_rollback": True,
+    "pool_reset_on_return": None,
+    "pool_pre_ping": False,
+}
+
+# Which way PostgreSQL goes through the vectors is decided here and not by what it believes of their number: statements are
+# planned once, for all tenants, and only through an index. Left alone, the plan of a search that was prepared while
+# large tenants asked reads the whole table for small ones.
+PINNED = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off"
+
+_LOOPBACK = (None, "localhost", "127.0.0.1", "::1")
+_OPEN = "chordwise_span"
+
+
+def mysql_engine(settings: Settings, *, timeout_s: float | None = None, reading: bool = False) -> Engine:
+    """Return a pool on the MySQL-protocol server. ``timeout_s`` bounds socket reads and writes, as statement timeouts
+    and KILL do not stop FULLTEXT. ``reading``: for single statements without transactions, refused during an outage."""
+    seconds = timeout_s or settings.store_timeout_s
+    url = make_url(settings.mysql_url.get_secret_value())
+    engine = sqlalchemy.create_engine(
+        url,
+        pool_size=settings.mysql_pool_size,
+        max_overflow=settings.mysql_pool_size,
+        pool_timeout=seconds,
+        pool_recycle=1800,
+        hide_parameters=True,  # an error is logged, and what was to be written may be somebody's text
+        # REPEATABLE READ deadlocks when documents are re-indexed side by side.
+        **(_READING if reading else {"isolation_level": "READ COMMITTED", "pool_pre_ping": True}),
+        connect_args={
+            "charset": "utf8mb4",
+            "connect_timeout": max(1, min(5, int(seconds))),
+            "read_timeout": seconds,
+            "write_timeout": seconds,
+            "init_command": "SET time_zone = '+00:00'",
+            **_encryption(url),
+        },
+    )
+    event.listen(engine, "handle_error", partial(note_location, location(MYSQL, url)))
+    if reading:
+        watch(engine)
+    return traced(engine, "mysql") if settings.otlp_endpoint else engine
+
+
+def _encryption(url: URL) -> dict[str, Any]:
+    """Return TLS options: off on this machine unless the URL asks, as reading all certificates for each connection
+    takes longer than a query."""
+    local = url.host in _LOOPBACK and not any(name.startswith("ssl") for name in url.query)
+    return {"ssl_disabled": True} if local else {}
+
+
+def postgres_engine(
+    settings: Settings, *, timeout_s: float | None = None, reading: bool = False, options: str = ""
+) -> Engine:
+    """A pool on PostgreSQL, for ``reading`` as above. ``timeout_s`` is the statement timeout and TCP_USER_TIMEOUT, by
+    which a dead peer is noticed. ``options``: more of the server's settings, as ``-c name=value``."""
+    seconds = timeout_s or settings.store_timeout_s
+    milliseconds = int(seconds * 1000)
+    if reading:
+        options = f"{PINNED} {options}"
+    url = make_url(settings.postgres_url.get_secret_value())
+    engine = sqlalchemy.create_engine(
+        url,
+        pool_size=settings.postgres_pool_size,
+        max_overflow=settings.postgres_pool_size,
+        pool_timeout=seconds,
+        pool_recycle=1800,
+        hide_parameters=True,  # an error is logged, and what was to be written may be somebody's text
+        **(_READING if reading else {"pool_pre_ping": True}),
+        connect_args={
+            "connect_timeout": max(2, min(5, int(seconds))),  # libpq takes nothing below 2
+            "options": f"-c statement_timeout={milliseconds} -c jit=off -c TimeZone=UTC {options}".rstrip(),
+            "tcp_user_timeout": milliseconds,
+        },
+    )
+    event.listen(engine, "connect", _ids_as_text)
+    event.listen(engine, "handle_error", partial(note_location, location(POSTGRES, url)))
+    return traced(engine, "postgresql") if settings.otlp_endpoint else engine
+
+
+def _ids_as_text(connection: psycopg.Connection[Any], _: object) -> None:
+    """Ids are texts here; nothing is to make an object of each on the way."""
+    connection.adapters.register_loader("uuid", TextLoader)
+
+
+def indexed_engine(settings: Settings, *, longest_scan: int, timeout_s: float | None = None) -> Engine:
+    """A pool on PostgreSQL for searches through approximate indexes alone: sorting is off, so that they are the only plan.
+
+    How many lists are read is set before a statement, and no more are (a scan that goes on gives them out of order). HNSW
+    indexes are those that earlier versions built; their scan goes on until its statement has enough, or its bound.
+    """
+    options = (
+        "-c enable_sort=off -c hnsw.iterative_scan=relaxed_order -c hnsw.ef_search=1000"
+        f" -c hnsw.max_scan_tuples={10 * longest_scan} -c hnsw.scan_mem_multiplier=16"
+        " -c work_mem=16MB"  # 60,000 rows of lists are sorted without a file
+    )
+    return postgres_engine(settings, timeout_s=timeout_s, reading=True, options=options)
+
+
+def redis_client(settings: Settings, *, timeout_s: float = 1.0) -> redis.Redis:
+    """A client with bounded waits: Redis answers at once or counts as down."""
+    return redis.Redis.from_url(
+        settings.redis_url.get_secret_value(),
+        socket_timeout=timeout_s,
+        socket_connect_timeout=timeout_s,
+        health_check_interval=30,
+        # A connection that was closed meanwhile is opened again; a Redis that is silent is not asked three times.
+        retry=Retry(ExponentialBackoff(cap=0.2, base=0.02), 2, supported_errors=(redis.ConnectionError,)),
+    )
+
+
+def check_redis(settings: Settings) -> None:
+    """PING each Redis of the settings. Raises StoreMisconfigured for a wrong password or certificate, StoreUnavailable
+    if away."""
+    urls = {settings.redis_url.get_secret_value(), settings.broker}
+    for url in sorted(url for url in urls if url.startswith(("redis://", "rediss://"))):
+        client = redis.Redis.from_url(url, socket_timeout=2.0, socket_connect_timeout=2.0, retry=Retry(NoBackoff(), 0))
+        with closing(client), redis_errors():
+            client.ping()
+
+
+@contextmanager
+def mysql_errors() -> Iterator[None]:
+    """Let no SQLAlchemy or PyMySQL exception past the MySQL stores."""
+    yield from translated(MYSQL)
+
+
+@contextmanager
+def postgres_errors() -> Iterator[None]:
+    """Let no SQLAlchemy or psycopg exception past the vector store."""
+    yield from translated(POSTGRES)
+
+
+@contextmanager
+def redis_errors() -> Iterator[None]:
+    """Let no redis-py exception past the Redis stores."""
+    try:
+        with edge("redis", **{"db.system.name": "redis"}):
+            yield
+    except redis.RedisError as error:
+        raise of_redis(error) from error
+
+
+def traced(engine: Engine, system: str) -> Engine:
+    """The same engine; each of its statements is a span that says which kind of statement it was, never its text."""
+
+    def begin(_connection: Any, _cursor: Any, statement: str, _parameters: Any, context: Any, _many: bool) -> None:
+        kind = statement.lstrip("( \n").partition(" ")[0].upper()[:16]
+        lasting = ExitStack()
+        lasting.enter_context(edge(f"{system} {kind}", **{"db.system.name": system, "db.operation.name": kind}))
+        setattr(context, _OPEN, lasting)
+
+    def end(_connection: Any, _cursor: Any, _statement: str, _parameters: Any, context: Any, _many: bool) -> None:
+        getattr(context, _OPEN).close()
+
+    def fail(context: Any) -> None:
+        lasting = getattr(context.execution_context, _OPEN, None)
+        if lasting is not None:
+            error = context.original_exception
+            lasting.__exit__(type(error), error, error.__traceback__)
+
+    event.listen(engine, "before_cursor_execute", begin)
+    event.listen(engine, "after_cursor_execute", end)
+    event.listen(engine, "handle_error", fail)
+    return engine

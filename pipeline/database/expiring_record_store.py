@@ -1,0 +1,125 @@
+"""Expiring records in Redis, of workers and of indexers. A worker writes its heartbeat with the queues it consumes
+twice a second; one that is killed or cut off disappears after `EXPIRES_S`, one that ends in order at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import orjson
+import redis
+
+from pipeline.database.engines import redis_errors
+
+EVERY_S: Final = 0.5
+EXPIRES_S: Final = 3.0
+
+
+class ExpiringRecords:
+    """Records by id that expire ``expires_s`` after the last write. ``registry``: the key of the set of ids; ``key``: a
+    record's, with a blank for the id. Thread-safe. Methods raise StoreUnavailable."""
+
+    def __init__(self, client: redis.Redis, *, registry: str, key: str, expires_s: float) -> None:
+        self._redis = client
+        self._registry = registry
+        self._key = key
+        self._expires_ms = int(expires_s * 1000)
+
+    def write(self, record_id: str, record: Any) -> None:
+        """Store a record for as long as records live."""
+        with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
+            pipe.sadd(self._registry, record_id)
+            pipe.set(self._key.format(record_id), orjson.dumps(record), px=self._expires_ms)
+            pipe.execute()
+
+    def withdraw(self, record_id: str) -> None:
+        """Forget a record at once."""
+        with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
+            pipe.srem(self._registry, record_id)
+            pipe.delete(self._key.format(record_id))
+            pipe.execute()
+
+    def all(self) -> list[dict[str, Any]]:
+        """Return the records that have not expired, by id, and forget the others' ids. Costs two commands."""
+        with redis_errors():
+            ids = sorted(member.decode() for member in self._redis.smembers(self._registry))  # type: ignore[union-attr]
+            if not ids:
+                return []
+            records: Sequence[bytes | None] = self._redis.mget(map(self._key.format, ids))  # type: ignore[assignment]
+            gone = [record_id for record_id, record in zip(ids, records, strict=True) if record is None]
+            if gone:
+                self._redis.srem(self._registry, *gone)  # a slow process adds itself again with its next record
+        return [orjson.loads(record) for record in records if record is not None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerHeartbeat:
+    """One worker's last heartbeat. ``queues``: consumed now. ``broker``: without user and password. ``started_at``,
+    ``beat_at``: epoch seconds by its clock."""
+
+    name: str
+    host: str
+    pid: int
+    queues: tuple[str, ...]
+    version: str
+    celery: str
+    kombu: str
+    broker: str
+    started_at: float
+    beat_at: float
+
+    @property
+    def worker_id(self) -> str:
+        """Return an id that, unlike ``name``, differs between two workers that were started under one name."""
+        return f"{self.name}/{self.pid}"
+
+
+class WorkerHeartbeats:
+    """The heartbeats of an installation. Thread-safe. Every method raises StoreUnavailable without Redis."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._records = ExpiringRecords(
+            client, registry="chordwise:workers", key="chordwise:worker:{}", expires_s=EXPIRES_S
+        )
+
+    def beat(self, heartbeat: WorkerHeartbeat) -> None:
+        """Report a worker as listening for the next `EXPIRES_S` seconds."""
+        self._records.write(heartbeat.worker_id, heartbeat)
+
+    def withdraw(self, worker_id: str) -> None:
+        """Report a worker as gone, at once."""
+        self._records.withdraw(worker_id)
+
+    def all(self) -> list[WorkerHeartbeat]:
+        """Return every worker with a heartbeat in the last `EXPIRES_S` seconds, by name."""
+        return [_read(beat) for beat in self._records.all()]
+
+    def listening(self, queue: str) -> list[WorkerHeartbeat]:
+        """Return the workers that consume ``queue``; without any, messages there wait."""
+        return [heartbeat for heartbeat in self.all() if queue in heartbeat.queues]
+
+
+_FIELDS: Final = frozenset(field.name for field in fields(WorkerHeartbeat))
+
+
+def _read(stored: dict[str, Any]) -> WorkerHeartbeat:
+    known = {name: value for name, value in stored.items() if name in _FIELDS}  # a newer worker may write more
+    return WorkerHeartbeat(**{**known, "queues": tuple(known["queues"])})
+
+
+def unserved(queues: Sequence[str], workers: Sequence[WorkerHeartbeat]) -> tuple[str, ...]:
+    """Return the queues that none of ``workers`` consumes, in the order given."""
+    served = {queue for worker in workers for queue in worker.queues}
+    return tuple(queue for queue in queues if queue not in served)
+
+
+def broker_address(url: str) -> str:
+    """Return scheme, host, port and path of each broker URL in ``url``, without user, password and options."""
+    return ";".join(_without_secrets(one) for one in url.split(";"))
+
+
+def _without_secrets(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -1,0 +1,341 @@
+"""The installation's id in MySQL (authoritative), PostgreSQL and Redis, and their comparison, before any deletion that
+MySQL asks for. A further store, such as an index folder's file ``installation``, adds a line to ``_claims`` and
+``adopt``."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import Final
+
+import redis
+import structlog
+from sqlalchemy import Connection, Engine, bindparam, exc, inspect, text
+
+from pipeline.database.engines import (
+    mysql_engine,
+    mysql_errors,
+    postgres_engine,
+    postgres_errors,
+    redis_client,
+    redis_errors,
+)
+from pipeline.database.installation_claims import (
+    ADOPT,
+    Claim,
+    addresses,
+    compare,
+    has_redis_broker,
+    named,
+)
+from pipeline.database.rows import now
+from pipeline.errors import Unavailable, WrongInstallation
+from pipeline.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+KEY: Final = "chordwise:installation"  # in Redis
+
+_SAMPLED_TENANTS = 20
+_SAMPLED_CHUNKS = 10  # of each of them, in every table of vectors
+_SHARE_KNOWN = 0.5  # of the sampled vectors, from which on an unnamed store belongs to this MySQL
+_SCANNED_AT_ONCE = 1000
+
+# Keys of another installation in a Redis, wrong for this one: kept answers, running queries, messages, searches
+# on their way into the audit. docs/data-model.md names each.
+_LEFT_IN_REDIS = re.compile(
+    rb"[^:]+:(query|answer|understood|vectors|audit|requests|writing|rung)(:.*)?"
+    rb"|chordwise:(audit|vectors|circuits|pace)(:.*)?|ingest|recall|answer|rerank|upkeep|unacked.*"
+)
+
+
+class Installation:
+    """This process's installation: the first confirmed id, and the check that its stores still belong to it.
+    Thread-safe."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        mysql: Callable[[], Engine],
+        postgres: Callable[[], Engine],
+        on_refusal: Callable[[], object] = lambda: None,
+    ) -> None:
+        """``on_refusal`` is called before WrongInstallation is raised; it must not raise."""
+        self._settings = settings
+        self._mysql = mysql
+        self._postgres = postgres
+        self._on_refusal = on_refusal
+        self._lock = threading.Lock()
+        self._own: str | None = None
+        self._confirmed_at = float("-inf")
+
+    @property
+    def known(self) -> str | None:
+        """Return the process's own id, None before the first confirmation."""
+        return self._own
+
+    def confirm(self, connection: Connection | None = None, *, within_s: float = 0.0) -> str:
+        """Return the id that MySQL and PostgreSQL agree on. ``connection``: whose rows decide what is deleted.
+        ``within_s``: the age of an earlier comparison to accept. Raises WrongInstallation, StoreUnavailable,
+        Misconfigured without a schema."""
+        with self._lock:
+            if self._own is not None and time.monotonic() - self._confirmed_at < within_s:
+                return self._own
+        try:
+            found = self._compared(connection)
+        except WrongInstallation as error:
+            log.error("wrong_installation", detail=str(error))
+            with self._lock:
+                self._confirmed_at = float("-inf")
+            self._on_refusal()
+            raise
+        with self._lock:
+            self._own, self._confirmed_at = found, time.monotonic()
+        return found
+
+    def _compared(self, connection: Connection | None) -> str:
+        if connection is not None:
+            with mysql_errors():
+                ours = id_in(connection)
+        else:
+            with mysql_errors(), self._mysql().connect() as reading:
+                ours = id_in(reading)
+        with postgres_errors(), self._postgres().connect() as reading:
+            theirs = id_in(reading)
+        where = addresses(self._settings)
+        record, other = where["mysql"], where["postgres"]
+        found = compare(Claim(address=record, installation_id=ours), Claim(address=other, installation_id=theirs))
+        if self._own not in (None, found):
+            raise WrongInstallation(
+                f"{record} and {other} belong to installation {found} now, and belonged to {self._own} when this process"
+                " started: correct the addresses, or restart every process of the installation"
+            )
+        return found
+
+    def confirm_redis(self) -> None:
+        """Compare Redis, and another broker Redis, with MySQL; claim one without id. Raises WrongInstallation,
+        StoreUnavailable."""
+        found = self.confirm()
+        try:
+            confirm_redis(found, self._settings)
+        except WrongInstallation as error:
+            log.error("wrong_installation", detail=str(error))
+            self._on_refusal()
+            raise
+
+    def refuse_wrong(self) -> None:
+        """Raise WrongInstallation if the stores do not belong together. Skips stores that are unavailable."""
+        try:
+            self.confirm_redis()
+        except WrongInstallation:
+            raise
+        except Unavailable as error:
+            log.warning("installation_not_compared", code=error.code, detail=str(error))
+
+
+def confirm_stores(mysql: Engine, postgres: Engine, settings: Settings) -> str:
+    """Compare all stores at the start of a process and return the id; an unavailable Redis is skipped until readiness.
+    Raises WrongInstallation and the stores' errors."""
+    own = Installation(settings, mysql=lambda: mysql, postgres=lambda: postgres).confirm()
+    try:
+        confirm_redis(own, settings)
+    except WrongInstallation:
+        raise
+    except Unavailable as error:
+        log.warning("installation_not_compared", store="redis", code=error.code, detail=str(error))
+    return own
+
+
+def refuse_wrong(settings: Settings) -> None:
+    """Raise WrongInstallation if the stores do not belong together. Skips stores that are unavailable."""
+    mysql, postgres = mysql_engine(settings), postgres_engine(settings)
+    try:
+        Installation(settings, mysql=lambda: mysql, postgres=lambda: postgres).refuse_wrong()
+    finally:
+        mysql.dispose()
+        postgres.dispose()
+
+
+def establish(mysql: Engine, postgres: Engine, settings: Settings, *, adopt: bool = False) -> str:
+    """Give both stores one id after a migration, claim Redis, and return the id. ``adopt``: PostgreSQL and Redis take
+    MySQL's. Raises WrongInstallation as ``refuse_strangers``."""
+    if not adopt:
+        refuse_strangers(mysql, postgres, settings)
+    with mysql_errors(), mysql.begin() as connection:
+        own = id_in(connection)
+        if own is None and not adopt:
+            with postgres_errors(), postgres.connect() as reading:
+                own = id_in(reading)
+        connection.execute(_INSERT_MYSQL, {"installation": own or str(uuid.uuid4()), "now": now()})
+        own = id_in(connection)  # a concurrent migration may have written it first
+    assert own is not None
+    with postgres_errors(), postgres.begin() as connection:
+        connection.execute(_ADOPT_POSTGRES if adopt else _INSERT_POSTGRES, {"installation": own})
+    confirmed = Installation(settings, mysql=lambda: mysql, postgres=lambda: postgres).confirm()
+    try:
+        if adopt:
+            _adopt_redis(own, settings)
+        confirm_redis(own, settings)
+    except WrongInstallation:
+        raise
+    except Unavailable as error:
+        log.warning("installation_not_compared", store="redis", code=error.code, detail=str(error))
+    return confirmed
+
+
+def refuse_strangers(mysql: Engine, postgres: Engine, settings: Settings) -> None:
+    """Raise WrongInstallation if a migration would join two installations; change nothing. A store without an id may
+    join if PostgreSQL has no vectors or MySQL knows most chunks of a sample."""
+    where = addresses(settings)
+    with mysql_errors(), mysql.connect() as connection:
+        record = Claim(address=where["mysql"], installation_id=id_in(connection))
+    with postgres_errors(), postgres.connect() as connection:
+        other = Claim(address=where["postgres"], installation_id=id_in(connection))
+        sample = {} if record.installation_id and other.installation_id else _sample(connection)
+    if record.installation_id and other.installation_id:
+        compare(record, other)
+        return
+    if not sample:
+        return
+    vectors = sum(len(ids) for ids in sample.values())
+    with mysql_errors(), mysql.connect() as connection:
+        known = _known(connection, sample)
+    if known < _SHARE_KNOWN * vectors:
+        raise WrongInstallation(
+            f"{record.address} belongs to {named(record)} and knows {known} of {vectors} chunks whose vectors were"
+            f" sampled in {other.address}, which belongs to {named(other)}: correct the address that is wrong, or run"
+            f" {ADOPT} if this MySQL is to be their record from now on"
+        )
+
+
+def confirm_redis(own: str, settings: Settings) -> None:
+    """Compare Redis, and another broker Redis, with ``own``; claim one without id. Raises WrongInstallation,
+    StoreUnavailable."""
+    where = addresses(settings)
+    clients = {where["redis"]: redis_client(settings)}
+    if "broker" in where:
+        clients[where["broker"]] = _broker_client(settings)
+    for address, client in clients.items():
+        try:
+            with redis_errors():
+                found = client.get(KEY)
+                if found is None:
+                    client.set(KEY, own, nx=True)
+                    found = client.get(KEY)
+        finally:
+            client.close()
+        theirs = found.decode() if isinstance(found, bytes) else None
+        if theirs != own:
+            raise WrongInstallation(
+                f"{address} belongs to installation {theirs}, but {where['mysql']} to installation {own}:"
+                " give each installation a Redis database of its own, as queues and kept answers would mix, or run"
+                f" {ADOPT} if the other installation is gone"
+            )
+
+
+def release_redis(mysql: Engine, settings: Settings) -> None:
+    """Remove this installation's claim on Redis, before its schema is downgraded."""
+    with mysql_errors(), mysql.connect() as connection:
+        own = id_in(connection)
+    client = redis_client(settings)
+    try:
+        with redis_errors():
+            found = client.get(KEY)
+            if own is not None and found == own.encode():
+                client.delete(KEY)
+    except Unavailable as error:
+        log.warning("redis_not_released", code=error.code)
+    finally:
+        client.close()
+
+
+def _adopt_redis(own: str, settings: Settings) -> None:
+    """Claim the Redis and delete what another installation, or an older state of this one, has left in it."""
+    clients = [redis_client(settings), *([_broker_client(settings)] if has_redis_broker(settings) else [])]
+    for client in clients:
+        try:
+            with redis_errors():
+                keys = [key for key in client.scan_iter(count=_SCANNED_AT_ONCE) if _LEFT_IN_REDIS.fullmatch(key)]
+                for start in range(0, len(keys), _SCANNED_AT_ONCE):
+                    client.unlink(*keys[start : start + _SCANNED_AT_ONCE])
+                client.set(KEY, own)
+        finally:
+            client.close()
+
+
+def _broker_client(settings: Settings) -> redis.Redis:
+    return redis.Redis.from_url(settings.broker, socket_timeout=1.0, socket_connect_timeout=1.0)
+
+
+def id_in(connection: Connection) -> str | None:
+    """Return the id in MySQL or PostgreSQL, None without one or its table. A missing table ends PostgreSQL's
+    transaction: do not use ``connection`` afterwards."""
+    try:
+        found = connection.execute(_READ).scalar_one_or_none()
+    except exc.ProgrammingError:
+        if connection.dialect.name == "postgresql":
+            connection.rollback()
+        return None
+    return None if found is None else str(found)
+
+
+def _sample(postgres: Connection) -> dict[str, list[str]]:
+    """Return ids of chunks with vectors, by tenant; digests, so their order is random. Empty without any."""
+    found: dict[str, list[str]] = {}
+    tables = postgres.execute(_VECTOR_TABLES).scalars().all()
+    for table in tables:
+        for tenant_id in postgres.execute(text(_TENANTS.format(table=table)), {"limit": _SAMPLED_TENANTS}).scalars():
+            ids = postgres.execute(text(_CHUNKS.format(table=table)), {"tenant": tenant_id, "limit": _SAMPLED_CHUNKS})
+            found.setdefault(tenant_id, []).extend(str(chunk_id) for chunk_id in ids.scalars())
+    return found
+
+
+def _known(mysql: Connection, sample: dict[str, list[str]]) -> int:
+    if not inspect(mysql).has_table("chunks"):
+        return 0
+    return sum(
+        mysql.execute(_COUNT_CHUNKS, {"tenant": tenant_id, "ids": ids}).scalar_one()
+        for tenant_id, ids in sample.items()
+    )
+
+
+_READ = text("SELECT installation_id FROM installation WHERE id = 1")
+
+_INSERT_MYSQL = text(
+    "INSERT IGNORE INTO installation (id, installation_id, created_at) VALUES (1, :installation, :now)"
+)
+
+_INSERT_POSTGRES = text(
+    "INSERT INTO installation (id, installation_id) VALUES (1, :installation) ON CONFLICT (id) DO NOTHING"
+)
+
+_ADOPT_POSTGRES = text(
+    "INSERT INTO installation (id, installation_id) VALUES (1, :installation)"
+    " ON CONFLICT (id) DO UPDATE SET installation_id = excluded.installation_id"
+)
+
+_VECTOR_TABLES = text(
+    "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
+    " AND relname ~ '^chunk_embeddings(_[0-9]+)?$' ORDER BY relname"
+)
+
+# Jumps from one tenant to the next instead of reading every row.
+_TENANTS = """
+WITH RECURSIVE found AS (
+    (SELECT tenant_id FROM {table} ORDER BY tenant_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT e.tenant_id FROM {table} e WHERE e.tenant_id > found.tenant_id ORDER BY e.tenant_id LIMIT 1)
+    FROM found WHERE found.tenant_id IS NOT NULL
+)
+SELECT tenant_id FROM found WHERE tenant_id IS NOT NULL LIMIT :limit
+"""
+
+_CHUNKS = "SELECT chunk_id FROM {table} WHERE tenant_id = :tenant ORDER BY chunk_id LIMIT :limit"
+
+_COUNT_CHUNKS = text("SELECT COUNT(*) FROM chunks WHERE tenant_id = :tenant AND chunk_id IN :ids").bindparams(
+    bindparam("ids", expanding=True)
+)

@@ -1,0 +1,11 @@
+"""Alembic's entry for the PostgreSQL side; `pipeline.maintenance.migrate_schema` hands the connection in."""
+
+from alembic import context
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    version_table="schema_version_postgres",
+    transaction_per_migration=True,
+)
+with context.begin_transaction():
+    context.run_migrations()

@@ -1,0 +1,115 @@
+"""Small things every MySQL store needs: bulk statements, times, JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import Any, TypeVar, overload
+
+import orjson
+from pymysql.cursors import RE_INSERT_VALUES
+from sqlalchemy import Connection, CursorResult, Executable
+
+from pipeline.records import (
+    DocumentId,
+    Generation,
+    Namespace,
+    Scope,
+    TenantId,
+)
+
+Record = TypeVar("Record")
+
+_FIRST, _LAST = datetime.min, datetime.max.replace(microsecond=0)  # a column without fractions would round up
+
+
+class TenantStore:
+    """The base of a store of one tenant's rows in MySQL."""
+
+    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
+        self._connection = connection
+        self._tenant_id = tenant_id
+
+    def _run(self, statement: Executable, **values: Any) -> CursorResult[*tuple[Any, ...]]:
+        """Execute a statement with ``values`` and the tenant as ``:tenant``."""
+        return self._connection.execute(statement, {"tenant": self._tenant_id, **values})
+
+    def _generation(self, namespace: str, document_id: str, number: int) -> Generation:
+        scope = Scope(tenant_id=self._tenant_id, namespace=Namespace(namespace))
+        return Generation(scope=scope, document_id=DocumentId(document_id), number=number)
+
+
+def generation_key(generation: Generation) -> dict[str, Any]:
+    """The parameters that name the rows of one generation."""
+    return {
+        "tenant": generation.scope.tenant_id,
+        "namespace": generation.scope.namespace,
+        "document": generation.document_id,
+        "generation": generation.number,
+    }
+
+
+def now() -> datetime:
+    """The present in UTC without a zone, as DATETIME columns hold it."""
+    return datetime.now(UTC).replace(tzinfo=None)
+
+
+@overload
+def as_utc(moment: datetime) -> datetime: ...
+@overload
+def as_utc(moment: None) -> None: ...
+def as_utc(moment: datetime | None) -> datetime | None:
+    """A DATETIME column's value with its zone put back."""
+    return None if moment is None else moment.replace(tzinfo=UTC)
+
+
+def record_of(kind: type[Record], row: Any, **given: Any) -> Record:
+    """Return a ``kind`` whose fields are ``given`` or the row's columns of the same name, times with their zone."""
+    columns = row if isinstance(row, Mapping) else row._mapping
+    names = [field.name for field in fields(kind) if field.name not in given and field.name in columns]  # type: ignore[arg-type]
+    values = {name: columns[name] for name in names}
+    zoned = {name: as_utc(value) for name, value in values.items() if isinstance(value, datetime)}
+    return kind(**(values | zoned | given))
+
+
+def to_naive(moment: datetime | None) -> datetime | None:
+    """Return a moment for a DATETIME column; without a zone it is UTC. Beyond the years 1 and 9999 in UTC: the first or
+    last second."""
+    if moment is None or moment.tzinfo is None:
+        return moment
+    try:
+        return moment.astimezone(UTC).replace(tzinfo=None)
+    except OverflowError:
+        return _FIRST if moment.year == 1 else _LAST
+
+
+def to_json(value: Any) -> str:
+    """JSON as the MySQL stores write it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def metadata_of(column: str) -> dict[str, Any]:
+    """Return a metadata column's value; an old integer beyond 64 bits becomes a float, which answers can hold."""
+    found: dict[str, Any] = orjson.loads(column)
+    return found
+
+
+def insert_many(connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> int:
+    """Run ``INSERT … VALUES (%s, …)`` for all rows, joined by PyMySQL to about 1 MB; return the rows written. Raises
+    ValueError for a statement it would not join, such as one with a literal value."""
+    if not RE_INSERT_VALUES.match(statement):
+        raise ValueError(f"rows cannot be joined for: {statement}")
+    return connection.exec_driver_sql(statement, list(rows)).rowcount if rows else 0
+
+
+def placeholders(values: Iterable[Any]) -> str:
+    """``%s, %s, …`` for an IN list."""
+    return ", ".join("%s" for _ in values)
+
+
+def slices(values: Sequence[Any], size: int) -> Iterable[Sequence[Any]]:
+    """``values`` in pieces of at most ``size``."""
+    for start in range(0, len(values), size):
+        yield values[start : start + size]

@@ -1,0 +1,230 @@
+"""Check the servers' versions, and compare a live schema with the one that `make schema` records. Additional tables,
+columns and indexes are allowed."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from importlib.resources import files
+from typing import Any, Literal
+
+from sqlalchemy import Connection, exc, text
+
+from pipeline.database.store_errors import (
+    MYSQL,
+    POSTGRES,
+    Location,
+    create_extension,
+    location,
+)
+from pipeline.errors import StoreMisconfigured
+
+Side = Literal["mysql", "postgres"]
+
+RECORD = "schema.json"  # in the folder of the migrations
+VECTORS = "chunk_embeddings"  # the recorded table that every table of vectors is a copy of
+Version = tuple[int, ...]
+
+OLDEST_MYSQL: Version = (8, 0)
+OLDEST_MARIADB: Version = (10, 6)
+OLDEST_POSTGRES: Version = (13,)  # pgvector's own oldest
+OLDEST_PGVECTOR: Version = (0, 7)  # the first with halfvec
+
+_EXTENSION = text(
+    "SELECT (SELECT extversion FROM pg_extension WHERE extname = 'vector'),"
+    " (SELECT default_version FROM pg_available_extensions WHERE name = 'vector')"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Columns with their types, and indexes with their definitions (``unique btree (tenant_id, chunk_id)``), by name."""
+
+    columns: dict[str, str] = field(default_factory=dict)
+    indexes: dict[str, str] = field(default_factory=dict)
+
+
+Tables = Mapping[str, Table]
+
+
+def read(side: Side, connection: Connection) -> dict[str, Table]:
+    """Return every table of the connection's database (MySQL) or current schema (PostgreSQL) that the user may see."""
+    columns, indexes = (_MYSQL_COLUMNS, _MYSQL_INDEXES) if side == "mysql" else (_POSTGRES_COLUMNS, _POSTGRES_INDEXES)
+    found: dict[str, Table] = {}
+    for table, column, kind in connection.execute(columns).all():
+        found.setdefault(table, Table()).columns[column] = _plain_type(kind)
+    if side == "mysql":
+        for table, index, unique, kind, names in connection.execute(indexes).all():
+            made = "fulltext" if kind == "FULLTEXT" else f"{'' if unique else 'unique '}{kind.lower()}"
+            if table in found:
+                found[table].indexes[index] = f"{made} ({names})"
+    else:
+        for table, index, definition in connection.execute(indexes).all():
+            if table in found:
+                found[table].indexes[index] = _plain_definition(definition)
+    return found
+
+
+@functools.cache
+def recorded(side: Side) -> dict[str, Table]:
+    """Return the schema that the migrations of this version make."""
+    record = json.loads((files("pipeline.database") / "migrations" / RECORD).read_text(encoding="utf-8"))
+    return {name: Table(**table) for name, table in record[side].items()}
+
+
+def record(mysql: Connection, postgres: Connection) -> str:
+    """Return the content of the record file for two freshly migrated databases."""
+    sides: dict[str, Any] = {
+        "mysql": {name: asdict(table) for name, table in read("mysql", mysql).items()},
+        "postgres": {name: asdict(table) for name, table in read("postgres", postgres).items()},
+    }
+    return json.dumps(sides, indent=1, sort_keys=True) + "\n"
+
+
+def missing(side: Side, connection: Connection, *, vector_tables: Iterable[str] = ()) -> list[str]:
+    """Return the names of recorded things that the live schema lacks. ``vector_tables``: live spaces, each like the
+    recorded one."""
+    wanted, live = dict(recorded(side)), read(side, connection)
+    template = wanted.pop(VECTORS, None)
+    lacks = [line for name, table in wanted.items() for line in _differences(name, table, live.get(name))]
+    if template is not None:
+        for name in vector_tables:
+            lacks += _differences(name, template, live.get(name), names_matter=False)
+    return lacks
+
+
+def _differences(name: str, wanted: Table, found: Table | None, *, names_matter: bool = True) -> Iterator[str]:
+    if found is None:
+        yield f"table {name}"
+        return
+    for column, kind in wanted.columns.items():
+        if column not in found.columns:
+            yield f"column {name}.{column}"
+        elif not _holds(found.columns[column], kind):
+            yield f"column {name}.{column} ({kind}; it is {found.columns[column]})"
+    copies = set(found.indexes.values())
+    for index, definition in wanted.indexes.items():
+        if names_matter and index not in found.indexes:
+            yield f"index {index} of {name} ({definition})"
+        elif names_matter and found.indexes[index] != definition:
+            yield f"index {index} of {name} ({definition}; it is {found.indexes[index]})"
+        elif not names_matter and definition not in copies:
+            yield f"index of {name} ({definition})"
+
+
+def _holds(found: str, wanted: str) -> bool:
+    """Return whether a column holds all values of the recorded one: same type, or the same with more characters."""
+    if found == wanted:
+        return True
+    lengths = [re.fullmatch(r"((?:var)?(?:char|binary))\((\d+)\)(.*)", kind) for kind in (found, wanted)]
+    if lengths[0] is None or lengths[1] is None:
+        return False
+    return lengths[0].group(1, 3) == lengths[1].group(1, 3) and int(lengths[0][2]) >= int(lengths[1][2])
+
+
+def _plain_type(kind: str) -> str:
+    """Return a column type without integer widths, MariaDB's JSON and the dimension of vectors."""
+    kind = re.sub(r"\b((?:tiny|small|medium|big)?int)\(\d+\)", r"\1", kind)
+    return "longtext utf8mb4_bin" if kind == "json" else re.sub(r"\bhalfvec\(\d+\)", "halfvec", kind)
+
+
+def _plain_definition(definition: str) -> str:
+    """Return PostgreSQL's definition of an index without the names of index and table."""
+    made = re.fullmatch(r"CREATE (UNIQUE )?INDEX .+? ON (?:ONLY )?\S+ USING (.+)", definition)
+    return f"{'unique ' if made[1] else ''}{made[2]}" if made else definition
+
+
+_MYSQL_COLUMNS = text(
+    "SELECT c.table_name, c.column_name,"
+    " CONCAT(c.column_type, IF(c.collation_name IS NULL, '', CONCAT(' ', c.collation_name)))"
+    " FROM information_schema.columns c WHERE c.table_schema = DATABASE() ORDER BY c.table_name, c.ordinal_position"
+)
+_MYSQL_INDEXES = text(
+    "SELECT s.table_name, s.index_name, MAX(s.non_unique), MAX(s.index_type), GROUP_CONCAT("
+    "CONCAT(s.column_name, IF(s.sub_part IS NULL, '', CONCAT('(', s.sub_part, ')'))) ORDER BY s.seq_in_index SEPARATOR ', ')"
+    " FROM information_schema.statistics s WHERE s.table_schema = DATABASE() GROUP BY s.table_name, s.index_name"
+)
+_POSTGRES_COLUMNS = text(
+    "SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod) FROM pg_class c"
+    " JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped"
+    " WHERE c.relkind IN ('r', 'p') AND c.relnamespace = current_schema()::regnamespace ORDER BY c.relname, a.attnum"
+)
+_POSTGRES_INDEXES = text(
+    "SELECT c.relname, i.relname, pg_get_indexdef(x.indexrelid) FROM pg_index x JOIN pg_class c ON c.oid = x.indrelid"
+    " JOIN pg_class i ON i.oid = x.indexrelid"
+    " WHERE x.indisvalid AND c.relnamespace = current_schema()::regnamespace AND c.relname !~ '^pg_'"
+)
+
+
+def check_mysql(connection: Connection) -> None:
+    """Compare the version of MySQL or MariaDB with the oldest supported one. Raises StoreMisconfigured."""
+    seen = str(connection.execute(text("SELECT VERSION()")).scalar_one())
+    name, oldest = ("MariaDB", OLDEST_MARIADB) if "mariadb" in seen.lower() else ("MySQL", OLDEST_MYSQL)
+    # MariaDB behind a proxy may call itself 5.5.5-10.11.6-MariaDB.
+    if _version(seen.removeprefix("5.5.5-")) < oldest:
+        at = location(MYSQL, connection.engine.url)
+        raise at.refused(f"the server is {name} {seen}, but {name} {_dotted(oldest)} or newer is needed; upgrade it")
+
+
+def check_postgres(
+    connection: Connection,
+    *,
+    create: bool = False,
+    oldest: Version = OLDEST_POSTGRES,
+    pgvector: Version = OLDEST_PGVECTOR,
+) -> None:
+    """Compare the versions of PostgreSQL and pgvector with the oldest supported. ``create``: add the extension. Raises
+    StoreMisconfigured."""
+    at = location(POSTGRES, connection.engine.url)
+    server = str(connection.execute(text("SHOW server_version")).scalar_one())
+    if _version(server) < oldest:
+        raise at.refused(f"the server is version {server}, but {_dotted(oldest)} or newer is needed; upgrade it")
+    installed, available = connection.execute(_EXTENSION).one()
+    needed = f"{_dotted(pgvector)} or newer is needed"
+    if installed is None:
+        if available is None or _version(available) < pgvector:
+            seen = "has no pgvector" if available is None else f"has pgvector {available}"
+            raise at.refused(f"the server {seen}, but {needed}; {_install(server)}, then run: {create_extension(at)}")
+        if not create:
+            raise at.refused(f"the extension vector (pgvector) is not in this database; run: {create_extension(at)}")
+        _create(connection, at, available)
+    elif _version(installed) < pgvector:
+        update = create_extension(at, "ALTER EXTENSION vector UPDATE")
+        seen = f"the extension vector (pgvector) in this database is {installed}, but {needed}"
+        if available is None or _version(available) < pgvector:
+            raise at.refused(f"{seen}; {_install(server)}, then run: {update}")
+        raise at.refused(f"{seen}, and the server has {available}; run: {update}")
+
+
+def _create(connection: Connection, at: Location, available: str) -> None:
+    try:
+        connection.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
+        connection.commit()
+    except exc.ProgrammingError as error:
+        if getattr(error.orig, "sqlstate", None) != "42501":
+            raise
+        raise _not_allowed(at, available) from error
+
+
+def _not_allowed(at: Location, available: str) -> StoreMisconfigured:
+    return at.refused(
+        f"the extension vector (pgvector {available}) is not in this database, and the user {at.user} may not create it;"
+        f" as a superuser run: {create_extension(at)}"
+    )
+
+
+def _install(server: str) -> str:
+    return f"install pgvector on the server (for example the package postgresql-{_version(server)[0]}-pgvector)"
+
+
+def _version(text_: str) -> Version:
+    """Return the leading numbers of a version: (10, 11, 6) of ``10.11.6-MariaDB``."""
+    found = re.match(r"\d+(?:\.\d+)*", text_)
+    return tuple(int(part) for part in found[0].split(".")) if found else (0,)
+
+
+def _dotted(version: Version) -> str:
+    return ".".join(map(str, version))

@@ -1,0 +1,289 @@
+"""Translation of the drivers' errors into ours, naming the server, the database and the operator's remedy.
+
+Messages of the drivers are repeated only for the errors listed here, whose messages name users, tables and rights.
+Other messages may quote a statement, and thus a user's text.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import psycopg
+import redis
+from sqlalchemy import URL, exc
+from sqlalchemy.engine import ExceptionContext
+
+from pipeline.errors import (
+    NoSuchName,
+    PipelineError,
+    StoreMisconfigured,
+    StoreUnavailable,
+)
+
+MIGRATE = "python -m pipeline.maintenance.migrate_schema"
+
+
+class Conflict(StoreUnavailable):
+    """The database rolled back one of two conflicting transactions; the caller may run it again."""
+
+    code = "store_conflict"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Location:
+    """One database of one server, described for an operator; never a password. ``variable``: the setting of its URL."""
+
+    server: str
+    variable: str
+    address: str = ""
+    database: str = ""
+    user: str = ""
+
+    def __str__(self) -> str:
+        at = f" at {self.address}" if self.address else ""
+        database = f", database {self.database}" if self.database else ""
+        return f"{self.server}{at}{database}"
+
+    @property
+    def settings(self) -> str:
+        """Return the variables that hold address and password."""
+        return f"{self.variable} and {self.variable.removesuffix('_URL')}_PASSWORD"
+
+    def refused(self, reason: str) -> StoreMisconfigured:
+        """Return the error for a fault that the operator has to remove."""
+        public = (
+            f"{self.server} is not set up completely; the operator of this installation finds the reason in the log."
+        )
+        return StoreMisconfigured(f"{self}: {reason}", public=public)
+
+    def away(self, reason: str) -> StoreUnavailable:
+        """Return the error for a server that may answer later."""
+        return StoreUnavailable(f"{self}: {reason}", public=f"{self.server} is not answering")
+
+
+MYSQL = Location(server="MySQL", variable="CHORDWISE_MYSQL_URL")
+POSTGRES = Location(server="PostgreSQL", variable="CHORDWISE_POSTGRES_URL")
+REDIS = Location(server="Redis", variable="CHORDWISE_REDIS_URL")
+
+
+def location(of: Location, url: URL) -> Location:
+    """Return ``of`` with the address, the database and the user of a URL."""
+    port = f":{url.port}" if url.port else ""
+    return Location(
+        server=of.server,
+        variable=of.variable,
+        address=f"{url.host or 'localhost'}{port}",
+        database=url.database or "",
+        user=url.username or "",
+    )
+
+
+_LOCATION = "chordwise_location"
+
+
+def note_location(at: Location, context: ExceptionContext) -> None:
+    """Attach the location to an error of SQLAlchemy; a listener of ``handle_error``."""
+    if context.sqlalchemy_exception is not None:
+        setattr(context.sqlalchemy_exception, _LOCATION, at)
+
+
+def translated(of: Location) -> Iterator[None]:
+    """Translate every exception of SQLAlchemy, PyMySQL or psycopg in the block; the body of a context manager."""
+    try:
+        yield
+    except PipelineError:
+        raise
+    except exc.DBAPIError as error:
+        at = getattr(error, _LOCATION, of)
+        found = _of_mysql(at, error) if of.server == MYSQL.server else _of_postgres(at, error)
+        if found is None:
+            raise
+        raise found from error
+    except (psycopg.OperationalError, psycopg.InterfaceError) as error:  # from COPY, on psycopg's own cursor
+        raise of.away(type(error).__name__) from error
+    except exc.TimeoutError as error:
+        raise of.away("no free connection in the pool") from error
+
+
+# MySQL: lock wait timeout, deadlock.
+_TRY_AGAIN = {1205, 1213}
+# "Illegal mix of collations": MySQL cannot write a literal in the characters of the column it is compared with.
+_INCOMPARABLE = 1267
+_WRONG_LOGIN = {1045, 1698}
+_NO_RIGHT = {1044, 1142, 1143, 1227, 1370}
+_NO_DATABASE = 1049
+_NO_TLS = {1130, 3159}
+_NOT_MIGRATED = {1054, 1146, 1176, 1191, 1305}
+_READ_ONLY = {1290, 1792, 1836}
+
+
+def _of_mysql(at: Location, error: exc.DBAPIError) -> PipelineError | None:
+    number, message = _number(error), _message(error)
+    if number == _INCOMPARABLE:
+        return NoSuchName("A name or id in the request has characters that no name or id of its kind has.")
+    if number in _TRY_AGAIN:
+        return Conflict(
+            f"{at}: two transactions stood in each other's way", public=f"{at.server}: two writers collided"
+        )
+    if number in _WRONG_LOGIN:
+        reason = "the password is wrong, or this user may log in from another host or over TLS only"
+        tls = "for TLS append ?ssl_ca=/path/ca.pem"
+        return at.refused(f"{_words(message)}: {reason}; check {at.settings}; {tls}")
+    if number in _NO_RIGHT:
+        return at.refused(f"{_words(message)}; as an administrator run: {_grant(at, message)}")
+    if number == _NO_DATABASE:
+        return at.refused(
+            f"there is no such database; check {at.variable}, or as an administrator run:"
+            f" CREATE DATABASE `{at.database}` CHARACTER SET utf8mb4; {_grant(at, message)}"
+        )
+    if number in _NO_TLS:
+        return at.refused(f"{_words(message)}; append ?ssl_ca=/path/ca.pem to {at.variable} if the server asks for TLS")
+    if number in _NOT_MIGRATED:
+        return at.refused(f"{_words(message)}: {_MIGRATE_OR_LOOK}")
+    if number in _READ_ONLY:
+        return at.refused(f"the server takes no writes ({number}); name the primary server in {at.variable}")
+    if (untrusted := _untrusted(error)) is not None:
+        advice = f"append ?ssl_ca=/path/ca.pem with the CA of this server to {at.variable}"
+        return at.refused(f"the server's certificate is not trusted ({untrusted}); {advice}")
+    if number == 2003:
+        return at.away(f"it does not answer ({_cause(message)})")
+    return _other(at, error, number)
+
+
+def _grant(at: Location, message: str) -> str:
+    account = re.search(r"'([^']*)'@'([^']*)'", message)
+    user, host = account.groups() if account else (at.user, "%")
+    return f"GRANT ALL PRIVILEGES ON `{at.database}`.* TO '{user}'@'{host}'"
+
+
+_MIGRATE_OR_LOOK = f"run {MIGRATE} upgrade, then {MIGRATE} check"
+
+# Messages of psycopg's errors on connecting, which carry no SQLSTATE. Servers that speak another language are
+# quoted without advice.
+_CONNECTING = (
+    (r"password authentication failed|no password supplied", "check {settings}"),
+    (r'role "[^"]*" (does not exist|is not permitted to log in)', "check the user in {variable}"),
+    (
+        r'database "[^"]*" does not exist',
+        'check {variable}, or as an administrator run: CREATE DATABASE "{database}" OWNER "{user}"',
+    ),
+    (r"permission denied for database", 'as an administrator run: GRANT ALL ON DATABASE "{database}" TO "{user}"'),
+    (r"no pg_hba\.conf entry.*no encryption", "append ?sslmode=require to {variable}: the server may ask for TLS"),
+    (r"no pg_hba\.conf entry|pg_hba\.conf rejects", "allow this host, user and database in the server's pg_hba.conf"),
+    (r"server does not support SSL", "turn TLS on in the server, or remove sslmode from {variable}"),
+    (
+        r"certificate verify failed|root certificate file|does not match host name",
+        "append ?sslrootcert=/path/ca.pem with the CA of this server to {variable}",
+    ),
+)
+
+_STATES_NOT_MIGRATED = {"42P01", "42703", "42704", "42883", "3F000"}
+
+
+def _of_postgres(at: Location, error: exc.DBAPIError) -> PipelineError | None:
+    state, message = getattr(error.orig, "sqlstate", None), _message(error)
+    if state in {"40001", "40P01"}:
+        return Conflict(
+            f"{at}: two transactions stood in each other's way", public=f"{at.server}: two writers collided"
+        )
+    if state == "42501":
+        return at.refused(f"{_words(message)}; as an administrator run: {_postgres_grant(at, message)}")
+    if state in _STATES_NOT_MIGRATED:
+        return at.refused(f"{_words(message)}: {_MIGRATE_OR_LOOK}")
+    if state == "25006":
+        return at.refused(f"the server takes no writes ({state}); name the primary server in {at.variable}")
+    if state is None and isinstance(error, exc.OperationalError):
+        reason = _words(message.rpartition("failed: ")[2])
+        for pattern, advice in _CONNECTING:
+            if re.search(pattern, message, re.DOTALL):
+                told = advice.format(settings=at.settings, variable=at.variable, database=at.database, user=at.user)
+                return at.refused(f"{reason.removeprefix('FATAL: ')}; {told}")
+        if isinstance(error.orig, psycopg.OperationalError) and re.search("connect|resolve host", message):
+            return at.away(f"it does not answer ({reason})")
+    return _other(at, error, state)
+
+
+def _postgres_grant(at: Location, message: str) -> str:
+    if "to create extension" in message:
+        return create_extension(at)
+    if "for schema" in message:
+        return f'GRANT ALL ON SCHEMA public TO "{at.user}" (in database {at.database})'
+    return (
+        f'GRANT ALL ON ALL TABLES IN SCHEMA public TO "{at.user}" (in database {at.database}; or make it their owner)'
+    )
+
+
+def create_extension(at: Location, statement: str = "CREATE EXTENSION vector") -> str:
+    """Return the command line with which a superuser creates pgvector in this database."""
+    host, _, port = at.address.rpartition(":")
+    where = f" -h {host} -p {port}" if host else f" -h {at.address}" if at.address else ""
+    return f'psql{where} -U postgres -d {at.database} -c "{statement}"'
+
+
+def _other(at: Location, error: exc.DBAPIError, code: int | str | None) -> PipelineError | None:
+    """Translate an error outside the lists above: an outage, or a statement that this server does not understand."""
+    if isinstance(error, exc.OperationalError | exc.InterfaceError | exc.InternalError):
+        return at.away(f"{type(error.orig).__name__} {code or ''}".rstrip())
+    if isinstance(error, exc.ProgrammingError):
+        reason = f"it does not understand a statement of this version ({code})"
+        return at.refused(f"{reason}; compare its version with docs/operations.md and run {MIGRATE} check")
+    return None
+
+
+def of_redis(error: redis.RedisError) -> StoreUnavailable:
+    """Translate an error of redis-py; the result names the server's address if it is known."""
+    message = str(error)
+    address = re.search(r"connecting to ([^\s]+:\d+)", message)
+    at = Location(server=REDIS.server, variable=REDIS.variable, address=address[1].rstrip(".") if address else "")
+    if (untrusted := _untrusted(error)) is not None:
+        advice = f"append ?ssl_ca_certs=/path/ca.pem with the CA of this server to {at.variable}"
+        return at.refused(f"the server's certificate is not trusted ({untrusted}); {advice}")
+    if isinstance(error, redis.AuthenticationError) or message.startswith(("NOAUTH", "WRONGPASS")):
+        return at.refused(f"the user or the password is wrong; check {at.settings}")
+    if isinstance(error, redis.exceptions.NoPermissionError):
+        advice = "give it the rights in docs/operations.md (Rights of the servers' users)"
+        return at.refused(f"the user may not run a command of this service ({_words(message)}); {advice}")
+    if "SSL" in message or isinstance(error.__cause__ or error.__context__, ssl.SSLError):
+        advice = f"rediss:// in {at.variable} is for a server with TLS, redis:// for one without"
+        return at.refused(f"no TLS connection could be made ({_words(message)}); {advice}")
+    return at.away(type(error).__name__)
+
+
+def _untrusted(error: BaseException) -> str | None:
+    """Return why a certificate was refused, None if none was. OpenSSL's reason is in a cause of the driver's error."""
+    below: BaseException | None = getattr(error, "orig", None) or error
+    while below is not None:
+        if isinstance(below, ssl.SSLCertVerificationError):
+            return below.verify_message
+        below = below.__cause__ or below.__context__
+    found = re.search(r"certificate verify failed: ([^(\]]+)", str(getattr(error, "orig", None) or error))
+    return found[1].strip() if found else None
+
+
+def _cause(message: str) -> str:
+    """Return the operating system's text inside a message of PyMySQL."""
+    inside = re.search(r"\((?:\[Errno -?\d+\] )?([^()]+)\)$", message)
+    return inside[1] if inside else "no connection"
+
+
+def _number(error: exc.DBAPIError) -> int | None:
+    arguments = getattr(error.orig, "args", ())
+    return arguments[0] if arguments and isinstance(arguments[0], int) else None
+
+
+def _message(error: exc.DBAPIError) -> str:
+    """Return the server's sentence, without the lines that quote the statement."""
+    primary = getattr(getattr(error.orig, "diag", None), "message_primary", None)
+    if primary:
+        return str(primary)
+    arguments = getattr(error.orig, "args", ())
+    return str(arguments[-1]) if arguments else ""
+
+
+def _words(message: str) -> str:
+    """Return the first line of a message, as part of a sentence."""
+    first = message.strip().splitlines()[0] if message.strip() else "refused"
+    return re.sub(r"\s+", " ", first).rstrip(".")

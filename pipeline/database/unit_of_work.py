@@ -1,0 +1,101 @@
+"""One block, one transaction; what must be told to others leaves after the commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, nullcontext
+from contextvars import copy_context
+from typing import ParamSpec, TypeVar
+
+from sqlalchemy import Connection, Engine
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from pipeline.database.engines import Conflict, mysql_errors
+from pipeline.database.outages import outage_of
+from pipeline.errors import StoreUnavailable
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+_SOON = ThreadPoolExecutor(max_workers=8, thread_name_prefix="mysql-soon")
+
+
+def retry_conflicts(attempts: int = 5) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Return a decorator that runs a whole transaction again, up to ``attempts`` times, when it ends in Conflict."""
+    return retry(
+        retry=retry_if_exception_type(Conflict),
+        stop=stop_after_attempt(attempts),
+        wait=wait_random_exponential(multiplier=0.05, max=1),
+        reraise=True,
+    )
+
+
+class UnitOfWork:
+    """A transaction on MySQL and the messages that wait for it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._waiting: list[Callable[[], None]] = []
+
+    def after_commit(self, send: Callable[[], None]) -> None:
+        """Call ``send`` once the transaction stands; never if it fails."""
+        self._waiting.append(send)
+
+    def send_all(self) -> None:
+        """Tell what waited, in the order it was given."""
+        for send in self._waiting:
+            send()
+
+
+@contextmanager
+def unit_of_work(mysql: Engine) -> Iterator[UnitOfWork]:
+    """Commit if the block returns, roll back if it raises. Nothing inside commits. Raises StoreUnavailable, or Conflict
+    when the block may be run again."""
+    with mysql_errors(), mysql.begin() as connection:
+        work = UnitOfWork(connection)
+        yield work
+    work.send_all()
+
+
+@contextmanager
+def reading(mysql: Engine) -> Iterator[Connection]:
+    """A connection for statements that only read, each by itself: on an engine made for reading, no BEGIN and no
+    ROLLBACK travel around them. Raises StoreUnavailable, and there at once while the server is known to be away."""
+    outage = outage_of(mysql)
+    with nullcontext() if outage is None else outage.refused(), mysql_errors(), mysql.connect() as connection:
+        yield connection
+
+
+def read_soon(mysql: Engine, read: Callable[[Connection], T], *, seconds: float) -> T:
+    """Return what a small read gives. Raises what it raises, and StoreUnavailable if it takes longer than ``seconds``."""
+
+    def call() -> T:
+        with reading(mysql) as connection:
+            return read(connection)
+
+    outage = outage_of(mysql)
+    if outage is not None and outage.is_on:
+        return call()  # which is refused; no thread is needed for it
+    running = _SOON.submit(copy_context().run, call)
+    try:
+        return running.result(timeout=seconds)
+    except TimeoutError:
+        running.cancel()
+        if outage is not None:
+            outage.suspect(waited=True)
+        raise StoreUnavailable(f"MySQL: no answer within {seconds:g} s", public="MySQL is not answering") from None
+
+
+@contextmanager
+def reading_if_asked(mysql: Engine) -> Iterator[Callable[[], Connection]]:
+    """Yield a function that takes the connection of `reading` at its first call only."""
+    taken: list[Connection] = []
+    with ExitStack() as block:
+
+        def connection() -> Connection:
+            if not taken:
+                taken.append(block.enter_context(reading(mysql)))
+            return taken[0]
+
+        yield connection

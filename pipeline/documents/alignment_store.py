@@ -1,0 +1,258 @@
+"""What each store holds of some documents, told in the same terms, so that the two can be compared page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Engine, bindparam, text
+
+from pipeline.database.engines import postgres_errors
+from pipeline.database.rows import record_of, slices
+from pipeline.records import (
+    ChunkId,
+    DocumentId,
+    Namespace,
+    TenantId,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Some documents of a namespace in their order. ``last``: where the next page begins, None if there is none."""
+
+    document_ids: tuple[DocumentId, ...]
+    last: DocumentId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorRow:
+    """What PostgreSQL says of one vector."""
+
+    chunk_id: ChunkId
+    namespace: str
+    document_id: str
+    generation: int
+    model: str
+    content_hash: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkRow:
+    """What MySQL says of one chunk."""
+
+    chunk_id: ChunkId
+    document_id: str
+    generation: int
+    ordinal: int
+    content_hash: bytes
+    enabled: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentRow:
+    """The pointer of a document. ``chunk_count`` is what the shown generation was published with, less what was deleted."""
+
+    document_id: str
+    published: int | None
+    chunk_count: int | None
+
+
+def page_of_documents(
+    connection: Connection, tenant_id: TenantId, namespace: Namespace, *, after: str, documents: int, chunks: int
+) -> Page:
+    """The documents MySQL knows after the given id, as many as stay within both bounds, at least one."""
+    rows = connection.execute(
+        _DOCUMENT_PAGE, {"tenant": tenant_id, "namespace": namespace, "after": after, "limit": documents}
+    ).all()
+    return _page([(row.document_id, row.chunk_count or 0) for row in rows], documents=documents, chunks=chunks)
+
+
+def page_of_vectors(
+    postgres: Engine, tenant_id: TenantId, namespace: Namespace, *, table: str, after: str, documents: int, chunks: int
+) -> Page:
+    """The same of the documents that have vectors in ``table``, in PostgreSQL's own order."""
+    values = {"tenant": tenant_id, "namespace": namespace, "after": after, "limit": documents}
+    with postgres_errors(), postgres.connect() as connection:
+        rows = connection.execute(text(_VECTOR_PAGE.format(table=table)), values).all()
+    return _page([(row.document_id, row.vectors) for row in rows], documents=documents, chunks=chunks)
+
+
+def _page(found: Sequence[tuple[str, int]], *, documents: int, chunks: int) -> Page:
+    taken: list[DocumentId] = []
+    size = 0
+    for document_id, count in found:
+        if taken and size + count > chunks:
+            break
+        size += count
+        taken.append(DocumentId(document_id))
+    more = len(taken) < len(found) or len(found) == documents
+    return Page(document_ids=tuple(taken), last=taken[-1] if taken and more else None)
+
+
+def documents_of(
+    connection: Connection,
+    tenant_id: TenantId,
+    namespace: Namespace,
+    document_ids: Sequence[DocumentId],
+    *,
+    lock: bool = False,
+) -> dict[str, DocumentRow]:
+    """The pointers of these documents; with ``lock`` they stand still until the transaction ends."""
+    values = {"tenant": tenant_id, "namespace": namespace, "ids": list(document_ids)}
+    if not document_ids:
+        return {}
+    if lock:
+        connection.execute(_LOCK, values).all()
+    return {
+        row.document_id: DocumentRow(
+            document_id=row.document_id, published=row.published_generation, chunk_count=row.chunk_count
+        )
+        for row in connection.execute(_POINTERS, values)
+    }
+
+
+def chunk_rows(
+    connection: Connection, tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId]
+) -> list[ChunkRow]:
+    """Every chunk of these documents, of whichever generation."""
+    if not document_ids:
+        return []
+    values = {"tenant": tenant_id, "namespace": namespace, "ids": list(document_ids)}
+    return [record_of(ChunkRow, row, enabled=bool(row.enabled)) for row in connection.execute(_CHUNKS, values)]
+
+
+def busy_generations(
+    connection: Connection, tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId]
+) -> set[tuple[str, int]]:
+    """Generations of jobs that are not finished, and those that wait to be dropped: neither missing nor orphaned."""
+    if not document_ids:
+        return set()
+    values = {"tenant": tenant_id, "namespace": namespace, "ids": list(document_ids)}
+    return {(row.document_id, row.generation) for row in connection.execute(_BUSY, values)}
+
+
+def vector_rows(
+    postgres: Engine, tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId], *, table: str
+) -> dict[ChunkId, VectorRow]:
+    """Every vector of ``table`` that says it belongs to one of these documents."""
+    values = {"tenant": tenant_id, "namespace": namespace, "ids": list(document_ids)}
+    with postgres_errors(), postgres.connect() as connection:
+        return _vectors(connection.execute(text(_VECTORS.format(table=table)), values))
+
+
+def vectors_by_id(
+    postgres: Engine, tenant_id: TenantId, chunk_ids: Sequence[ChunkId], *, table: str
+) -> dict[ChunkId, VectorRow]:
+    """The vectors of these chunks, wherever they say they belong."""
+    found: dict[ChunkId, VectorRow] = {}
+    with postgres_errors(), postgres.connect() as connection:
+        for ids in slices(list(chunk_ids), 1000):
+            statement = text(_VECTORS_BY_ID.format(table=table))
+            found |= _vectors(connection.execute(statement, {"tenant": tenant_id, "ids": list(ids)}))
+    return found
+
+
+def chunks_elsewhere(connection: Connection, tenant_id: TenantId, chunk_ids: Sequence[ChunkId]) -> set[ChunkId]:
+    """Which of these are chunks of another tenant: their vectors were put under a wrong one. Reads nothing but ids."""
+    if not chunk_ids:
+        return set()
+    rows = connection.execute(_ELSEWHERE, {"tenant": tenant_id, "ids": list(chunk_ids)}).scalars()
+    return {ChunkId(chunk_id) for chunk_id in rows}
+
+
+def vector_namespaces(postgres: Engine, tenant_id: TenantId, *, table: str) -> set[Namespace]:
+    """Namespaces that have vectors, whether MySQL knows them or not. Costs one look into the index for each."""
+    with postgres_errors(), postgres.connect() as connection:
+        rows = connection.execute(text(_VECTOR_NAMESPACES.format(table=table)), {"tenant": tenant_id}).scalars()
+        return {Namespace(namespace) for namespace in rows if namespace is not None}
+
+
+def count_vectors(postgres: Engine, tenant_id: TenantId, *, table: str) -> int:
+    """Return the number of the tenant's vectors in ``table``."""
+    with postgres_errors(), postgres.connect() as connection:
+        statement = text(f"SELECT count(*) FROM {table} WHERE tenant_id = :tenant")
+        return int(connection.execute(statement, {"tenant": tenant_id}).scalar_one())
+
+
+def count_chunk_rows(connection: Connection, tenant_id: TenantId) -> int:
+    """Return the number of the tenant's rows of chunks, of every generation."""
+    return int(connection.execute(_COUNT_CHUNK_ROWS, {"tenant": tenant_id}).scalar_one())
+
+
+def delete_vectors(postgres: Engine, tenant_id: TenantId, chunk_ids: Sequence[ChunkId], *, table: str) -> None:
+    """Delete exactly these vectors of ``table``; an empty list deletes nothing."""
+    if not chunk_ids:
+        return
+    with postgres_errors(), postgres.begin() as connection:
+        for ids in slices(list(chunk_ids), 1000):
+            connection.execute(text(_DELETE.format(table=table)), {"tenant": tenant_id, "ids": list(ids)})
+
+
+_COUNT_CHUNK_ROWS = text("SELECT COUNT(*) FROM chunks WHERE tenant_id = :tenant")
+
+_DOCUMENT_PAGE = text(
+    "SELECT d.document_id, g.chunk_count FROM documents d LEFT JOIN generations g ON g.tenant_id = d.tenant_id"
+    " AND g.namespace = d.namespace AND g.document_id = d.document_id AND g.generation = d.published_generation"
+    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id > :after"
+    " ORDER BY d.document_id LIMIT :limit"
+)
+
+_VECTOR_PAGE = (
+    "SELECT document_id, count(*) AS vectors FROM {table}"
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id > :after"
+    " GROUP BY document_id ORDER BY document_id LIMIT :limit"
+)
+
+_LOCK = text(
+    "SELECT document_id FROM documents WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
+    " ORDER BY document_id FOR UPDATE"
+).bindparams(bindparam("ids", expanding=True))
+
+_POINTERS = text(
+    "SELECT d.document_id, d.published_generation, g.chunk_count FROM documents d"
+    " LEFT JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace"
+    " AND g.document_id = d.document_id AND g.generation = d.published_generation"
+    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :ids"
+).bindparams(bindparam("ids", expanding=True))
+
+_CHUNKS = text(
+    "SELECT document_id, generation, ordinal, chunk_id, content_hash, enabled FROM chunks"
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
+).bindparams(bindparam("ids", expanding=True))
+
+_BUSY = text(
+    "SELECT g.document_id, g.generation FROM generations g"
+    " JOIN jobs j ON j.tenant_id = g.tenant_id AND j.job_id = g.job_id"
+    " WHERE g.tenant_id = :tenant AND g.namespace = :namespace AND g.document_id IN :ids AND j.finished_at IS NULL"
+    " UNION SELECT r.document_id, r.generation FROM retired_generations r"
+    " WHERE r.tenant_id = :tenant AND r.namespace = :namespace AND r.document_id IN :ids"
+).bindparams(bindparam("ids", expanding=True))
+
+_VECTOR_COLUMNS = "SELECT chunk_id, namespace, document_id, generation, model, content_hash FROM {table}"
+_VECTORS = _VECTOR_COLUMNS + " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = ANY(:ids)"
+_VECTORS_BY_ID = _VECTOR_COLUMNS + " WHERE tenant_id = :tenant AND chunk_id = ANY(CAST(:ids AS uuid[]))"
+
+_ELSEWHERE = text(
+    "SELECT c.chunk_id FROM tenants t JOIN chunks c ON c.tenant_id = t.tenant_id"
+    " WHERE t.tenant_id <> :tenant AND c.chunk_id IN :ids"
+).bindparams(bindparam("ids", expanding=True))
+
+# Jumps from one namespace to the next instead of reading every row.
+_VECTOR_NAMESPACES = """
+WITH RECURSIVE found AS (
+    (SELECT namespace FROM {table} WHERE tenant_id = :tenant ORDER BY namespace LIMIT 1)
+    UNION ALL
+    SELECT (SELECT e.namespace FROM {table} e WHERE e.tenant_id = :tenant AND e.namespace > found.namespace
+            ORDER BY e.namespace LIMIT 1)
+    FROM found WHERE found.namespace IS NOT NULL
+)
+SELECT namespace FROM found
+"""
+
+_DELETE = "DELETE FROM {table} WHERE tenant_id = :tenant AND chunk_id = ANY(CAST(:ids AS uuid[]))"
+
+
+def _vectors(rows: Iterable[Any]) -> dict[ChunkId, VectorRow]:
+    return {ChunkId(row.chunk_id): record_of(VectorRow, row) for row in rows}

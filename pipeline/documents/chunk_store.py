@@ -1,0 +1,277 @@
+"""Chunks with their text and their terms: written before they are shown, read back only for what is shown."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, bindparam, text
+
+from pipeline.database.driver import execute
+from pipeline.database.rows import (
+    as_utc,
+    insert_many,
+    metadata_of,
+    now,
+    placeholders,
+    slices,
+    to_json,
+    to_naive,
+)
+from pipeline.records import (
+    Chunk,
+    ChunkId,
+    Chunking,
+    Generation,
+    Segment,
+    TenantId,
+)
+
+_GENERATIONS_AT_ONCE = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredChunk:
+    """A chunk of a published generation with the fields of its document."""
+
+    chunk_id: ChunkId
+    namespace: str
+    document_id: str
+    generation: int
+    ordinal: int
+    text: str
+    heading_path: tuple[str, ...]
+    page: int | None
+    page_end: int | None
+    start: int
+    end: int
+    token_count: int
+    title: str | None
+    author: str | None
+    type: str | None
+    tags: tuple[str, ...]
+    published_at: datetime | None
+    story_time: int | None
+    metadata: Mapping[str, Any]
+    source_uri: str | None
+    updated_at: datetime | None
+    chunk_type: str = "parent"
+    parent_id: str | None = None
+    segment: Segment | None = None
+    chunking: Chunking = field(default_factory=Chunking)
+    reworded: bool = False
+
+
+class Chunks:
+    """One tenant's chunks."""
+
+    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
+        self._connection = connection
+        self._tenant_id = tenant_id
+
+    def write(self, chunks: Sequence[Chunk], *, again: Sequence[Generation] = ()) -> None:
+        """Write chunks of generations that are not shown yet; what ``again`` names is cleared first, because an
+        earlier attempt may have left rows there."""
+        for generation in again:
+            self.drop(generation)
+        moment = now()
+        insert_many(
+            self._connection,
+            "INSERT INTO chunks (tenant_id, namespace, document_id, generation, ordinal, chunk_id, text, heading_path,"
+            " page, page_end, start_offset, end_offset, token_count, content_hash, terms, term_count, created_at, chunk_type,"
+            " parent_id, chunk_index, story_time, segment, title_terms, summary_terms, entity_terms, reworded)"
+            f" VALUES ({placeholders(range(26))})",
+            [
+                (
+                    self._tenant_id,
+                    chunk.generation.scope.namespace,
+                    chunk.generation.document_id,
+                    chunk.generation.number,
+                    chunk.ordinal,
+                    chunk.chunk_id,
+                    chunk.passage.text,
+                    to_json(list(chunk.passage.heading_path)),
+                    chunk.passage.page,
+                    chunk.passage.page_end,
+                    chunk.passage.start,
+                    chunk.passage.end,
+                    chunk.passage.token_count,
+                    chunk.content_hash,
+                    " ".join(chunk.terms),
+                    len(chunk.terms),
+                    moment,
+                    chunk.passage.chunk_type,
+                    chunk.parent_id,
+                    chunk.passage.index,
+                    None if chunk.passage.segment is None else chunk.passage.segment.story_time,
+                    None if chunk.passage.segment is None else segment_to_json(chunk.passage.segment),
+                    chunk.field_terms.title,
+                    chunk.field_terms.summary,
+                    chunk.field_terms.entity_names,
+                    int(chunk.passage.reworded),
+                )
+                for chunk in chunks
+            ],
+        )
+
+    def drop(self, generation: Generation) -> None:
+        """Delete the chunks of exactly this generation, and their parents."""
+        for table in ("chunks", "parent_chunks"):
+            self._connection.execute(
+                text(
+                    f"DELETE FROM {table} WHERE tenant_id = :tenant AND namespace = :namespace"
+                    " AND document_id = :document AND generation = :generation"
+                ),
+                _key(generation),
+            )
+
+    def terms_of(self, generations: Sequence[Generation]) -> list[list[str]]:
+        """The terms of every enabled chunk of these generations, for the statistics that count them."""
+        found: list[list[str]] = []
+        for some in slices(sorted(generations, key=lambda each: each.scope.namespace), _GENERATIONS_AT_ONCE):
+            wanted = {(each.scope.namespace, each.document_id, each.number) for each in some}
+            # Two lists and not pairs, of which MariaDB makes no range; what is too much is left out here.
+            values = {
+                "tenant": self._tenant_id,
+                "namespaces": sorted({namespace for namespace, _, _ in wanted}),
+                "documents": sorted({document_id for _, document_id, _ in wanted}),
+                "numbers": sorted({number for _, _, number in wanted}),
+            }
+            found += [
+                row.terms.split()
+                for row in self._connection.execute(_TERMS, values)
+                if (row.namespace, row.document_id, row.generation) in wanted
+            ]
+        return found
+
+    def hydrate(
+        self, chunk_ids: Sequence[ChunkId], *, namespaces: Sequence[str], since: datetime | None = None
+    ) -> dict[ChunkId, StoredChunk]:
+        """The shown chunks among these, by id. One that is missing, of another tenant or namespace, or of a generation
+        that is not shown, is not in the answer: this is what keeps a stale vector from ever being returned.
+
+        With ``since``, chunks of a generation that was replaced after that moment count as shown: a query that began
+        before a document was replaced sees the old one rather than none.
+        """
+        found: dict[ChunkId, StoredChunk] = {}
+        for ids in slices(list(chunk_ids), 1000):
+            rows = execute(
+                self._connection,
+                _HYDRATE,
+                {
+                    "tenant": self._tenant_id,
+                    "ids": list(ids),
+                    "namespaces": list(namespaces) or [""],
+                    "since": to_naive(since) or now(),
+                },
+            )
+            found.update((chunk.chunk_id, chunk) for chunk in (stored_chunk(*row) for row in rows))
+        return found
+
+
+_TERMS = text(
+    "SELECT namespace, document_id, generation, terms FROM chunks WHERE tenant_id = :tenant"
+    " AND namespace IN :namespaces AND document_id IN :documents AND generation IN :numbers AND enabled = 1"
+).bindparams(*(bindparam(name, expanding=True) for name in ("namespaces", "documents", "numbers")))
+
+_FIELDS = {
+    "chunk_id": "c.chunk_id",
+    "namespace": "c.namespace",
+    "document_id": "c.document_id",
+    "generation": "c.generation",
+    "ordinal": "c.ordinal",
+    "heading_path": "CAST(c.heading_path AS CHAR)",
+    "page": "c.page",
+    "page_end": "COALESCE(c.page_end, c.page)",
+    "start": "c.start_offset",
+    "end": "c.end_offset",
+    "token_count": "c.token_count",
+    "title": "g.title",
+    "author": "g.author",
+    "type": "g.type",
+    "tags": "CAST(g.tags AS CHAR)",
+    "published_at": "g.published_at",
+    "story_time": "COALESCE(c.story_time, g.story_time)",
+    "metadata": "CAST(g.metadata AS CHAR)",
+    "source_uri": "g.source_uri",
+    "updated_at": "d.updated_at",
+    "chunk_type": "c.chunk_type",
+    "parent_id": "c.parent_id",
+    "segment": "CAST(c.segment AS CHAR)",
+    "chunking": "CAST(g.chunking AS CHAR)",
+    "reworded": "c.reworded",
+}
+
+# Two columns: two dozen are more work to PyMySQL than reading the texts, so all but these come as one document.
+STORED = "c.text, JSON_OBJECT(" + ", ".join(f"'{name}', {column}" for name, column in _FIELDS.items()) + ")"
+_HYDRATE = (
+    f"SELECT {STORED} FROM chunks c"
+    " JOIN documents d ON d.tenant_id = c.tenant_id AND d.namespace = c.namespace AND d.document_id = c.document_id"
+    " JOIN generations g ON g.tenant_id = c.tenant_id AND g.namespace = c.namespace AND g.document_id = c.document_id"
+    " AND g.generation = c.generation"
+    " LEFT JOIN retired_generations r ON r.tenant_id = c.tenant_id AND r.namespace = c.namespace"
+    " AND r.document_id = c.document_id AND r.generation = c.generation"
+    " WHERE c.tenant_id = :tenant AND c.chunk_id IN :ids AND c.namespace IN :namespaces AND c.enabled = 1"
+    " AND d.published_generation IS NOT NULL"
+    " AND (d.published_generation = c.generation OR r.replaced_at >= :since)"
+)
+
+
+def stored_chunk(text_: str, others: str | bytes) -> StoredChunk:
+    """Return the chunk that the two columns of `STORED` describe."""
+    said = orjson.loads(others)
+    changed = {
+        "text": text_,
+        "heading_path": tuple(orjson.loads(said["heading_path"])),
+        "tags": tuple(orjson.loads(said["tags"])),
+        "published_at": _moment(said["published_at"]),
+        "metadata": metadata_of(said["metadata"]),
+        "updated_at": _moment(said["updated_at"]),
+        "segment": segment_of(said["segment"]),
+        "chunking": _chunking(said["chunking"]),
+        "reworded": bool(said["reworded"]),
+    }
+    return StoredChunk(**said | changed)
+
+
+def _moment(written: str | None) -> datetime | None:
+    return None if written is None else as_utc(datetime.fromisoformat(written))
+
+
+@functools.lru_cache(maxsize=256)  # documents are many, ways to cut them few
+def _chunking(column: str) -> Chunking:
+    return Chunking(**orjson.loads(column))
+
+
+def segment_to_json(segment: Segment) -> str:
+    """What the column ``segment`` holds."""
+    return to_json(
+        {
+            "chapter_id": segment.chapter_id,
+            "story_time": segment.story_time,
+            "entity_names": list(segment.entity_names),
+            "summary": segment.summary,
+            "attributes": dict(segment.attributes),
+        }
+    )
+
+
+def segment_of(column: str | None) -> Segment | None:
+    """The segment in a column ``segment``."""
+    if column is None:
+        return None
+    said = orjson.loads(column)
+    return Segment(**{**said, "entity_names": tuple(said["entity_names"])})
+
+
+def _key(generation: Generation) -> dict[str, Any]:
+    return {
+        "tenant": generation.scope.tenant_id,
+        "namespace": generation.scope.namespace,
+        "document": generation.document_id,
+        "generation": generation.number,
+    }

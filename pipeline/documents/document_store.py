@@ -1,0 +1,380 @@
+"""Documents and their generations: what was accepted, what is shown, what is gone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from sqlalchemy import bindparam, text
+
+from pipeline.database.rows import (
+    TenantStore,
+    insert_many,
+    metadata_of,
+    now,
+    placeholders,
+    record_of,
+    slices,
+    to_json,
+    to_naive,
+)
+from pipeline.documents.recipe import recipe
+from pipeline.documents.source_store import Sources
+from pipeline.keyword.terms import VERSION
+from pipeline.records import (
+    Chunking,
+    DocumentFields,
+    DocumentId,
+    Encoding,
+    Generation,
+    JobId,
+    Namespace,
+    Scope,
+    Upload,
+)
+
+_ROWS_PER_STATEMENT = 1000
+_NO_INGREDIENTS = {
+    "generation",
+    "fields",
+    "body",
+    "source_id",
+}  # of a recipe; the bytes go in apart, and of the fields the title
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """What there is to ingest for one generation."""
+
+    generation: Generation
+    fields: DocumentFields
+    body: bytes
+    media_type: str
+    source_uri: str | None
+    chunking: Chunking
+    source_id: str = ""
+
+    @property
+    def recipe(self) -> bytes:
+        """Equal for two sources that become the same chunks. Whatever is added to this class counts by itself."""
+        how = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _NO_INGREDIENTS}
+        return recipe(self.body, {**how, "chunking": asdict(self.chunking), "title": self.fields.title})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """Findings of ingestion. ``title``: found in the text, if any. ``pages``: the first and last page with text."""
+
+    chunk_count: int
+    title: str | None
+    recipe: bytes
+    encoding: Encoding | None = None
+    pages: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deleted:
+    """A document that was there: the generation that searches saw, and all whose rows are to be dropped."""
+
+    shown: Generation | None
+    gone: tuple[Generation, ...]
+
+
+class Documents(TenantStore):
+    """One tenant's documents."""
+
+    def number(
+        self, namespace: Namespace, document_ids: Iterable[DocumentId], *, only_new: bool = False
+    ) -> dict[DocumentId, Generation]:
+        """Give each document its next generation number, creating missing documents and the namespace.
+
+        Rows stay locked until the transaction ends, in sorted order against deadlocks, so concurrent uploads are
+        numbered in order. ``only_new``: a document found to exist once locked gets none.
+        """
+        moment = now()
+        scope = Scope(tenant_id=self._tenant_id, namespace=namespace)
+        self._run(
+            text("INSERT IGNORE INTO namespaces (tenant_id, namespace, created_at) VALUES (:tenant, :namespace, :now)"),
+            namespace=namespace,
+            now=moment,
+        )
+        ordered = sorted(set(document_ids))
+        insert_many(
+            self._connection,
+            "INSERT INTO documents (tenant_id, namespace, document_id, latest_generation, created_at, updated_at)"
+            " VALUES (%s, %s, %s, %s, %s, %s)"
+            " ON DUPLICATE KEY UPDATE latest_generation = latest_generation + 1, updated_at = VALUES(updated_at)",
+            [(self._tenant_id, namespace, document_id, 1, moment, moment) for document_id in ordered],
+        )
+        numbered: dict[DocumentId, Generation] = {}
+        for ids in slices(ordered, _ROWS_PER_STATEMENT):
+            values = {"tenant": self._tenant_id, "namespace": namespace, "ids": list(ids)}
+            there: list[DocumentId] = []
+            for row in self._connection.execute(_NUMBERS, values):
+                key = DocumentId(row.document_id)
+                if only_new and _is_there(row, latest=row.latest_generation - 1):
+                    there.append(key)
+                else:
+                    numbered[key] = Generation(scope=scope, document_id=key, number=row.latest_generation)
+            if there:  # a latest generation that nobody uploads would hide the one that is on its way
+                self._connection.execute(_TAKE_BACK, {**values, "ids": there})
+        return numbered
+
+    def existing(self, namespace: Namespace, document_ids: Iterable[DocumentId]) -> set[DocumentId]:
+        """Return which documents are there, shown or under way, without locks. A failed or cancelled upload leaves none."""
+        found: set[DocumentId] = set()
+        for ids in slices(sorted(set(document_ids)), _ROWS_PER_STATEMENT):
+            rows = self._run(_NUMBERS, namespace=namespace, ids=list(ids))
+            found.update(DocumentId(row.document_id) for row in rows if _is_there(row, latest=row.latest_generation))
+        return found
+
+    def store(self, job_id: JobId, uploads: Sequence[tuple[Generation, Upload]]) -> None:
+        """Write the generations with their sources and bytes, not yet published."""
+        moment = now()
+        source_ids = Sources(self._connection, self._tenant_id).store(uploads)
+        insert_many(
+            self._connection,
+            "INSERT INTO generations (tenant_id, namespace, document_id, generation, job_id, title, author, type, tags,"
+            " published_at, story_time, metadata, source_uri, media_type, chunking, content_hash, body_bytes, created_at,"
+            " source_id) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            [
+                (
+                    self._tenant_id,
+                    generation.scope.namespace,
+                    generation.document_id,
+                    generation.number,
+                    job_id,
+                    upload.fields.title,
+                    upload.fields.author,
+                    upload.fields.type,
+                    to_json(list(upload.fields.tags)),
+                    to_naive(upload.fields.published_at),
+                    upload.fields.story_time,
+                    to_json(dict(upload.fields.metadata)),
+                    upload.source_uri,
+                    upload.media_type,
+                    _chunking_to_json(upload.chunking),
+                    hashlib.sha256(upload.body).digest(),
+                    len(upload.body),
+                    moment,
+                    source_ids[generation],
+                )
+                for generation, upload in uploads
+            ],
+        )
+        insert_many(
+            self._connection,
+            "INSERT INTO payloads (tenant_id, namespace, document_id, generation, body, to_fetch)"
+            " VALUES (%s, %s, %s, %s, %s, %s)",
+            [
+                (
+                    self._tenant_id,
+                    generation.scope.namespace,
+                    generation.document_id,
+                    generation.number,
+                    upload.body,
+                    upload.to_fetch,
+                )
+                for generation, upload in uploads
+            ],
+        )
+
+    def sources(self, generations: Sequence[Generation]) -> dict[Generation, Source]:
+        """What was uploaded for each of these; a generation that is gone meanwhile is not in the answer."""
+        found: dict[Generation, Source] = {}
+        for namespace, wanted in _by_namespace(generations):
+            # Pairs would be exact, but MariaDB makes no range of (a, b) IN (…): two lists, and the rest is dropped here.
+            rows = self._run(
+                _SOURCES,
+                namespace=namespace,
+                ids=[generation.document_id for generation in wanted],
+                numbers=sorted({generation.number for generation in wanted}),
+            ).mappings()
+            known = {(generation.document_id, generation.number): generation for generation in wanted}
+            for row in rows:
+                generation = known.get((row["document_id"], row["generation"]))
+                if generation is None:
+                    continue
+                found[generation] = record_of(
+                    Source,
+                    row,
+                    generation=generation,
+                    fields=fields_of(row),
+                    chunking=Chunking(**json.loads(row["chunking"])),
+                )
+        return found
+
+    def lock(self, generations: Sequence[Generation]) -> dict[Generation, int | None]:
+        """Lock these generations' documents in key order and return which generation each shows. Left out: generations
+        that must not be shown (document deleted, or a later one is shown or settled)."""
+        current: dict[Generation, int | None] = {}
+        for namespace, wanted in _by_namespace(generations):
+            rows = self._run(_LOCK, namespace=namespace, ids=[g.document_id for g in wanted])
+            state = {document_id: (published, overtaken) for document_id, published, overtaken in rows}
+            for generation in wanted:
+                published, overtaken = state.get(generation.document_id, (None, generation.number))
+                if generation.number > overtaken and generation.number >= (published or 0):
+                    current[generation] = published
+        return current
+
+    def shown(self, generations: Sequence[Generation]) -> set[Generation]:
+        """Those of the generations that searches see now. Nothing is locked."""
+        found: set[Generation] = set()
+        for namespace, wanted in _by_namespace(generations):
+            rows = self._run(_SHOWN, namespace=namespace, ids=[g.document_id for g in wanted])
+            published = dict(tuple(row) for row in rows)
+            found.update(g for g in wanted if published.get(g.document_id) == g.number)
+        return found
+
+    def show(self, generations: Mapping[Generation, Shown], *, model: str) -> None:
+        """Move each document's pointer to its generation: two statements for all that have the same number."""
+        grouped: dict[tuple[Namespace, int], list[tuple[DocumentId, Shown]]] = {}
+        for generation, shown in sorted(generations.items(), key=lambda pair: pair[0].document_id):
+            grouped.setdefault((generation.scope.namespace, generation.number), []).append(
+                (generation.document_id, shown)
+            )
+        for (namespace, number), group in sorted(grouped.items()):
+            ids = [document_id for document_id, _ in group]
+            counts = [value for document_id, shown in group for value in (document_id, shown.chunk_count)]
+            recipes = [value for document_id, shown in group for value in (document_id, shown.recipe)]
+            titles = [value for document_id, shown in group for value in (document_id, shown.title)]
+            encodings = [
+                value
+                for document_id, shown in group
+                for value in (document_id, None if shown.encoding is None else to_json(asdict(shown.encoding)))
+            ]
+            cases, many = " ".join(["WHEN %s THEN %s"] * len(group)), placeholders(group)
+            self._connection.exec_driver_sql(
+                f"UPDATE generations SET chunk_count = CASE document_id {cases} END, embedding_model = %s,"
+                f" recipe = CASE document_id {cases} END, title = COALESCE(title, CASE document_id {cases} END),"
+                f" encoding = CASE document_id {cases} END, terms_version = %s"
+                f" WHERE tenant_id = %s AND namespace = %s AND document_id IN ({many}) AND generation = %s",
+                (*counts, model, *recipes, *titles, *encodings, VERSION, self._tenant_id, namespace, *ids, number),
+            )
+            key = {"tenant": self._tenant_id, "namespace": namespace, "generation": number}
+            for document_id, shown in group:
+                if shown.pages is not None:
+                    pages = {"first": shown.pages[0], "last": shown.pages[1]}
+                    self._connection.execute(_PAGES, {**key, "document": document_id, **pages})
+            self._connection.exec_driver_sql(
+                "UPDATE documents SET published_generation = %s, updated_at = %s"
+                f" WHERE tenant_id = %s AND namespace = %s AND document_id IN ({many})",
+                (number, now(), self._tenant_id, namespace, *ids),
+            )
+
+    def delete(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> dict[DocumentId, Deleted]:
+        """Hide these documents at once and for every upload accepted before now. What is not there is not in the answer."""
+        values: dict[str, Any] = {"tenant": self._tenant_id, "namespace": namespace, "ids": sorted(document_ids)}
+        there = self._connection.execute(_LOCK_ALIVE, values)
+        rows = [row for row in there if row.latest_generation > row.deleted_generation]
+        if not rows:
+            return {}
+        values |= {"ids": [row.document_id for row in rows], "now": now()}
+        self._connection.execute(_HIDE, values)
+        known: dict[DocumentId, list[Generation]] = {}
+        for document_id, number in self._connection.execute(_GENERATIONS, values):
+            key = DocumentId(document_id)
+            known.setdefault(key, []).append(self._generation(namespace, key, number))
+        return {
+            DocumentId(row.document_id): Deleted(
+                shown=None
+                if row.published_generation is None
+                else self._generation(namespace, row.document_id, row.published_generation),
+                gone=tuple(known.get(DocumentId(row.document_id), ())),
+            )
+            for row in rows
+        }
+
+    def published(self, namespace: Namespace, document_id: DocumentId) -> Generation | None:
+        """The generation searches see, locked until the transaction ends."""
+        row = self._run(_LOCK_ONE, namespace=namespace, document=document_id).one_or_none()
+        if row is None or row.published_generation is None:
+            return None
+        return self._generation(namespace, document_id, row.published_generation)
+
+
+_NUMBERS = text(
+    "SELECT document_id, latest_generation, published_generation,"
+    " GREATEST(deleted_generation, failed_generation, cancelled_generation) AS ended FROM documents"
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
+).bindparams(bindparam("ids", expanding=True))
+
+_TAKE_BACK = text(
+    "UPDATE documents SET latest_generation = latest_generation - 1"
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
+).bindparams(bindparam("ids", expanding=True))
+
+_SOURCES = text(
+    "SELECT g.document_id, g.generation, g.title, g.author, g.type, g.tags, g.published_at, g.story_time, g.metadata,"
+    " g.media_type, g.source_uri, g.chunking, g.source_id, p.body"
+    " FROM generations g JOIN payloads p ON p.tenant_id = g.tenant_id AND p.namespace = g.namespace"
+    " AND p.document_id = g.document_id AND p.generation = g.generation"
+    " WHERE g.tenant_id = :tenant AND g.namespace = :namespace AND g.document_id IN :ids AND g.generation IN :numbers"
+).bindparams(bindparam("ids", expanding=True), bindparam("numbers", expanding=True))
+
+_PAGES = text(
+    "UPDATE generations SET page_start = :first, page_end = :last WHERE tenant_id = :tenant"
+    " AND namespace = :namespace AND document_id = :document AND generation = :generation"
+)
+
+_LOCK = text(
+    "SELECT document_id, published_generation, GREATEST(deleted_generation, settled_generation) FROM documents"
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids ORDER BY document_id FOR UPDATE"
+).bindparams(bindparam("ids", expanding=True))
+
+_LOCK_ALIVE = text(
+    "SELECT document_id, latest_generation, published_generation, deleted_generation FROM documents"
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids ORDER BY document_id FOR UPDATE"
+).bindparams(bindparam("ids", expanding=True))
+
+# Right whether assignments are made one after the other or all at once.
+_HIDE = text(
+    "UPDATE documents SET deleted_generation = latest_generation + 1, latest_generation = latest_generation + 1,"
+    " published_generation = NULL, updated_at = :now"
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
+).bindparams(bindparam("ids", expanding=True))
+
+_GENERATIONS = text(
+    "SELECT document_id, generation FROM generations"
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
+).bindparams(bindparam("ids", expanding=True))
+
+_SHOWN = text(
+    "SELECT document_id, published_generation FROM documents"
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
+).bindparams(bindparam("ids", expanding=True))
+
+_LOCK_ONE = text(
+    "SELECT latest_generation, published_generation, deleted_generation, settled_generation FROM documents"
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document FOR UPDATE"
+)
+
+
+def _is_there(row: Any, *, latest: int) -> bool:
+    """Return whether a document was searchable or on its way when ``latest`` was its latest upload."""
+    return row.published_generation is not None or latest > row.ended
+
+
+def _by_namespace(generations: Sequence[Generation]) -> Iterable[tuple[Namespace, list[Generation]]]:
+    grouped: dict[Namespace, list[Generation]] = {}
+    for generation in generations:
+        grouped.setdefault(generation.scope.namespace, []).append(generation)
+    return sorted(grouped.items())
+
+
+def _chunking_to_json(chunking: Chunking) -> str:
+    values = {"strategy": chunking.strategy, "max_tokens": chunking.max_tokens, "overlap": chunking.overlap}
+    return to_json({**values, "options": dict(chunking.options)} if chunking.options else values)
+
+
+def encoding_of(value: str | None) -> Encoding | None:
+    """Return the encoding in a column of ``generations``."""
+    return None if value is None else Encoding(**json.loads(value))
+
+
+def fields_of(row: Mapping[Any, Any]) -> DocumentFields:
+    """The fields in a row of ``generations``."""
+    return record_of(DocumentFields, row, tags=tuple(json.loads(row["tags"])), metadata=metadata_of(row["metadata"]))

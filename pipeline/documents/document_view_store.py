@@ -1,0 +1,124 @@
+"""Documents as their owner sees them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import text
+
+from pipeline.database.rows import TenantStore, record_of
+from pipeline.documents.document_store import encoding_of, fields_of
+from pipeline.documents.duplicate_store import Duplicates, duplicate_of
+from pipeline.documents.outcome_store import STATUS, WORKED_ON, DocumentStatus
+from pipeline.records import (
+    Chunking,
+    DocumentFields,
+    DocumentId,
+    Encoding,
+    Namespace,
+)
+from pipeline.tenants.quota_store import ALIVE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentView:
+    """One document as its owner sees it. ``status``: what became of its latest upload. ``generation``: what searches see."""
+
+    namespace: str
+    document_id: str
+    status: DocumentStatus
+    generation: int | None
+    fields: DocumentFields
+    media_type: str
+    source_uri: str | None
+    chunk_count: int
+    encoding: Encoding | None
+    chunking: Chunking
+    duplicate_of: DocumentId | None
+    source_id: str
+    source_kind: str
+    page_start: int | None
+    page_end: int | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class DocumentViews(TenantStore):
+    """One tenant's documents, to be looked at."""
+
+    def view(self, namespace: Namespace, document_id: DocumentId) -> DocumentView | None:
+        """The document as its owner sees it, or None."""
+        where = "AND d.namespace = :namespace AND d.document_id = :document"
+        rows = self._views(where, {"namespace": namespace, "document": document_id}, limit=1)
+        return rows[0] if rows else None
+
+    def views(
+        self,
+        *,
+        namespace: Namespace | None,
+        status: DocumentStatus | None = None,
+        source_id: str | None = None,
+        after: tuple[str, str] | None,
+        limit: int,
+    ) -> list[DocumentView]:
+        """Return documents by namespace and id after the pair: with ``status``, else all searchable or under way;
+        ``source_id``: of one source."""
+        clauses = [f"AND {ALIVE.format(d='d.')}" if status is None else f"AND {STATUS} = :status"]
+        values: dict[str, Any] = {} if status is None else {"status": status}
+        if namespace is not None:
+            clauses.append("AND d.namespace = :namespace")
+            values["namespace"] = namespace
+        if source_id is not None:
+            clauses.append("AND g.source_id = :source")
+            values["source"] = source_id
+        if after is not None:
+            clauses.append(
+                "AND (d.namespace > :after_namespace OR (d.namespace = :after_namespace AND d.document_id > :after_document))"
+            )
+            values |= {"after_namespace": after[0], "after_document": after[1]}
+        return self._views(" ".join(clauses), values, limit=limit)
+
+    def _views(self, where: str, values: dict[str, Any], *, limit: int) -> list[DocumentView]:
+        rows = self._run(text(_VIEWS.format(where=where)), limit=limit, **values).mappings().all()
+        duplicates = Duplicates(self._connection, self._tenant_id)
+        originals = {
+            namespace: duplicates.originals(
+                namespace, {bytes(row["content_hash"]) for row in rows if row["namespace"] == namespace}
+            )
+            for namespace in sorted({row["namespace"] for row in rows})
+        }
+        return [
+            record_of(
+                DocumentView,
+                row,
+                generation=row["published_generation"],
+                fields=fields_of(row),
+                source_uri=row["uri"],
+                chunk_count=row["chunk_count"] or 0,
+                encoding=encoding_of(row["encoding"]),
+                chunking=Chunking(**json.loads(row["chunking"])),
+                duplicate_of=duplicate_of(
+                    row["document_id"], originals[row["namespace"]].get(bytes(row["content_hash"]))
+                ),
+                source_kind=row["kind"],
+            )
+            for row in rows
+        ]
+
+
+# A document whose first generation is still on its way is shown with the fields of the upload.
+_VIEWS = (
+    f"SELECT d.namespace, d.document_id, {STATUS} AS status, d.published_generation, d.created_at, d.updated_at,"
+    " g.title, g.author, g.type,"
+    " g.tags, g.published_at, g.story_time, g.metadata, g.media_type, COALESCE(g.source_uri, s.uri) AS uri, g.chunk_count,"
+    " g.encoding, g.source_id, COALESCE(s.kind, 'text') AS kind, g.page_start, g.page_end,"
+    " g.chunking, g.content_hash"
+    " FROM documents d JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace"
+    " AND g.document_id = d.document_id AND g.generation = COALESCE(d.published_generation, d.latest_generation)"
+    " LEFT JOIN sources s ON s.tenant_id = g.tenant_id AND s.namespace = g.namespace AND s.source_id = g.source_id"
+    f" {WORKED_ON} WHERE d.tenant_id = :tenant AND d.latest_generation > d.deleted_generation {{where}}"
+    " ORDER BY d.namespace, d.document_id LIMIT :limit"
+)

@@ -1,0 +1,106 @@
+"""Documents of one namespace that have the same bytes. Nothing is stored for it: the answer follows from the hashes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import bindparam, text
+
+from pipeline.database.rows import TenantStore, slices
+from pipeline.records import DocumentId, Namespace
+from pipeline.tenants.quota_store import ALIVE
+
+_ROWS_PER_STATEMENT = 1000
+_UNKNOWN = hashlib.sha256(b"").digest()  # of a document whose bytes are not fetched yet
+
+# The generation that a document is described by: what searches see, or else its latest upload.
+_DESCRIBED = (
+    "{g}.tenant_id = {d}.tenant_id AND {g}.namespace = {d}.namespace AND {g}.document_id = {d}.document_id"
+    " AND {g}.generation = COALESCE({d}.published_generation, {d}.latest_generation)"
+)
+_THERE = f"{{d}}.latest_generation > {{d}}.deleted_generation AND {ALIVE.format(d='{d}.')}"
+
+IS_DUPLICATE = (
+    "EXISTS (SELECT 1 FROM documents a JOIN generations ag ON "
+    + _DESCRIBED.format(g="ag", d="a")
+    + " JOIN generations og ON og.tenant_id = ag.tenant_id AND og.namespace = ag.namespace"
+    " AND og.content_hash = ag.content_hash AND og.document_id <> ag.document_id"
+    " JOIN documents o ON "
+    + _DESCRIBED.format(g="og", d="o")
+    + " WHERE a.tenant_id = i.tenant_id AND a.namespace = i.namespace AND a.document_id = i.document_id"
+    f" AND {_THERE.format(d='a')} AND {_THERE.format(d='o')} AND ag.content_hash <> UNHEX('{_UNKNOWN.hex()}')"
+    " AND (o.created_at < a.created_at OR (o.created_at = a.created_at AND o.document_id < a.document_id)))"
+)
+"""A condition on an item ``i`` of a job: its document has the same bytes as an older one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What a document was made from: the SHA-256 of its bytes, and where they came from."""
+
+    content_hash: bytes
+    source_uri: str | None
+
+
+class Duplicates(TenantStore):
+    """One tenant's documents with the same bytes."""
+
+    def originals(self, namespace: str, hashes: Collection[bytes]) -> dict[bytes, DocumentId]:
+        """Return the oldest document with the bytes of each hash; among equals the first by id."""
+        wanted = sorted(set(hashes) - {_UNKNOWN})
+        if not wanted:
+            return {}
+        rows = self._run(_ORIGINALS, namespace=namespace, hashes=wanted)
+        return {bytes(row.content_hash): DocumentId(row.document_id) for row in rows}
+
+    def contents(self, namespace: Namespace, document_ids: Collection[DocumentId]) -> dict[DocumentId, Content]:
+        """Return what these documents hold: the latest upload if it is on its way, else what searches see."""
+        found: dict[DocumentId, Content] = {}
+        for ids in slices(sorted(set(document_ids)), _ROWS_PER_STATEMENT):
+            for row in self._run(_CONTENTS, namespace=namespace, ids=list(ids)):
+                content = Content(content_hash=bytes(row.content_hash), source_uri=row.source_uri)
+                found[DocumentId(row.document_id)] = content
+        return found
+
+    def of(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> dict[DocumentId, DocumentId]:
+        """Return the original of each of these documents that is a duplicate."""
+        if not document_ids:
+            return {}
+        hashes = {
+            row.document_id: bytes(row.content_hash)
+            for row in self._run(_HASHES, namespace=namespace, ids=list(document_ids))
+        }
+        originals = self.originals(namespace, set(hashes.values()))
+        found = {known: duplicate_of(known, originals.get(digest)) for known, digest in hashes.items()}
+        return {known: original for known, original in found.items() if original is not None}
+
+
+def duplicate_of(document_id: DocumentId, original: DocumentId | None) -> DocumentId | None:
+    """Return the original of a document, None for the original itself."""
+    return None if original == document_id else original
+
+
+_ORIGINALS = text(
+    "SELECT content_hash, document_id FROM (SELECT g.content_hash, d.document_id,"
+    " ROW_NUMBER() OVER (PARTITION BY g.content_hash ORDER BY d.created_at, d.document_id) AS place"
+    " FROM generations g JOIN documents d ON "
+    + _DESCRIBED.format(g="g", d="d")
+    + " WHERE g.tenant_id = :tenant AND g.namespace = :namespace AND g.content_hash IN :hashes"
+    f" AND {_THERE.format(d='d')}) ranked WHERE place = 1"
+).bindparams(bindparam("hashes", expanding=True))
+
+_HASHES = text(
+    "SELECT d.document_id, g.content_hash FROM documents d JOIN generations g ON "
+    + _DESCRIBED.format(g="g", d="d")
+    + f" WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :ids AND {_THERE.format(d='d')}"
+).bindparams(bindparam("ids", expanding=True))
+
+_CONTENTS = text(
+    "SELECT d.document_id, g.content_hash, g.source_uri FROM documents d JOIN generations g ON g.tenant_id = d.tenant_id"
+    " AND g.namespace = d.namespace AND g.document_id = d.document_id AND g.generation = IF(d.latest_generation >"
+    " GREATEST(d.deleted_generation, d.failed_generation, d.cancelled_generation, d.settled_generation),"
+    " d.latest_generation, d.published_generation)"
+    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :ids"
+).bindparams(bindparam("ids", expanding=True))

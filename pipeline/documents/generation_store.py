@@ -1,0 +1,268 @@
+"""Generations of documents beside each other: what an upload would replace, and what a document has had."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import bindparam, text
+
+from pipeline.database.rows import (
+    TenantStore,
+    generation_key,
+    now,
+    record_of,
+)
+from pipeline.documents.document_store import Documents, fields_of
+from pipeline.documents.source_store import Sources
+from pipeline.records import (
+    DocumentFields,
+    DocumentId,
+    Generation,
+    JobId,
+    Namespace,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What an upload finds. ``shown``: what searches see now, described by the rest; ``recipe``: None if its bytes
+    would not become its chunks today. ``overtaken``: never to be shown, since a later upload was or it was deleted."""
+
+    overtaken: bool
+    shown: Generation | None = None
+    recipe: bytes | None = None
+    model: str | None = None
+    fields: DocumentFields = field(default_factory=DocumentFields)
+    chunk_count: int = 0
+    rows: int = 0  # how many chunks there really are
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationView:
+    """A generation for its owner. ``state``: shown, previous, pending, failed, cancelled, or retired (replaced, about
+    to go). ``kept_until``: for what can be rolled back to."""
+
+    number: int
+    state: str
+    title: str | None
+    created_at: datetime
+    kept_until: datetime | None
+    chunk_count: int | None
+    content_hash: str
+    body_bytes: int
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """The generations of one document, the newest first, and what names their present state."""
+
+    etag: str
+    generations: tuple[GenerationView, ...]
+
+
+class Generations(TenantStore):
+    """One tenant's generations."""
+
+    def standing(self, uploads: Sequence[Generation], *, lock: bool = False) -> dict[Generation, Standing]:
+        """Return what these uploads find. ``lock``: documents are locked in key order until the transaction ends."""
+        if lock:
+            Documents(self._connection, self._tenant_id).lock(uploads)
+        found: dict[Generation, Standing] = {}
+        for namespace in sorted({upload.scope.namespace for upload in uploads}):
+            here = [upload for upload in uploads if upload.scope.namespace == namespace]
+            rows = {
+                row["document_id"]: row
+                for row in self._run(
+                    _STANDING, namespace=namespace, ids=[upload.document_id for upload in here]
+                ).mappings()
+            }
+            found |= {upload: _standing(upload, rows.get(upload.document_id)) for upload in here}
+        return found
+
+    def settle(self, uploads: Sequence[Generation]) -> None:
+        """Keep what is shown in place of these and all earlier uploads, now from their sources. Lock the documents
+        first."""
+        for namespace, number, ids in _alike(uploads):
+            values = {"tenant": self._tenant_id, "namespace": namespace, "generation": number, "ids": ids}
+            if left := set(self._connection.execute(_OTHER_SOURCES, values).scalars()):
+                self._connection.execute(_MOVE_SOURCE, values)
+                Sources(self._connection, self._tenant_id).drop_unused(namespace, left)
+            self._connection.execute(_SETTLE, values)
+
+    def discard(self, uploads: Sequence[Generation]) -> None:
+        """Delete the bytes and fields of these, which nothing else was written of."""
+        for namespace, number, ids in _alike(uploads):
+            values = {"tenant": self._tenant_id, "namespace": namespace, "generation": number, "ids": ids}
+            sources = Sources(self._connection, self._tenant_id)
+            named = sources.named_by(namespace, number, ids)
+            for statement in _DISCARD:
+                self._connection.execute(statement, values)
+            sources.drop_unused(namespace, named)
+
+    def outdated(self, shown: Sequence[Generation]) -> list[Generation]:
+        """Return earlier generations of documents that show these, failed or kept, unless they wait to be dropped or
+        have an open job."""
+        found: list[Generation] = []
+        for namespace in sorted({generation.scope.namespace for generation in shown}):
+            numbers = {g.document_id: g.number for g in shown if g.scope.namespace == namespace}
+            found += [
+                self._generation(namespace, document_id, number)
+                for document_id, number in self._run(_AT_REST, namespace=namespace, ids=sorted(numbers))
+                if number < numbers[DocumentId(document_id)]
+            ]
+        return found
+
+    def history(self, namespace: Namespace, document_id: DocumentId, *, lock: bool = False) -> History | None:
+        """Return every generation of which something is left; None without such a document. ``lock``: nothing is
+        accepted or shown until the transaction ends."""
+        values = {"tenant": self._tenant_id, "namespace": namespace, "document": document_id}
+        pointers = self._connection.execute(_POINTERS_LOCKED if lock else _POINTERS, values).one_or_none()
+        if pointers is None or pointers.latest_generation <= pointers.deleted_generation:
+            return None
+        rows = self._connection.execute(_HISTORY, {**values, "deleted": pointers.deleted_generation, "now": now()})
+        return History(
+            etag=f'"{pointers.published_generation or 0}-{pointers.latest_generation}"',
+            generations=tuple(
+                record_of(
+                    GenerationView,
+                    row,
+                    number=row.generation,
+                    state=_state(row, pointers.published_generation),
+                    content_hash=row.content_hash.hex(),
+                )
+                for row in rows
+            ),
+        )
+
+    def copy(self, source: Generation, target: Generation, job_id: JobId) -> int:
+        """Accept what was uploaded as ``source`` once more, as ``target``. Gives the size in bytes, 0 if it is gone."""
+        values = {**generation_key(source), "target": target.number, "job": job_id, "now": now()}
+        if not self._connection.execute(_COPY_PAYLOAD, values).rowcount:
+            return 0
+        self._connection.execute(_COPY_FIELDS, values)
+        size = self._connection.execute(_SIZE, generation_key(target)).scalar_one_or_none()
+        return int(size or 0)
+
+
+_STANDING = text(
+    "SELECT d.document_id, d.published_generation, GREATEST(d.deleted_generation, d.settled_generation) AS overtaken,"
+    " g.recipe, g.embedding_model, g.chunk_count, g.title, g.author, g.type, g.tags, g.published_at, g.story_time,"
+    " g.metadata, (SELECT COUNT(*) FROM chunks c WHERE c.tenant_id = d.tenant_id AND c.namespace = d.namespace"
+    " AND c.document_id = d.document_id AND c.generation = d.published_generation) AS chunk_rows"
+    " FROM documents d LEFT JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace"
+    " AND g.document_id = d.document_id AND g.generation = d.published_generation"
+    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :ids"
+).bindparams(bindparam("ids", expanding=True))
+
+_SETTLE = text(
+    "UPDATE documents SET settled_generation = GREATEST(settled_generation, :generation)"
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
+).bindparams(bindparam("ids", expanding=True))
+
+_SHOWN_AND_NEW = (
+    "generations g JOIN documents d ON d.tenant_id = g.tenant_id AND d.namespace = g.namespace"
+    " AND d.document_id = g.document_id AND d.published_generation = g.generation"
+    " JOIN generations n ON n.tenant_id = g.tenant_id AND n.namespace = g.namespace AND n.document_id = g.document_id"
+    " AND n.generation = :generation"
+)
+_OF_ANOTHER_SOURCE = (
+    "WHERE g.tenant_id = :tenant AND g.namespace = :namespace AND g.document_id IN :ids AND g.source_id <> n.source_id"
+)
+_OTHER_SOURCES = text(f"SELECT g.source_id FROM {_SHOWN_AND_NEW} {_OF_ANOTHER_SOURCE}").bindparams(
+    bindparam("ids", expanding=True)
+)
+_MOVE_SOURCE = text(f"UPDATE {_SHOWN_AND_NEW} SET g.source_id = n.source_id {_OF_ANOTHER_SOURCE}").bindparams(
+    bindparam("ids", expanding=True)
+)
+
+_DISCARD = [
+    text(
+        f"DELETE FROM {table} WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
+        " AND generation = :generation"
+    ).bindparams(bindparam("ids", expanding=True))
+    for table in ("payloads", "generations")
+]
+
+_AT_REST = text(
+    "SELECT g.document_id, g.generation FROM generations g JOIN jobs j ON j.tenant_id = g.tenant_id"
+    " AND j.job_id = g.job_id AND j.finished_at IS NOT NULL"
+    " WHERE g.tenant_id = :tenant AND g.namespace = :namespace AND g.document_id IN :ids"
+    " AND NOT EXISTS (SELECT 1 FROM retired_generations r WHERE r.tenant_id = g.tenant_id AND r.namespace = g.namespace"
+    " AND r.document_id = g.document_id AND r.generation = g.generation)"
+).bindparams(bindparam("ids", expanding=True))
+
+_POINTERS_TEXT = (
+    "SELECT latest_generation, published_generation, deleted_generation FROM documents"
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document"
+)
+_POINTERS = text(_POINTERS_TEXT)
+_POINTERS_LOCKED = text(f"{_POINTERS_TEXT} FOR UPDATE")
+
+_HISTORY = text(
+    "SELECT g.generation, g.title, g.created_at, g.chunk_count, g.content_hash, g.body_bytes, g.job_id, k.kept_until,"
+    " i.state FROM generations g LEFT JOIN kept_generations k ON k.tenant_id = g.tenant_id"
+    " AND k.namespace = g.namespace AND k.document_id = g.document_id AND k.generation = g.generation"
+    " AND k.kept_until > :now"
+    " LEFT JOIN job_items i ON i.tenant_id = g.tenant_id AND i.job_id = g.job_id AND i.namespace = g.namespace"
+    " AND i.document_id = g.document_id AND i.generation = g.generation"
+    " WHERE g.tenant_id = :tenant AND g.namespace = :namespace AND g.document_id = :document"
+    " AND g.generation > :deleted ORDER BY g.generation DESC LIMIT 200"
+)
+
+_SAME = "WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document AND generation = :generation"
+
+_COPY_PAYLOAD = text(
+    "INSERT INTO payloads (tenant_id, namespace, document_id, generation, body)"
+    f" SELECT tenant_id, namespace, document_id, :target, body FROM payloads {_SAME}"
+)
+
+_UPLOADED = (
+    "tenant_id, namespace, document_id, title, author, type, tags, published_at, story_time, metadata, source_uri,"
+    " media_type, chunking, content_hash, body_bytes, source_id"
+)
+_COPY_FIELDS = text(
+    f"INSERT INTO generations ({_UPLOADED}, generation, job_id, created_at)"
+    f" SELECT {_UPLOADED}, :target, :job, :now FROM generations {_SAME}"
+)
+
+_SIZE = text(f"SELECT body_bytes FROM generations {_SAME}")
+
+
+def _standing(upload: Generation, row: Mapping[Any, Any] | None) -> Standing:
+    if row is None or upload.number <= row["overtaken"] or upload.number < (row["published_generation"] or 0):
+        return Standing(overtaken=True)
+    published = row["published_generation"]
+    if published is None or row["chunk_count"] is None:
+        return Standing(overtaken=False)
+    return Standing(
+        overtaken=False,
+        shown=Generation(scope=upload.scope, document_id=upload.document_id, number=published),
+        recipe=bytes(row["recipe"]) if row["recipe"] else None,
+        model=row["embedding_model"],
+        fields=fields_of(row),
+        chunk_count=row["chunk_count"],
+        rows=row["chunk_rows"],
+    )
+
+
+_STATES = {"queued": "pending", "running": "pending", "failed": "failed", "cancelled": "cancelled"}
+
+
+def _state(row: Any, published: int | None) -> str:
+    if row.generation == published:
+        return "shown"
+    if row.kept_until is not None:
+        return "previous"
+    return _STATES.get(row.state, "retired")
+
+
+def _alike(generations: Sequence[Generation]) -> list[tuple[Namespace, int, list[DocumentId]]]:
+    """Grouped by namespace and number, all in order: one statement does for a group."""
+    grouped: dict[tuple[Namespace, int], list[DocumentId]] = {}
+    for generation in generations:
+        grouped.setdefault((generation.scope.namespace, generation.number), []).append(generation.document_id)
+    return [(namespace, number, sorted(ids)) for (namespace, number), ids in sorted(grouped.items())]

@@ -1,0 +1,74 @@
+"""The outcome of each document's latest upload, as SQL conditions and writes: the status follows from comparing its
+number with those of the last failed and cancelled generations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from sqlalchemy import bindparam, text
+
+from pipeline.database.rows import TenantStore, now
+from pipeline.records import (
+    DocumentId,
+    Generation,
+    JobId,
+    Namespace,
+)
+
+DocumentStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+
+STATUS = (
+    "CASE WHEN d.failed_generation = d.latest_generation THEN 'failed'"
+    " WHEN d.cancelled_generation = d.latest_generation THEN 'cancelled'"
+    " WHEN GREATEST(COALESCE(d.published_generation, 0), d.settled_generation) >= d.latest_generation THEN 'succeeded'"
+    " WHEN w.document_id IS NOT NULL THEN 'running' ELSE 'queued' END"
+)
+# To be joined where STATUS is read. DISTINCT has the few items that workers hold read once instead of for each document.
+WORKED_ON = (
+    "LEFT JOIN (SELECT DISTINCT namespace, document_id, generation FROM job_items WHERE tenant_id = :tenant"
+    " AND state = 'running') w ON w.namespace = d.namespace AND w.document_id = d.document_id"
+    " AND w.generation = d.latest_generation"
+)
+
+
+class DocumentOutcomes(TenantStore):
+    """Uploads of one tenant that ended without becoming searchable. Call with their items locked."""
+
+    def failed(self, generations: Sequence[Generation]) -> None:
+        """Note that these uploads failed, each where it is the latest of its document."""
+        grouped: dict[tuple[Namespace, int], list[DocumentId]] = {}
+        for generation in generations:
+            key = (generation.scope.namespace, generation.number)
+            grouped.setdefault(key, []).append(generation.document_id)
+        for (namespace, number), document_ids in sorted(grouped.items()):
+            values = {"namespace": namespace, "number": number, "ids": sorted(document_ids)}
+            self._run(_FAILED, now=now(), **values)
+
+    def cancelled(self, job_id: JobId, *, where: str) -> None:
+        """Note that the items of a job that fit the condition ``where`` are cancelled; call before they are."""
+        self._run(text(_CANCELLED.format(where=where)), job=job_id, now=now())
+
+    def reopened(self, job_id: JobId, *, where: str) -> None:
+        """Note that the items of a job that fit the condition ``where`` are tried again; call before they are queued."""
+        self._run(text(_REOPENED.format(where=where)), job=job_id, now=now())
+
+
+_FAILED = text(
+    "UPDATE documents SET failed_generation = :number, updated_at = :now WHERE tenant_id = :tenant"
+    " AND namespace = :namespace AND document_id IN :ids AND latest_generation = :number"
+).bindparams(bindparam("ids", expanding=True))
+
+_OF_ITEMS = (
+    "UPDATE documents d JOIN job_items i ON i.tenant_id = d.tenant_id AND i.namespace = d.namespace"
+    " AND i.document_id = d.document_id"
+)
+_CANCELLED = (
+    f"{_OF_ITEMS} AND i.generation = d.latest_generation SET d.cancelled_generation = i.generation, d.updated_at = :now"
+    " WHERE i.tenant_id = :tenant AND i.job_id = :job AND {where}"
+)
+_REOPENED = (
+    f"{_OF_ITEMS} SET d.failed_generation = IF(d.failed_generation = i.generation, 0, d.failed_generation),"
+    " d.cancelled_generation = IF(d.cancelled_generation = i.generation, 0, d.cancelled_generation), d.updated_at = :now"
+    " WHERE i.tenant_id = :tenant AND i.job_id = :job AND {where}"
+)

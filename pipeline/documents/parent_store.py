@@ -1,0 +1,183 @@
+"""Parents: the larger passages that children are part of. They have no terms and no vectors, and no search finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import BindParameter, Connection, bindparam, text
+
+from pipeline.database.rows import (
+    TenantStore,
+    generation_key,
+    insert_many,
+    now,
+    to_json,
+)
+from pipeline.documents.edited_chunk import spliced
+from pipeline.records import (
+    ChunkId,
+    DocumentId,
+    Generation,
+    Namespace,
+    ParentChunk,
+    Passage,
+    TenantId,
+)
+
+
+class Parents(TenantStore):
+    """One tenant's parents."""
+
+    def write(self, parents: Sequence[ParentChunk]) -> None:
+        """Write parents of generations that are not shown yet; `Chunks.drop` clears what an earlier attempt left."""
+        moment = now()
+        insert_many(
+            self._connection,
+            "INSERT INTO parent_chunks (tenant_id, namespace, document_id, generation, ordinal, chunk_id, text,"
+            " heading_path, page, page_end, start_offset, end_offset, token_count, created_at)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            [
+                (
+                    self._tenant_id,
+                    parent.generation.scope.namespace,
+                    parent.generation.document_id,
+                    parent.generation.number,
+                    parent.ordinal,
+                    parent.chunk_id,
+                    parent.passage.text,
+                    to_json(list(parent.passage.heading_path)),
+                    parent.passage.page,
+                    parent.passage.page_end,
+                    parent.passage.start,
+                    parent.passage.end,
+                    parent.passage.token_count,
+                    moment,
+                )
+                for parent in parents
+            ],
+        )
+
+    def texts(self, parent_ids: Sequence[ChunkId]) -> dict[ChunkId, str]:
+        """What is read with their children: their text, without that of children which are switched off."""
+        if not parent_ids:
+            return {}
+        found = self.stored_texts(parent_ids)
+        for row in self._run(_HIDDEN, ids=list(parent_ids)):
+            found[row.parent_id] = without(found.get(row.parent_id, ""), row.text)
+        return found
+
+    def stored_texts(self, parent_ids: Sequence[ChunkId]) -> dict[ChunkId, str]:
+        """Their text, whole."""
+        if not parent_ids:
+            return {}
+        return {ChunkId(row.chunk_id): str(row.text) for row in self._run(_TEXTS, ids=list(parent_ids))}
+
+    def passages(self, parent_ids: Sequence[ChunkId]) -> dict[ChunkId, dict[int, Passage]]:
+        """The text and the offsets of the chunks that are part of each, by ordinal."""
+        found: dict[ChunkId, dict[int, Passage]] = {parent_id: {} for parent_id in parent_ids}
+        if parent_ids:
+            for row in self._run(_PASSAGES, ids=list(parent_ids)):
+                passage = Passage(text=row.text, start=row.start_offset, end=row.end_offset, token_count=0)
+                found[ChunkId(row.parent_id)][row.ordinal] = passage
+        return found
+
+    def rewrite(self, parent_id: ChunkId, new_text: str, token_count: int) -> None:
+        """Give a parent another text."""
+        self._run(_REWRITE, id=parent_id, text=new_text, tokens=token_count, now=now())
+
+    def children(self, parent_ids: Sequence[ChunkId]) -> dict[ChunkId, list[ChunkId]]:
+        """The chunks that are part of each."""
+        found: dict[ChunkId, list[ChunkId]] = {parent_id: [] for parent_id in parent_ids}
+        if parent_ids:
+            for row in self._run(_CHILDREN, ids=list(parent_ids)):
+                found[ChunkId(row.parent_id)].append(ChunkId(row.chunk_id))
+        return found
+
+    def remove_childless(self, generation: Generation) -> None:
+        """Delete the parents of a generation of which no child is left."""
+        self._connection.execute(_REMOVE_CHILDLESS, generation_key(generation))
+
+    def restore(self, parents: Sequence[ParentChunk], generation: Generation) -> int:
+        """Write those of a generation's parents that have children and are not there. Gives how many."""
+        wanted = set(self._connection.execute(_WANTED, generation_key(generation)).scalars())
+        lost = [parent for parent in parents if parent.chunk_id in wanted]
+        self.write(lost)
+        return len(lost)
+
+
+def without(whole: str, part: str) -> str:
+    """``whole`` with the first ``part`` taken out, and the white space before it; as it is if it does not hold it."""
+    at = whole.find(part)
+    return spliced(whole, at, part, "") if part and at >= 0 else whole
+
+
+def parents_lost(
+    connection: Connection, tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId]
+) -> set[str]:
+    """Documents that show a child whose parent is not there."""
+    if not document_ids:
+        return set()
+    values = {"tenant": tenant_id, "namespace": namespace, "ids": list(document_ids)}
+    return set(connection.execute(_LOST, values).scalars())
+
+
+def parent_counts(
+    connection: Connection, tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId]
+) -> dict[tuple[str, int], int]:
+    """How many parents there are of each generation of these documents."""
+    if not document_ids:
+        return {}
+    values = {"tenant": tenant_id, "namespace": namespace, "ids": list(document_ids)}
+    return {(row.document_id, row.generation): row.parents for row in connection.execute(_COUNTS, values)}
+
+
+_IDS: BindParameter[Any] = bindparam("ids", expanding=True)
+_TEXTS = text("SELECT chunk_id, text FROM parent_chunks WHERE tenant_id = :tenant AND chunk_id IN :ids").bindparams(
+    _IDS
+)
+
+# Found through the document, by the key that begins every table.
+_OF_PARENTS = (
+    " FROM parent_chunks p JOIN chunks c ON c.tenant_id = p.tenant_id AND c.namespace = p.namespace"
+    " AND c.document_id = p.document_id AND c.generation = p.generation AND c.parent_id = p.chunk_id"
+    " WHERE p.tenant_id = :tenant AND p.chunk_id IN :ids"
+)
+_HIDDEN = text(f"SELECT c.parent_id, c.text{_OF_PARENTS} AND c.enabled = 0 ORDER BY c.ordinal").bindparams(_IDS)
+_PASSAGES = text(
+    f"SELECT c.parent_id, c.ordinal, c.text, c.start_offset, c.end_offset{_OF_PARENTS} ORDER BY c.ordinal"
+).bindparams(_IDS)
+_CHILDREN = text(f"SELECT c.parent_id, c.chunk_id{_OF_PARENTS} ORDER BY c.ordinal").bindparams(_IDS)
+
+_REWRITE = text(
+    "UPDATE parent_chunks SET text = :text, token_count = :tokens, version = version + 1, edited_at = :now"
+    " WHERE tenant_id = :tenant AND chunk_id = :id"
+)
+
+_OF_GENERATION = (
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document AND generation = :generation"
+)
+_REMOVE_CHILDLESS = text(
+    f"DELETE FROM parent_chunks{_OF_GENERATION} AND NOT EXISTS (SELECT 1 FROM chunks c"
+    " WHERE c.tenant_id = :tenant AND c.namespace = :namespace AND c.document_id = :document"
+    " AND c.generation = :generation AND c.parent_id = parent_chunks.chunk_id)"
+)
+_WANTED = text(
+    "SELECT DISTINCT c.parent_id FROM chunks c"
+    " LEFT JOIN parent_chunks p ON p.tenant_id = c.tenant_id AND p.chunk_id = c.parent_id"
+    " WHERE c.tenant_id = :tenant AND c.namespace = :namespace AND c.document_id = :document"
+    " AND c.generation = :generation AND c.parent_id IS NOT NULL AND p.chunk_id IS NULL"
+)
+
+_LOST = text(
+    "SELECT DISTINCT d.document_id FROM documents d JOIN chunks c ON c.tenant_id = d.tenant_id"
+    " AND c.namespace = d.namespace AND c.document_id = d.document_id AND c.generation = d.published_generation"
+    " LEFT JOIN parent_chunks p ON p.tenant_id = c.tenant_id AND p.chunk_id = c.parent_id"
+    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :ids"
+    " AND c.parent_id IS NOT NULL AND p.chunk_id IS NULL"
+).bindparams(_IDS)
+
+_COUNTS = text(
+    "SELECT document_id, generation, COUNT(*) AS parents FROM parent_chunks"
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids GROUP BY document_id, generation"
+).bindparams(_IDS)

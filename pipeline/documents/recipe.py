@@ -1,0 +1,36 @@
+"""What decides which chunks a document becomes, as one hash: equal recipes give equal chunks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline.records import DocumentFields
+
+# Raise this whenever the same bytes would become other chunks than before: a parser or the chunker has changed (of terms
+# `keyword.terms.VERSION` says so). Documents are then made anew at their next upload instead of being taken for unchanged.
+# tests/unit/test_recipe.py notices when it was forgotten.
+ANALYSIS = 3
+
+
+def recipe(body: bytes, how: Mapping[str, Any], *, analysis: int = ANALYSIS) -> bytes:
+    """Return the SHA-256 of the bytes, of ``how`` they are read and cut (JSON of everything chunks depend on: the given
+    title, but no other field nor the model), and of the number above."""
+    said = json.dumps([analysis, how], ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    digest = hashlib.sha256(said.encode())
+    digest.update(b"\x00")
+    digest.update(body)
+    return digest.digest()
+
+
+def same_fields(one: DocumentFields, other: DocumentFields) -> bool:
+    """Whether nothing a search could filter by or show differs. The title is no matter here: it is in the recipe."""
+    return _plain(one) == _plain(other)
+
+
+def _plain(fields: DocumentFields) -> tuple[Any, ...]:
+    # As JSON, because to Python True and 1 are one value.
+    metadata = json.dumps(dict(fields.metadata), sort_keys=True)
+    return fields.author, fields.type, fields.tags, fields.published_at, fields.story_time, metadata

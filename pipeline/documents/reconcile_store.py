@@ -1,0 +1,131 @@
+"""Where the reconciler is with each tenant, and what it has found so far: survives every restart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+
+from sqlalchemy import Connection, text
+
+from pipeline.database.rows import now
+from pipeline.records import Namespace, TenantId
+
+KINDS = ("missing", "orphaned", "stale", "misplaced", "miscounted", "leftover", "statistics", "document_vectors")
+COUNTED = ("chunks", *KINDS, "repaired")
+MOST_NAMED = 3  # tenants whose deletions are withheld
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where to go on with a tenant: a namespace, the phase in it, the document after which the next page begins."""
+
+    namespace: Namespace | None
+    phase: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deletions:
+    """Deletions of a pass over a tenant, vectors and chunk rows together. ``withheld``: too many for the reconciler,
+    which waits for an operator until it is 0."""
+
+    pass_deleted: int = 0
+    pass_withheld: int = 0
+    withheld: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """What the reconciler has counted for all tenants together, and when it last looked at anything (Unix time)."""
+
+    counted: Mapping[str, int]
+    last_run: float | None
+    withheld: int = 0
+
+
+def next_tenant(connection: Connection) -> TenantId | None:
+    """The tenant that was not looked at for longest, None if there is no tenant."""
+    found = connection.execute(_NEXT).scalar_one_or_none()
+    return None if found is None else TenantId(found)
+
+
+def place_of(connection: Connection, tenant_id: TenantId) -> Place:
+    """Where the last run stopped with this tenant; the beginning if there was none."""
+    row = connection.execute(_PLACE, {"tenant": tenant_id}).one_or_none()
+    if row is None or row.namespace is None:
+        return Place(namespace=None, phase=None, after=None)
+    return Place(namespace=Namespace(row.namespace), phase=row.phase, after=row.after_document)
+
+
+def note(
+    connection: Connection, tenant_id: TenantId, place: Place, counts: Mapping[str, int], deletions: Deletions
+) -> None:
+    """Store the position to continue at and the deleted and withheld counts, and add to the other counts."""
+    values = {name: counts.get(name, 0) for name in COUNTED}
+    place_values = {"namespace": place.namespace, "phase": place.phase, "after": place.after}
+    connection.execute(_NOTE, {"tenant": tenant_id, "now": now(), **place_values, **values, **asdict(deletions)})
+
+
+def deletions_of(connection: Connection, tenant_id: TenantId) -> Deletions:
+    """Return the counts of what the tenant's passes have deleted and withheld."""
+    row = connection.execute(_DELETIONS, {"tenant": tenant_id}).mappings().one_or_none()
+    return Deletions() if row is None else Deletions(**{name: int(count) for name, count in row.items()})
+
+
+def note_withheld(connection: Connection, tenant_id: TenantId, withheld: int) -> None:
+    """Store how much a whole comparison outside the reconciler has withheld; 0 lets the reconciler delete again."""
+    connection.execute(_NOTE_WITHHELD, {"tenant": tenant_id, "now": now(), "withheld": withheld})
+
+
+def withheld_by_tenant(connection: Connection) -> dict[TenantId, int]:
+    """Return the first `MOST_NAMED` tenants whose deletions wait for an operator, the largest counts first."""
+    return {TenantId(row.tenant_id): int(row.withheld) for row in connection.execute(_WITHHELD, {"limit": MOST_NAMED})}
+
+
+def totals(connection: Connection) -> Totals:
+    """Sums over all tenants; no ids."""
+    row = connection.execute(_TOTALS).mappings().one()
+    return Totals(
+        counted={name: int(row[name] or 0) for name in COUNTED},
+        last_run=None if row["last_run"] is None else float(row["last_run"]),
+        withheld=int(row["withheld"] or 0),
+    )
+
+
+_NEXT = text(
+    "SELECT t.tenant_id FROM tenants t LEFT JOIN alignment_state a ON a.tenant_id = t.tenant_id"
+    " ORDER BY a.checked_at IS NOT NULL, a.checked_at, t.tenant_id LIMIT 1"
+)
+
+_PLACE = text("SELECT namespace, phase, after_document FROM alignment_state WHERE tenant_id = :tenant")
+
+_OF_DELETIONS = tuple(each.name for each in fields(Deletions))
+
+_NOTE = text(
+    "INSERT INTO alignment_state"
+    f" (tenant_id, namespace, phase, after_document, checked_at, {', '.join((*COUNTED, *_OF_DELETIONS))})"
+    " VALUES (:tenant, :namespace, :phase, :after, :now,"
+    f" {', '.join(f':{name}' for name in (*COUNTED, *_OF_DELETIONS))})"
+    " ON DUPLICATE KEY UPDATE namespace = VALUES(namespace), phase = VALUES(phase),"
+    " after_document = VALUES(after_document), checked_at = VALUES(checked_at), "
+    + ", ".join(f"{name} = VALUES({name})" for name in _OF_DELETIONS)
+    + ", "
+    + ", ".join(f"{name} = {name} + VALUES({name})" for name in COUNTED)
+)
+
+_DELETIONS = text(f"SELECT {', '.join(_OF_DELETIONS)} FROM alignment_state WHERE tenant_id = :tenant")
+
+_NOTE_WITHHELD = text(
+    "INSERT INTO alignment_state (tenant_id, checked_at, withheld) VALUES (:tenant, :now, :withheld)"
+    " ON DUPLICATE KEY UPDATE pass_deleted = 0, pass_withheld = 0, withheld = VALUES(withheld)"
+)
+
+_WITHHELD = text(
+    "SELECT tenant_id, withheld FROM alignment_state WHERE withheld > 0 ORDER BY withheld DESC, tenant_id LIMIT :limit"
+)
+
+_TOTALS = text(
+    "SELECT UNIX_TIMESTAMP(MAX(checked_at)) AS last_run, SUM(withheld) AS withheld, "
+    + ", ".join(f"SUM({name}) AS {name}" for name in COUNTED)
+    + " FROM alignment_state"
+)

@@ -1,0 +1,191 @@
+"""Generations that were replaced: kept for rollback, or retired until the sweeper drops their rows a while later, as
+running queries may still read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from itertools import groupby
+from typing import Any
+
+from sqlalchemy import BindParameter, Connection, bindparam, text
+
+from pipeline.database.rows import TenantStore, insert_many, now
+from pipeline.documents.source_store import Sources
+from pipeline.records import Generation, Namespace, TenantId
+
+Pair = tuple[str, int]  # document id and generation
+
+
+class Retired(TenantStore):
+    """One tenant's generations that wait to be dropped."""
+
+    def add(self, generations: Sequence[Generation], *, after_s: float = 0.0, replaced: bool = False) -> None:
+        """Let these be dropped in ``after_s`` seconds. ``replaced``: another one is shown in their place since now."""
+        moment = now()
+        insert_many(
+            self._connection,
+            "INSERT INTO retired_generations (tenant_id, namespace, document_id, generation, due_at, replaced_at)"
+            " VALUES (%s, %s, %s, %s, %s, %s)"
+            " ON DUPLICATE KEY UPDATE due_at = VALUES(due_at)",
+            [
+                (
+                    self._tenant_id,
+                    generation.scope.namespace,
+                    generation.document_id,
+                    generation.number,
+                    moment + timedelta(seconds=after_s),
+                    moment if replaced else None,
+                )
+                for generation in sorted(generations, key=lambda g: (g.scope.namespace, g.document_id, g.number))
+            ],
+        )
+
+    def due(self, *, limit: int) -> list[Generation]:
+        """Return what is to be dropped now, locked until the transaction ends, without rows of other sweepers. Keep the
+        lock from before the drop until ``forget``: a generation here is not written anew (`Ledger.claim`)."""
+        rows = self._run(
+            text(
+                "SELECT namespace, document_id, generation FROM retired_generations"
+                " WHERE tenant_id = :tenant AND due_at <= :now ORDER BY due_at LIMIT :limit"
+                " FOR UPDATE SKIP LOCKED"
+            ),
+            now=now(),
+            limit=limit,
+        )
+        return [self._generation(*row) for row in rows]
+
+    def forget(self, generations: Sequence[Generation]) -> None:
+        """The rows of these are gone."""
+        for namespace in sorted({each.scope.namespace for each in generations}):
+            mine = [(str(each.document_id), each.number) for each in generations if each.scope.namespace == namespace]
+            for number, ids in by_number(mine):
+                self._run(_DELETE["retired_generations"], namespace=namespace, ids=ids, generation=number)
+
+
+def tenants_with_retired(connection: Connection) -> list[TenantId]:
+    """Whom the sweeper has to visit; reads nothing but their ids."""
+    rows = connection.execute(
+        text("SELECT DISTINCT tenant_id FROM retired_generations WHERE due_at <= :now"), {"now": now()}
+    ).scalars()
+    return [TenantId(tenant_id) for tenant_id in rows]
+
+
+class Dropping(TenantStore):
+    """One tenant's rows."""
+
+    def drop(self, generations: Sequence[Generation]) -> None:
+        """Drop the chunks of exactly these hidden generations, and their bytes and fields unless they may be retried or
+        rolled back to."""
+        ordered = sorted(generations, key=lambda each: (each.scope.namespace, each.document_id, each.number))
+        for namespace, group in groupby(ordered, key=lambda each: each.scope.namespace):
+            self._drop(namespace, [(str(each.document_id), each.number) for each in group])
+
+    def _drop(self, namespace: Namespace, pairs: Sequence[Pair]) -> None:
+        rows = {
+            row.document_id: row
+            for row in self._run(_LOCK, namespace=namespace, ids=sorted({document for document, _ in pairs}))
+        }
+        going = [pair for pair in pairs if pair[0] not in rows or rows[pair[0]].published_generation != pair[1]]
+        for table in ("chunks", "parent_chunks"):
+            self._delete(table, namespace, going)
+        deleted = [pair for pair in going if pair[0] not in rows or pair[1] < rows[pair[0]].deleted_generation]
+        self._delete("kept_generations", namespace, deleted)
+        over = [pair for pair in going if pair in deleted or _is_over(rows[pair[0]], pair[1])]
+        kept = self._kept(namespace, over)
+        going = [pair for pair in over if pair not in kept]
+        sources = Sources(self._connection, self._tenant_id)
+        named = [sources.named_by(namespace, number, ids) for number, ids in by_number(going)]
+        for table in ("payloads", "generations"):
+            self._delete(table, namespace, going)
+        sources.drop_unused(namespace, set().union(*named))
+
+    def _kept(self, namespace: Namespace, pairs: Sequence[Pair]) -> set[Pair]:
+        kept: set[Pair] = set()
+        for number, ids in by_number(pairs):
+            rows = self._run(_KEPT, namespace=namespace, ids=ids, generation=number).scalars()
+            kept.update((document_id, number) for document_id in rows)
+        return kept
+
+    def _delete(self, table: str, namespace: Namespace, pairs: Sequence[Pair]) -> None:
+        for number, ids in by_number(pairs):
+            self._run(_DELETE[table], namespace=namespace, ids=ids, generation=number)
+
+
+def by_number(pairs: Sequence[Pair]) -> list[tuple[int, list[str]]]:
+    """Group documents by generation number, sorted, for exact key ranges that touch and lock no other generation."""
+    grouped: dict[int, list[str]] = {}
+    for document_id, number in sorted(pairs):
+        grouped.setdefault(number, []).append(document_id)
+    return sorted(grouped.items())
+
+
+def _is_over(row: Any, number: int) -> bool:
+    return bool(number < max(row.published_generation or 0, row.settled_generation + 1))
+
+
+_OF_SOME = "WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids AND generation = :generation"
+_IDS: BindParameter[Any] = bindparam("ids", expanding=True)
+_TABLES = ("chunks", "parent_chunks", "kept_generations", "payloads", "generations", "retired_generations")
+_DELETE = {table: text(f"DELETE FROM {table} {_OF_SOME}").bindparams(_IDS) for table in _TABLES}
+_KEPT = text(f"SELECT document_id FROM kept_generations {_OF_SOME}").bindparams(_IDS)
+_LOCK = text(
+    "SELECT document_id, published_generation, deleted_generation, settled_generation FROM documents"
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids ORDER BY document_id FOR UPDATE"
+).bindparams(bindparam("ids", expanding=True))
+
+
+class Kept(TenantStore):
+    """One tenant's kept generations: of each document at most the one that was shown before."""
+
+    def keep(self, replaced: Sequence[Generation], *, for_s: float) -> None:
+        """Keep these for ``for_s`` seconds, 0 for not at all, and forget what was kept of their documents before."""
+        for namespace in sorted({generation.scope.namespace for generation in replaced}):
+            ids = sorted({g.document_id for g in replaced if g.scope.namespace == namespace})
+            self._run(_FORGET_KEPT, namespace=namespace, ids=ids)
+        if for_s <= 0:
+            return
+        until = now() + timedelta(seconds=for_s)
+        insert_many(
+            self._connection,
+            "INSERT INTO kept_generations (tenant_id, namespace, document_id, generation, kept_until)"
+            " VALUES (%s, %s, %s, %s, %s) ON DUPLICATE KEY UPDATE kept_until = VALUES(kept_until)",
+            [
+                (self._tenant_id, each.scope.namespace, each.document_id, each.number, until)
+                for each in sorted(replaced, key=lambda g: (g.scope.namespace, g.document_id))
+            ],
+        )
+
+    def expired(self, *, limit: int) -> list[Generation]:
+        """Forget those whose time is up, and say which they were: retire them in the same transaction."""
+        rows = self._run(_EXPIRED, now=now(), limit=limit).all()
+        found = [self._generation(*row) for row in rows]
+        for each in found:
+            self._run(_FORGET_ONE, namespace=each.scope.namespace, document=each.document_id, generation=each.number)
+        return found
+
+
+def tenants_with_expired(connection: Connection) -> list[TenantId]:
+    """Whom the sweeper has to visit; reads nothing but their ids."""
+    return [TenantId(tenant_id) for tenant_id in connection.execute(_UNTIDY, {"now": now()}).scalars()]
+
+
+_FORGET_KEPT = text(
+    "DELETE FROM kept_generations WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
+).bindparams(bindparam("ids", expanding=True))
+
+# One look into the index for each tenant: what is kept may be as many rows as there are documents.
+_UNTIDY = text(
+    "SELECT t.tenant_id FROM tenants t WHERE EXISTS (SELECT 1 FROM kept_generations k"
+    " WHERE k.tenant_id = t.tenant_id AND k.kept_until <= :now)"
+)
+
+_EXPIRED = text(
+    "SELECT namespace, document_id, generation FROM kept_generations"
+    " WHERE tenant_id = :tenant AND kept_until <= :now ORDER BY kept_until LIMIT :limit FOR UPDATE SKIP LOCKED"
+)
+
+_FORGET_ONE = text(
+    "DELETE FROM kept_generations WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document"
+    " AND generation = :generation"
+)

@@ -1,0 +1,99 @@
+"""Sources as rows: written with the uploads that name them, dropped with the last generation that does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import bindparam, text
+
+from pipeline.database.rows import (
+    TenantStore,
+    insert_many,
+    now,
+    slices,
+)
+from pipeline.document_sources import SourceKind, derived_source_id, original_type
+from pipeline.records import (
+    OCTETS,
+    Generation,
+    Namespace,
+    Upload,
+)
+
+_ROWS_PER_STATEMENT = 1000
+
+
+class Sources(TenantStore):
+    """One tenant's sources."""
+
+    def store(self, uploads: Sequence[tuple[Generation, Upload]]) -> dict[Generation, str]:
+        """Write the sources of these uploads where missing or changed; return their ids. In sorted order against
+        deadlocks; rows stay share-locked, so `drop_unused` waits."""
+        ids: dict[Generation, str] = {}
+        rows: dict[tuple[Namespace, str], tuple[SourceKind | None, str | None, str]] = {}
+        for generation, upload in uploads:
+            ref, namespace = upload.source, generation.scope.namespace
+            uri = ref.uri if upload.source_uri is None else upload.source_uri
+            source_id = ref.source_id or derived_source_id(
+                self._tenant_id, namespace, uri=uri, document_id=upload.document_id
+            )
+            ids[generation] = source_id
+            media_type = ref.media_type or original_type(upload.media_type)
+            rows[namespace, source_id] = (ref.kind, uri, media_type)
+        moment = now()
+        written = insert_many(
+            self._connection,
+            "INSERT IGNORE INTO sources (tenant_id, namespace, source_id, kind, uri, media_type, created_at)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s)",
+            [
+                (self._tenant_id, namespace, source_id, kind or SourceKind.TEXT, uri, media_type, moment)
+                for (namespace, source_id), (kind, uri, media_type) in sorted(rows.items(), key=lambda row: row[0])
+            ],
+        )
+        if written < len(rows):
+            self._correct(rows)
+        return ids
+
+    def _correct(self, rows: dict[tuple[Namespace, str], tuple[SourceKind | None, str | None, str]]) -> None:
+        """Give sources that were there the description of their latest upload."""
+        for namespace in sorted({namespace for namespace, _ in rows}):
+            mine = sorted(source_id for where, source_id in rows if where == namespace)
+            for some in slices(mine, _ROWS_PER_STATEMENT):
+                values = {"tenant": self._tenant_id, "namespace": namespace, "ids": list(some)}
+                for row in self._connection.execute(_DESCRIBED, values).all():
+                    kind, uri, media_type = rows[namespace, row.source_id]
+                    media_type = row.media_type if media_type == OCTETS else media_type  # to be found out once more
+                    if kind is not None and (row.kind, row.uri, row.media_type) != (kind, uri, media_type):
+                        changed = {"id": row.source_id, "kind": kind, "uri": uri, "media_type": media_type}
+                        self._connection.execute(_CORRECT, {**values, **changed})
+
+    def named_by(self, namespace: Namespace, number: int, document_ids: Sequence[str]) -> set[str]:
+        """Return the ids of the sources of these documents' generations of one number."""
+        return set(self._run(_NAMED_BY, namespace=namespace, number=number, ids=list(document_ids)).scalars())
+
+    def drop_unused(self, namespace: Namespace, source_ids: Iterable[str]) -> None:
+        """Delete sources that no generation names. Waits for uncommitted uploads; READ COMMITTED lets the second
+        statement see them."""
+        for some in slices(sorted(source_ids), _ROWS_PER_STATEMENT):
+            values: dict[str, Any] = {"tenant": self._tenant_id, "namespace": namespace, "ids": list(some)}
+            self._connection.execute(_LOCK, values).all()
+            used = set(self._connection.execute(_USED, values).scalars())
+            if unused := [source_id for source_id in some if source_id not in used]:
+                self._connection.execute(_DROP, {**values, "ids": unused})
+
+
+_SOME = " WHERE tenant_id = :tenant AND namespace = :namespace AND source_id IN :ids"
+_IDS: Any = bindparam("ids", expanding=True)
+_DESCRIBED = text(f"SELECT source_id, kind, uri, media_type FROM sources{_SOME}").bindparams(_IDS)
+_LOCK = text(f"SELECT source_id FROM sources{_SOME} ORDER BY source_id FOR UPDATE").bindparams(_IDS)
+_USED = text(f"SELECT DISTINCT source_id FROM generations{_SOME}").bindparams(_IDS)
+_DROP = text(f"DELETE FROM sources{_SOME}").bindparams(_IDS)
+_CORRECT = text(
+    "UPDATE sources SET kind = :kind, uri = :uri, media_type = :media_type"
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND source_id = :id"
+)
+_NAMED_BY = text(
+    "SELECT DISTINCT source_id FROM generations WHERE tenant_id = :tenant AND namespace = :namespace"
+    " AND generation = :number AND document_id IN :ids"
+).bindparams(_IDS)

@@ -1,0 +1,137 @@
+"""A cache in Redis of vectors that a service made, in two layers of hashes per tenant and model. The upper layer
+becomes the lower when it has half the memory or age allowed; what is found below moves up, so unused vectors go after
+two turns."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import redis
+import structlog
+from numpy.typing import NDArray
+
+from pipeline.database.engines import redis_errors
+from pipeline.errors import StoreUnavailable
+from pipeline.records import TenantId
+
+log = structlog.get_logger(__name__)
+
+_STATE: Final = "chordwise:vectors"
+_AT_ONCE: Final = 1000  # texts in one call of a script
+_OVERHEAD_BYTES: Final = 100  # what Redis needs for an entry besides the vector
+_LEFT_ALONE_S: Final = 2.0  # after Redis did not answer
+
+_GET = """
+local layer = tonumber(redis.call('HGET', KEYS[1], 'layer') or '0')
+local texts = {unpack(ARGV, 2)}
+local upper = redis.call('HMGET', ARGV[1] .. layer, unpack(texts))
+local lower = {}
+local sought = {}
+for place = 1, #texts do
+  if not upper[place] then sought[#sought + 1] = texts[place] end
+end
+if #sought > 0 then lower = redis.call('HMGET', ARGV[1] .. (layer - 1), unpack(sought)) end
+return {upper, lower}
+"""
+
+_PUT = """
+local now = tonumber(redis.call('TIME')[1])
+local layer = tonumber(redis.call('HGET', KEYS[1], 'layer') or '0')
+local bytes = tonumber(redis.call('HGET', KEYS[1], 'bytes') or '0')
+local since = tonumber(redis.call('HGET', KEYS[1], 'since') or now)
+local most, seconds, overhead = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+if bytes >= most / 2 or now - since >= seconds / 2 then
+  local below = KEYS[1] .. ':' .. (layer - 1)
+  for _, key in ipairs(redis.call('SMEMBERS', below)) do redis.call('UNLINK', key) end
+  redis.call('DEL', below)
+  layer, bytes, since = layer + 1, 0, now
+end
+local key, members = ARGV[1] .. layer, KEYS[1] .. ':' .. layer
+for place = 5, #ARGV, 2 do
+  if redis.call('HSETNX', key, ARGV[place], ARGV[place + 1]) == 1 then bytes = bytes + #ARGV[place + 1] + overhead end
+end
+redis.call('SADD', members, key)
+if redis.call('TTL', key) < 0 then redis.call('EXPIRE', key, seconds) end
+if redis.call('TTL', members) < 0 then redis.call('EXPIRE', members, seconds * 2) end
+redis.call('HSET', KEYS[1], 'layer', layer, 'bytes', bytes, 'since', since)
+redis.call('EXPIRE', KEYS[1], seconds * 2)
+return bytes
+"""
+
+
+class VectorStore:
+    """What the caches of all tenants share: the connection, the size of it all, and when Redis was last away."""
+
+    def __init__(self, client: redis.Redis, *, most_bytes: int, ttl_s: int) -> None:
+        self.redis = client
+        self.most_bytes = most_bytes
+        self.ttl_s = ttl_s
+        self.ask_at = 0.0
+
+    @property
+    def usable(self) -> bool:
+        """Whether it is worth asking."""
+        return self.most_bytes > 0 and time.monotonic() >= self.ask_at
+
+    def away(self, error: StoreUnavailable) -> None:
+        """Redis did not answer: everything is missing for a moment."""
+        self.ask_at = time.monotonic() + _LEFT_ALONE_S
+        log.warning("vector_cache_away", code=error.code, detail=str(error))
+
+
+class VectorCache:
+    """One tenant's vectors of one model by text, in half precision as stored; empty without Redis."""
+
+    def __init__(self, store: VectorStore, tenant_id: TenantId, *, model: str, dimension: int) -> None:
+        digest = hashlib.blake2b(f"{dimension} {model}".encode(), digest_size=8).hexdigest()
+        self._store = store
+        self._prefix = f"{tenant_id}:vectors:{digest}:"
+        self._bytes = dimension * 2
+
+    def get(self, digests: Sequence[bytes]) -> dict[bytes, NDArray[np.float32]]:
+        """The vectors that are there, by what ``digest_of`` says of their texts."""
+        found: dict[bytes, NDArray[np.float32]] = {}
+        again: dict[bytes, NDArray[np.float32]] = {}
+        for start in range(0, len(digests), _AT_ONCE):
+            some = digests[start : start + _AT_ONCE]
+            upper, lower = self._call(_GET, *some) or ([], [])
+            above = dict(zip(some, upper, strict=False))
+            below = dict(zip([digest for digest in some if above.get(digest) is None], lower, strict=False))
+            found |= self._vectors(above)
+            again |= self._vectors(below)
+        self.put(again)
+        return found | again
+
+    def put(self, vectors: Mapping[bytes, NDArray[np.floating[Any]]]) -> None:
+        """Keep vectors by digest."""
+        pairs = list(vectors.items())
+        for start in range(0, len(pairs), _AT_ONCE):
+            some = [(digest, vector.astype("<f2").tobytes()) for digest, vector in pairs[start : start + _AT_ONCE]]
+            limits = (self._store.most_bytes, self._store.ttl_s, _OVERHEAD_BYTES)
+            self._call(_PUT, *limits, *(part for pair in some for part in pair))
+
+    def _call(self, script: str, *arguments: Any) -> Any:
+        if not self._store.usable:
+            return None
+        try:
+            with redis_errors():
+                return self._store.redis.eval(script, 1, _STATE, self._prefix, *arguments)
+        except StoreUnavailable as error:
+            self._store.away(error)
+            return None
+
+    def _vectors(self, raw: Mapping[bytes, bytes | None]) -> dict[bytes, NDArray[np.float32]]:
+        return {
+            digest: np.frombuffer(value, dtype="<f2").astype(np.float32)
+            for digest, value in raw.items()
+            if value is not None and len(value) == self._bytes
+        }
+
+
+def digest_of(text: str) -> bytes:
+    """What stands for a text in the cache."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

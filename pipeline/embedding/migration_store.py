@@ -1,0 +1,280 @@
+"""Migrations to another embedding model, and each tenant's progress, under a lease and a fencing token.
+
+States: ``backfilling → verifying → ready ⇄ switched → finishing → finished``; ``aborting → aborted`` from the first three.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from sqlalchemy import Connection, text
+
+from pipeline.database.rows import now, record_of, to_json
+from pipeline.records import EmbeddingSpace, Namespace, TenantId
+
+MigrationState = Literal[
+    "backfilling", "verifying", "ready", "switched", "finishing", "finished", "aborting", "aborted"
+]
+OPEN: tuple[MigrationState, ...] = ("backfilling", "verifying", "ready", "switched", "finishing", "aborting")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelMigration:
+    """One move. ``missing``: chunks without a vector that the last verification could not give one, None before it."""
+
+    space: EmbeddingSpace
+    source: int
+    state: MigrationState
+    pass_number: int
+    missing: int | None
+    comparison: Mapping[str, Any] | None
+    lease_token: int
+    next_step_at: datetime
+    error_code: str | None
+    error_detail: str | None
+    created_at: datetime
+    ready_at: datetime | None
+    switched_at: datetime | None
+    ended_at: datetime | None
+
+    @property
+    def open(self) -> bool:
+        """Whether there is anything left to do or to decide."""
+        return self.state in OPEN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    """Where the present pass is with a tenant; no namespace means its beginning."""
+
+    namespace: Namespace | None = None
+    phase: str | None = None
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Sums over all tenants: ``chunks``, found and mended in the present pass, ``embedded`` in all, ``chunks_total``
+    searchable now."""
+
+    tenants: int
+    tenants_done: int
+    chunks_total: int
+    chunks: int
+    found: int
+    mended: int
+    embedded: int
+
+
+class ModelMigrations:
+    """The installation's moves. Belongs to no tenant; only ids and counts of tenants are read."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def every(self) -> list[ModelMigration]:
+        """All there ever were, the latest first."""
+        return [_migration(row) for row in self._connection.execute(text(f"{_SELECT} ORDER BY number DESC"))]
+
+    def one(self, number: int, *, lock: bool = False) -> ModelMigration | None:
+        """The move to this space; with ``lock`` nobody else changes its state until the transaction ends."""
+        statement = f"{_SELECT} AND number = :number" + (" FOR UPDATE" if lock else "")
+        row = self._connection.execute(text(statement), {"number": number}).one_or_none()
+        return None if row is None else _migration(row)
+
+    def space(self, number: int) -> EmbeddingSpace:
+        """A space that took part in any move."""
+        return _space(self._connection.execute(text(_ANY), {"number": number}).one())
+
+    def next_number(self) -> int:
+        """A number no space ever had."""
+        return max(1, int(self._connection.execute(_LAST).scalar_one() or 1)) + 1
+
+    def add(self, target: EmbeddingSpace, source: EmbeddingSpace, *, begin_after_s: float) -> None:
+        """Note a new move, and both spaces as they are. Work on it begins when every process knows of it."""
+        moment = now()
+        for space, state, origin in ((source, "base", None), (target, "backfilling", source.number)):
+            self._connection.execute(
+                _ADD,
+                {
+                    **_space_values(space),
+                    "state": state,
+                    "source": origin,
+                    "now": moment,
+                    "begin": moment + timedelta(seconds=begin_after_s),
+                },
+            )
+
+    def move(self, number: int, state: MigrationState, **noted: Any) -> None:
+        """Change the state, and with it columns such as ``switched_at``. An error that was noted is forgotten."""
+        columns = "".join(f", {name} = :{name}" for name in noted)
+        statement = f"UPDATE embedding_spaces SET state = :state, error_code = NULL, error_detail = NULL{columns}"
+        self._connection.execute(
+            text(f"{statement} WHERE number = :number"), {"number": number, "state": state, **noted}
+        )
+
+    def compared(self, number: int, comparison: Mapping[str, Any]) -> None:
+        """Keep what a comparison found; it holds numbers only."""
+        values = {"number": number, "comparison": to_json(comparison)}
+        self._connection.execute(
+            text("UPDATE embedding_spaces SET comparison = :comparison WHERE number = :number"), values
+        )
+
+    def take(self, *, lease_s: float) -> ModelMigration | None:
+        """The open move whose next step is due and which nobody works on, under a lease; None if there is none."""
+        moment = now()
+        row = self._connection.execute(_TAKE, {"now": moment}).one_or_none()
+        if row is None:
+            return None
+        values = {"number": row.number, "until": moment + timedelta(seconds=lease_s)}
+        self._connection.execute(_LEASE, values)
+        return self.one(row.number)
+
+    def hold(self, migration: ModelMigration, *, lease_s: float) -> bool:
+        """Renew the lease and lock the row; False if another has the move or it was steered elsewhere."""
+        values = {
+            "number": migration.space.number,
+            "token": migration.lease_token,
+            "state": migration.state,
+            "until": now() + timedelta(seconds=lease_s),
+        }
+        return self._connection.execute(_RENEW, values).rowcount == 1
+
+    def release(self, migration: ModelMigration, *, wait_s: float, code: str | None, detail: str | None) -> None:
+        """Give the lease back; the next step is due in ``wait_s``."""
+        self._connection.execute(
+            _RELEASE,
+            {
+                "number": migration.space.number,
+                "token": migration.lease_token,
+                "state": migration.state,
+                "at": now() + timedelta(seconds=wait_s),
+                "code": code,
+                "detail": None if detail is None else detail[:1024],
+            },
+        )
+
+    def next_tenant(self, number: int, pass_number: int) -> TenantId | None:
+        """Who waited longest of those with whom this pass is not done."""
+        found = self._connection.execute(_NEXT_TENANT, {"space": number, "pass": pass_number}).scalar_one_or_none()
+        return None if found is None else TenantId(found)
+
+    def cursor(self, tenant_id: TenantId, number: int, pass_number: int) -> Cursor:
+        """Where this pass stopped with a tenant."""
+        values = {"tenant": tenant_id, "space": number, "pass": pass_number}
+        row = self._connection.execute(_CURSOR, values).one_or_none()
+        if row is None or row.namespace is None:
+            return Cursor()
+        return Cursor(namespace=Namespace(row.namespace), phase=row.phase, after=row.after_document)
+
+    def note(
+        self,
+        tenant_id: TenantId,
+        number: int,
+        pass_number: int,
+        cursor: Cursor,
+        *,
+        finished: bool,
+        counts: Mapping[str, int],
+    ) -> None:
+        """Remember where to go on with a tenant, and add to what was counted."""
+        self._connection.execute(
+            _NOTE,
+            {
+                "tenant": tenant_id,
+                "space": number,
+                "pass": pass_number,
+                "finished": int(finished),
+                "namespace": cursor.namespace,
+                "phase": cursor.phase,
+                "after": cursor.after,
+                "now": now(),
+                **{name: counts.get(name, 0) for name in ("chunks", "found", "mended", "embedded")},
+            },
+        )
+
+    def progress(self, number: int, pass_number: int) -> Progress:
+        """How far the present pass has come."""
+        row = self._connection.execute(_PROGRESS, {"space": number, "pass": pass_number}).mappings().one()
+        return Progress(**{name: int(value or 0) for name, value in row.items()})
+
+    def forget_progress(self, number: int) -> None:
+        """Drop the cursors of a move that has ended."""
+        self._connection.execute(text("DELETE FROM embedding_backfill WHERE space = :space"), {"space": number})
+
+
+_SELECT = "SELECT * FROM embedding_spaces WHERE source IS NOT NULL"
+_ANY = "SELECT * FROM embedding_spaces WHERE number = :number"
+_LAST = text("SELECT MAX(number) FROM embedding_spaces")
+_STATES = ", ".join(f"'{state}'" for state in OPEN)
+
+_ADD = text(
+    "INSERT INTO embedding_spaces (number, table_name, provider, model, dimension, service, state, source, next_step_at,"
+    " created_at) VALUES (:number, :table, :provider, :model, :dimension, :service, :state, :source, :begin, :now)"
+    " ON DUPLICATE KEY UPDATE service = VALUES(service)"
+)
+
+_TAKE = text(
+    f"SELECT number FROM embedding_spaces WHERE source IS NOT NULL AND state IN ({_STATES}) AND next_step_at <= :now"
+    " AND (lease_until IS NULL OR lease_until < :now) ORDER BY number DESC LIMIT 1 FOR UPDATE"
+)
+_LEASE = text("UPDATE embedding_spaces SET lease_until = :until, lease_token = lease_token + 1 WHERE number = :number")
+_MINE = " WHERE number = :number AND lease_token = :token"
+_RENEW = text(f"UPDATE embedding_spaces SET lease_until = :until{_MINE} AND state = :state")
+_RELEASE = text(
+    f"UPDATE embedding_spaces SET lease_until = NULL, next_step_at = :at, error_code = :code, error_detail = :detail"
+    f"{_MINE} AND state = :state"
+)
+
+_NEXT_TENANT = text(
+    "SELECT t.tenant_id FROM tenants t LEFT JOIN embedding_backfill b ON b.tenant_id = t.tenant_id AND b.space = :space"
+    " WHERE b.tenant_id IS NULL OR b.pass < :pass OR b.finished = 0"
+    " ORDER BY b.updated_at IS NOT NULL, b.updated_at, t.tenant_id LIMIT 1"
+)
+_CURSOR = text(
+    "SELECT namespace, phase, after_document FROM embedding_backfill"
+    " WHERE tenant_id = :tenant AND space = :space AND pass = :pass"
+)
+# MySQL assigns from left to right: the sums compare the pass before it is overwritten.
+_NOTE = text(
+    "INSERT INTO embedding_backfill (tenant_id, space, pass, finished, namespace, phase, after_document, chunks, found,"
+    " mended, embedded, updated_at) VALUES (:tenant, :space, :pass, :finished, :namespace, :phase, :after, :chunks, :found,"
+    " :mended, :embedded, :now) ON DUPLICATE KEY UPDATE"
+    " chunks = IF(pass = VALUES(pass), chunks, 0) + VALUES(chunks),"
+    " found = IF(pass = VALUES(pass), found, 0) + VALUES(found),"
+    " mended = IF(pass = VALUES(pass), mended, 0) + VALUES(mended),"
+    " embedded = embedded + VALUES(embedded), pass = VALUES(pass), finished = VALUES(finished),"
+    " namespace = VALUES(namespace), phase = VALUES(phase), after_document = VALUES(after_document),"
+    " updated_at = VALUES(updated_at)"
+)
+_PROGRESS = text(
+    "SELECT (SELECT COUNT(*) FROM tenants) AS tenants,"
+    " (SELECT SUM(chunk_count) FROM namespaces) AS chunks_total,"
+    " SUM(pass = :pass AND finished = 1) AS tenants_done,"
+    " SUM(IF(pass = :pass, chunks, 0)) AS chunks, SUM(IF(pass = :pass, found, 0)) AS found,"
+    " SUM(IF(pass = :pass, mended, 0)) AS mended, SUM(embedded) AS embedded"
+    " FROM embedding_backfill WHERE space = :space"
+)
+
+
+def _space_values(space: EmbeddingSpace) -> dict[str, Any]:
+    return {name: getattr(space, name) for name in ("number", "table", "provider", "model", "dimension", "service")}
+
+
+def _space(row: Any) -> EmbeddingSpace:
+    return record_of(EmbeddingSpace, row, table=row.table_name)
+
+
+def _migration(row: Any) -> ModelMigration:
+    return record_of(
+        ModelMigration,
+        row,
+        space=_space(row),
+        pass_number=getattr(row, "pass"),
+        comparison=json.loads(row.comparison) if row.comparison else None,
+        next_step_at=row.next_step_at,
+    )

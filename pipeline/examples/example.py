@@ -1,0 +1,167 @@
+"""What the parts of the example library hand to each other."""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipeline.chunking.tokens import count_tokens
+from pipeline.document_sources import SourceKind, SourceRef
+from pipeline.parsing import JSON, XLSX
+from pipeline.records import (
+    Chunking,
+    DocumentFields,
+    DocumentId,
+    Upload,
+)
+
+_ONE_CHUNK = 512  # tokens, up to which a row is never cut
+_WHOLE = Chunking(strategy="sentences", max_tokens=2 * _ONE_CHUNK, overlap=0.0)  # sentences are counted generously
+_CUT = Chunking(strategy="sentences", max_tokens=_ONE_CHUNK, overlap=0.2)
+
+
+class Category(enum.StrEnum):
+    """What an example is for; it is the ``type`` of its document."""
+
+    QA = "qa"
+    RECORD = "record"
+    QUERY = "query"
+    GREETING = "greeting"
+
+
+class Column(enum.StrEnum):
+    """What a row may hold. ``notes`` are for the people who keep the book, and go nowhere."""
+
+    USER_INPUT = "user_input"
+    AGENT_RESPONSE = "agent_response"
+    TAGS = "tags"
+    QUALITY_GRADE = "quality_grade"
+    ID = "id"
+    NOTES = "notes"
+
+
+REQUIRED = (Column.USER_INPUT, Column.AGENT_RESPONSE)
+GRADES = ("优秀", "良好", "一般")  # best first
+UNGRADED = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flaw:
+    """A fault or remark and its position. ``row`` counts from 1, None: the sheet. ``column``: a `Column` if known, else
+    as written; ``cell``: such as ``D7``."""
+
+    sheet: str
+    code: str
+    detail: str
+    row: int | None = None
+    column: str | None = None
+    cell: str | None = None
+
+    def __str__(self) -> str:
+        row = "" if self.row is None else f", row {self.row}"
+        column = "" if self.column is None else f", column {self.column}"
+        return f"sheet {self.sheet}{row}{column}: {self.detail}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookRow:
+    """An unchecked row that holds something; a workbook's values are text. ``faults``: unreadable columns with code and
+    reason; ``fault``: why the row is unreadable; ``cells``: positions of the values."""
+
+    number: int
+    values: Mapping[Column, Any]
+    cells: Mapping[Column, str] = field(default_factory=dict)
+    faults: Mapping[Column, tuple[str, str]] = field(default_factory=dict)
+    fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A sheet of a book. ``unusable``: why none of its rows can be read. ``blank`` counts rows that hold nothing."""
+
+    name: str
+    category: Category
+    rows: Sequence[BookRow] = ()
+    blank: int = 0
+    unusable: Flaw | None = None
+    warnings: Sequence[Flaw] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Book:
+    """All of a book that is to be imported. ``warnings``: what was left out on the way, such as unknown sheets."""
+
+    tables: Sequence[Table]
+    warnings: Sequence[Flaw] = ()
+
+    def only(self, category: Category | None) -> Book:
+        """The sheets of one category, as if the book had no others; the whole book for None."""
+        if category is None:
+            return self
+        return Book(tables=[table for table in self.tables if table.category is category], warnings=self.warnings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """A row in order."""
+
+    document_id: DocumentId
+    category: Category
+    user_input: str
+    agent_response: str
+    tags: tuple[str, ...]
+    quality_grade: str | None
+    sheet: str
+    row: int
+
+    @property
+    def text(self) -> str:
+        """What is searched."""
+        return f"{self.user_input} {self.agent_response}"
+
+
+@dataclass(slots=True, kw_only=True)
+class CategoryStatistics:
+    """Rows of one category, each accepted, refused, or a duplicate. ``grades`` and ``tags`` count accepted rows,
+    `UNGRADED` those without a grade."""
+
+    read: int = 0
+    accepted: int = 0
+    refused: int = 0
+    duplicates: int = 0
+    blank: int = 0
+    grades: Counter[str] = field(default_factory=Counter)
+    tags: Counter[str] = field(default_factory=Counter)
+
+
+def upload_of(example: Example, *, book: str | None) -> Upload:
+    """Return the document of one row, both parts in its metadata too. It has no title or source, which would be
+    embedded. ``book``: the file's name."""
+    metadata: dict[str, Any] = {"user_input": example.user_input, "agent_response": example.agent_response}
+    if example.quality_grade is not None:
+        metadata["quality_grade"] = example.quality_grade
+    metadata |= {"sheet": example.sheet, "row": example.row}
+    if book:
+        metadata["book"] = book
+    text = example.text
+    return Upload(
+        document_id=example.document_id,
+        fields=DocumentFields(type=example.category.value, tags=example.tags, metadata=metadata),
+        body=text.encode(),
+        media_type="text/plain",
+        source=SourceRef(kind=SourceKind.SHEET, uri=book, media_type=_type_of(book)),
+        chunking=_WHOLE if _fits(text) else _CUT,
+    )
+
+
+def _type_of(book: str | None) -> str | None:
+    if book is None:
+        return None
+    return JSON if book.lower().endswith(".json") else XLSX
+
+
+def _fits(text: str) -> bool:
+    return len(text) <= _ONE_CHUNK or count_tokens(text) <= _ONE_CHUNK  # no token is shorter than a character

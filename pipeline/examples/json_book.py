@@ -1,0 +1,85 @@
+"""The JSON form of a book: an object with a list of rows under the name of each category."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline.errors import DocumentTooLarge
+from pipeline.examples.example import (
+    Book,
+    BookRow,
+    Category,
+    Column,
+    Flaw,
+    Table,
+)
+from pipeline.examples.headings import (
+    category_of,
+    column_of,
+    is_guide,
+    one_line,
+    shown,
+)
+
+_LONGEST_NAME = 64
+
+
+def json_tables(value: Mapping[str, Any], *, most_rows: int) -> Book:
+    """Return the book in a decoded JSON object; rows count from 1, columns may use a sheet's names. Raises
+    DocumentTooLarge above ``most_rows``."""
+    tables: list[Table] = []
+    warnings: list[Flaw] = []
+    rows = 0
+    for key, entries in value.items():
+        name = one_line(key)[:_LONGEST_NAME]
+        category = category_of(key)
+        if category is None:
+            if not is_guide(key):
+                warnings.append(Flaw(sheet=name, code="unknown_sheet", detail="is no category, and was left out"))
+        elif not isinstance(entries, list):
+            flaw = Flaw(sheet=name, code="wrong_type", detail="must be a list of rows")
+            tables.append(Table(name=name, category=category, unusable=flaw))
+        else:
+            rows += len(entries)
+            if rows > most_rows:
+                raise DocumentTooLarge(f"the book has more than {most_rows} rows")
+            tables.append(_table(name, category, entries))
+    return Book(tables=tables, warnings=warnings)
+
+
+def _table(name: str, category: Category, entries: list[Any]) -> Table:
+    rows: list[BookRow] = []
+    unknown: dict[str, int] = {}
+    blank = 0
+    for number, entry in enumerate(entries, start=1):
+        if isinstance(entry, dict):
+            row = _row(number, entry, unknown)
+            if all(value in (None, "", []) for column, value in row.values.items() if column is not Column.NOTES):
+                blank += 1
+                continue
+        elif entry is None:
+            blank += 1
+            continue
+        else:
+            row = BookRow(number=number, values={}, fault=f"must be an object, not {shown(entry)}")
+        rows.append(row)
+    warnings = [
+        Flaw(sheet=name, row=number, column=key, code="unknown_column", detail="is no known column, and was left out")
+        for key, number in unknown.items()
+    ]
+    return Table(name=name, category=category, rows=rows, blank=blank, warnings=warnings)
+
+
+def _row(number: int, entry: Mapping[str, Any], unknown: dict[str, int]) -> BookRow:
+    values: dict[Column, Any] = {}
+    faults: dict[Column, tuple[str, str]] = {}
+    for key, value in entry.items():
+        column = column_of(key)
+        if column is None:
+            unknown.setdefault(one_line(key)[:_LONGEST_NAME], number)
+        elif column in values:
+            faults[column] = ("repeated_column", f"is given more than once, last as {shown(key)}")
+        else:
+            values[column] = value.strip() if isinstance(value, str) else value
+    return BookRow(number=number, values=values, faults=faults)

@@ -1,0 +1,219 @@
+"""The workbook form of a book: a sheet for each category, a header, and a row for each example."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pipeline.errors import DocumentTooLarge
+from pipeline.examples.example import (
+    REQUIRED,
+    Book,
+    BookRow,
+    Category,
+    Column,
+    Flaw,
+    Table,
+)
+from pipeline.examples.headings import (
+    category_of,
+    column_of,
+    is_guide,
+    one_line,
+    shown,
+)
+from pipeline.parsing.csv import MOST_CELLS
+from pipeline.parsing.sheets import Row, column_letters, column_number
+from pipeline.parsing.workbook import Workbook, open_workbook
+from pipeline.parsing.xlsx import MOST_ROWS, MOST_SHEETS, TOO_MANY_ROWS
+
+_HEADER_WITHIN = 20  # rows that hold something; above a header there may be a heading
+_LONGEST_NAME = 64
+_NO_VALUE = "holds a formula that was saved without its value; open the book in a spreadsheet program and save it"
+_NO_HEADER = "has no header: a row must name the columns, at least user_input and agent_response (用户输入, 助手回复)"
+_RANGE = re.compile(r"\$?([A-Z]{1,2}|[A-X][A-F][A-D])\$?(\d{1,7}):\$?([A-Z]{1,3})\$?(\d{1,7})")
+_MOST_COPIES = 500_000  # of values; ranges that overlap, which no spreadsheet program writes, could ask for any number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sheet:
+    """A sheet without empty rows, or without any if it is no category. ``merged``: merged ranges, their values copied
+    to every row."""
+
+    name: str
+    is_hidden: bool = False
+    rows: Sequence[Row] = field(default_factory=list)
+    merged: Sequence[str] = ()
+
+
+def read_tables(body: bytes) -> list[Sheet]:
+    """Return the sheets of a workbook; `sandbox.process` bounds its cost. Raises as `parse_xlsx`."""
+    with open_workbook(body) as workbook:
+        if len(workbook.sheets) > MOST_SHEETS:
+            raise DocumentTooLarge(f"the workbook has {len(workbook.sheets)} sheets; at most {MOST_SHEETS} are read")
+        return list(_sheets(workbook))
+
+
+def _sheets(workbook: Workbook) -> Iterator[Sheet]:
+    rows_left, cells_left = MOST_ROWS, MOST_CELLS
+    for entry in workbook.sheets:
+        rows: list[Row] = []
+        merged: list[str] = []
+        if not entry.is_hidden and category_of(entry.name) is not None:
+            reader = workbook.open(entry)
+            for row in workbook.rows(entry, reader):
+                rows_left, cells_left = rows_left - 1, cells_left - len(row.cells)
+                if rows_left < 0:
+                    raise DocumentTooLarge(TOO_MANY_ROWS)
+                if cells_left < 0:
+                    raise DocumentTooLarge(f"the workbook holds more than {MOST_CELLS} cells")
+                if row.cells or row.without_value:
+                    rows.append(row)
+            merged = fill_merged(rows, reader.merged)
+        yield Sheet(name=entry.name, is_hidden=entry.is_hidden, rows=rows, merged=merged)
+
+
+def workbook_tables(sheets: Sequence[Sheet], *, most_rows: int) -> Book:
+    """The book in a workbook. Hidden sheets are left out, hidden rows are not. Raises DocumentTooLarge."""
+    tables: list[Table] = []
+    warnings: list[Flaw] = []
+    rows = 0
+    for sheet in sheets:
+        name, category = one_line(sheet.name)[:_LONGEST_NAME], category_of(sheet.name)
+        if category is None:
+            if not is_guide(sheet.name):
+                warnings.append(Flaw(sheet=name, code="unknown_sheet", detail="is no category, and was left out"))
+        elif sheet.is_hidden:
+            warnings.append(Flaw(sheet=name, code="hidden_sheet", detail="is hidden, and was left out"))
+        elif sheet.rows:
+            table = _table(name, category, sheet)
+            tables.append(table)
+            rows += len(table.rows)
+            if rows > most_rows:
+                raise DocumentTooLarge(f"the book has more than {most_rows} rows")
+    return Book(tables=tables, warnings=warnings)
+
+
+def _table(name: str, category: Category, sheet: Sheet) -> Table:
+    place, header = _header(sheet.rows)
+    if place < 0:
+        flaw = Flaw(sheet=name, row=sheet.rows[0].number, code="no_header", detail=_NO_HEADER)
+        return _unusable(name, category, sheet.rows, flaw)
+    top = sheet.rows[place]
+    columns = {column: named for column, named in header.items() if named is not None}
+    repeated = next((column for column, named in columns.items() if _is_repeated(column, named, columns)), None)
+    if repeated is not None:
+        cell = f"{column_letters(repeated)}{top.number}"
+        detail = f"stands in the header more than once, last as {shown(top.cells[repeated])}"
+        flaw = Flaw(
+            sheet=name, row=top.number, column=columns[repeated], cell=cell, code="repeated_column", detail=detail
+        )
+        return _unusable(name, category, sheet.rows[place + 1 :], flaw)
+    for needed in REQUIRED:
+        if needed not in columns.values():
+            detail = "is not in the header, and is required"
+            flaw = Flaw(sheet=name, row=top.number, column=needed, code="missing_column", detail=detail)
+            return _unusable(name, category, sheet.rows[place + 1 :], flaw)
+    found = (_row(row, columns) for row in sheet.rows[place + 1 :])
+    rows = [row for row in found if row is not None]
+    span = rows[-1].number - top.number if rows else 0
+    warnings = [*_about_columns(name, sheet.rows[place:], header), *_about_sheet(name, sheet, place)]
+    return Table(name=name, category=category, rows=rows, blank=max(0, span - len(rows)), warnings=warnings)
+
+
+def _header(rows: Sequence[Row]) -> tuple[int, dict[int, Column | None]]:
+    """Which of the rows is the header, and what its cells name; -1 if none is."""
+    for place, row in enumerate(rows[:_HEADER_WITHIN]):
+        header = {column: column_of(text) for column, text in row.cells.items()}
+        known = {named for named in header.values() if named is not None}
+        if len(known) > 1 and known & set(REQUIRED):
+            return place, header
+    return -1, {}
+
+
+def _is_repeated(column: int, named: Column, columns: Mapping[int, Column]) -> bool:
+    return named is not Column.NOTES and any(other < column and columns[other] is named for other in columns)
+
+
+def _unusable(name: str, category: Category, rows: Sequence[Row], flaw: Flaw) -> Table:
+    unread = [BookRow(number=row.number, values={}) for row in rows]
+    return Table(name=name, category=category, rows=unread, unusable=flaw)
+
+
+def _row(row: Row, columns: Mapping[int, Column]) -> BookRow | None:
+    """The row with its values under their columns; None if it holds nothing, or nothing but notes."""
+    values: dict[Column, str] = {}
+    cells: dict[Column, str] = {}
+    faults: dict[Column, tuple[str, str]] = {}
+    for column, named in columns.items():
+        if named is Column.NOTES:
+            continue
+        cells[named] = f"{column_letters(column)}{row.number}"
+        text = row.cells.get(column)
+        if column in row.errors:
+            faults[named] = ("error_value", f"holds the error {shown(text)}")
+        elif column in row.without_value:
+            faults[named] = ("formula_without_value", _NO_VALUE)
+        elif text:
+            values[named] = text
+    return BookRow(number=row.number, values=values, cells=cells, faults=faults) if values or faults else None
+
+
+def _about_columns(name: str, rows: Sequence[Row], header: Mapping[int, Column | None]) -> Iterator[Flaw]:
+    top = rows[0]
+    for column, named in header.items():
+        if named is None:
+            yield Flaw(
+                sheet=name,
+                row=top.number,
+                column=one_line(top.cells[column])[:_LONGEST_NAME],
+                cell=f"{column_letters(column)}{top.number}",
+                code="unknown_column",
+                detail="is no known column, and was left out",
+            )
+    nameless = {column for row in rows for column in row.cells} - set(header)
+    for column in sorted(nameless)[:_HEADER_WITHIN]:
+        letters = column_letters(column)
+        detail = "has values and no name in the header, and was left out"
+        yield Flaw(sheet=name, row=top.number, column=letters, code="unknown_column", detail=detail)
+
+
+def _about_sheet(name: str, sheet: Sheet, place: int) -> Iterator[Flaw]:
+    hidden = [row.number for row in sheet.rows[place + 1 :] if row.is_hidden]
+    if hidden:
+        what = "row is hidden, and was" if len(hidden) == 1 else "rows are hidden, and were"
+        yield Flaw(sheet=name, row=hidden[0], code="hidden_rows", detail=f"{len(hidden)} {what} read all the same")
+    if sheet.merged:
+        detail = (
+            f"cells are merged ({', '.join(sheet.merged[:3])}{'…' if len(sheet.merged) > 3 else ''}); "
+            "their value was taken for every row that they cover, in their first column"
+        )
+        yield Flaw(sheet=name, code="merged_cells", detail=detail)
+
+
+def fill_merged(rows: Sequence[Row], ranges: Sequence[str]) -> list[str]:
+    """Copy a merged range's value down its first column into rows with other values, in ``rows`` themselves. Return the
+    ranges of more than one row. Raises DocumentTooLarge."""
+    numbers = [row.number for row in rows]
+    tall: list[str] = []
+    copies = 0
+    for text in ranges:
+        match = _RANGE.fullmatch(text)
+        if match is None:
+            continue
+        column, top, bottom = column_number(match[1]), int(match[2]), int(match[4])
+        if bottom <= top:
+            continue
+        tall.append(text)
+        covered = rows[bisect_left(numbers, top) : bisect_right(numbers, bottom)]
+        copies += len(covered)
+        if copies > _MOST_COPIES:
+            raise DocumentTooLarge("the workbook merges more cells than a sheet has")
+        if not covered or covered[0].number != top or column not in covered[0].cells or column in covered[0].errors:
+            continue
+        for row in covered[1:]:
+            if row.cells:
+                row.cells.setdefault(column, covered[0].cells[column])
+    return tall

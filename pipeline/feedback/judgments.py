@@ -1,0 +1,145 @@
+"""From what people thought of hits to judgments: which documents answer which question how well. Pure functions.
+
+Nothing to do with `ranking.neighbours`, which is what the candidates of one query say about each other.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from pipeline.keyword.normal_form import normal_form
+from pipeline.records import QueryId
+
+CLICK_VOTE: Final = 0.5  # what stands in front is clicked whether it fits or not, so a click is worth half a rating
+DEFAULT_MIN_VOTES: Final = 1.0
+
+_FEEDBACK_IDS = uuid.UUID("b7d5d1c6-0b0e-4d43-9c1f-6a0f5d8a2e11")
+
+
+class Rating(enum.StrEnum):
+    """What somebody thought of a hit: said so, or opened it."""
+
+    GOOD = "good"
+    BAD = "bad"
+    CLICK = "click"
+
+
+GRADES: Final = {Rating.GOOD: 2, Rating.CLICK: 1, Rating.BAD: 0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feedback:
+    """One rating of a hit with its query. ``created_at``: first given; ``rated_at``: last given. ``chunk_id`` None: a
+    document was rated. ``place`` from 1, ``score`` and ``source`` are None for what the answer did not hold."""
+
+    feedback_id: str
+    created_at: datetime
+    rated_at: datetime
+    query_id: QueryId
+    query_text: str
+    namespaces: tuple[str, ...]
+    namespace: str
+    document_id: str
+    chunk_id: str | None
+    rating: Rating
+    note: str | None = None
+    place: int | None = None
+    score: float | None = None
+    source: str | None = None
+    profile: str
+    config_version: int
+    experiment_id: str | None = None
+    experiment_bucket: str | None = None
+    session_id: str | None = None
+    request_id: str = ""
+
+    @property
+    def rater(self) -> str:
+        """Who speaks, as far as that is known: a session, or else whoever asked this query."""
+        return f"session:{self.session_id}" if self.session_id else f"query:{self.query_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedDocument:
+    """How well a document answers a question: ``grade`` 2 good, 1 opened, 0 bad; counts of ratings by kind; ``votes``:
+    their total weight."""
+
+    document_id: str
+    grade: int
+    good: int
+    bad: int
+    clicks: int
+    votes: float
+    rated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedText:
+    """A question, as it was last written, and its judged documents by id. ``key`` is the same for every spelling."""
+
+    key: str
+    query_text: str
+    documents: tuple[JudgedDocument, ...]
+
+
+def feedback_id(query_id: str, kind: str, target: str, rating: Rating, session_id: str | None) -> str:
+    """Return the same id for the same rating of the same hit by the same session. ``kind``: chunk or document."""
+    return str(uuid.uuid5(_FEEDBACK_IDS, "\n".join((query_id, kind, target, rating, session_id or ""))))
+
+
+def text_key(query_text: str) -> bytes:
+    """What brings the ratings of one question together: 16 bytes that case, width and white space do not change."""
+    folded = " ".join(normal_form("NFKC", query_text).casefold().split())
+    return hashlib.blake2b(folded.encode(), digest_size=16).digest()
+
+
+def judgments(feedback: Iterable[Feedback], *, min_votes: float = DEFAULT_MIN_VOTES) -> list[JudgedText]:
+    """Combine ratings of one namespace, by key. A session, or query without one, counts once per document and question:
+    an explicit rating one vote, an opening `CLICK_VOTE`; below ``min_votes`` there is no judgment. The best rated
+    passage of an answer and the newest explicit rating decide; clicks only where nobody rated."""
+    texts: defaultdict[bytes, list[Feedback]] = defaultdict(list)
+    for each in feedback:
+        texts[text_key(each.query_text)].append(each)
+    found = []
+    for key, rated in sorted(texts.items()):
+        documents: defaultdict[str, list[Feedback]] = defaultdict(list)
+        for each in rated:
+            documents[each.document_id].append(each)
+        judged = (_judged(document_id, own) for document_id, own in sorted(documents.items()))
+        kept = tuple(each for each in judged if each.votes >= min_votes)
+        if kept:
+            latest = max(rated, key=lambda each: (each.rated_at, each.feedback_id))
+            found.append(JudgedText(key=key.hex(), query_text=latest.query_text, documents=kept))
+    return found
+
+
+def _judged(document_id: str, feedback: Sequence[Feedback]) -> JudgedDocument:
+    explicit = [each for each in feedback if each.rating is not Rating.CLICK]
+    speakers = {each.rater for each in explicit}
+    clickers = {each.rater for each in feedback if each.rating is Rating.CLICK}
+    return JudgedDocument(
+        document_id=document_id,
+        grade=_grade(explicit) if explicit else GRADES[Rating.CLICK],
+        good=len({each.rater for each in explicit if each.rating is Rating.GOOD}),
+        bad=len({each.rater for each in explicit if each.rating is Rating.BAD}),
+        clicks=len(clickers),
+        votes=len(speakers) + CLICK_VOTE * len(clickers - speakers),
+        rated_at=max(each.rated_at for each in feedback),
+    )
+
+
+def _grade(explicit: Sequence[Feedback]) -> int:
+    """The grade that the answer rated last gives: the best of its passages, each as it was last rated."""
+    latest = max(explicit, key=lambda each: (each.rated_at, each.feedback_id))
+    passages: dict[str | None, Feedback] = {}
+    for each in sorted(explicit, key=lambda each: (each.rated_at, each.feedback_id)):
+        if each.query_id == latest.query_id:
+            passages[each.chunk_id] = each
+    return max(GRADES[each.rating] for each in passages.values())

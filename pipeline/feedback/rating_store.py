@@ -1,0 +1,145 @@
+"""What people thought of hits, in MySQL. Query texts and notes are their data: never in a log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import text
+
+from pipeline.database.rows import (
+    TenantStore,
+    record_of,
+    to_json,
+    to_naive,
+)
+from pipeline.feedback.judgments import Feedback, Rating, text_key
+from pipeline.tenants.audit_store import Audit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmCounts:
+    """The ratings of one arm's answers. ``queries``, ``sessions``: how many were rated; ``mean_click_place``: from 1."""
+
+    bucket: str
+    good: int = 0
+    bad: int = 0
+    clicks: int = 0
+    queries: int = 0
+    sessions: int = 0
+    mean_click_place: float | None = None
+
+
+class FeedbackStore(TenantStore):
+    """One tenant's feedback."""
+
+    def add(self, given: Feedback) -> tuple[Feedback, bool]:
+        """Store a rating, or renew an earlier one with its new note, if any. Return what is stored and whether it is
+        new."""
+        values = {name: getattr(given, name) for name in _NAMES} | {
+            "tenant": self._tenant_id,
+            "text_key": text_key(given.query_text),
+            "namespaces": to_json(list(given.namespaces)),
+            "created_at": to_naive(given.created_at),
+            "rated_at": to_naive(given.rated_at),
+        }
+        self._connection.execute(_ADD, values)
+        self._note("feedback", given.feedback_id, namespaces=[given.namespace], rating=given.rating)
+        row = self._connection.execute(_ONE, values).mappings().one()
+        return _feedback(row), row["created_at"] == values["created_at"]
+
+    def page(
+        self,
+        *,
+        since: datetime | None,
+        namespace: str | None,
+        rating: Rating | None,
+        before: tuple[datetime, str] | None,
+        limit: int,
+    ) -> list[Feedback]:
+        """The newest first, no older than ``since``, those before the given moment and id."""
+        where, values = "", {"tenant": self._tenant_id, "limit": limit}
+        if since is not None:
+            where, values = f"{where} AND created_at >= :since", {**values, "since": to_naive(since)}
+        if namespace is not None:
+            where, values = f"{where} AND namespace = :namespace", {**values, "namespace": namespace}
+        if rating is not None:
+            where, values = f"{where} AND rating = :rating", {**values, "rating": rating}
+        if before is not None:
+            where += " AND (created_at < :at OR (created_at = :at AND feedback_id < :before))"
+            values = {**values, "at": to_naive(before[0]), "before": before[1]}
+        rows = self._connection.execute(text(_PAGE.format(where=where)), values).mappings()
+        return [_feedback(row) for row in rows]
+
+    def texts(self, namespace: str, *, after: bytes | None, limit: int) -> list[bytes]:
+        """Keys of the questions with feedback on what is in ``namespace``, in order, those after the given one."""
+        return [bytes(key) for key in self._run(_TEXTS, namespace=namespace, after=after or b"", limit=limit).scalars()]
+
+    def of_texts(self, namespace: str, *, first: bytes, last: bytes) -> list[Feedback]:
+        """All feedback on the questions from key ``first`` to ``last``, but on documents that are gone."""
+        return [_feedback(row) for row in self._run(_OF_TEXTS, namespace=namespace, first=first, last=last).mappings()]
+
+    def arms(self, experiment_id: str) -> list[ArmCounts]:
+        """What was thought of the answers of each arm, of those with feedback."""
+        return [
+            record_of(
+                ArmCounts,
+                row,
+                good=int(row.good),
+                bad=int(row.bad),
+                clicks=int(row.clicks),
+                mean_click_place=None if row.mean_click_place is None else float(row.mean_click_place),
+            )
+            for row in self._run(_ARMS, experiment=experiment_id)
+        ]
+
+    def remove(self, feedback_id: str) -> bool:
+        """Take a rating back. False if there is none of that id."""
+        gone = bool(self._run(_REMOVE, feedback_id=feedback_id).rowcount)
+        if gone:
+            self._note("feedback_remove", feedback_id)
+        return gone
+
+    def _note(self, action: str, feedback_id: str, **detail: Any) -> None:
+        Audit(self._connection, self._tenant_id).wrote(action, ids=[feedback_id], **detail)
+
+
+_NAMES = tuple(field.name for field in fields(Feedback))
+_COLUMNS = ", ".join(_NAMES)
+_ADD = text(
+    f"INSERT INTO feedback (tenant_id, text_key, {_COLUMNS})"
+    f" VALUES (:tenant, :text_key, {', '.join(f':{name}' for name in _NAMES)})"
+    " ON DUPLICATE KEY UPDATE rated_at = GREATEST(rated_at, :rated_at), note = COALESCE(:note, note)"
+)
+_ONE = text(f"SELECT {_COLUMNS} FROM feedback WHERE tenant_id = :tenant AND feedback_id = :feedback_id")
+_PAGE = (
+    f"SELECT {_COLUMNS} FROM feedback WHERE tenant_id = :tenant{{where}}"
+    " ORDER BY created_at DESC, feedback_id DESC LIMIT :limit"
+)
+_TEXTS = text(
+    "SELECT DISTINCT text_key FROM feedback WHERE tenant_id = :tenant AND namespace = :namespace"
+    " AND text_key > :after ORDER BY text_key LIMIT :limit"
+)
+# What a channel brings along stands in no table of documents, so nothing can be said of its being there.
+_OF_TEXTS = text(
+    f"SELECT {', '.join(f'f.{name}' for name in _NAMES)} FROM feedback f LEFT JOIN documents d"
+    " ON d.tenant_id = f.tenant_id AND d.namespace = f.namespace AND d.document_id = f.document_id"
+    " WHERE f.tenant_id = :tenant AND f.namespace = :namespace AND f.text_key BETWEEN :first AND :last"
+    " AND (d.published_generation IS NOT NULL OR f.source IN ('faq', 'api', 'fallback'))"
+)
+_ARMS = text(
+    "SELECT experiment_bucket AS bucket, SUM(rating = 'good') AS good, SUM(rating = 'bad') AS bad,"
+    " SUM(rating = 'click') AS clicks, COUNT(DISTINCT query_id) AS queries, COUNT(DISTINCT session_id) AS sessions,"
+    " AVG(IF(rating = 'click', place, NULL)) AS mean_click_place FROM feedback"
+    " WHERE tenant_id = :tenant AND experiment_id = :experiment AND experiment_bucket IS NOT NULL"
+    " GROUP BY experiment_bucket ORDER BY experiment_bucket"
+)
+_REMOVE = text("DELETE FROM feedback WHERE tenant_id = :tenant AND feedback_id = :feedback_id")
+
+
+def _feedback(row: Mapping[Any, Any]) -> Feedback:
+    namespaces = tuple(json.loads(row["namespaces"]))
+    return record_of(Feedback, row, namespaces=namespaces, rating=Rating(row["rating"]))

@@ -1,1 +1,0 @@
-"""Getting documents from the web: who may be asked, for how long, and for how much."""

@@ -1,0 +1,175 @@
+"""Filters as terms of an index outside the databases: a field and a value, or a metadata path and a value.
+
+As in `ranking.validity.unmet`, a list meets a single value of ``metadata`` that it holds; ``where`` compares the value
+itself. Comparisons by order have no terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+
+from pipeline.chunking.pair_marks import ANSWER_KEY, PAIR_TYPE, QUESTION_KEY
+from pipeline.filters.conditions import choices_of
+from pipeline.records import (
+    Comparison,
+    Condition,
+    DocumentFields,
+    Filters,
+)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PAIR = "pair"
+_MOST = 2**63 - 1  # of a story time
+
+
+@dataclass(frozen=True, slots=True)
+class Having:
+    """The chunk has this term."""
+
+    term: str
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """A number of the chunk, ``published_at`` in microseconds since 1970 or ``story_time``, is there and within bounds."""
+
+    field: str
+    least: int | None
+    most: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """All of these hold."""
+
+    parts: tuple[Clause, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """One of these holds."""
+
+    parts: tuple[Clause, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Never:
+    """This does not hold."""
+
+    part: Clause
+
+
+Clause = Having | Between | Every | Either | Never
+EVERYTHING = Every(())
+
+
+def terms_of_fields(fields: DocumentFields, *, chunk_type: str) -> list[str]:
+    """Return the terms of a chunk's fields, each once."""
+    found = [f"tag:{tag}" for tag in fields.tags]
+    if fields.type is not None:
+        found.append(f"type:{fields.type}")
+    if fields.author is not None:
+        found.append(f"author:{fields.author}")
+    if chunk_type == PAIR_TYPE or (QUESTION_KEY in fields.metadata and ANSWER_KEY in fields.metadata):
+        found.append(_PAIR)
+    found += (
+        _named("where", (key,), value) for key, value in fields.metadata.items() if isinstance(value, str | int | float)
+    )
+    found += _held(fields.metadata, ())
+    return list(dict.fromkeys(found))
+
+
+def clause_of(filters: Filters) -> Clause | None:
+    """Return what a chunk must be like to meet the filters; None if terms cannot say it."""
+    parts: list[Clause] = [Having(f"tag:{tag}") for tag in filters.tags]
+    if filters.type is not None:
+        parts.append(Having(f"type:{filters.type}"))
+    if filters.author is not None:
+        parts.append(Having(f"author:{filters.author}"))
+    if filters.pairs:
+        parts.append(Having(_PAIR))
+    if filters.start is not None or filters.end is not None:
+        bounds = [None if moment is None else microseconds(moment) for moment in (filters.start, filters.end)]
+        parts.append(Between("published_at", *bounds))
+    if filters.story_time is not None and filters.story_time < _MOST:
+        parts.append(Never(Between("story_time", filters.story_time + 1, None)))
+    asked = [_asked(path, value) for path, value in leaves(filters.metadata, ())]
+    condition = None if filters.where is None else _condition(filters.where)
+    if None in asked or (condition is None and filters.where is not None):
+        return None
+    parts += [part for part in (*asked, condition) if part is not None]
+    return Every(tuple(parts))
+
+
+def microseconds(moment: datetime) -> int:
+    """Return a moment as microseconds since 1970; one without a zone is taken as UTC."""
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // timedelta(microseconds=1)
+
+
+def _held(value: Any, path: tuple[str, ...]) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        yield _named("object", path, None)
+        for key, inner in value.items():
+            yield from _held(inner, (*path, key))
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        yield _named("list", path, None)
+        for one in _single(value):
+            yield _named("has", path, one)
+            yield _named("lists", path, one)
+    else:
+        yield _named("has", path, value)
+
+
+def _single(values: Sequence[Any]) -> Iterator[Any]:
+    """Yield the single values of a list and of the lists in it."""
+    for value in values:
+        if isinstance(value, Sequence) and not isinstance(value, str):
+            yield from _single(value)
+        elif not isinstance(value, Mapping):
+            yield value
+
+
+def leaves(asked: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield what objects within objects hold in the end, each with the keys that lead to it."""
+    for key, value in asked.items():
+        if isinstance(value, Mapping) and value:
+            yield from leaves(value, (*path, key))
+        else:
+            yield (*path, key), value
+
+
+def _asked(path: tuple[str, ...], value: Any) -> Clause | None:
+    if isinstance(value, Mapping):
+        return Having(_named("object", path, None))
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        if any(
+            isinstance(each, Mapping) or (isinstance(each, Sequence) and not isinstance(each, str)) for each in value
+        ):
+            return None
+        return Every((Having(_named("list", path, None)), *(Having(_named("lists", path, each)) for each in value)))
+    return Having(_named("has", path, value))
+
+
+def _condition(condition: Condition) -> Clause | None:
+    if isinstance(condition, Comparison):
+        if condition.operator not in ("eq", "in", "ne", "nin"):
+            return None
+        any_of = Either(tuple(Having(_named("where", (condition.key,), value)) for value in choices_of(condition)))
+        return Never(any_of) if condition.operator in ("ne", "nin") else any_of
+    parts = tuple(part for part in map(_condition, condition.parts) if part is not None)
+    if len(parts) < len(condition.parts):
+        return None
+    return Every(parts) if condition.operator == "and" else Either(parts)
+
+
+def _named(kind: str, path: tuple[str, ...], value: Any) -> str:
+    """Write a path and a value as a term. Whole numbers are written alike whether they came as integers or as floats."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        value = int(value)
+    return f"{kind}:{orjson.dumps([path, value], option=orjson.OPT_PASSTHROUGH_DATACLASS).decode()}"

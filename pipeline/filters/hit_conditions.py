@@ -1,0 +1,210 @@
+"""Conditions on a hit's fields by words, numbers and times, joined by and or or, judged on the metadata that an answer
+shows. A negated condition holds exactly where its contrary does not, so also for a missing field."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+from pipeline.records import Filters
+
+Operator = Literal[
+    "contains", "start with", "end with", "is", "in", "not empty", "=", ">", "<", "≥", "≤", "before", "after"
+]
+
+# Hits that are recalled by each channel and read where conditions have to be judged on them.
+LOOKED_AT: Final = 1000
+# As many of one channel mean that there may have been more: the keyword channel proposes about 500 of common words.
+_MAY_BE_ALL: Final = 400
+
+# Names under which an answer shows fields of its own; what else is in metadata is the document's own.
+_OWN_FIELDS: Final = frozenset(
+    {
+        *("type", "author", "tags", "published_at", "story_time", "updated_at", "source_uri", "generation", "position"),
+        *(
+            "heading_path",
+            "chunk_type",
+            "parent_id",
+            "chapter_id",
+            "entity_names",
+            "summary",
+            "page",
+            "page_start",
+            "page_end",
+        ),
+        *("start", "end"),
+        *("chunk_id", "document_id", "namespace", "title"),
+    }
+)
+_LATEST_SECONDS: Final = 10_000_000_000  # a larger number of seconds is one of milliseconds: it would be the year 2286
+_NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HitCondition:
+    """``operator`` holds, or not if ``negated``, for a field called by any of ``names``: against one of ``texts``, or
+    ``number`` or ``moment`` for operators on these."""
+
+    names: tuple[str, ...]
+    operator: Operator
+    negated: bool = False
+    texts: tuple[str, ...] = ()
+    number: float | None = None
+    moment: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HitConditions:
+    """What hits have to meet: ``every`` condition, or any of them. At least one."""
+
+    each: tuple[HitCondition, ...]
+    every: bool = True
+
+    def met_by(self, fields: Mapping[str, Any]) -> bool:
+        """Whether a hit with these fields meets them."""
+        met = (_holds(condition, fields) != condition.negated for condition in self.each)
+        return all(met) if self.every else any(met)
+
+
+def fields_named(
+    metadata: Mapping[str, Any], *, title: str | None, document_id: str, chunk_id: str, namespace: str
+) -> dict[str, Any]:
+    """The same of a hit that is in an answer already."""
+    own = {"document_id": document_id, "chunk_id": chunk_id, "namespace": namespace}
+    return {**metadata, **({} if title is None else {"title": title}), **own}
+
+
+def narrowing(conditions: HitConditions) -> Filters:
+    """Filters that everything meets that meets the conditions: what of them a channel can already search by.
+
+    Only texts that documents have in metadata of their own: a field that an answer shows may come from either place.
+    """
+    equal = {
+        condition.names[0]: condition.texts[0]
+        for condition in (conditions.each if conditions.every else ())
+        if condition.operator == "is"
+        and not condition.negated
+        and len(condition.names) == len(condition.texts) == 1
+        and condition.names[0] not in _OWN_FIELDS
+        and condition.texts[0]
+        and number_in(condition.texts[0]) is None
+        and condition.texts[0] not in ("true", "false")
+    }
+    return Filters(metadata=equal)
+
+
+def may_be_more(recalled: Sequence[int], read: int) -> bool:
+    """Whether unread hits may meet the conditions. ``recalled``: hits by channel; ``read``: how many texts were read."""
+    return read >= LOOKED_AT or any(count >= _MAY_BE_ALL for count in recalled)
+
+
+def as_sent(conditions: HitConditions) -> dict[str, Any]:
+    """The conditions in words, for whoever wants to see how they were understood."""
+    said = [
+        f"{' or '.join(each.names)} {'not ' if each.negated else ''}{each.operator} {_said(each)}".rstrip()
+        for each in conditions.each
+    ]
+    return {"conditions": {"every" if conditions.every else "any": said}}
+
+
+def number_in(value: Any) -> float | None:
+    """The number that a value is, or that a text spells; None for anything else, and for what is not finite."""
+    if isinstance(value, str):
+        return finite(float(value)) if _NUMBER.fullmatch(value.strip()) else None
+    return finite(value)
+
+
+def finite(value: Any) -> float | None:
+    """Return a number as a finite float; None for anything else, such as an integer that no float can hold."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def moment_in(value: Any) -> datetime | None:
+    """Return the moment of an ISO 8601 time or day (UTC unless stated), or of seconds or milliseconds since 1970; else
+    None."""
+    if isinstance(value, datetime):
+        return value if value.tzinfo else value.replace(tzinfo=UTC)
+    number = number_in(value)
+    try:
+        if number is not None and (not isinstance(value, str) or len(value.strip()) > 8):  # 20260102 is a day
+            return datetime.fromtimestamp(number / 1000 if abs(number) > _LATEST_SECONDS else number, UTC)
+        if isinstance(value, str):
+            found = datetime.fromisoformat(value.strip())
+            return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return None
+
+
+def _holds(condition: HitCondition, fields: Mapping[str, Any]) -> bool:
+    fits = _TESTS[condition.operator]
+    return any(fits(value, condition) for name in condition.names for value in _values(fields.get(name)))
+
+
+def _values(held: Any) -> tuple[Any, ...]:
+    """The values of a field: each of a list. Nothing, an empty text and an empty list are no value."""
+    if isinstance(held, list | tuple):
+        return tuple(value for each in held for value in _values(each))
+    return () if held is None or held in ("", {}) else (held,)
+
+
+def spelled(value: Any) -> str:
+    """A value as a condition on text sees it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else str(value)
+
+
+def _said(condition: HitCondition) -> str:
+    if condition.moment is not None:
+        return spelled(condition.moment)
+    return f"{condition.number:g}" if condition.number is not None else ", ".join(condition.texts)
+
+
+def _by_text(fits: Callable[[str, str], bool]) -> Callable[[Any, HitCondition], bool]:
+    return lambda value, condition: any(fits(spelled(value), text) for text in condition.texts)
+
+
+def _by_number(fits: Callable[[float, float], bool]) -> Callable[[Any, HitCondition], bool]:
+    def test(value: Any, condition: HitCondition) -> bool:
+        number = number_in(value)
+        return number is not None and condition.number is not None and fits(number, condition.number)
+
+    return test
+
+
+def _by_moment(fits: Callable[[datetime, datetime], bool]) -> Callable[[Any, HitCondition], bool]:
+    def test(value: Any, condition: HitCondition) -> bool:
+        moment = moment_in(value)
+        return moment is not None and condition.moment is not None and fits(moment, condition.moment)
+
+    return test
+
+
+_TESTS: Final[Mapping[str, Callable[[Any, HitCondition], bool]]] = {
+    "contains": _by_text(lambda held, text: text in held),
+    "start with": _by_text(str.startswith),
+    "end with": _by_text(str.endswith),
+    "is": _by_text(str.__eq__),
+    "in": _by_text(str.__eq__),
+    "not empty": lambda _value, _condition: True,
+    "=": _by_number(float.__eq__),
+    ">": _by_number(float.__gt__),
+    "<": _by_number(float.__lt__),
+    "≥": _by_number(float.__ge__),
+    "≤": _by_number(float.__le__),
+    "before": _by_moment(datetime.__lt__),
+    "after": _by_moment(datetime.__gt__),
+}

@@ -1,0 +1,169 @@
+"""One meaning for filters, written down for both databases: every channel applies the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from pipeline.chunking.pair_marks import ANSWER_KEY, MARK, PAIR_TYPE, QUESTION_KEY
+from pipeline.database.rows import to_json, to_naive
+from pipeline.filters.conditions import choices_of, kind_of
+from pipeline.filters.filter_terms import leaves
+from pipeline.records import (
+    Comparison,
+    Condition,
+    Filters,
+    Scalar,
+)
+
+_ORDERS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+_MYSQL_KINDS = {
+    "string": "'STRING'",
+    "number": "'INTEGER', 'UNSIGNED INTEGER', 'DOUBLE', 'DECIMAL'",
+    "boolean": "'BOOLEAN'",
+}
+
+Compare = Callable[[Comparison, Scalar, str], str]
+
+
+def mysql_condition(filters: Filters, *, alias: str, chunk: str) -> tuple[str, dict[str, Any]]:
+    """Return a condition on a row of ``generations`` and one of ``chunks``, whose own story time goes first, with its
+    values; ``TRUE`` without any."""
+    parts: list[str] = []
+    values: dict[str, Any] = {}
+    if filters.type is not None:
+        parts.append(f"{alias}.type = :f_type")
+        values["f_type"] = filters.type
+    if filters.author is not None:
+        parts.append(f"{alias}.author = :f_author")
+        values["f_author"] = filters.author
+    if filters.tags:
+        parts.append(f"JSON_CONTAINS({alias}.tags, :f_tags)")
+        values["f_tags"] = to_json(list(filters.tags))
+    if filters.metadata:
+        parts.append(f"JSON_CONTAINS({alias}.metadata, :f_metadata)")
+        values["f_metadata"] = to_json(dict(filters.metadata))
+    if filters.start is not None:
+        parts.append(f"{alias}.published_at >= :f_start")
+        values["f_start"] = to_naive(filters.start)
+    if filters.end is not None:
+        parts.append(f"{alias}.published_at <= :f_end")
+        values["f_end"] = to_naive(filters.end)
+    if filters.story_time is not None:
+        story_time = f"COALESCE({chunk}.story_time, {alias}.story_time)"
+        parts.append(f"({story_time} IS NULL OR {story_time} <= :f_story_time)")
+        values["f_story_time"] = filters.story_time
+    if filters.pairs:
+        example = f"JSON_CONTAINS_PATH({alias}.metadata, 'all', '$.{QUESTION_KEY}', '$.{ANSWER_KEY}')"
+        parts.append(f"({chunk}.chunk_type = '{PAIR_TYPE}' OR {example})")
+    if filters.where is not None:
+        parts.append(mysql_where(filters.where, f"{alias}.metadata", values))
+    return " AND ".join(parts) or "TRUE", values
+
+
+def postgres_condition(filters: Filters) -> tuple[str, dict[str, Any]]:
+    """The same condition on a row of ``chunk_embeddings``."""
+    parts: list[str] = []
+    values: dict[str, Any] = {}
+    if filters.type is not None:
+        parts.append("type = :f_type")
+        values["f_type"] = filters.type
+    if filters.author is not None:
+        parts.append("author = :f_author")
+        values["f_author"] = filters.author
+    if filters.tags:
+        parts.append("tags @> CAST(:f_tags AS text[])")
+        values["f_tags"] = list(filters.tags)
+    if filters.metadata:
+        parts += _postgres_metadata(filters.metadata, values)
+    if filters.start is not None:
+        parts.append("published_at >= :f_start")
+        values["f_start"] = filters.start
+    if filters.end is not None:
+        parts.append("published_at <= :f_end")
+        values["f_end"] = filters.end
+    if filters.story_time is not None:
+        parts.append("(story_time IS NULL OR story_time <= :f_story_time)")
+        values["f_story_time"] = filters.story_time
+    if filters.pairs:
+        example = f"jsonb_exists_all(metadata, ARRAY['{QUESTION_KEY}', '{ANSWER_KEY}'])"
+        parts.append(f"(metadata @> CAST(:f_pair AS jsonb) OR {example})")
+        values["f_pair"] = to_json(MARK)
+    if filters.where is not None:
+        parts.append(postgres_where(filters.where, "metadata", values))
+    return " AND ".join(parts) or "TRUE", values
+
+
+def _postgres_metadata(asked: Mapping[str, Any], values: dict[str, Any]) -> Iterator[str]:
+    """One condition for each value that is asked for; all together they are JSON_CONTAINS of ``asked``.
+
+    A single value is also met by a list that holds it. PostgreSQL's ``@>`` grants that to a whole document but to nothing
+    inside of one, so the list is asked for as well.
+    """
+    for number, (path, value) in enumerate(leaves(asked, ())):
+        wanted = [value] if isinstance(value, list | tuple | Mapping) else [value, [value]]
+        names = [f"f_metadata_{number}", f"f_metadata_{number}_listed"][: len(wanted)]
+        values.update({name: to_json(_nested(path, each)) for name, each in zip(names, wanted, strict=True)})
+        yield f"({' OR '.join(f'metadata @> CAST(:{name} AS jsonb)' for name in names)})"
+
+
+def _nested(path: tuple[str, ...], value: Any) -> Any:
+    for key in reversed(path):
+        value = {key: value}
+    return value
+
+
+def mysql_where(condition: Condition, column: str, values: dict[str, Any]) -> str:
+    """An SQL condition, true or false and never unknown; what it compares with is added to ``values``."""
+
+    def compared(comparison: Comparison, value: Scalar, sign: str) -> str:
+        path = _named(values, "$." + to_json(comparison.key))  # a key in a path is written as in JSON
+        held, kind = f"JSON_EXTRACT({column}, :{path})", kind_of(value) or ""
+        if kind == "boolean":
+            test = f"JSON_UNQUOTE({held}) = '{'true' if value else 'false'}'"
+        elif kind == "number":
+            test = f"CAST({held} AS DOUBLE) {sign} :{_named(values, float(value))}"
+        else:
+            test = f"CAST(JSON_UNQUOTE({held}) AS BINARY) {sign} CAST(:{_named(values, value)} AS BINARY)"
+        return f"CASE WHEN JSON_TYPE({held}) IN ({_MYSQL_KINDS[kind]}) THEN {test} ELSE FALSE END"
+
+    return _written(condition, compared)
+
+
+def postgres_where(condition: Condition, column: str, values: dict[str, Any]) -> str:
+    """The same for PostgreSQL."""
+
+    def compared(comparison: Comparison, value: Scalar, sign: str) -> str:
+        key = f"CAST(:{_named(values, comparison.key)} AS text)"
+        kind = kind_of(value)
+        if kind == "boolean":
+            test = f"({column} ->> {key}) = '{'true' if value else 'false'}'"
+        elif kind == "number":
+            test = f"CAST({column} ->> {key} AS numeric) {sign} CAST(:{_named(values, str(value))} AS numeric)"
+        else:
+            test = f'({column} ->> {key}) COLLATE "C" {sign} CAST(:{_named(values, value)} AS text)'
+        return f"CASE WHEN jsonb_typeof({column} -> {key}) = '{kind}' THEN {test} ELSE FALSE END"
+
+    return _written(condition, compared)
+
+
+def _written(condition: Condition, compared: Compare) -> str:
+    if isinstance(condition, Comparison):
+        if condition.operator in _ORDERS:
+            assert not isinstance(condition.value, tuple)
+            is_ordered = kind_of(condition.value) != "boolean"
+            return compared(condition, condition.value, _ORDERS[condition.operator]) if is_ordered else "FALSE"
+        any_of = [compared(condition, value, "=") for value in choices_of(condition)]
+        equal = f"({' OR '.join(any_of)})" if any_of else "FALSE"
+        return f"NOT {equal}" if condition.operator in ("ne", "nin") else equal
+    parts = [_written(part, compared) for part in condition.parts]
+    if not parts:
+        return "TRUE" if condition.operator == "and" else "FALSE"
+    return f"({(' AND ' if condition.operator == 'and' else ' OR ').join(parts)})"
+
+
+def _named(values: dict[str, Any], value: object) -> str:
+    """A name for a value, another one than those that are there."""
+    name = f"f_where_{len(values)}"
+    values[name] = value
+    return name

@@ -1,0 +1,324 @@
+"""Accept documents, under their own or new ids: after the transaction in here, no crash of anything may lose one."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from sqlalchemy import Connection
+
+from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
+from pipeline.documents.derived_ids import with_hash
+from pipeline.documents.document_store import Documents
+from pipeline.documents.duplicate_store import Content, Duplicates
+from pipeline.jobs.ledger_store import Ledger, NewItem
+from pipeline.records import (
+    DocumentId,
+    Generation,
+    JobId,
+    Namespace,
+    Priority,
+    TenantId,
+    Upload,
+)
+from pipeline.resources import Resources
+from pipeline.tenants.audit_store import Audit
+from pipeline.tenants.quota_store import Limits, Quotas
+from pipeline.vector_stores.collection_store import VectorStores
+
+OnConflict = Literal["replace", "skip", "error", "new"]
+_DIGITS = (0, 8, 32)  # of the hash in an id; 0 is the id that was sent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A document of the batch that cannot be taken, and why; it becomes a failed item, its neighbours are unharmed."""
+
+    document_id: str | None
+    code: str
+    detail: str
+    pointer: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """One request's documents in order. Without a ``priority`` its size decides. ``job_id``: the job's id, which finds
+    the job of a repeated request; None: a new one."""
+
+    tenant_id: TenantId
+    namespace: Namespace
+    request_id: str
+    entries: Sequence[Upload | Refusal]
+    on_conflict: OnConflict = "replace"
+    priority: Priority | None = None
+    job_id: JobId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renamed:
+    """A document of a job that is there under another id than it was sent with."""
+
+    ordinal: int
+    requested_id: str
+    document_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """A job that stands in the ledger. ``due``: how many of its items wait for a worker."""
+
+    tenant_id: TenantId
+    job_id: JobId
+    request_id: str
+    total: int
+    due: int
+    renamed: tuple[Renamed, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Placed:
+    """The entries of a batch as items of its job, and the uploads among them that become generations."""
+
+    items: Sequence[NewItem]
+    taken: Sequence[tuple[Generation, Upload]]
+
+
+@retry_conflicts()
+def accept(
+    batch: Batch,
+    use: Resources,
+    *,
+    ring: Callable[[Ticket], None],
+    together_with: Callable[[Connection, Ticket], None] | None = None,
+) -> Ticket:
+    """Write the job with its documents in one transaction, then ring for the workers; ``ring`` may fail, the sweeper
+    rings again. ``together_with`` writes what stands or falls with the job; its errors pass. Raises StoreUnavailable,
+    QuotaExceeded or QueueFull; then nothing was accepted."""
+    job_id = batch.job_id or JobId(str(uuid.uuid4()))
+    with unit_of_work(use.mysql) as work:
+        ledger = Ledger(work.connection, batch.tenant_id)
+        if batch.job_id and (total := ledger.total(job_id)) is not None:
+            return Ticket(
+                tenant_id=batch.tenant_id,
+                job_id=job_id,
+                request_id=batch.request_id,
+                total=total,
+                due=0,
+                renamed=tuple(
+                    Renamed(ordinal=n, requested_id=old, document_id=new) for n, old, new in ledger.renamed(job_id)
+                ),
+            )
+        documents = Documents(work.connection, batch.tenant_id)
+        if batch.on_conflict == "new":
+            placed = _keep_both(batch, documents, Duplicates(work.connection, batch.tenant_id))
+        else:
+            placed = _by_id(batch, documents)
+        items, taken = placed.items, placed.taken
+        quotas(work.connection, batch.tenant_id, use).check(arriving=len(taken))
+        documents.store(job_id, taken)
+        ledger.open(job_id, batch.namespace, batch.request_id, items, priority=_priority(batch, use))
+        ticket = Ticket(
+            tenant_id=batch.tenant_id,
+            job_id=job_id,
+            request_id=batch.request_id,
+            total=len(items),
+            due=len(taken),
+            renamed=tuple(
+                Renamed(ordinal=item.ordinal, requested_id=item.requested_id, document_id=item.document_id)
+                for item in items
+                if item.requested_id and item.document_id
+            ),
+        )
+        Audit(work.connection, batch.tenant_id).wrote(
+            "ingest", namespaces=[batch.namespace], ids=[job_id], count=len(taken), total=len(items)
+        )
+        VectorStores(work.connection, batch.tenant_id).touch([batch.namespace])
+        if together_with is not None:
+            together_with(work.connection, ticket)
+        work.after_commit(lambda: ring(ticket))
+    return ticket
+
+
+def quota_use(tenant_id: TenantId, use: Resources) -> dict[str, tuple[int, int]]:
+    """Each quota's limit, 0 for none, and how much of it is used."""
+    with unit_of_work(use.mysql) as work:
+        return quotas(work.connection, tenant_id, use).use()
+
+
+def _priority(batch: Batch, use: Resources) -> Priority:
+    small = len(batch.entries) <= use.settings.interactive_documents
+    return batch.priority or (Priority.INTERACTIVE if small else Priority.BULK)
+
+
+def quotas(connection: Connection, tenant_id: TenantId, use: Resources) -> Quotas:
+    """The tenant's quotas, with the installation's as defaults."""
+    limits = use.settings
+    defaults = Limits(
+        documents=limits.quota_documents,
+        chunks=limits.quota_chunks,
+        queued=limits.quota_queued,
+        tokens=limits.quota_tokens,
+    )
+    return Quotas(connection, tenant_id, defaults, rooms=use.quota_rooms)
+
+
+def _by_id(batch: Batch, documents: Documents) -> _Placed:
+    """Number the uploads under their own ids. Documents that are there are replaced, skipped or refused."""
+    uploads = [entry for entry in batch.entries if isinstance(entry, Upload)]
+    ids = [upload.document_id for upload in uploads]
+    only_new = batch.on_conflict != "replace"
+    known = documents.existing(batch.namespace, ids) if only_new else set()
+    numbered = documents.number(
+        batch.namespace, [document_id for document_id in ids if document_id not in known], only_new=only_new
+    )
+    there = set(ids) - numbered.keys()  # with those that somebody brought while this waited for their rows
+    last = {e.document_id: place for place, e in enumerate(batch.entries) if isinstance(e, Upload)}
+    latest = [entry for entry in (batch.entries[place] for place in sorted(last.values())) if isinstance(entry, Upload)]
+    return _Placed(
+        items=[_item(ordinal, entry, there, numbered, last, batch) for ordinal, entry in enumerate(batch.entries)],
+        taken=[(numbered[upload.document_id], upload) for upload in latest if upload.document_id in numbered],
+    )
+
+
+def _keep_both(batch: Batch, documents: Documents, duplicates: Duplicates) -> _Placed:
+    """Number the uploads under ids that are free."""
+    uploads = {ordinal: entry for ordinal, entry in enumerate(batch.entries) if isinstance(entry, Upload)}
+    assigned = assign_ids(documents, duplicates, batch.namespace, uploads)
+    taken = {
+        ordinal: (assigned.numbered[document_id], replace(uploads[ordinal], document_id=document_id))
+        for ordinal, document_id in sorted(assigned.ids.items())
+    }
+    items: list[NewItem] = []
+    for ordinal, entry in enumerate(batch.entries):
+        if isinstance(entry, Refusal):
+            items.append(_refused(ordinal, entry))
+            continue
+        document_id = assigned.ids.get(ordinal) or assigned.there.get(ordinal)
+        if document_id is None:
+            items.append(_exists(ordinal, entry, batch, "every id made from its bytes belongs to another document"))
+            continue
+        requested = None if document_id == entry.document_id else entry.document_id
+        if ordinal in assigned.there:
+            detail = f"document {document_id} has the same bytes; it was left as it is"
+            new = NewItem(ordinal=ordinal, document_id=document_id, outcome="skipped", error_detail=detail)
+        else:
+            number = assigned.numbered[document_id].number
+            new = NewItem(ordinal=ordinal, document_id=document_id, generation=number, body_bytes=len(entry.body))
+        items.append(replace(new, requested_id=requested))
+    return _Placed(items=items, taken=list(taken.values()))
+
+
+def _item(
+    ordinal: int,
+    entry: Upload | Refusal,
+    there: set[DocumentId],
+    numbered: dict[DocumentId, Generation],
+    last: dict[DocumentId, int],
+    batch: Batch,
+) -> NewItem:
+    if isinstance(entry, Refusal):
+        return _refused(ordinal, entry)
+    if entry.document_id in there:
+        if batch.on_conflict == "skip":
+            return NewItem(ordinal=ordinal, document_id=entry.document_id, outcome="skipped")
+        return _exists(ordinal, entry, batch, "on_conflict is error")
+    if (later := last[entry.document_id]) != ordinal:
+        detail = f"the same document_id stands later in this request, as number {later} counted from 0"
+        return NewItem(ordinal=ordinal, document_id=entry.document_id, outcome="superseded", error_detail=detail)
+    return NewItem(
+        ordinal=ordinal,
+        document_id=entry.document_id,
+        generation=numbered[entry.document_id].number,
+        body_bytes=len(entry.body),
+    )
+
+
+def _refused(ordinal: int, entry: Refusal) -> NewItem:
+    return NewItem(
+        ordinal=ordinal,
+        document_id=entry.document_id,
+        outcome="refused",
+        error_code=entry.code,
+        error_detail=entry.detail,
+        error_pointer=entry.pointer,
+    )
+
+
+def _exists(ordinal: int, entry: Upload, batch: Batch, why: str) -> NewItem:
+    detail = f"document {entry.document_id} exists in namespace {batch.namespace} and {why}"
+    return NewItem(
+        ordinal=ordinal,
+        document_id=entry.document_id,
+        outcome="refused",
+        error_code="document_exists",
+        error_detail=detail,
+    )
+
+
+@dataclass(slots=True)
+class Assigned:
+    """The ids of uploads by ordinal. ``there``: ids of documents with the same bytes already. A missing ordinal found
+    every id taken."""
+
+    ids: dict[int, DocumentId] = field(default_factory=dict)
+    there: dict[int, DocumentId] = field(default_factory=dict)
+    numbered: dict[DocumentId, Generation] = field(default_factory=dict)
+
+
+def assign_ids(
+    documents: Documents, duplicates: Duplicates, namespace: Namespace, uploads: Mapping[int, Upload]
+) -> Assigned:
+    """Give each upload a generation number and an id that no document with other bytes has: its own if free, else with
+    a suffix from the hash of its bytes, so that equal bytes find their document. Documents stay locked until the
+    transaction ends, and unchanged."""
+    assigned = Assigned()
+    taken: dict[DocumentId, Content] = {}  # by earlier uploads of this very request
+    waiting = dict(uploads)
+    for digits in _DIGITS:
+        wanted: defaultdict[DocumentId, list[int]] = defaultdict(list)
+        for ordinal, upload in waiting.items():
+            wanted[_id(upload, digits)].append(ordinal)
+        candidates = wanted.keys() - taken.keys()
+        candidates -= documents.existing(namespace, candidates)
+        numbered = documents.number(namespace, candidates, only_new=True) if candidates else {}
+        contents = duplicates.contents(namespace, wanted.keys() - taken.keys() - numbered.keys()) | taken
+        for document_id, ordinals in wanted.items():
+            for ordinal in ordinals:
+                upload = waiting[ordinal]
+                if document_id in numbered and document_id not in contents:
+                    assigned.ids[ordinal] = document_id
+                    contents[document_id] = taken[document_id] = _content(upload)
+                elif _is_same(upload, contents.get(document_id)):
+                    assigned.there[ordinal] = document_id
+                else:
+                    continue
+                del waiting[ordinal]
+        assigned.numbered |= numbered
+        if not waiting:
+            break
+    return assigned
+
+
+def _id(upload: Upload, digits: int) -> DocumentId:
+    return DocumentId(with_hash(upload.document_id, _digest(upload), digits)) if digits else upload.document_id
+
+
+def _digest(upload: Upload) -> bytes:
+    """The hash of the bytes; of the address where there are none yet."""
+    return hashlib.sha256((upload.source_uri or "").encode() if upload.to_fetch else upload.body).digest()
+
+
+def _content(upload: Upload) -> Content:
+    return Content(content_hash=hashlib.sha256(upload.body).digest(), source_uri=upload.source_uri)
+
+
+def _is_same(upload: Upload, content: Content | None) -> bool:
+    if content is None:
+        return False
+    if upload.to_fetch:
+        return content.source_uri == upload.source_uri
+    return content.content_hash == _digest(upload)

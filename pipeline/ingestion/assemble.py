@@ -1,0 +1,69 @@
+"""Make the chunks for both stores from the pieces of a document."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeline.chunking.cut import embedding_text
+from pipeline.documents.cut_document import CutDocument, cut_document
+from pipeline.keyword.terms import Tokenizer
+from pipeline.records import (
+    Chunk,
+    Chunking,
+    Generation,
+    ParentChunk,
+    Parsed,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembled:
+    """A document as both stores will know it. ``parents`` are in MySQL alone."""
+
+    chunks: list[Chunk]
+    parents: Sequence[ParentChunk] = ()
+
+
+def assemble(
+    parsed: Parsed, generation: Generation, *, title: str | None, chunking: Chunking, tokenizer: Tokenizer, limit: int
+) -> list[Chunk]:
+    """The chunks of `assemble_all`."""
+    found = assemble_all(parsed, generation, title=title, chunking=chunking, tokenizer=tokenizer, limit=limit)
+    return found.chunks
+
+
+def assemble_all(
+    parsed: Parsed, generation: Generation, *, title: str | None, chunking: Chunking, tokenizer: Tokenizer, limit: int
+) -> Assembled:
+    """Cut, analyse and name the chunks of one generation in this process, for our own text only. Raises as
+    `cut_document`."""
+    found = cut_document(parsed, title=title, chunking=chunking, tokenizer=tokenizer, most=limit)
+    return assembled(found, generation)
+
+
+def assembled(document: CutDocument, generation: Generation) -> Assembled:
+    """Name the chunks and parents of one generation. Ordinals, the order of listings, count chunks without a parent
+    first, then by parent and position in it."""
+    chunks = []
+    pieces = zip(document.passages, document.searched, document.indexed, strict=True)
+    for ordinal, (passage, searched, found_by) in enumerate(pieces):
+        text = embedding_text(passage, document.title, text=searched)
+        chunks.append(
+            Chunk(
+                chunk_id=generation.chunk_id(ordinal),
+                generation=generation,
+                ordinal=ordinal,
+                passage=passage,
+                terms=found_by.terms,
+                content_hash=hashlib.sha256(text.encode()).digest(),
+                embedding_text=text,
+                field_terms=found_by.fields,
+            )
+        )
+    parents = [
+        ParentChunk(chunk_id=generation.parent_id(ordinal), generation=generation, ordinal=ordinal, passage=passage)
+        for ordinal, passage in enumerate(document.parents)
+    ]
+    return Assembled(chunks=chunks, parents=parents)

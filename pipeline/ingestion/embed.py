@@ -1,0 +1,163 @@
+"""Give every chunk of a batch its vector, reusing earlier ones and renewing the lease meanwhile."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+import structlog
+from numpy.typing import NDArray
+
+from pipeline.database.rows import slices
+from pipeline.errors import EmbedderRefused, Unavailable
+from pipeline.ingestion.finish_items import end
+from pipeline.ingestion.make_vectors import vectors_of
+from pipeline.ingestion.prepare import Breather, Prepared, advance
+from pipeline.ingestion.standby import fill_standby
+from pipeline.jobs.ledger_store import Claim
+from pipeline.models.ports import (
+    Embedder,
+    Matrix,
+    PaidEmbedder,
+    SentenceEncoder,
+)
+from pipeline.records import (
+    Chunk,
+    Generation,
+    Stage,
+    TenantId,
+)
+from pipeline.resources import Resources
+from pipeline.semantic.document_vectors import Means
+from pipeline.tenants.usage_store import Counts, Purpose
+
+_CHUNKS_PER_LEASE = 128  # embedded and stored before the lease is renewed and other tenants are served
+T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
+
+
+def embed(
+    tenant_id: TenantId, prepared: Sequence[Prepared], use: Resources, *, breather: Breather | None = None
+) -> list[Prepared]:
+    """Give every chunk its vector, renewing the lease; texts that a document had before keep theirs. Documents with a
+    text that the model refuses are parked. ``breather`` runs between stored slices."""
+    fields = {item.claim.generation: item.fields for item in prepared}
+    claims = [item.claim for item in prepared]
+    chunks = [chunk for item in prepared for chunk in item.to_embed]
+    replacing = {item.claim.generation for item in prepared if item.replaces}
+    kept: Counter[Generation] = Counter()
+    embedder = use.embedder  # once: another one may be active a moment later
+    means = Means()
+    whole = {item.claim.generation for item in prepared if not item.vectors}
+    for some in slices(chunks, _CHUNKS_PER_LEASE):
+        try:
+            vectors, reused = embed_or_reuse(
+                tenant_id,
+                some,
+                replacing,
+                use,
+                model=embedder.model,
+                embed=partial(_vectors, tenant_id, claims, embedder, use),
+            )
+        except EmbedderRefused as error:
+            guilty = {some[index].generation for index in error.indexes} or set(fields)
+            end(tenant_id, [], [(c, error) for c in claims if c.generation in guilty], use)
+            rest = [item for item in prepared if item.claim.generation not in guilty]
+            return embed(tenant_id, rest, use, breather=breather)
+        use.vectors(tenant_id).upsert(some, vectors, fields=fields, model=embedder.model)
+        means.add(some, vectors)
+        kept.update(chunk.generation for chunk in reused)
+        if some[-1] is not chunks[-1]:
+            advance(tenant_id, claims, Stage.CHUNKED, use)
+            if breather is not None:
+                breather.take()
+    document_vectors = use.document_vectors(tenant_id)
+    document_vectors.write([each for each in means.vectors() if each.generation in whole], model=embedder.model)
+    document_vectors.refresh([generation for generation in fields if generation not in whole])
+    fill_standby(tenant_id, chunks, fields, use, after_each=partial(advance, tenant_id, claims, Stage.CHUNKED, use))
+    advance(tenant_id, claims, Stage.EMBEDDED, use)
+    return [replace(item, reused=kept[item.claim.generation]) for item in prepared]
+
+
+def _vectors(
+    tenant_id: TenantId, claims: Sequence[Claim], embedder: Embedder, use: Resources, chunks: Sequence[Chunk]
+) -> Matrix:
+    """The vectors of these chunks. A service may be slow or busy for long: the lease is renewed while it is."""
+    texts = [chunk.embedding_text for chunk in chunks]
+    asked = partial(
+        vectors_of, tenant_id, texts, use, purpose=Purpose.INGEST, embedder=embedder, job_id=claims[0].job_id
+    )
+    if isinstance(embedder, PaidEmbedder | SentenceEncoder):
+        vectors = while_renewing(
+            lambda stop: asked(stop=stop),
+            renew=lambda: advance(tenant_id, claims, Stage.CHUNKED, use),
+            every_s=use.settings.ingest_lease_s / 3,
+        )
+    else:
+        vectors = asked()
+    if isinstance(embedder, PaidEmbedder):
+        return vectors
+    counts = Counts(requests=1, texts=len(texts), tokens=sum(chunk.passage.token_count for chunk in chunks))
+    use.usage_book.note(tenant_id, Purpose.INGEST, embedder.model, counts, job_id=claims[0].job_id)
+    use.usage_book.write()
+    return vectors
+
+
+def embed_or_reuse(
+    tenant_id: TenantId,
+    chunks: Sequence[Chunk],
+    replacing: set[Generation],
+    use: Resources,
+    *,
+    model: str,
+    embed: Callable[[Sequence[Chunk]], NDArray[np.float32]],
+) -> tuple[NDArray[np.float32], list[Chunk]]:
+    """Return a vector per chunk, and which chunks had theirs already: those in ``replacing`` reuse a vector of the same
+    text, document and model, in one statement. The rest go to ``embed``; its errors pass, ``EmbedderRefused.indexes``
+    being places in ``chunks``."""
+    candidates = [chunk for chunk in chunks if chunk.generation in replacing]
+    known = use.vectors(tenant_id).of_texts(candidates, model=model) if candidates else {}
+    if not known:
+        return embed(chunks), []
+    new = [place for place, chunk in enumerate(chunks) if chunk.chunk_id not in known]
+    vectors = np.empty((len(chunks), len(next(iter(known.values())))), dtype=np.float32)
+    if new:
+        try:
+            vectors[new] = embed([chunks[place] for place in new])
+        except EmbedderRefused as error:
+            raise EmbedderRefused(str(error), indexes=tuple(new[index] for index in error.indexes)) from error
+    reused = [chunk for chunk in chunks if chunk.chunk_id in known]
+    old = [place for place, chunk in enumerate(chunks) if chunk.chunk_id in known]
+    if old:
+        vectors[old] = np.stack([known[chunk.chunk_id] for chunk in reused])
+    return vectors, reused
+
+
+def while_renewing(call: Callable[[threading.Event], T], *, renew: Callable[[], None], every_s: float) -> T:
+    """Run ``call`` aside, renewing every so often; return or raise as it does. If ``renew`` raises because the work is
+    another's, set the event given to ``call`` and raise at once; an unavailable database is no reason."""
+    stop = threading.Event()
+    pool = ThreadPoolExecutor(1, thread_name_prefix="slow")
+    under_way = pool.submit(contextvars.copy_context().run, call, stop)
+    try:
+        while True:
+            try:
+                return under_way.result(timeout=every_s)
+            except TimeoutError:
+                if under_way.done():  # it was the call's own
+                    raise
+            try:
+                renew()
+            except Unavailable as error:
+                log.warning("lease_not_renewed", code=error.code)
+    finally:
+        stop.set()
+        pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,184 @@
+"""Fetch documents beside the batches, in threads under their lease, each with a deadline; then queue them as if sent
+with their bytes. No batch waits for a foreign server."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import structlog
+
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.errors import (
+    EmptyDocument,
+    FetchUnavailable,
+    LeaseLost,
+    PipelineError,
+    Rejected,
+    Unavailable,
+)
+from pipeline.ingestion.fetch_store import FetchedPayloads, Place
+from pipeline.ingestion.finish_items import end
+from pipeline.ingestion.retry_or_give_up import give_up_or_retry
+from pipeline.jobs.claims import Claim
+from pipeline.jobs.ledger_store import Ledger
+from pipeline.outbound.fetch_client import Fetched
+from pipeline.parsing.formats import charset_of
+from pipeline.parsing.sniffing import media_type_of_fetched
+from pipeline.records import OCTETS, JobId, TenantId
+from pipeline.resources import Resources
+
+log = structlog.get_logger(__name__)
+
+Ring = Callable[[TenantId, JobId], object]
+Ending = Fetched | Exception
+
+_TOGETHER_S = 0.05  # what ends within it is written together
+_LOOKUP_S = 5.0  # beyond its time, a document waits only for the system to look up a name, which nothing can stop
+_LONGEST_MEDIA_TYPE = 127
+
+
+def hand_over(tenant_id: TenantId, claims: Sequence[Claim], use: Resources, *, ring: Ring) -> Sequence[Claim]:
+    """Let threads fetch what is to be fetched. Gives the claims that can be worked on at once."""
+    if not any(claim.to_fetch for claim in claims):
+        return claims
+    with unit_of_work(use.mysql) as work:
+        store = FetchedPayloads(work.connection, tenant_id)
+        known = store.places([claim.generation for claim in claims if claim.to_fetch])
+    places = {claim: known[claim.generation] for claim in claims if claim.generation in known}
+    if places:
+        use.fetches.take(tenant_id, len(places))
+        use.fetches.run(_Round(tenant_id, places, use, ring).carry_out)
+    return [claim for claim in claims if claim not in places]
+
+
+class _Round:
+    """Documents that were claimed together and are fetched at the same time."""
+
+    def __init__(self, tenant_id: TenantId, places: Mapping[Claim, Place], use: Resources, ring: Ring) -> None:
+        self._tenant_id = tenant_id
+        self._places = places
+        self._use = use
+        self._ring = ring
+        self._ended: queue.SimpleQueue[tuple[Claim, Ending]] = queue.SimpleQueue()
+        self._open = set(places)
+        self._overdue_at = time.monotonic() + use.settings.fetch_timeout_s + _LOOKUP_S
+
+    def carry_out(self) -> None:
+        """Fetch until every document has ended or is another's. Never raises; the lease recovers what cannot be written."""
+        for claim, place in self._places.items():
+            self._use.fetches.run(partial(self._fetch, claim, place))
+        try:
+            while self._open:
+                self._settle(self._next_ones())
+                self._keep()
+        except Unavailable as error:
+            log.warning("fetches_left_to_the_lease", documents=len(self._open), code=error.code)
+        except Exception as error:
+            # The last frame of a thread: nobody above would hear of it. The lease decides about the documents.
+            log.exception("fetching_bug", error=type(error).__name__, documents=len(self._open))
+        finally:
+            self._use.fetches.give_back(self._tenant_id, len(self._open))
+
+    def _fetch(self, claim: Claim, place: Place) -> None:
+        """The work of one thread."""
+        began = time.monotonic()
+        try:
+            ending: Ending = self._use.fetcher.fetch(place.uri)
+        except PipelineError as error:
+            ending = error
+        except Exception as error:
+            log.exception("fetch_bug", job_id=claim.job_id, ordinal=claim.ordinal)
+            ending = error
+        log.info(
+            "document_fetched" if isinstance(ending, Fetched) else "document_not_fetched",
+            ordinal=claim.ordinal,
+            bytes=len(ending.body) if isinstance(ending, Fetched) else 0,
+            code=None if isinstance(ending, Fetched) else getattr(ending, "code", "internal_error"),
+            elapsed_ms=round((time.monotonic() - began) * 1000),
+        )
+        self._ended.put((claim, ending))
+
+    def _next_ones(self) -> dict[Claim, Ending]:
+        """What has ended, waiting for it no longer than the lease allows."""
+        ends = time.monotonic() + self._use.settings.ingest_lease_s / 6
+        found: dict[Claim, Ending] = {}
+        while (left_s := ends - time.monotonic()) > 0:
+            try:
+                claim, ending = self._ended.get(timeout=left_s)
+            except queue.Empty:
+                break
+            if claim in self._open:
+                found[claim] = ending
+            ends = min(ends, time.monotonic() + _TOGETHER_S)
+        if time.monotonic() > self._overdue_at:
+            late = FetchUnavailable("the name of the server was not looked up in time")
+            found = {**dict.fromkeys(self._open - set(found), late), **found}
+        return found
+
+    def _settle(self, endings: Mapping[Claim, Ending]) -> None:
+        """Write how these have ended, those with bytes together, and let go of them."""
+        fetched: dict[Claim, tuple[bytes, str]] = {}
+        for claim, ending in endings.items():
+            found = self._read(self._places[claim], ending)
+            if isinstance(found, tuple):
+                fetched[claim] = found
+            elif isinstance(found, Rejected):
+                self._park(claim, found)
+            else:
+                give_up_or_retry(self._tenant_id, claim, found, self._use)
+        self._store(fetched)
+        self._open.difference_update(endings)
+        self._use.fetches.give_back(self._tenant_id, len(endings))
+        for job_id in sorted({claim.job_id for claim in fetched}):
+            self._ring(self._tenant_id, job_id)
+
+    def _read(self, place: Place, ending: Ending) -> tuple[bytes, str] | Exception:
+        """The bytes with the media type to parse them as, or what is wrong."""
+        if isinstance(ending, Exception):
+            return ending
+        if not ending.body:
+            return EmptyDocument("the server answered with nothing")
+        asked_for, _, parameters = place.media_type.partition(";")
+        charset = charset_of(parameters)
+        if asked_for == OCTETS:
+            try:
+                found = media_type_of_fetched(ending.body, declared=ending.content_type, uri=ending.uri)
+            except Rejected as error:
+                return error
+        else:
+            found, charset = asked_for, charset or charset_of((ending.content_type or "").partition(";")[2])
+        if charset:
+            found = f"{found.partition(';')[0]};charset={charset}"
+        fits = found.isascii() and found.isprintable() and len(found) <= _LONGEST_MEDIA_TYPE
+        return ending.body, found if fits else found.partition(";")[0]
+
+    def _park(self, claim: Claim, error: Rejected) -> None:
+        try:
+            end(self._tenant_id, [], [(claim, error)], self._use)
+        except LeaseLost as lost:
+            log.warning("lease_lost", job_id=claim.job_id, ordinal=claim.ordinal, detail=str(lost))
+
+    def _store(self, fetched: Mapping[Claim, tuple[bytes, str]]) -> None:
+        if not fetched:
+            return
+        with unit_of_work(self._use.mysql) as work:
+            held = Ledger(work.connection, self._tenant_id).still_held(list(fetched))
+            store = FetchedPayloads(work.connection, self._tenant_id)
+            for claim in held:
+                body, media_type = fetched[claim]
+                store.store(claim.generation, body, media_type=media_type)
+            store.queue({claim: len(fetched[claim][0]) for claim in held})
+
+    def _keep(self) -> None:
+        """Renew the lease of what is still on its way, and forget what was taken from us."""
+        if not self._open:
+            return
+        with unit_of_work(self._use.mysql) as work:
+            held = Ledger(work.connection, self._tenant_id).still_held(list(self._open))
+            FetchedPayloads(work.connection, self._tenant_id).renew(held, lease_s=self._use.settings.ingest_lease_s)
+        lost = self._open - set(held)
+        self._open.difference_update(lost)
+        self._use.fetches.give_back(self._tenant_id, len(lost))

@@ -1,0 +1,75 @@
+"""How items of a job end, and how whoever waits for the job is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
+from pipeline.documents.document_store import Documents
+from pipeline.documents.retention_store import Retired
+from pipeline.errors import Rejected
+from pipeline.jobs.ledger_store import Claim, Ledger
+from pipeline.keyword.statistics_store import Statistics
+from pipeline.records import JobId, TenantId
+from pipeline.resources import Resources
+
+log = structlog.get_logger(__name__)
+
+
+def end(tenant_id: TenantId, gone: Sequence[Claim], refused: Sequence[tuple[Claim, Rejected]], use: Resources) -> None:
+    """Close items that need no further work: superseded ones, whose payload was dropped, and those at fault."""
+    if not gone and not refused:
+        return
+    claims = [*gone, *(claim for claim, _ in refused)]
+    with unit_of_work(use.mysql) as work:
+        ledger = Ledger(work.connection, tenant_id)
+        ledger.hold(claims)
+        Documents(work.connection, tenant_id).lock(
+            [claim.generation for claim, _ in refused]
+        )  # all at once, in key order
+        ledger.succeed(dict.fromkeys(gone, 0), outcome="superseded")
+        Retired(work.connection, tenant_id).add([claim.generation for claim in gone])
+        for claim, error in refused:
+            ledger.fail([claim], code=error.code, detail=str(error))
+            Retired(work.connection, tenant_id).add([claim.generation])
+            log.info("document_rejected", job_id=claim.job_id, ordinal=claim.ordinal, code=error.code)
+        close(tenant_id, claims, ledger, use, work)
+
+
+def close(
+    tenant_id: TenantId,
+    claims: Sequence[Claim],
+    ledger: Ledger,
+    use: Resources,
+    work: UnitOfWork,
+) -> None:
+    """Finish the jobs of these claims that have no open item left: count the terms they left waiting, tell who waits."""
+    finished = close_jobs(tenant_id, [claim.job_id for claim in claims], ledger, use, work)
+    for namespace in sorted({claim.generation.scope.namespace for claim in claims if claim.job_id in finished}):
+        Statistics(work.connection, tenant_id).add_up(namespace)
+
+
+def close_jobs(
+    tenant_id: TenantId,
+    job_ids: Sequence[JobId],
+    ledger: Ledger,
+    use: Resources,
+    work: UnitOfWork,
+    *,
+    touch: bool = True,
+) -> set[JobId]:
+    """End and return the jobs with nothing left to do; then tell followers and webhooks. ``touch``: revise every job."""
+    finished = set(ledger.close_if_done(job_ids, touch=touch))
+    for job_id in sorted(set(job_ids) if touch else finished):
+        tell = use.bells.ended if job_id in finished else use.bells.progressed
+        work.after_commit(lambda tell=tell, job_id=job_id: tell(tenant_id, job_id))  # type: ignore[misc]
+    if ledger.deliveries and use.outbox_filled is not None:
+        filled = use.outbox_filled
+        work.after_commit(lambda: _nudge(filled))
+    return finished
+
+
+def _nudge(filled: Callable[[], object]) -> None:
+    filled()

@@ -1,0 +1,74 @@
+"""A part of an archive on its way in: its documents become a job like any other, and the part is remembered with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import structlog
+from sqlalchemy import Connection
+
+from pipeline.archives.import_store import Imports, NewPart, PartView
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.errors import PartKnown
+from pipeline.ingestion.accept import Batch, Ticket, accept
+from pipeline.records import Namespace, TenantId
+from pipeline.resources import Resources
+from pipeline.tenants.audit_store import Audit
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """What became of a part. ``differs``: another part of this number was accepted before, and stands."""
+
+    status: Literal["accepted", "present", "differs"]
+    part: PartView
+
+
+def receive_part(batch: Batch, part: NewPart, use: Resources, *, ring: Callable[[Ticket], None]) -> Received:
+    """Accept a part's documents once, the part and its job in one transaction; a repetition changes nothing. Raises as
+    ``accept``."""
+    known = _known(batch.tenant_id, batch.namespace, part.import_id, part.number, use)
+    status: Literal["accepted", "present"] = "present"
+    if known is None:
+
+        def note(connection: Connection, ticket: Ticket) -> None:
+            Imports(connection, batch.tenant_id, batch.namespace).note(part, ticket.job_id)
+
+        try:
+            accept(batch, use, ring=ring, together_with=note)
+            status = "accepted"
+            log.info("part_accepted", part=part.number, documents=part.documents, vectors_kept=part.vectors_kept)
+        except PartKnown:  # somebody else sent it at the same moment
+            log.info("part_known", part=part.number)
+        known = _known(batch.tenant_id, batch.namespace, part.import_id, part.number, use)
+        if known is None:  # the namespace was deleted at once
+            raise PartKnown(f"part {part.number} was accepted, and its namespace was deleted since")
+    if known.sha256 != part.sha256.hex():
+        return Received(status="differs", part=known)
+    return Received(status=status, part=known)
+
+
+def parts_of(tenant_id: TenantId, namespace: Namespace, import_id: str, use: Resources) -> list[PartView]:
+    """The parts that arrived. Raises StoreUnavailable."""
+    with unit_of_work(use.mysql) as work:
+        return Imports(work.connection, tenant_id, namespace).parts(import_id)
+
+
+def forget(tenant_id: TenantId, namespace: Namespace, import_id: str, use: Resources) -> int:
+    """Let the same archive be imported once more. Gives how many parts were known. Raises StoreUnavailable."""
+    with unit_of_work(use.mysql) as work:
+        forgotten = Imports(work.connection, tenant_id, namespace).forget(import_id)
+        if forgotten:
+            Audit(work.connection, tenant_id).wrote(
+                "import_forget", namespaces=[namespace], ids=[import_id], count=forgotten
+            )
+        return forgotten
+
+
+def _known(tenant_id: TenantId, namespace: Namespace, import_id: str, number: int, use: Resources) -> PartView | None:
+    found = parts_of(tenant_id, namespace, import_id, use)
+    return next((view for view in found if view.part == number), None)

@@ -1,0 +1,101 @@
+"""From texts to vectors: what is in the cache is not asked for, what is asked for is counted."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.chunking.tokens import count_tokens
+from pipeline.embedding.cache_store import VectorCache, digest_of
+from pipeline.errors import EmbedderRefused
+from pipeline.models.ports import (
+    Embedder,
+    Matrix,
+    PaidEmbedder,
+    SentenceEncoder,
+    query_vectors,
+)
+from pipeline.privacy.redaction import redact
+from pipeline.records import JobId, TenantId
+from pipeline.tenants.usage_store import Counts, Purpose
+
+if TYPE_CHECKING:
+    from pipeline.resources import Resources
+
+
+def vectors_of(
+    tenant_id: TenantId,
+    texts: Sequence[str],
+    use: Resources,
+    *,
+    purpose: Purpose,
+    embedder: Embedder | None = None,
+    job_id: JobId | None = None,
+    timeout_s: float | None = None,
+    stop: threading.Event | None = None,
+) -> Matrix:
+    """One vector for each text, in order, as ``embedder`` makes them, by default that of the active space.
+
+    With an embedder that costs money or time, a text is sent once, however often it occurs; what was answered is kept
+    and counted at once, even if the rest fails. With CHORDWISE_MASK_EMBEDDINGS it gets questions and texts without
+    personal data, both masked alike, or they would not find each other. A query goes before everything else. Raises
+    what the embedder raises; the ``indexes`` of EmbedderRefused are those of ``texts``.
+    """
+    embedder = embedder or use.embedder
+    if isinstance(embedder, SentenceEncoder) and purpose is not Purpose.QUERY:
+        return embedder.embed(texts, timeout_s=timeout_s, stop=stop)
+    if not isinstance(embedder, PaidEmbedder):
+        return query_vectors(embedder, texts, timeout_s=timeout_s)
+    if use.settings.mask_embeddings:
+        texts = [redact(text, kinds=use.settings.mask_kinds) for text in texts]
+    cache = VectorCache(use.vector_store, tenant_id, model=embedder.model, dimension=embedder.dimension)
+    digests = [digest_of(text) for text in texts]
+    places: defaultdict[bytes, list[int]] = defaultdict(list)
+    for place, digest in enumerate(digests):
+        places[digest].append(place)
+    vectors: dict[bytes, Matrix] = dict(cache.get(list(places)))
+    unknown = [digest for digest in places if digest not in vectors]
+    keeper = _Keeper(cache, unknown)
+    saved = [texts[at] for digest, found in places.items() for at in (found if digest in vectors else found[1:])]
+    try:
+        if unknown:
+            wanted = [texts[places[digest][0]] for digest in unknown]
+            rows = embedder.embed_counted(
+                wanted, listener=keeper, urgent=purpose is Purpose.QUERY, timeout_s=timeout_s, stop=stop
+            )
+            vectors |= dict(zip(unknown, rows, strict=True))
+    except EmbedderRefused as error:
+        guilty = sorted(place for index in error.indexes for place in places[unknown[index]])
+        raise EmbedderRefused(str(error), indexes=tuple(guilty)) from None
+    else:
+        keeper.counts += Counts(cached_texts=len(saved), saved_tokens=sum(count_tokens(text) for text in saved))
+    finally:
+        use.usage_book.note(tenant_id, purpose, embedder.model, keeper.counts, job_id=job_id)
+        if purpose is Purpose.QUERY:
+            use.usage_book.write_soon()
+        else:
+            use.usage_book.write()
+    if not digests:
+        return np.empty((0, embedder.dimension), dtype=np.float32)
+    return np.stack([vectors[digest] for digest in digests])
+
+
+class _Keeper:
+    """Puts each answer away as it comes."""
+
+    def __init__(self, cache: VectorCache, digests: Sequence[bytes]) -> None:
+        self._cache = cache
+        self._digests = digests
+        self._lock = threading.Lock()
+        self.counts = Counts()
+
+    def answered(self, places: range, vectors: Matrix | None, tokens: int) -> None:
+        """Count it, whatever it is worth; keep it if it is worth something."""
+        with self._lock:
+            self.counts += Counts(requests=1, texts=len(places), tokens=tokens)
+        if vectors is not None:
+            self._cache.put({self._digests[place]: row for place, row in zip(places, vectors, strict=True)})

@@ -1,0 +1,323 @@
+"""Skip unchanged documents, read and cut the others: from claims to chunks that stand aside, not yet shown."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import numpy as np
+import structlog
+from numpy.typing import NDArray
+
+from pipeline.archives.archive import is_packed
+from pipeline.archives.chunk_lines import UNMARKED, Mark
+from pipeline.archives.import_store import mark_chunks
+from pipeline.database.rows import slices
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents.chunk_store import Chunks
+from pipeline.documents.cut_document import CutRequest
+from pipeline.documents.document_store import Documents, Source
+from pipeline.documents.generation_store import Generations, Standing
+from pipeline.documents.parent_store import Parents
+from pipeline.documents.recipe import same_fields
+from pipeline.documents.retention_store import Retired
+from pipeline.errors import IngestCrowded, Rejected
+from pipeline.ingestion.assemble import assembled
+from pipeline.ingestion.finish_items import close, end
+from pipeline.ingestion.unpack import unpacked
+from pipeline.jobs.ledger_store import Claim, Ledger
+from pipeline.keyword.terms import tokenizer_of
+from pipeline.records import (
+    Chunk,
+    DocumentFields,
+    Encoding,
+    Generation,
+    ParentChunk,
+    Stage,
+    TenantId,
+)
+from pipeline.resources import Resources
+
+log = structlog.get_logger(__name__)
+Aside = Callable[[float], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """What became of claims when they were held against what is shown. ``unchanged`` ones have ended; ``overtaken``
+    ones are to be closed; ``replacing`` ones would take the place of something."""
+
+    unchanged: frozenset[Claim] = frozenset()
+    overtaken: tuple[Claim, ...] = ()
+    replacing: frozenset[Claim] = frozenset()
+
+    @property
+    def ended(self) -> frozenset[Claim]:
+        """Those that need no further work."""
+        return self.unchanged | set(self.overtaken)
+
+
+def compare(
+    tenant_id: TenantId, claims: Sequence[Claim], sources: Mapping[Generation, Source], use: Resources
+) -> Compared:
+    """End claims whose upload is shown already, and tell which others replace something; a first upload costs nothing.
+    Accepted numbers order uploads: one found unchanged overtakes all earlier ones under way."""
+    later = [claim for claim in claims if claim.generation.number > 1 and claim.generation in sources]
+    if not later:
+        return Compared()
+    with unit_of_work(use.mysql) as work:
+        found = Generations(work.connection, tenant_id).standing([claim.generation for claim in later])
+    alike = [claim for claim in later if _is_shown_already(sources[claim.generation], found[claim.generation], use=use)]
+    unchanged = _end(tenant_id, _complete(tenant_id, alike, found, use), sources, use) if alike else []
+    return Compared(
+        unchanged=frozenset(unchanged),
+        overtaken=tuple(claim for claim in later if found[claim.generation].overtaken),
+        replacing=frozenset(claim for claim in later if found[claim.generation].shown is not None),
+    )
+
+
+def _is_shown_already(source: Source, standing: Standing, *, use: Resources) -> bool:
+    return (
+        standing.recipe is not None
+        and standing.model == use.embedder.model
+        and standing.rows == standing.chunk_count
+        and same_fields(standing.fields, source.fields)
+        and standing.recipe == source.recipe
+    )
+
+
+def _complete(
+    tenant_id: TenantId, alike: Sequence[Claim], found: Mapping[Generation, Standing], use: Resources
+) -> list[Claim]:
+    """Those whose shown generation has all its vectors too: handing a document in again mends what was lost of it."""
+    shown = {claim: found[claim.generation].shown for claim in alike}
+    counts = use.vectors(tenant_id).counts([each for each in shown.values() if each is not None])
+    return [c for c, each in shown.items() if each is not None and counts[each] == found[c.generation].chunk_count]
+
+
+def _end(
+    tenant_id: TenantId, claims: Sequence[Claim], sources: Mapping[Generation, Source], use: Resources
+) -> list[Claim]:
+    """Look again with the documents held still, and end those of which it is still true."""
+    if not claims:
+        return []
+    with unit_of_work(use.mysql) as work:
+        ledger, generations = Ledger(work.connection, tenant_id), Generations(work.connection, tenant_id)
+        ledger.hold(claims)
+        standing = generations.standing([claim.generation for claim in claims], lock=True)
+        still = [c for c in claims if _is_shown_already(sources[c.generation], standing[c.generation], use=use)]
+        if not still:
+            return []
+        chunks = {claim: standing[claim.generation].chunk_count for claim in still}
+        ledger.succeed(chunks, outcome="unchanged", reused=chunks)
+        generations.settle([claim.generation for claim in still])
+        # An attempt that was overtaken by an edit of the document, say, may have begun to write: that goes as usual.
+        generations.discard([claim.generation for claim in still if not claim.may_have_rows])
+        Retired(work.connection, tenant_id).add([claim.generation for claim in still if claim.may_have_rows])
+        close(tenant_id, still, ledger, use, work)
+    log.info("documents_unchanged", documents=len(still), chunks=sum(chunks.values()))
+    return still
+
+
+"""Called while a document takes long, with the seconds that the document has taken so far."""
+
+_PAUSE_S = 0.5  # seconds between pauses
+_CHUNKS_PER_WRITE = 1000  # in one transaction
+
+
+class Breather:
+    """Lets other tenants be served between the steps of a document's work, at most twice a second."""
+
+    def __init__(self, aside: Aside) -> None:
+        self._aside = aside
+        self._taken = time.monotonic()
+
+    def take(self) -> None:
+        """Serve another tenant if the last turn is a while ago and it is possible now. Needs no open transaction."""
+        if time.monotonic() - self._taken > _PAUSE_S:
+            with suppress(IngestCrowded):
+                self._aside(0.0)
+            self._taken = time.monotonic()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A claimed document as chunks. ``reused``: those that need no embedding. ``marks``, ``vectors``: what imported
+    chunks brought, by ordinal."""
+
+    claim: Claim
+    fields: DocumentFields
+    title: str | None
+    chunks: Sequence[Chunk]
+    recipe: bytes
+    replaces: bool  # searches see an earlier generation of it, whose vectors may be good for this one too
+    reused: int = 0
+    parents: Sequence[ParentChunk] = ()
+    marks: Mapping[int, Mark] = field(default_factory=dict)
+    vectors: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
+    model: str = ""  # that made these vectors
+    encoding: Encoding | None = None
+
+    @property
+    def pages(self) -> tuple[int, int] | None:
+        """The first and the last page with text; None for a format without pages."""
+        passages = [chunk.passage for chunk in self.chunks if chunk.passage.page is not None]
+        firsts = [passage.page for passage in passages if passage.page is not None]
+        if not firsts:
+            return None
+        return min(firsts), max(passage.page_end or passage.page or 0 for passage in passages)
+
+    @property
+    def searchable(self) -> Sequence[Chunk]:
+        """Its chunks but those that are switched off, which have no vector and count in no statistics."""
+        if not self.marks:
+            return self.chunks
+        return [chunk for chunk in self.chunks if self.marks.get(chunk.ordinal, UNMARKED).enabled]
+
+    @property
+    def to_embed(self) -> Sequence[Chunk]:
+        """Searchable chunks that brought no vector."""
+        if not self.vectors:
+            return self.searchable
+        return [chunk for chunk in self.searchable if chunk.ordinal not in self.vectors]
+
+
+def prepare(
+    tenant_id: TenantId, claims: Sequence[Claim], use: Resources, *, aside: Aside = lambda _: None
+) -> list[Prepared]:
+    """Read and cut a batch's documents, renewing the lease. Faulty ones are parked; shown or overtaken ones end here.
+    ``aside`` is called a few times a second; its exceptions propagate."""
+    with unit_of_work(use.mysql) as work:
+        sources = Documents(work.connection, tenant_id).sources([claim.generation for claim in claims])
+    compared = compare(tenant_id, claims, sources, use)
+    prepared: list[Prepared] = []
+    refused: list[tuple[Claim, Rejected]] = []
+    gone = list(compared.overtaken)
+    claims = [claim for claim in claims if claim not in compared.ended]
+    pauses = _Pauses(tenant_id, claims, prepared, use, aside)
+    for claim in claims:
+        pauses.next_document()
+        source = sources.get(claim.generation)
+        if source is None:
+            gone.append(claim)
+            continue
+        try:
+            prepared.append(_cut(claim, source, claim in compared.replacing, use, pauses.take_one))
+        except Rejected as error:
+            refused.append((claim, error))
+    end(tenant_id, gone, refused, use)
+    return prepared
+
+
+class _Pauses:
+    """Pauses in the preparation of a batch, in which its lease is renewed and other tenants are served."""
+
+    def __init__(
+        self, tenant_id: TenantId, claims: Sequence[Claim], prepared: Sequence[Prepared], use: Resources, aside: Aside
+    ) -> None:
+        self._tenant_id, self._claims, self._prepared, self._use = tenant_id, claims, prepared, use
+        self._aside = aside
+        self._began = self._paused = self._renewed = time.monotonic()
+
+    def next_document(self) -> None:
+        """Pause before a document, if a pause is due."""
+        self._began = time.monotonic()
+        self.take_one()
+
+    def take_one(self) -> None:
+        """Pause, unless the last pause was a moment ago."""
+        now = time.monotonic()
+        if now - self._paused < _PAUSE_S:
+            return
+        if now - self._renewed > self._use.settings.ingest_lease_s / 6:
+            _renew(self._tenant_id, self._claims, {item.claim for item in self._prepared}, self._use)
+            self._renewed = now
+        self._aside(now - self._began)
+        self._paused = time.monotonic()
+
+
+def _renew(tenant_id: TenantId, claims: Sequence[Claim], parsed: set[Claim], use: Resources) -> None:
+    """Keep the lease on all, and note which are parsed: whoever follows the job sees it move."""
+    with unit_of_work(use.mysql) as work:
+        ledger = Ledger(work.connection, tenant_id)
+        ledger.hold(claims)
+        for stage, some in (
+            (Stage.PARSED, [claim for claim in claims if claim in parsed]),
+            (Stage.ACCEPTED, [claim for claim in claims if claim not in parsed]),
+        ):
+            ledger.advance(some, stage, lease_s=use.settings.ingest_lease_s)
+    use.bells.progressed(tenant_id, claims[0].job_id)
+
+
+def _cut(claim: Claim, source: Source, replaces: bool, use: Resources, meanwhile: Callable[[], None]) -> Prepared:
+    if is_packed(source.media_type):
+        tokenizer = tokenizer_of(claim.generation.scope)
+        packed = unpacked(source, claim.generation, tokenizer, use, meanwhile=meanwhile)
+        return Prepared(
+            claim=claim,
+            fields=source.fields,
+            title=source.fields.title,
+            chunks=packed.chunks,
+            parents=packed.parents,
+            marks=packed.marks,
+            vectors=packed.vectors,
+            model=packed.model,
+            recipe=source.recipe,
+            replaces=replaces,
+        )
+    request = CutRequest(
+        media_type=source.media_type,
+        filename=source.source_uri,
+        title=source.fields.title,
+        chunking=source.chunking,
+        most_chunks=use.settings.max_chunks_per_document,
+        scope=claim.generation.scope,
+    )
+    document = use.parser.cut(source.body, request, meanwhile=meanwhile)
+    found = assembled(document, claim.generation)
+    return Prepared(
+        claim=claim,
+        fields=source.fields,
+        title=document.title,
+        chunks=found.chunks,
+        parents=found.parents,
+        recipe=source.recipe,
+        replaces=replaces,
+        encoding=document.encoding,
+    )
+
+
+def write_aside(
+    tenant_id: TenantId,
+    prepared: Sequence[Prepared],
+    chunks: Sequence[Chunk],
+    use: Resources,
+    breather: Breather | None = None,
+) -> None:
+    """Write chunks and parents where no search sees them, many chunks in several transactions. Raises LeaseLost."""
+    claims = [item.claim for item in prepared]
+    again = [claim.generation for claim in claims if claim.may_have_rows]
+    *parts, last = slices(chunks, _CHUNKS_PER_WRITE) if chunks else [chunks]
+    for part in parts:
+        with unit_of_work(use.mysql) as work:
+            Ledger(work.connection, tenant_id).hold(claims)
+            Chunks(work.connection, tenant_id).write(part, again=again)
+        again = []
+        if breather is not None:
+            breather.take()
+    with unit_of_work(use.mysql) as work:
+        ledger = Ledger(work.connection, tenant_id)
+        ledger.hold(claims)
+        Chunks(work.connection, tenant_id).write(last, again=again)
+        mark_chunks(work.connection, tenant_id, {item.claim.generation: item.marks for item in prepared if item.marks})
+        Parents(work.connection, tenant_id).write([parent for item in prepared for parent in item.parents])
+        ledger.advance(claims, Stage.CHUNKED, lease_s=use.settings.ingest_lease_s)
+
+
+def advance(tenant_id: TenantId, claims: Sequence[Claim], stage: Stage, use: Resources) -> None:
+    with unit_of_work(use.mysql) as work:
+        ledger = Ledger(work.connection, tenant_id)
+        ledger.hold(claims)
+        ledger.advance(claims, stage, lease_s=use.settings.ingest_lease_s)

@@ -1,0 +1,316 @@
+"""Turn accepted documents into searchable ones: claim, parse, write aside, embed, show, clean up.
+
+Every step may fail anywhere or run twice: chunk ids repeat, vectors are complete before the pointer moves, and old
+generations go only afterwards (`maintenance/sweep`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import structlog
+
+from pipeline.database.engines import Conflict
+from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
+from pipeline.documents.chunk_store import Chunks
+from pipeline.documents.document_store import Documents, Shown
+from pipeline.documents.generation_store import Generations
+from pipeline.documents.retention_store import Kept, Retired
+from pipeline.errors import (
+    IngestCrowded,
+    LeaseLost,
+    Misconfigured,
+    Unavailable,
+    VectorsMissing,
+)
+from pipeline.ingestion.embed import embed
+from pipeline.ingestion.fetch import Ring, hand_over
+from pipeline.ingestion.finish_items import close
+from pipeline.ingestion.prepare import (
+    Aside,
+    Breather,
+    Prepared,
+    prepare,
+    write_aside,
+)
+from pipeline.ingestion.retry_or_give_up import give_up_or_retry
+from pipeline.ingestion.standby import settle
+from pipeline.ingestion.unpack import keep_vectors
+from pipeline.jobs.claims import Claim, Claims
+from pipeline.jobs.ledger_store import Ledger
+from pipeline.jobs.turn_store import (
+    Turn,
+    Turns,
+    turns,
+    waiting_for_each_other,
+)
+from pipeline.keyword.statistics_store import Statistics
+from pipeline.records import (
+    Generation,
+    JobId,
+    Scope,
+    TenantId,
+)
+from pipeline.resources import Resources
+from pipeline.sandbox.parser import MOST_AT_ONCE
+
+_PATIENCE_S = 1.0  # seconds for a document if no other tenant can be served meanwhile
+
+log = structlog.get_logger(__name__)
+_SHARED = 4  # while others wait, batches are a quarter, so that nobody waits long for the next turn
+
+
+def ingest_next(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
+    """Work on one batch of the next tenant, then ring again if more is due; return how many documents. A bell allows
+    one batch of any tenant and is passed on, so as many batches run as bells were rung."""
+    taken = take_next(use)
+    if taken is None:
+        return 0
+    _begin(taken.tenant_id, taken.claims, use, ring=ring, aside=_Aside(use, ring, (taken.tenant_id,)))
+    if taken.heir:
+        ring(taken.heir.tenant_id, taken.heir.job_id)
+    return len(taken.claims)
+
+
+def ingest_batch(
+    tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Callable[[TenantId, JobId], object]
+) -> int:
+    """Work on one batch of the job's due items; ring again if more are due. Returns how many. Faulty documents fail
+    alone; a missing dependency puts items back."""
+    claims = take(tenant_id, job_id, use)
+    if claims is None or not claims.items:
+        return 0
+    _begin(tenant_id, claims.items, use, ring=ring, aside=_Aside(use, ring, (tenant_id,)))
+    if claims.more:
+        ring(tenant_id, job_id)
+    return len(claims.items)
+
+
+class _Aside:
+    """Serves other tenants while a document takes long, so that only its own tenant waits. If nested batches all wait,
+    the innermost postpones its document."""
+
+    def __init__(self, use: Resources, ring: Ring, held_up: tuple[TenantId, ...]) -> None:
+        """``held_up``: the tenants whose batches wait, the innermost last."""
+        self._use, self._ring, self._held_up = use, ring, held_up
+
+    def __call__(self, held_s: float) -> None:
+        """Work on one batch of another tenant, if there is one. Raises IngestCrowded if that is impossible."""
+        try:
+            if len(self._held_up) < MOST_AT_ONCE:
+                self._serve()
+            elif held_s > _PATIENCE_S and somebody_waits(self._use, besides=self._held_up):
+                raise IngestCrowded("the document takes long while others wait")
+        except IngestCrowded:
+            raise
+        except Unavailable as error:
+            log.warning("nobody_served_meanwhile", code=error.code)
+
+    def _serve(self) -> None:
+        before = structlog.contextvars.get_contextvars()
+        try:
+            taken = take_next(self._use, besides=self._held_up)
+            if taken is not None:
+                log.info("served_meanwhile", documents=len(taken.claims), waiting=len(self._held_up))
+                beside = _Aside(self._use, self._ring, (*self._held_up, taken.tenant_id))
+                _begin(taken.tenant_id, taken.claims, self._use, ring=self._ring, aside=beside)
+        finally:
+            structlog.contextvars.clear_contextvars()
+            structlog.contextvars.bind_contextvars(**before)
+
+
+def _begin(tenant_id: TenantId, claims: Sequence[Claim], use: Resources, *, ring: Ring, aside: Aside) -> None:
+    """Work on what has its bytes; what is to be fetched goes to threads, and comes back to the queue with them."""
+    ready = hand_over(tenant_id, claims, use, ring=ring)
+    if ready:
+        _work_on(tenant_id, ready, use, aside)
+
+
+def _work_on(tenant_id: TenantId, claims: Sequence[Claim], use: Resources, aside: Aside) -> None:
+    """Carry claims to their end together; where one of them spoils the batch, each goes its own way."""
+    try:
+        _carry_out(tenant_id, claims, use, aside)
+    except LeaseLost as error:
+        kept = _still_held(tenant_id, claims, use)
+        log.warning("lease_lost", job_id=claims[0].job_id, lost=len(claims) - len(kept), detail=str(error))
+        if 0 < len(kept) < len(claims):
+            _work_on(tenant_id, [replace(claim, again=True) for claim in kept], use, aside)
+    except Conflict as error:
+        _put_back(tenant_id, claims, error, use)
+    except Unavailable as error:
+        if len(claims) > 1 and isinstance(error, VectorsMissing):
+            _one_by_one(tenant_id, claims, use, aside)
+        else:
+            _put_back(tenant_id, claims, error, use)
+    except Misconfigured as error:
+        _put_back(tenant_id, claims, error, use)
+    except Exception as error:
+        if len(claims) > 1:
+            _one_by_one(tenant_id, claims, use, aside)
+        else:
+            log.exception("ingest_bug", job_id=claims[0].job_id, ordinal=claims[0].ordinal)
+            give_up_or_retry(tenant_id, claims[0], error, use)
+
+
+def _still_held(tenant_id: TenantId, claims: Sequence[Claim], use: Resources) -> list[Claim]:
+    """What is left of a batch of which something was cancelled or taken over. The lease of it runs on or runs out."""
+    try:
+        with unit_of_work(use.mysql) as work:
+            return Ledger(work.connection, tenant_id).still_held(claims)
+    except Unavailable as error:
+        log.warning("left_to_the_lease", job_id=claims[0].job_id, code=error.code)
+        return []
+
+
+def _one_by_one(tenant_id: TenantId, claims: Sequence[Claim], use: Resources, aside: Aside) -> None:
+    for claim in claims:
+        _work_on(tenant_id, [replace(claim, again=True)], use, aside)
+
+
+def _carry_out(tenant_id: TenantId, claims: Sequence[Claim], use: Resources, aside: Aside) -> None:
+    prepared = prepare(tenant_id, claims, use, aside=aside)
+    if not prepared:
+        return
+    chunks = [chunk for item in prepared for chunk in item.chunks]
+    breather = Breather(aside)
+    write_aside(tenant_id, prepared, chunks, use, breather)
+    breather.take()
+    use.bells.progressed(tenant_id, claims[0].job_id)
+    keep_vectors(tenant_id, prepared, use)
+    embedded = embed(tenant_id, prepared, use, breather=breather)
+    if embedded:
+        use.bells.progressed(tenant_id, claims[0].job_id)
+        show(tenant_id, embedded, use)
+
+
+def _put_back(tenant_id: TenantId, claims: Sequence[Claim], error: Exception, use: Resources) -> None:
+    for claim in claims:
+        give_up_or_retry(tenant_id, claim, error, use)
+
+
+def show(tenant_id: TenantId, prepared: Sequence[Prepared], use: Resources) -> None:
+    """Move the pointers once vectors are complete; what was shown before goes later, when no earlier query needs it."""
+    by_generation = {item.claim.generation: item for item in prepared}
+    vectors = use.vectors(tenant_id)
+    counts = vectors.counts(list(by_generation))
+    complete = vectors.complete({g: len(item.searchable) for g, item in by_generation.items()}, counts)
+    claims = [item.claim for item in prepared]
+    with unit_of_work(use.mysql) as work:
+        ledger = Ledger(work.connection, tenant_id)
+        ledger.hold(claims)
+        space = settle(tenant_id, work.connection, complete, by_generation, use)
+        before = _flip(tenant_id, by_generation, work, model=space.model)
+        replaced = [_numbered(g, shown) for g, shown in before.items() if shown is not None and shown != g.number]
+        vain = [g for g in by_generation if g not in before]
+        retired = Retired(work.connection, tenant_id)
+        retired.add(replaced, after_s=use.settings.retired_grace_s, replaced=True)
+        retired.add(vain)
+        if again := [g for g in before if g.number > 1]:
+            Kept(work.connection, tenant_id).keep(replaced, for_s=use.settings.previous_generation_kept_s)
+            retired.add(Generations(work.connection, tenant_id).outdated(again))
+        for outcome, generations in _outcomes(before, vain).items():
+            shown = {by_generation[g].claim: 0 if g in vain else len(by_generation[g].chunks) for g in generations}
+            reused = {by_generation[g].claim: 0 if g in vain else by_generation[g].reused for g in generations}
+            ledger.succeed(shown, outcome=outcome, reused=reused)
+        close(tenant_id, claims, ledger, use, work)
+    use.meter.count("chordwise_documents_shown", len(before))
+    use.meter.count("chordwise_chunks_shown", sum(len(by_generation[g].chunks) for g in before))
+    log.info("documents_shown", documents=len(before), chunks=sum(len(by_generation[g].chunks) for g in before))
+
+
+def _outcomes(before: Mapping[Generation, int | None], vain: Sequence[Generation]) -> dict[str, list[Generation]]:
+    return {
+        "created": [g for g, shown in before.items() if shown is None],
+        "replaced": [g for g, shown in before.items() if shown is not None],
+        "superseded": list(vain),
+    }
+
+
+def _flip(
+    tenant_id: TenantId, prepared: Mapping[Generation, Prepared], work: UnitOfWork, *, model: str
+) -> dict[Generation, int | None]:
+    """Move the pointer of each document that may move, and keep the statistics exact. Gives what was shown before."""
+    documents = Documents(work.connection, tenant_id)
+    chunk_store = Chunks(work.connection, tenant_id)
+    statistics = Statistics(work.connection, tenant_id)
+    before = documents.lock(list(prepared))
+    moving = {g: shown for g, shown in before.items() if shown != g.number}
+    shown = {
+        g: Shown(
+            chunk_count=len(prepared[g].chunks),
+            title=prepared[g].title,
+            recipe=prepared[g].recipe,
+            encoding=prepared[g].encoding,
+            pages=prepared[g].pages,
+        )
+        for g in moving
+    }
+    documents.show(shown, model=model)
+    for namespace in sorted({g.scope.namespace for g in moving}):
+        mine = {g: shown for g, shown in moving.items() if g.scope.namespace == namespace}
+        added = [chunk.terms for g in mine for chunk in prepared[g].searchable]
+        removed = chunk_store.terms_of([_numbered(g, shown) for g, shown in mine.items() if shown is not None])
+        statistics.count(namespace, added, removed, document_ids=[g.document_id for g in mine])
+    return before
+
+
+def _numbered(generation: Generation, number: int) -> Generation:
+    scope = Scope(tenant_id=generation.scope.tenant_id, namespace=generation.scope.namespace)
+    return Generation(scope=scope, document_id=generation.document_id, number=number)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """A batch, and for whom the bell is to be rung when it has ended; None if nothing else was due."""
+
+    tenant_id: TenantId
+    claims: tuple[Claim, ...]
+    heir: Turn | None
+
+
+def somebody_waits(use: Resources, *, besides: Collection[TenantId] = ()) -> bool:
+    """Return whether a tenant other than ``besides`` has due work."""
+    with unit_of_work(use.mysql) as work:
+        return any(turn.tenant_id not in besides for turn in turns(work.connection))
+
+
+def take_next(use: Resources, *, besides: Collection[TenantId] = ()) -> Taken | None:
+    """Claim a batch of the least recently served tenant, or return None. Tenants in ``besides``, whose batches wait
+    here, get none. Binds the work's ids to later log lines."""
+    with unit_of_work(use.mysql) as work:
+        waiting = turns(work.connection)
+    share = _SHARED if besides or waiting_for_each_other(waiting) else 1
+    full: set[TenantId] = set(besides)
+    for place, turn in enumerate(waiting):
+        if turn.tenant_id in full:
+            continue
+        claims = take(turn.tenant_id, turn.job_id, use, share=share)
+        if claims is None:
+            full.add(turn.tenant_id)
+        elif claims.items:
+            structlog.contextvars.bind_contextvars(
+                tenant_id=turn.tenant_id, job_id=turn.job_id, request_id=turn.request_id
+            )
+            heir = next(iter(waiting[place + 1 :]), turn if claims.more else None)
+            return Taken(tenant_id=turn.tenant_id, claims=claims.items, heir=heir)
+    return None
+
+
+def take(tenant_id: TenantId, job_id: JobId, use: Resources, *, share: int = 1) -> Claims | None:
+    """Take a batch of one job, a ``share``-th of a full one. None if its tenant has as many under way as it may."""
+    limits = use.settings
+    with unit_of_work(use.mysql) as work:
+        round_robin = Turns(work.connection, tenant_id)
+        if limits.ingest_tenant_batches and round_robin.batches_in_flight() >= limits.ingest_tenant_batches:
+            return None
+        claims = Ledger(work.connection, tenant_id).claim(
+            job_id,
+            limit=max(1, limits.ingest_batch_documents // share),
+            max_bytes=max(1, limits.ingest_batch_bytes // share),
+            lease_s=limits.ingest_lease_s,
+            fetch_limit=-(-use.fetches.room(tenant_id) // share),
+        )
+        if claims.items:
+            round_robin.served(job_id)
+    return claims

@@ -1,0 +1,55 @@
+"""How much waits, for how long, and how much was given up, over all tenants: numbers for a dashboard, no ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, text
+
+from pipeline.database.rows import now
+from pipeline.records import FailureReason
+
+STATES = ("due", "later", "running", "paused")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """Open items and dead letters. ``due``: workable now; ``later``: waits for its next attempt; ``running``: held by a
+    worker; ``paused``: in a paused job. ``oldest_s``: seconds in that state; for ``running`` since the last sign of
+    life."""
+
+    items: Mapping[str, int]
+    oldest_s: Mapping[str, float]
+    dead_letters: Mapping[str, int]
+
+
+def backlog(connection: Connection) -> Backlog:
+    """What stands in the ledger now. Reads the open items and the dead letters, both by their keys."""
+    moment = now()
+    rows = {row.standing: row for row in connection.execute(_OPEN, {"now": moment})}
+    dead = {reason: int(count) for reason, count in connection.execute(_DEAD)}
+    return Backlog(
+        items={state: int(rows[state].items) if state in rows else 0 for state in STATES},
+        oldest_s={
+            state: max(0.0, (moment - rows[state].since).total_seconds()) if state in rows else 0.0 for state in STATES
+        },
+        dead_letters={reason.value: dead.get(reason.value, 0) for reason in FailureReason},
+    )
+
+
+_OPEN = text(
+    "SELECT standing, COUNT(*) AS items, MIN(since) AS since FROM ("
+    "SELECT CASE WHEN i.state = 'running' THEN 'running' WHEN j.paused_at IS NOT NULL THEN 'paused'"
+    " WHEN i.next_attempt_at > :now THEN 'later' ELSE 'due' END AS standing,"
+    " CASE WHEN i.state = 'running' THEN i.updated_at WHEN j.paused_at IS NOT NULL THEN j.paused_at"
+    " WHEN i.next_attempt_at > :now THEN i.updated_at ELSE i.next_attempt_at END AS since"
+    " FROM jobs j JOIN job_items i ON i.tenant_id = j.tenant_id AND i.job_id = j.job_id"
+    " AND i.state IN ('queued', 'running') WHERE j.finished_at IS NULL) open_items GROUP BY standing"
+)
+
+# By tenant, because the key of dead letters begins with it.
+_DEAD = text(
+    "SELECT i.failure, COUNT(*) FROM tenants t JOIN job_items i ON i.tenant_id = t.tenant_id"
+    " AND i.dead_at > '1970-01-01' GROUP BY i.failure"
+)

@@ -1,0 +1,59 @@
+"""Waking those who follow a job: cheap enough to be done after every batch, and silent while Redis is away."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import redis
+import structlog
+
+from pipeline.database.engines import redis_errors
+from pipeline.errors import Unavailable
+from pipeline.query.query_store import WAKE_CHANNEL, announce_job, wake_name
+from pipeline.records import JobId, TenantId
+
+log = structlog.get_logger(__name__)
+
+SHORTEST_PAUSE_S = 0.25  # between two news of one job's progress
+_SILENT_S = 5.0  # after Redis did not answer: followers look by themselves meanwhile
+_MOST_JOBS = 1000
+
+
+class JobBells:
+    """One process's bells; thread-safe, never raises. A missed bell does no harm: listeners also look by themselves."""
+
+    def __init__(self, client: redis.Redis, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._redis = client
+        self._clock = clock
+        self._told_at: dict[JobId, float] = {}
+        self._silent_until = float("-inf")
+
+    def ended(self, tenant_id: TenantId, job_id: JobId) -> None:
+        """The job has ended: wake who waits for that, and who follows it."""
+        self._told_at.pop(job_id, None)
+        try:
+            announce_job(self._redis, tenant_id, job_id)
+        except Unavailable as error:
+            log.warning("job_end_not_announced", job_id=job_id, code=error.code)
+
+    def progressed(self, tenant_id: TenantId, job_id: JobId, *, always: bool = False) -> None:
+        """The job has moved on: wake who follows it, unless that was done a moment ago; ``always`` wakes them."""
+        moment = self._clock()
+        if moment < self._silent_until:
+            return
+        if not always and moment - self._told_at.get(job_id, float("-inf")) < SHORTEST_PAUSE_S:
+            return
+        if len(self._told_at) >= _MOST_JOBS:
+            self._told_at.clear()
+        self._told_at[job_id] = moment
+        try:
+            with redis_errors():
+                self._redis.publish(WAKE_CHANNEL, progress_name(tenant_id, job_id))
+        except Unavailable:
+            self._silent_until = moment + _SILENT_S
+
+
+def progress_name(tenant_id: TenantId, job_id: JobId) -> str:
+    """What is said on the wake channel when a job has moved on without having ended."""
+    return wake_name("progress", tenant_id, job_id)

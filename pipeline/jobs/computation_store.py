@@ -1,0 +1,258 @@
+"""Computations in Redis while a caller waits: one expiring hash each, a large body in expiring rows of MySQL.
+
+A computation, its steps and its answer are each written once, so duplicate messages and late workers change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+import orjson
+import redis
+from sqlalchemy import Connection, Engine, text
+
+from pipeline.database.engines import redis_errors
+from pipeline.database.rows import TenantStore, now
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.jobs.computation import (
+    LIMITS,
+    Computation,
+    ComputationId,
+    Done,
+    Failed,
+    Kind,
+    error_as_json,
+    error_from_json,
+)
+from pipeline.query.query_store import WAKE_CHANNEL
+from pipeline.records import Actor, TenantId
+
+MOST_IN_REDIS: Final = 2 * 1024 * 1024  # bytes of a body; a larger one goes to MySQL
+_PIECE: Final = 1024 * 1024  # bytes per row in MySQL, so that no statement is large
+_SPARE_S: Final = 60.0  # seconds that a hash outlives the last possible wait for it
+_ANSWER_KEPT_S: Final = 60  # the gateway fetches an answer at once and deletes the hash
+_DROPPED_AT_ONCE: Final = 1000
+
+# The step is marked as begun in the same command that reads it.
+_TAKE = """
+if redis.call('HEXISTS', KEYS[1], 'request') == 0 or redis.call('HEXISTS', KEYS[1], 'outcome') == 1 then return nil end
+if redis.call('HGET', KEYS[1], 'step') ~= ARGV[1] or redis.call('HGET', KEYS[1], 'begun') == ARGV[1] then return nil end
+redis.call('HSET', KEYS[1], 'begun', ARGV[1])
+redis.call('EXPIRE', KEYS[1], ARGV[2])
+redis.call('PUBLISH', ARGV[3], ARGV[4])
+return redis.call('HMGET', KEYS[1], 'request', 'body', 'state')
+"""
+
+_ADVANCE = """
+if redis.call('HEXISTS', KEYS[1], 'outcome') == 1 or redis.call('HGET', KEYS[1], 'step') ~= ARGV[1] then return 0 end
+redis.call('HSET', KEYS[1], 'step', ARGV[2], 'state', ARGV[3])
+redis.call('EXPIRE', KEYS[1], ARGV[4])
+redis.call('PUBLISH', ARGV[5], ARGV[6])
+return 1
+"""
+
+_SETTLE = """
+if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HSETNX', KEYS[1], 'outcome', ARGV[1]) == 0 then return 0 end
+redis.call('HSET', KEYS[1], 'answer', ARGV[2])
+redis.call('HDEL', KEYS[1], 'request', 'body', 'state')
+redis.call('EXPIRE', KEYS[1], ARGV[3])
+redis.call('PUBLISH', ARGV[4], ARGV[5])
+return 1
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """The progress of a computation. ``begun``: whether a worker has taken the present step."""
+
+    step: int
+    begun: bool
+    outcome: Done | Failed | None
+
+
+class Computations:
+    """One tenant's computations."""
+
+    def __init__(self, client: redis.Redis, mysql: Callable[[], Engine], tenant_id: TenantId) -> None:
+        """``mysql`` is called only for large bodies."""
+        self._redis = client
+        self._mysql = mysql
+        self._tenant_id = tenant_id
+
+    def open(self, computation: Computation, *, begin_s: float) -> None:
+        """Store a computation before it is sent to a worker, which has ``begin_s`` seconds to take it."""
+        keep_s = begin_s + LIMITS[computation.kind].step_s + _SPARE_S
+        in_mysql = len(computation.body) > MOST_IN_REDIS
+        request = {
+            "kind": computation.kind,
+            "request_id": computation.request_id,
+            "actor": asdict(computation.actor),
+            "asked": computation.asked,
+            "in_mysql": in_mysql,
+        }
+        if in_mysql:
+            with unit_of_work(self._mysql()) as work:
+                bodies = _Bodies(work.connection, self._tenant_id)
+                bodies.put(computation.computation_id, computation.body, keep_s=keep_s)
+        fields: dict[str, bytes | str] = {
+            "request": orjson.dumps(request),
+            "step": str(computation.step),
+            "body": b"" if in_mysql else computation.body,
+        }
+        key = self._key(computation.computation_id)
+        with redis_errors(), self._redis.pipeline(transaction=True) as pipe:
+            pipe.hset(key, mapping=fields)
+            pipe.expire(key, round(keep_s))
+            pipe.execute()
+
+    def take(self, computation_id: ComputationId, step: int, *, keep_s: float) -> Computation | None:
+        """Begin a step and return its computation; None if it has begun, is at another step, has ended, or has no
+        caller left."""
+        with redis_errors():
+            found: Any = self._redis.eval(
+                _TAKE,
+                1,
+                self._key(computation_id),
+                str(step),
+                str(round(keep_s + _SPARE_S)),
+                WAKE_CHANNEL,
+                self.wake_name(computation_id),
+            )
+        if found is None:
+            return None
+        raw, body, state = found
+        request = orjson.loads(raw)
+        return Computation(
+            tenant_id=self._tenant_id,
+            computation_id=computation_id,
+            kind=Kind(request["kind"]),
+            asked=request["asked"],
+            body=self._fetch(computation_id) if request["in_mysql"] else body,
+            request_id=request["request_id"],
+            actor=Actor(**{**request["actor"], "scopes": tuple(request["actor"]["scopes"])}),
+            step=step,
+            state=None if state is None else orjson.loads(state),
+        )
+
+    def advance(self, computation: Computation, state: Any) -> bool:
+        """End a step and store ``state`` for the next one. Returns False if the computation has ended or is gone."""
+        keep_s = LIMITS[computation.kind].step_s + _SPARE_S
+        with redis_errors():
+            return bool(
+                self._redis.eval(
+                    _ADVANCE,
+                    1,
+                    self._key(computation.computation_id),
+                    str(computation.step),
+                    str(computation.step + 1),
+                    orjson.dumps(state),  # type: ignore[arg-type]  # bytes are sent as they are
+                    str(round(keep_s)),
+                    WAKE_CHANNEL,
+                    self.wake_name(computation.computation_id),
+                )
+            )
+
+    def settle(self, computation_id: ComputationId, outcome: Done | Failed) -> bool:
+        """Store the outcome and wake the gateway. False if there is one already, or no caller waits."""
+        answer = b""
+        if isinstance(outcome, Done):
+            told: dict[str, Any] = {"about": outcome.about}
+            answer = outcome.body
+        else:
+            told = {"error": None if outcome.error is None else error_as_json(outcome.error)}
+        with redis_errors():
+            return bool(
+                self._redis.eval(
+                    _SETTLE,
+                    1,
+                    self._key(computation_id),
+                    orjson.dumps(told),  # type: ignore[arg-type]
+                    answer,  # type: ignore[arg-type]
+                    str(_ANSWER_KEPT_S),
+                    WAKE_CHANNEL,
+                    self.wake_name(computation_id),
+                )
+            )
+
+    def standing(self, computation_id: ComputationId) -> Standing | None:
+        """Return the progress of a computation, with the outcome once there is one; None if the computation is gone."""
+        with redis_errors():
+            step, begun, told, answer = self._redis.hmget(  # type: ignore[misc]
+                self._key(computation_id), ["step", "begun", "outcome", "answer"]
+            )
+        if step is None:
+            return None
+        return Standing(step=int(step), begun=begun == step, outcome=None if told is None else _outcome(told, answer))
+
+    def drop(self, computation: Computation) -> None:
+        """Delete a computation: its worker then finds no step to do, or no caller for the outcome."""
+        with redis_errors():
+            self._redis.unlink(self._key(computation.computation_id))
+        if len(computation.body) > MOST_IN_REDIS:
+            with unit_of_work(self._mysql()) as work:
+                _Bodies(work.connection, self._tenant_id).drop(computation.computation_id)
+
+    def wake_name(self, computation_id: ComputationId) -> str:
+        """Return the message that is published on the wake channel when a step begins or ends."""
+        return f"{self._tenant_id}:computation:{computation_id}"
+
+    def _fetch(self, computation_id: ComputationId) -> bytes:
+        with unit_of_work(self._mysql()) as work:
+            return _Bodies(work.connection, self._tenant_id).body(computation_id)
+
+    def _key(self, computation_id: ComputationId) -> str:
+        return self.wake_name(computation_id)
+
+
+class _Bodies(TenantStore):
+    """Large bodies of one tenant's computations."""
+
+    def put(self, computation_id: ComputationId, body: bytes, *, keep_s: float) -> None:
+        """Store a body in pieces."""
+        values = {"tenant": self._tenant_id, "computation": computation_id}
+        expires_at = now() + timedelta(seconds=keep_s)
+        for piece, start in enumerate(range(0, len(body), _PIECE)):
+            row = {**values, "piece": piece, "expires": expires_at, "body": body[start : start + _PIECE]}
+            self._connection.execute(_PUT, row)
+
+    def body(self, computation_id: ComputationId) -> bytes:
+        """Return a stored body."""
+        rows = self._run(_BODY, computation=computation_id)
+        return b"".join(row.body for row in rows)
+
+    def drop(self, computation_id: ComputationId) -> None:
+        """Delete a body."""
+        self._run(_DROP, computation=computation_id)
+
+
+def tenants_with_expired_bodies(connection: Connection) -> list[TenantId]:
+    """Return the tenants that have a body with no waiting caller, because its gateway died."""
+    return [TenantId(row.tenant_id) for row in connection.execute(_EXPIRED, {"now": now()})]
+
+
+def drop_expired_bodies(connection: Connection, tenant_id: TenantId) -> int:
+    """Delete up to a thousand rows of a tenant's expired bodies. Returns the number of rows."""
+    values = {"tenant": tenant_id, "now": now(), "limit": _DROPPED_AT_ONCE}
+    return int(connection.execute(_DROP_EXPIRED, values).rowcount)
+
+
+def _outcome(told: bytes, answer: bytes | None) -> Done | Failed:
+    found = orjson.loads(told)
+    if "error" in found:
+        return Failed(error=None if found["error"] is None else error_from_json(found["error"]))
+    return Done(body=answer or b"", about=found["about"])
+
+
+_PUT = text(
+    "INSERT INTO computation_bodies (tenant_id, computation_id, piece, body, expires_at)"
+    " VALUES (:tenant, :computation, :piece, :body, :expires)"
+)
+_BODY = text(
+    "SELECT body FROM computation_bodies WHERE tenant_id = :tenant AND computation_id = :computation ORDER BY piece"
+)
+_DROP = text("DELETE FROM computation_bodies WHERE tenant_id = :tenant AND computation_id = :computation")
+_EXPIRED = text("SELECT DISTINCT tenant_id FROM computation_bodies WHERE expires_at < :now LIMIT 1000")
+_DROP_EXPIRED = text("DELETE FROM computation_bodies WHERE tenant_id = :tenant AND expires_at < :now LIMIT :limit")

@@ -1,0 +1,182 @@
+"""Dead letters: accepted items that failed for good, as a view of the ledger. No text of a document is in one."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import text
+
+from pipeline.database.rows import (
+    TenantStore,
+    as_utc,
+    now,
+    record_of,
+)
+from pipeline.records import FailureReason, JobId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which dead letters; without any field, all."""
+
+    job_id: JobId | None = None
+    namespace: str | None = None
+    code: str | None = None
+    reason: FailureReason | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a dead letter stands in the ledger."""
+
+    job_id: JobId
+    ordinal: int
+
+    def to_id(self) -> str:
+        """The opaque id it goes by."""
+        packed = uuid.UUID(self.job_id).bytes + self.ordinal.to_bytes(4, "big")
+        return base64.urlsafe_b64encode(packed).rstrip(b"=").decode()
+
+    @classmethod
+    def from_id(cls, letter_id: str) -> Place | None:
+        """The place an id stands for, None for what is no id."""
+        try:
+            packed = base64.b64decode(letter_id + "=" * (-len(letter_id) % 4), altchars=b"-_", validate=True)
+        except (ValueError, binascii.Error):
+            return None
+        if len(packed) != 20:
+            return None
+        return cls(job_id=JobId(str(uuid.UUID(bytes=packed[:16]))), ordinal=int.from_bytes(packed[16:], "big"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payload:
+    """What was to be ingested, without its text. ``available``: the bytes are still there to be tried again."""
+
+    media_type: str | None
+    source_uri: str | None
+    body_bytes: int
+    content_hash: str | None
+    available: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """One item that failed for good. ``stage``: the last step it had finished."""
+
+    place: Place
+    namespace: str
+    document_id: str
+    generation: int
+    reason: FailureReason
+    code: str
+    detail: str | None
+    stage: str
+    attempts: int
+    failed_at: datetime
+    payload: Payload
+
+
+class DeadLetters(TenantStore):
+    """One tenant's dead letters."""
+
+    def page(self, chosen: Selection, *, before: tuple[datetime, str, int] | None, limit: int) -> list[DeadLetter]:
+        """The newest first, those before the given time, job and ordinal."""
+        where, values = _where(chosen)
+        if before is not None:
+            where += (
+                " AND (i.dead_at < :at OR (i.dead_at = :at AND (i.job_id < :before_job"
+                " OR (i.job_id = :before_job AND i.ordinal < :before_ordinal))))"
+            )
+            values |= {"at": before[0].replace(tzinfo=None), "before_job": before[1], "before_ordinal": before[2]}
+        return self._read(where, values, limit=limit)
+
+    def one(self, place: Place) -> DeadLetter | None:
+        """The letter at this place, or None."""
+        values = {"at_job": place.job_id, "at_ordinal": place.ordinal}
+        found = self._read(" AND i.job_id = :at_job AND i.ordinal = :at_ordinal", values, limit=1)
+        return found[0] if found else None
+
+    def places(self, chosen: Selection, *, until: datetime, limit: int) -> list[Place]:
+        """Where the chosen ones stand that died no later than ``until``, the oldest first."""
+        where, values = _where(chosen)
+        rows = self._run(
+            text(
+                f"SELECT i.job_id, i.ordinal FROM job_items i WHERE i.tenant_id = :tenant{where}"
+                " AND i.dead_at <= :until ORDER BY i.dead_at, i.job_id, i.ordinal LIMIT :limit"
+            ),
+            until=until.replace(tzinfo=None),
+            limit=limit,
+            **values,
+        )
+        return [Place(job_id=JobId(job_id), ordinal=ordinal) for job_id, ordinal in rows]
+
+    def drop(self, place: Place) -> bool:
+        """Give the letter up, and the bytes with it. The item stays failed. False if there is no such letter."""
+        values = {"tenant": self._tenant_id, "job": place.job_id, "ordinal": place.ordinal, "now": now()}
+        dropped = self._connection.execute(
+            text(
+                "UPDATE job_items SET failure = NULL, dead_at = NULL, updated_at = :now"
+                " WHERE tenant_id = :tenant AND job_id = :job AND ordinal = :ordinal AND dead_at IS NOT NULL"
+            ),
+            values,
+        ).rowcount
+        if dropped:
+            self._connection.execute(_DELETE_PAYLOAD, values)
+        return bool(dropped)
+
+    def _read(self, where: str, values: dict[str, Any], *, limit: int) -> list[DeadLetter]:
+        rows = self._run(text(_LETTERS.format(where=where)), limit=limit, **values)
+        return [
+            record_of(
+                DeadLetter,
+                row,
+                place=Place(job_id=JobId(row.job_id), ordinal=row.ordinal),
+                reason=FailureReason(row.failure),
+                code=row.error_code or "",
+                detail=row.error_detail,
+                failed_at=as_utc(row.dead_at),
+                payload=Payload(
+                    media_type=row.media_type,
+                    source_uri=row.source_uri,
+                    body_bytes=row.body_bytes,
+                    content_hash=row.content_hash.hex() if row.content_hash and row.body_bytes else None,
+                    available=bool(row.available),
+                ),
+            )
+            for row in rows
+        ]
+
+
+def _where(chosen: Selection) -> tuple[str, dict[str, Any]]:
+    columns = {
+        "job_id": chosen.job_id,
+        "namespace": chosen.namespace,
+        "error_code": chosen.code,
+        "failure": chosen.reason.value if chosen.reason else None,
+    }
+    given = {name: value for name, value in columns.items() if value is not None}
+    return "".join(f" AND i.{name} = :{name}" for name in given), dict(given)
+
+
+_LETTERS = (
+    "SELECT i.job_id, i.ordinal, i.namespace, i.document_id, i.generation, i.failure, i.error_code, i.error_detail,"
+    " i.stage, i.attempts, i.dead_at, i.body_bytes, g.media_type, g.source_uri, g.content_hash,"
+    " EXISTS (SELECT 1 FROM payloads p WHERE p.tenant_id = i.tenant_id AND p.namespace = i.namespace"
+    " AND p.document_id = i.document_id AND p.generation = i.generation) AS available"
+    " FROM job_items i LEFT JOIN generations g ON g.tenant_id = i.tenant_id AND g.namespace = i.namespace"
+    " AND g.document_id = i.document_id AND g.generation = i.generation"
+    " WHERE i.tenant_id = :tenant AND i.dead_at IS NOT NULL{where}"
+    " ORDER BY i.dead_at DESC, i.job_id DESC, i.ordinal DESC LIMIT :limit"
+)
+
+_DELETE_PAYLOAD = text(
+    "DELETE p FROM payloads p JOIN job_items i ON i.tenant_id = p.tenant_id AND i.namespace = p.namespace"
+    " AND i.document_id = p.document_id AND i.generation = p.generation"
+    " WHERE i.tenant_id = :tenant AND i.job_id = :job AND i.ordinal = :ordinal"
+)

@@ -1,0 +1,261 @@
+"""Jobs as their owner sees them: everything is counted from the items when asked, so nothing can drift."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Literal
+
+from sqlalchemy import text
+
+from pipeline.database.rows import TenantStore, now, record_of
+from pipeline.documents.document_store import encoding_of
+from pipeline.documents.duplicate_store import IS_DUPLICATE, Duplicates
+from pipeline.jobs.turn_store import workers_seen
+from pipeline.jobs.waiting_reason import Standing, WaitingReason, waiting_reason
+from pipeline.records import (
+    DocumentId,
+    Encoding,
+    ItemState,
+    JobId,
+    Namespace,
+    Stage,
+)
+from pipeline.tenants.usage_store import Counts, Usage, UsageRow
+
+JobStatus = Literal["queued", "running", "succeeded", "partly_failed", "failed", "cancelled"]
+_ERRORS_SHOWN = 100
+_WORKER_SEEN_S = 15  # longer than the batch of a worker that is well; one that holds a lease is seen by that
+_STAGES = tuple(Stage)
+
+
+def _has(*states: str) -> str:
+    """Each state is a lookup in the index of items by job and state."""
+    named = ", ".join(f"'{state}'" for state in states)
+    return (
+        "EXISTS (SELECT 1 FROM job_items i WHERE i.tenant_id = jobs.tenant_id AND i.job_id = jobs.job_id"
+        f" AND i.state IN ({named}))"
+    )
+
+
+_OVER = f"NOT {_has('queued', 'running')}"
+_CONDITIONS: dict[JobStatus, str] = {
+    "queued": f"finished_at IS NULL AND {_has('queued')} AND NOT {_has('running', 'succeeded')}",
+    "running": f"finished_at IS NULL AND ({_has('running')} OR ({_has('queued')} AND {_has('succeeded')}))",
+    "failed": f"{_has('failed')} AND {_OVER} AND NOT {_has('succeeded', 'cancelled')}",
+    "partly_failed": f"{_has('failed')} AND {_OVER} AND {_has('succeeded', 'cancelled')}",
+    "cancelled": f"{_has('cancelled')} AND {_OVER} AND NOT {_has('failed')}",
+    "succeeded": f"{_OVER} AND NOT {_has('failed', 'cancelled')}",
+}
+
+
+def in_status(status: JobStatus) -> str:
+    """Return the condition that a row of ``jobs`` is in this status."""
+    return f"({_CONDITIONS[status]})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemView:
+    """One entry of a job."""
+
+    ordinal: int
+    document_id: str | None
+    status: str
+    stage: str
+    outcome: str | None
+    chunks: int
+    reused: int
+    attempts: int
+    code: str | None
+    detail: str | None
+    pointer: str | None
+    updated_at: datetime
+    encoding: Encoding | None = None
+    requested_id: str | None = None
+    duplicate_of: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView:
+    """A job with its counters. ``stages``: how many items have finished each step; ``outcomes``: how many ended how;
+    ``reused``: how many of the chunks needed no embedding; ``usage``: what embedding the others cost."""
+
+    job_id: JobId
+    namespace: str
+    status: str
+    total: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    chunks: int
+    reused: int
+    created_at: datetime
+    updated_at: datetime
+    finished_at: datetime | None
+    paused_at: datetime | None
+    priority: str
+    waiting_reason: WaitingReason | None
+    stages: dict[str, int]
+    outcomes: dict[str, int]
+    errors: tuple[ItemView, ...]
+    usage: UsageRow
+
+
+class JobViews(TenantStore):
+    """One tenant's jobs, for reading."""
+
+    def one(self, job_id: JobId) -> JobView | None:
+        """The job with its first hundred errors, or None."""
+        found = self._select("AND job_id = :job", {"job": job_id}, limit=1)
+        return self._viewed(found, errors=True)[0] if found else None
+
+    def is_finished(self, job_id: JobId) -> bool | None:
+        """Whether the job has ended; None if there is no such job."""
+        row = self._run(
+            text("SELECT finished_at FROM jobs WHERE tenant_id = :tenant AND job_id = :job"), job=job_id
+        ).one_or_none()
+        return None if row is None else row.finished_at is not None
+
+    def newest(
+        self, *, statuses: Sequence[JobStatus] = (), before: tuple[datetime, str] | None, limit: int
+    ) -> list[JobView]:
+        """Jobs from the newest to the oldest, those before the given time and id, in one of ``statuses`` if there are any."""
+        where, values = "", {}
+        if statuses:
+            where = f"AND ({' OR '.join(in_status(status) for status in dict.fromkeys(statuses))}) "
+        if before is not None:
+            where += "AND (created_at < :before OR (created_at = :before AND job_id < :before_job))"
+            values = {"before": before[0].replace(tzinfo=None), "before_job": before[1]}
+        return self._viewed(self._select(where, values, limit=limit), errors=False)
+
+    def items(
+        self, job_id: JobId, *, status: str | None, after: int, limit: int, duplicates: bool = False
+    ) -> list[ItemView]:
+        """Return items by ordinal above ``after``; ``duplicates``: only those whose document duplicates another."""
+        where = ("AND i.state = :state " if status else "") + (f"AND {IS_DUPLICATE}" if duplicates else "")
+        rows = self._run(text(_ITEMS.format(where=where)), job=job_id, state=status, after=after, limit=limit).all()
+        originals: dict[DocumentId, DocumentId] = {}
+        if rows:
+            ids = [DocumentId(row.document_id) for row in rows if row.document_id and row.error_code is None]
+            originals = Duplicates(self._connection, self._tenant_id).of(Namespace(rows[0].namespace), ids)
+        return [
+            record_of(
+                ItemView,
+                row,
+                status=row.state,
+                chunks=row.chunk_count,
+                reused=row.reused_count,
+                code=row.error_code,
+                detail=row.error_detail,
+                pointer=row.error_pointer,
+                encoding=encoding_of(row.encoding),
+                duplicate_of=originals.get(row.document_id),
+            )
+            for row in rows
+        ]
+
+    def _select(self, where: str, values: dict[str, object], *, limit: int) -> Sequence[Any]:
+        return self._run(
+            text(
+                "SELECT job_id, namespace, total, created_at, updated_at, finished_at, paused_at, served_at,"
+                " priority FROM jobs"
+                f" WHERE tenant_id = :tenant {where} ORDER BY created_at DESC, job_id DESC LIMIT :limit"
+            ),
+            limit=limit,
+            **values,
+        ).all()
+
+    def _viewed(self, jobs: Sequence[Any], *, errors: bool) -> list[JobView]:
+        usage = Usage(self._connection, self._tenant_id).of_jobs([JobId(job.job_id) for job in jobs])
+        nothing = UsageRow(key="", counts=Counts(), cost=Decimal(0))
+        return [self._view(job, usage.get(job.job_id, nothing), errors=errors) for job in jobs]
+
+    def _view(self, job: Any, usage: UsageRow, *, errors: bool) -> JobView:
+        job_id = JobId(job.job_id)
+        rows = self._run(
+            text(
+                "SELECT state, stage, outcome, COUNT(*) AS items, SUM(chunk_count) AS chunks,"
+                " SUM(reused_count) AS reused FROM job_items"
+                " WHERE tenant_id = :tenant AND job_id = :job GROUP BY state, stage, outcome"
+            ),
+            job=job_id,
+        ).all()
+        by_state, stages = counted(rows)
+        outcomes: Counter[str] = Counter()
+        for row in rows:
+            if row.outcome is not None:
+                outcomes[row.outcome] += row.items
+        return record_of(
+            JobView,
+            job,
+            job_id=job_id,
+            status=status_of(by_state),
+            succeeded=by_state[ItemState.SUCCEEDED],
+            failed=by_state[ItemState.FAILED],
+            cancelled=by_state[ItemState.CANCELLED],
+            chunks=int(sum(row.chunks or 0 for row in rows)),
+            reused=int(sum(row.reused or 0 for row in rows)),
+            waiting_reason=None if job.finished_at else self.waiting_reason(job, by_state),
+            stages=stages,
+            outcomes=dict(outcomes),
+            errors=tuple(self.items(job_id, status=ItemState.FAILED, after=-1, limit=_ERRORS_SHOWN)) if errors else (),
+            usage=usage,
+        )
+
+    def waiting_reason(self, job: Any, by_state: dict[ItemState, int]) -> WaitingReason | None:
+        """Why nothing of an unfinished job is worked on; ``job`` is its row."""
+        queued, running = by_state[ItemState.QUEUED], by_state[ItemState.RUNNING]
+        if running or not queued:
+            return None
+        moment = now()
+        due_since = self._run(
+            text(
+                "SELECT MIN(next_attempt_at) FROM job_items WHERE tenant_id = :tenant AND job_id = :job"
+                " AND state = 'queued' AND next_attempt_at <= :now"
+            ),
+            job=job.job_id,
+            now=moment,
+        ).scalar_one()
+        standing = Standing(
+            paused=job.paused_at is not None,
+            running=running,
+            queued=queued,
+            due_since=due_since,
+            served_at=job.served_at,
+            workers_seen=workers_seen(self._connection, within_s=_WORKER_SEEN_S),
+        )
+        return waiting_reason(standing, now=moment)
+
+
+def counted(rows: Sequence[Any]) -> tuple[dict[ItemState, int], dict[str, int]]:
+    """Items by state, and how many have finished each step, out of rows with ``state``, ``stage`` and ``items``."""
+    by_state = dict.fromkeys(ItemState, 0)
+    stages = dict.fromkeys((stage.value for stage in _STAGES), 0)
+    for row in rows:
+        by_state[ItemState(row.state)] += row.items
+        for stage in _STAGES[: _STAGES.index(Stage(row.stage)) + 1]:
+            stages[stage.value] += row.items
+    return by_state, stages
+
+
+def status_of(items: dict[ItemState, int]) -> str:
+    """A job's status from the states of its items."""
+    total = sum(items.values())
+    if items[ItemState.QUEUED] + items[ItemState.RUNNING]:
+        return "running" if items[ItemState.RUNNING] + items[ItemState.SUCCEEDED] else "queued"
+    if items[ItemState.FAILED]:
+        return "failed" if items[ItemState.FAILED] == total else "partly_failed"
+    return "cancelled" if items[ItemState.CANCELLED] else "succeeded"
+
+
+_ITEMS = (
+    "SELECT i.ordinal, i.document_id, i.state, i.stage, i.outcome, i.chunk_count, i.reused_count, i.attempts,"
+    " i.error_code, i.error_detail, i.error_pointer, i.updated_at, i.namespace, i.requested_id, g.encoding"
+    " FROM job_items i LEFT JOIN generations g ON g.tenant_id = i.tenant_id AND g.namespace = i.namespace"
+    " AND g.document_id = i.document_id AND g.generation = i.generation"
+    " WHERE i.tenant_id = :tenant AND i.job_id = :job AND i.ordinal > :after {where}"
+    " ORDER BY i.ordinal LIMIT :limit"
+)

@@ -1,0 +1,344 @@
+"""The ledger of ingestion: jobs, items, and who holds an item until when; the broker only rings. Every write carries
+the claim's fencing token, so a worker that lost its lease changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, text
+
+from pipeline.database.rows import (
+    TenantStore,
+    insert_many,
+    now,
+    placeholders,
+)
+from pipeline.documents.outcome_store import DocumentOutcomes
+from pipeline.errors import LeaseLost
+from pipeline.jobs.claims import (
+    Claim,
+    Claims,
+    NewItem,
+    becomes,
+    by_job,
+    may,
+)
+from pipeline.jobs.outbox_store import Outbox
+from pipeline.jobs.states import Move
+from pipeline.records import (
+    FailureReason,
+    ItemState,
+    JobId,
+    Namespace,
+    Priority,
+    Stage,
+    TenantId,
+)
+
+__all__ = ["Claim", "Claims", "Ledger", "NewItem", "tenants_with_open_jobs"]
+
+_DETAIL_LENGTH = 1000
+
+
+class Ledger(TenantStore):
+    """One tenant's jobs, as those see them who accept and carry out work."""
+
+    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
+        super().__init__(connection, tenant_id)
+        self.deliveries = 0  # to webhooks, that stand in the outbox once the transaction does
+
+    def total(self, job_id: JobId) -> int | None:
+        """How many items a job has; None if there is no such job."""
+        statement = text("SELECT total FROM jobs WHERE tenant_id = :tenant AND job_id = :job")
+        found = self._run(statement, job=job_id).scalar_one_or_none()
+        return None if found is None else int(found)
+
+    def renamed(self, job_id: JobId) -> list[tuple[int, str, str]]:
+        """Return ordinal, requested id and id of the items that were given another id."""
+        statement = text(
+            "SELECT ordinal, requested_id, document_id FROM job_items"
+            " WHERE tenant_id = :tenant AND job_id = :job AND requested_id IS NOT NULL ORDER BY ordinal"
+        )
+        rows = self._run(statement, job=job_id)
+        return [(row.ordinal, row.requested_id, row.document_id) for row in rows]
+
+    def open(
+        self,
+        job_id: JobId,
+        namespace: Namespace,
+        request_id: str,
+        items: Sequence[NewItem],
+        *,
+        priority: Priority = Priority.BULK,
+    ) -> None:
+        """Write a job with all its items; one in which nothing is left to do is finished at once."""
+        moment = now()
+        self._run(
+            text(
+                "INSERT INTO jobs (tenant_id, job_id, namespace, total, request_id, priority, created_at, updated_at)"
+                " VALUES (:tenant, :job, :namespace, :total, :request, :priority, :now, :now)"
+            ),
+            job=job_id,
+            namespace=namespace,
+            total=len(items),
+            request=request_id,
+            priority=priority.value,
+            now=moment,
+        )
+        insert_many(
+            self._connection,
+            "INSERT INTO job_items (tenant_id, job_id, ordinal, namespace, document_id, generation, body_bytes, state,"
+            " stage, outcome, error_code, error_detail, error_pointer, failed_revision, next_attempt_at, updated_at,"
+            " requested_id) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            [
+                (
+                    self._tenant_id,
+                    job_id,
+                    item.ordinal,
+                    namespace,
+                    item.document_id,
+                    item.generation,
+                    item.body_bytes,
+                    _first_state(item),
+                    Stage.ACCEPTED,
+                    item.outcome,
+                    item.error_code,
+                    _shortened(item.error_detail),
+                    item.error_pointer,
+                    1 if _first_state(item) is ItemState.FAILED else None,
+                    moment if _first_state(item) is ItemState.QUEUED else None,
+                    moment,
+                    item.requested_id,
+                )
+                for item in items
+            ],
+        )
+        self.close_if_done([job_id])
+
+    def claim(
+        self, job_id: JobId, *, limit: int, max_bytes: int, lease_s: float, fetch_limit: int | None = None
+    ) -> Claims:
+        """Claim a job's due items, at most ``limit`` and about ``max_bytes``, at least one: either items with bytes or
+        up to ``fetch_limit`` to be fetched."""
+        fetch_limit = limit if fetch_limit is None else fetch_limit
+        rows = self._run(_DUE, job=job_id, now=now(), limit=limit + 1, least=0 if fetch_limit else 1).all()
+        taken: list[Claim] = []
+        size = 0
+        alike = [row for row in rows if bool(row.body_bytes) == bool(rows[0].body_bytes)]
+        for row in alike[: limit if rows and rows[0].body_bytes else min(limit, fetch_limit)]:
+            size += row.body_bytes
+            if taken and size > max_bytes:
+                break
+            generation = self._generation(row.namespace, row.document_id, row.generation)
+            taken.append(
+                Claim(
+                    job_id=job_id,
+                    ordinal=row.ordinal,
+                    generation=generation,
+                    fencing_token=row.fencing_token + 1,
+                    attempts=row.attempts + 1,
+                    to_fetch=not row.body_bytes,
+                )
+            )
+        if taken:
+            self._run(
+                _TAKE,
+                job=job_id,
+                ordinals=[claim.ordinal for claim in taken],
+                lease=now() + timedelta(seconds=lease_s),
+                now=now(),
+            )
+        return Claims(items=tuple(taken), more=len(taken) < len(rows))
+
+    def hold(self, claims: Sequence[Claim]) -> None:
+        """Lock these items until the transaction ends. Raises LeaseLost if any is not ours any more."""
+        lost = len(claims) - len(self.still_held(claims))
+        if lost:
+            raise LeaseLost(f"{lost} of {len(claims)} items are held by another worker or were cancelled")
+
+    def still_held(self, claims: Sequence[Claim]) -> list[Claim]:
+        """Those of the claims that are still ours, locked until the transaction ends."""
+        held: list[Claim] = []
+        for job_id, group in by_job(claims):
+            rows = self._run(_HOLD, job=job_id, ordinals=[claim.ordinal for claim in group])
+            tokens = {row.ordinal: row.fencing_token for row in rows if row.state == ItemState.RUNNING}
+            held += [claim for claim in group if tokens.get(claim.ordinal) == claim.fencing_token]
+        return held
+
+    def advance(self, claims: Sequence[Claim], stage: Stage, *, lease_s: float) -> None:
+        """Note the step that was finished and renew the lease. Call ``hold`` first."""
+        self._update(
+            claims,
+            "stage = :stage, lease_until = :lease",
+            {"stage": stage, "lease": now() + timedelta(seconds=lease_s)},
+        )
+
+    def succeed(self, claims: Mapping[Claim, int], *, outcome: str, reused: Mapping[Claim, int] | None = None) -> None:
+        """End items well, with their chunks, ``reused`` of them without embedding. Call ``hold`` first."""
+        for job_id, group in by_job(list(claims)):
+            counts = [value for claim in group for value in (claim.ordinal, claims[claim])]
+            spared = [value for claim in group for value in (claim.ordinal, (reused or {}).get(claim, 0))]
+            cases = " ".join(["WHEN %s THEN %s"] * len(group))
+            self._connection.exec_driver_sql(
+                f"UPDATE job_items SET {becomes(Move.SUCCEED)}, stage = 'publish', outcome = %s,"
+                f" chunk_count = CASE ordinal {cases} END, reused_count = CASE ordinal {cases} END,"
+                " lease_until = NULL, next_attempt_at = NULL, error_code = NULL, error_detail = NULL, updated_at = %s"
+                f" WHERE tenant_id = %s AND job_id = %s AND ordinal IN ({placeholders(group)}) AND {may(Move.SUCCEED)}",
+                (outcome, *counts, *spared, now(), self._tenant_id, job_id, *(claim.ordinal for claim in group)),
+            )
+
+    def fail(
+        self,
+        claims: Sequence[Claim],
+        *,
+        code: str,
+        detail: str,
+        reason: FailureReason = FailureReason.REJECTED,
+    ) -> None:
+        """End items badly, with a code and a sentence: they are dead letters from now on. Call ``hold`` first."""
+        DocumentOutcomes(self._connection, self._tenant_id).failed([claim.generation for claim in claims])
+        for job_id, _ in by_job(claims):  # locks the job, so that failures are seen in the order of their revisions
+            self._run(_NEXT_REVISION, job=job_id)
+        self._update(
+            claims,
+            f"{becomes(Move.FAIL)}, lease_until = NULL, next_attempt_at = NULL, error_code = :code,"
+            " error_detail = :detail, failure = :reason, dead_at = :now, failed_revision ="
+            " (SELECT j.revision FROM jobs j WHERE j.tenant_id = :tenant AND j.job_id = :job)",
+            {"code": code, "detail": _shortened(detail), "reason": reason.value},
+            move=Move.FAIL,
+        )
+
+    def put_back(
+        self, claims: Sequence[Claim], *, delay_s: float, code: str, detail: str, counted: bool = True
+    ) -> None:
+        """Retry items later, remembering why. Call ``hold`` first. Not ``counted``: the attempt does not count."""
+        uncount = "" if counted else "attempts = GREATEST(attempts, 1) - 1, "
+        self._update(
+            claims,
+            f"{uncount}{becomes(Move.PUT_BACK)}, lease_until = NULL, next_attempt_at = :due, error_code = :code,"
+            " error_detail = :detail",
+            {"due": now() + timedelta(seconds=delay_s), "code": code, "detail": _shortened(detail)},
+            move=Move.PUT_BACK,
+        )
+
+    def close_if_done(self, job_ids: Sequence[JobId], *, touch: bool = True) -> list[JobId]:
+        """Finish jobs without open items and return those finished here. ``touch``: revise the others too."""
+        finished = []
+        for job_id in sorted(set(job_ids)):
+            values = {"tenant": self._tenant_id, "job": job_id, "now": now()}
+            # The job's row is locked first: two workers ending the last two items cannot each overlook the other.
+            self._connection.execute(_LOCK_JOB, values)
+            done = self._connection.execute(_CLOSE, values).rowcount
+            if done:
+                finished.append(job_id)
+                self.deliveries += Outbox(self._connection, self._tenant_id).job_ended(job_id)
+            elif touch:
+                self._connection.execute(_TOUCH_JOB, values)
+        return finished
+
+    def request_id(self, job_id: JobId) -> str:
+        """The id of the request that made the job, for logs; empty if there is no such job."""
+        found = self._run(
+            text("SELECT request_id FROM jobs WHERE tenant_id = :tenant AND job_id = :job"), job=job_id
+        ).scalar_one_or_none()
+        return str(found or "")
+
+    def release_expired(self) -> int:
+        """Queue again what a worker held longer than its lease. Gives how many items."""
+        return self._run(
+            text(
+                f"UPDATE job_items SET {becomes(Move.EXPIRE)}, lease_until = NULL, next_attempt_at = :now,"
+                " fencing_token = fencing_token + 1, updated_at = :now"
+                f" WHERE tenant_id = :tenant AND {may(Move.EXPIRE)} AND lease_until < :now"
+            ),
+            now=now(),
+        ).rowcount
+
+    def due(self) -> dict[JobId, int]:
+        """How many items of which job could be worked on now; nothing of a paused job could."""
+        rows = self._run(
+            text(
+                "SELECT j.job_id, COUNT(*) FROM jobs j JOIN job_items i ON i.tenant_id = j.tenant_id"
+                " AND i.job_id = j.job_id AND i.state = 'queued' AND i.next_attempt_at <= :now"
+                " WHERE j.tenant_id = :tenant AND j.finished_at IS NULL AND j.paused_at IS NULL"
+                " GROUP BY j.job_id ORDER BY j.job_id"
+            ),
+            now=now(),
+        )
+        return {JobId(job_id): count for job_id, count in rows}
+
+    def unfinished(self) -> list[JobId]:
+        """Jobs that are not marked as finished."""
+        rows = self._run(text("SELECT job_id FROM jobs WHERE tenant_id = :tenant AND finished_at IS NULL")).scalars()
+        return [JobId(job_id) for job_id in rows]
+
+    def _update(
+        self, claims: Sequence[Claim], assignments: str, values: dict[str, Any], *, move: Move | None = None
+    ) -> None:
+        only = f" AND {may(move)}" if move else ""
+        for job_id, group in by_job(claims):
+            statement = text(
+                f"UPDATE job_items SET {assignments}, updated_at = :now"
+                f" WHERE tenant_id = :tenant AND job_id = :job AND ordinal IN :ordinals{only}"
+            ).bindparams(bindparam("ordinals", expanding=True))
+            ordinals = [claim.ordinal for claim in group]
+            self._run(statement, job=job_id, ordinals=ordinals, now=now(), **values)
+
+
+def tenants_with_open_jobs(connection: Connection) -> list[TenantId]:
+    """Whom the sweeper has to visit. The one statement that looks across tenants; it reads nothing but their ids."""
+    rows = connection.execute(text("SELECT DISTINCT tenant_id FROM jobs WHERE finished_at IS NULL")).scalars()
+    return [TenantId(tenant_id) for tenant_id in rows]
+
+
+_DUE = text(
+    # What is left of an earlier attempt and waits to be dropped would go while the new attempt is writing it. One of a
+    # document that was deleted since is taken all the same: it will never be shown.
+    "SELECT ordinal, namespace, document_id, generation, body_bytes, fencing_token, attempts FROM job_items i"
+    f" WHERE tenant_id = :tenant AND job_id = :job AND {may(Move.CLAIM)} AND next_attempt_at <= :now"
+    " AND body_bytes >= :least"
+    " AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.tenant_id = :tenant AND j.job_id = :job AND j.paused_at IS NOT NULL)"
+    " AND NOT EXISTS (SELECT 1 FROM retired_generations r JOIN documents d ON d.tenant_id = r.tenant_id"
+    " AND d.namespace = r.namespace AND d.document_id = r.document_id AND d.deleted_generation < r.generation"
+    " WHERE r.tenant_id = i.tenant_id AND r.namespace = i.namespace AND r.document_id = i.document_id"
+    " AND r.generation = i.generation)"
+    " LIMIT :limit FOR UPDATE SKIP LOCKED"
+)
+
+_TAKE = text(
+    f"UPDATE job_items SET {becomes(Move.CLAIM)}, lease_until = :lease, fencing_token = fencing_token + 1,"
+    " attempts = attempts + 1, updated_at = :now"
+    f" WHERE tenant_id = :tenant AND job_id = :job AND ordinal IN :ordinals AND {may(Move.CLAIM)}"
+).bindparams(bindparam("ordinals", expanding=True))
+
+_HOLD = text(
+    "SELECT ordinal, state, fencing_token FROM job_items"
+    " WHERE tenant_id = :tenant AND job_id = :job AND ordinal IN :ordinals ORDER BY ordinal FOR UPDATE"
+).bindparams(bindparam("ordinals", expanding=True))
+
+_LOCK_JOB = text("SELECT job_id FROM jobs WHERE tenant_id = :tenant AND job_id = :job FOR UPDATE")
+
+_CLOSE = text(
+    "UPDATE jobs SET finished_at = :now, updated_at = :now, revision = revision + 1"
+    " WHERE tenant_id = :tenant AND job_id = :job AND finished_at IS NULL AND NOT EXISTS ("
+    "SELECT 1 FROM job_items i WHERE i.tenant_id = :tenant AND i.job_id = :job AND i.state IN ('queued', 'running'))"
+)
+
+_TOUCH_JOB = text(
+    "UPDATE jobs SET updated_at = :now, revision = revision + 1"
+    " WHERE tenant_id = :tenant AND job_id = :job AND finished_at IS NULL"
+)
+
+_NEXT_REVISION = text("UPDATE jobs SET revision = revision + 1 WHERE tenant_id = :tenant AND job_id = :job")
+
+
+def _first_state(item: NewItem) -> ItemState:
+    if item.error_code is not None:
+        return ItemState.FAILED
+    return ItemState.QUEUED if item.outcome is None else ItemState.SUCCEEDED
+
+
+def _shortened(detail: str | None) -> str | None:
+    return detail if detail is None or len(detail) <= _DETAIL_LENGTH else detail[: _DETAIL_LENGTH - 1] + "…"

@@ -1,0 +1,103 @@
+"""The outbox: what endpoints are to be told is written in the transaction in which it happens, and sent afterwards."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import text
+
+from pipeline.database.rows import TenantStore, now, to_json
+from pipeline.jobs.signal_store import JobSignals, Snapshot
+from pipeline.records import ItemState, JobId
+from pipeline.webhooks.signatures import Event
+
+# The namespace of version-5 UUIDs under which the ids of messages are derived.
+_MESSAGE_IDS = uuid.UUID("0d4f6a5c-54a5-4f0e-9b0e-2f2a7f0b6c11")
+
+
+class Outbox(TenantStore):
+    """One tenant's messages to its endpoints."""
+
+    def job_ended(self, job_id: JobId) -> int:
+        """Tell endpoints how this job ended, in the transaction that ends it; return the number of messages."""
+        if not self._subscribed(None):
+            return 0
+        found = JobSignals(self._connection, self._tenant_id).snapshot(job_id, reasons=False)
+        return self._tell(found, Event(f"job.{found.status}")) if found else 0
+
+    def job_progressed(self, job_id: JobId) -> int:
+        """Tell endpoints this job's progress, once per revision; replaces news not sent yet."""
+        found = JobSignals(self._connection, self._tenant_id).snapshot(job_id, reasons=False)
+        if found is None or found.finished_at is not None:
+            return 0
+        told = self._tell(found, Event.PROGRESS)
+        if told:
+            self._run(_OVERTAKEN, job=job_id, revision=f"%-{found.revision}")
+        return told
+
+    def test(self, webhook_id: str) -> str:
+        """A message that says nothing, to this endpoint. Gives its id."""
+        message_id = f"msg_{uuid.uuid4().hex}"
+        self._write([(webhook_id, message_id)], Event.TEST, None, {"webhook_id": webhook_id})
+        return message_id
+
+    def _tell(self, job: Snapshot, event: Event) -> int:
+        chosen = self._subscribed(event)
+        return self._write(
+            [(webhook_id, self._message_id(webhook_id, job)) for webhook_id in chosen], event, job.job_id, _data(job)
+        )
+
+    def _subscribed(self, event: Event | None) -> list[str]:
+        rows = self._run(
+            text("SELECT webhook_id, events FROM webhooks WHERE tenant_id = :tenant AND disabled_at IS NULL")
+        )
+        return [webhook_id for webhook_id, events in rows if event is None or event in events.split()]
+
+    def _message_id(self, webhook_id: str, job: Snapshot) -> str:
+        """The same however often this is told, and another one once the job has moved on."""
+        name = "\x1f".join((self._tenant_id, webhook_id, job.job_id))
+        return f"msg_{uuid.uuid5(_MESSAGE_IDS, name).hex}-{job.revision}"
+
+    def _write(self, messages: Sequence[tuple[str, str]], event: Event, job_id: JobId | None, data: Any) -> int:
+        if not messages:
+            return 0
+        moment = now()
+        body = to_json({"type": event.value, "timestamp": _rfc_3339(moment), "data": data})
+        return self._connection.exec_driver_sql(
+            "INSERT IGNORE INTO webhook_deliveries (tenant_id, webhook_id, delivery_id, event, job_id, body, state,"
+            " next_attempt_at, created_at) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            [
+                (self._tenant_id, webhook_id, message_id, event.value, job_id, body, "pending", moment, moment)
+                for webhook_id, message_id in messages
+            ],
+        ).rowcount
+
+
+def _data(job: Snapshot) -> dict[str, Any]:
+    """Ids and counters; nothing of a document is ever in a message."""
+    return {
+        "job_id": job.job_id,
+        "namespace": job.namespace,
+        "status": job.status,
+        "total": job.total,
+        "succeeded": job.items[ItemState.SUCCEEDED],
+        "failed": job.items[ItemState.FAILED],
+        "cancelled": job.items[ItemState.CANCELLED],
+        "chunks": job.chunks,
+        "stages": dict(job.stages),
+        "created_at": _rfc_3339(job.created_at),
+        "finished_at": _rfc_3339(job.finished_at) if job.finished_at else None,
+    }
+
+
+def _rfc_3339(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat() if moment.tzinfo else moment.replace(tzinfo=UTC).isoformat()
+
+
+_OVERTAKEN = text(
+    "DELETE FROM webhook_deliveries WHERE tenant_id = :tenant AND job_id = :job AND event = 'job.progress'"
+    " AND state = 'pending' AND lease_until IS NULL AND delivery_id NOT LIKE :revision"
+)

@@ -1,0 +1,129 @@
+"""A job's counters in one consistent read, and its failures in order.
+
+``jobs.revision`` grows with every failure, ended batch and act of the owner under the job's lock, so whoever has read
+up to a revision has missed no failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import bindparam, text
+
+from pipeline.database.rows import TenantStore, record_of
+from pipeline.jobs.job_view_store import JobViews, counted, status_of
+from pipeline.jobs.waiting_reason import WaitingReason
+from pipeline.records import ItemState, JobId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """How a job stands: every counter is of the same moment. ``stages``: how many items have finished each step."""
+
+    job_id: JobId
+    namespace: str
+    revision: int
+    status: str
+    total: int
+    items: Mapping[ItemState, int]
+    chunks: int
+    stages: Mapping[str, int]
+    created_at: datetime
+    updated_at: datetime
+    finished_at: datetime | None
+    paused_at: datetime | None
+    waiting_reason: WaitingReason | None = None
+
+    @property
+    def ended(self) -> int:
+        """How many items are final."""
+        return sum(self.items[state] for state in (ItemState.SUCCEEDED, ItemState.FAILED, ItemState.CANCELLED))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Position:
+    """How far somebody has read the failures of a job: up to and with this one. The default is the beginning."""
+
+    revision: int = 0
+    ordinal: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """An item that failed, and its place in the order in which items of its job did."""
+
+    position: Position
+    document_id: str | None
+    code: str
+    detail: str | None
+    pointer: str | None
+
+
+# Differs whenever something has happened to a job, but for steps in the middle of a batch.
+Fingerprint = tuple[int, datetime | None]
+
+
+class JobSignals(TenantStore):
+    """One tenant's jobs, for those who follow them."""
+
+    def snapshot(self, job_id: JobId, *, reasons: bool = True) -> Snapshot | None:
+        """How the job stands, None if there is none; without ``reasons``, nothing is said of why it waits."""
+        rows = self._run(_SNAPSHOT, job=job_id).all()
+        if not rows:
+            return None
+        job = rows[0]
+        items, stages = counted([row for row in rows if row.state is not None])
+        views = JobViews(self._connection, self._tenant_id)
+        return record_of(
+            Snapshot,
+            job,
+            job_id=job_id,
+            status=status_of(items),
+            items=items,
+            chunks=int(sum(row.chunks or 0 for row in rows)),
+            stages=stages,
+            waiting_reason=views.waiting_reason(job, items) if reasons and not job.finished_at else None,
+        )
+
+    def failures(self, job_id: JobId, *, after: Position, limit: int) -> list[Failure]:
+        """Return failed items in the order of failing, after ``after``, without those queued again since."""
+        rows: Sequence[Any] = self._run(
+            _FAILURES, job=job_id, revision=after.revision, ordinal=after.ordinal, limit=limit
+        ).all()
+        return [
+            Failure(
+                position=Position(revision=row.failed_revision, ordinal=row.ordinal),
+                document_id=row.document_id,
+                code=row.error_code or "",
+                detail=row.error_detail,
+                pointer=row.error_pointer,
+            )
+            for row in rows
+        ]
+
+    def fingerprints(self, job_ids: Sequence[JobId]) -> dict[JobId, Fingerprint]:
+        """What to compare in order to know whether a job has to be looked at again. One statement for all."""
+        rows = self._run(_FINGERPRINTS, jobs=list(job_ids))
+        return {JobId(job_id): (revision, served_at) for job_id, revision, served_at in rows}
+
+
+_SNAPSHOT = text(
+    "SELECT j.job_id, j.namespace, j.revision, j.total, j.created_at, j.updated_at, j.finished_at, j.paused_at,"
+    " j.served_at, i.state, i.stage, i.items, i.chunks FROM jobs j LEFT JOIN ("
+    "SELECT state, stage, COUNT(*) AS items, SUM(chunk_count) AS chunks FROM job_items"
+    " WHERE tenant_id = :tenant AND job_id = :job GROUP BY state, stage) i ON TRUE"
+    " WHERE j.tenant_id = :tenant AND j.job_id = :job"
+)
+
+_FAILURES = text(
+    "SELECT failed_revision, ordinal, document_id, error_code, error_detail, error_pointer FROM job_items"
+    " WHERE tenant_id = :tenant AND job_id = :job AND failed_revision >= :revision"
+    " AND (failed_revision > :revision OR ordinal > :ordinal) ORDER BY failed_revision, ordinal LIMIT :limit"
+)
+
+_FINGERPRINTS = text(
+    "SELECT job_id, revision, served_at FROM jobs WHERE tenant_id = :tenant AND job_id IN :jobs"
+).bindparams(bindparam("jobs", expanding=True))

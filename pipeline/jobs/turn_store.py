@@ -1,0 +1,106 @@
+"""Whose turn it is: tenants that have work take it in turns, and so do the jobs of one tenant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, text
+
+from pipeline.database.rows import TenantStore, now
+from pipeline.records import JobId, Priority, TenantId
+
+MOST_INTERACTIVE = 3  # turns of a tenant's interactive jobs in a row while bulk waits: every fourth is bulk
+_TURNS = 200  # looked at for one batch; those behind get there once these were served
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """A job with items that could be worked on now."""
+
+    tenant_id: TenantId
+    job_id: JobId
+    request_id: str
+    priority: Priority = Priority.BULK
+
+
+def turns(connection: Connection) -> list[Turn]:
+    """Jobs with due items: those of the tenant that was served least recently come first, and among a tenant's own the
+    one that was, interactive jobs before bulk; after a few interactive turns in a row, bulk before interactive for one.
+    Looks across tenants, and reads nothing but ids and times."""
+    rows = connection.execute(_TURNS_NOW, {"now": now(), "limit": _TURNS, "most": MOST_INTERACTIVE})
+    return [
+        Turn(
+            tenant_id=TenantId(tenant),
+            job_id=JobId(job),
+            request_id=str(request or ""),
+            priority=Priority(priority),
+        )
+        for tenant, job, request, priority in rows
+    ]
+
+
+def waiting_for_each_other(found: Sequence[Turn]) -> bool:
+    """Whether some of these should not wait long for others: several tenants, or somebody beside a tenant's bulk."""
+    return len({(turn.tenant_id, turn.priority) for turn in found}) > 1
+
+
+class Turns(TenantStore):
+    """One tenant's place in the round."""
+
+    def batches_in_flight(self) -> int:
+        """Count the tenant's batches held by workers (one lease end each, fetching excluded), with its row locked until
+        the transaction ends."""
+        values = {"tenant": self._tenant_id, "now": now()}
+        self._connection.execute(_KNOWN, values)
+        self._connection.execute(_LOCK, values)
+        return int(self._connection.execute(_IN_FLIGHT, values).scalar_one())
+
+    def served(self, job_id: JobId) -> None:
+        """A worker has just taken a batch of this job: everybody else comes first now."""
+        values = {"tenant": self._tenant_id, "job": job_id, "now": now()}
+        self._connection.execute(_SERVED, values)
+        self._connection.execute(_JOB_SERVED, values)
+
+
+_TURNS_NOW = text(
+    "SELECT j.tenant_id, j.job_id, j.request_id, j.priority FROM jobs j LEFT JOIN ingest_turns t ON t.tenant_id = j.tenant_id"
+    # A scalar with LIMIT 1 looks for one item of each job; EXISTS is made a join that reads all that are queued.
+    " WHERE j.finished_at IS NULL AND j.paused_at IS NULL AND (SELECT 1 FROM job_items i"
+    " WHERE i.tenant_id = j.tenant_id AND i.job_id = j.job_id AND i.state = 'queued' AND i.next_attempt_at <= :now"
+    " LIMIT 1) = 1"
+    # NULL, never served, comes first.
+    " ORDER BY t.served_at, j.tenant_id,"
+    " IF(COALESCE(t.interactive_in_a_row, 0) >= :most, j.priority = 'interactive', j.priority <> 'interactive'),"
+    " j.served_at, j.created_at, j.job_id LIMIT :limit"
+)
+
+_KNOWN = text("INSERT IGNORE INTO ingest_turns (tenant_id, served_at) VALUES (:tenant, '2000-01-01')")
+
+_LOCK = text("SELECT served_at FROM ingest_turns WHERE tenant_id = :tenant FOR UPDATE")
+
+_IN_FLIGHT = text(
+    "SELECT COUNT(DISTINCT lease_until) FROM job_items"
+    " WHERE tenant_id = :tenant AND state = 'running' AND lease_until >= :now AND body_bytes > 0"
+)
+
+_SERVED = text(
+    "INSERT INTO ingest_turns (tenant_id, served_at, interactive_in_a_row)"
+    " SELECT :tenant, :now, priority = 'interactive' FROM jobs WHERE tenant_id = :tenant AND job_id = :job"
+    " ON DUPLICATE KEY UPDATE served_at = VALUES(served_at),"
+    " interactive_in_a_row = IF(VALUES(interactive_in_a_row), interactive_in_a_row + 1, 0)"
+)
+
+_JOB_SERVED = text("UPDATE jobs SET served_at = :now WHERE tenant_id = :tenant AND job_id = :job")
+
+
+def workers_seen(connection: Connection, *, within_s: float) -> bool:
+    """Whether any worker has taken work within these seconds or holds some under a lease, whoever's it is."""
+    return bool(connection.execute(_SEEN, {"since": within_s, "now": now()}).scalar_one())
+
+
+_SEEN = text(
+    "SELECT EXISTS (SELECT 1 FROM ingest_turns WHERE served_at > :now - INTERVAL :since SECOND) OR EXISTS ("
+    "SELECT 1 FROM jobs j JOIN job_items i ON i.tenant_id = j.tenant_id AND i.job_id = j.job_id"
+    " AND i.state = 'running' AND i.lease_until > :now WHERE j.finished_at IS NULL)"
+)

@@ -1,0 +1,189 @@
+"""What a tenant says of words, and a query read in its light. Nothing of it is in the index, so it holds at once."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pipeline.keyword.inflections import query_stems
+from pipeline.keyword.terms import (
+    counted_query_terms,
+    fold,
+    former_terms,
+    holds_unspaced,
+    query_terms,
+)
+
+Run = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """If the query contains ``when``, the chunks of a document are among the candidates and score ``boost`` times."""
+
+    when: str
+    namespace: str
+    document_id: str
+    boost: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dictionary:
+    """One tenant's words. ``synonyms``: groups that mean the same. ``stop_words``: not looked for, unless nothing else is
+    asked. ``phrases``: words that belong together; a chunk that has them side by side scores higher."""
+
+    synonyms: tuple[tuple[str, ...], ...] = ()
+    stop_words: tuple[str, ...] = ()
+    phrases: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """What a query says, ``count`` times: a term, or several ways of saying one thing, each a run of terms. The first is
+    the query's own. ``near``: how many of the last ways are other spellings, of which nobody said that they mean the same."""
+
+    ways: tuple[Run, ...]
+    count: int = 1
+    near: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A query as the keyword channel looks for it."""
+
+    units: tuple[Unit, ...]
+    phrases: tuple[Run, ...] = ()
+    rules: tuple[Rule, ...] = ()
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """Every term there is to look for, each once."""
+        return tuple(dict.fromkeys(term for unit in self.units for way in unit.ways for term in way))
+
+    def held(self, frequency: Mapping[str, int]) -> Asked:
+        """Return the query without synonyms and other spellings that occur in no chunk."""
+        if all(len(unit.ways) == 1 for unit in self.units):
+            return self
+        return replace(self, units=tuple(_held(unit, frequency) for unit in self.units))
+
+    def respelled(self, spellings: Mapping[str, Sequence[str]]) -> Asked:
+        """Return the query with these other spellings of its terms, where a term is a unit of its own."""
+        units = tuple(
+            replace(unit, ways=(*unit.ways, *((other,) for other in others)), near=unit.near + len(others))
+            if len(unit.ways[0]) == 1 and (others := spellings.get(unit.ways[0][0]))
+            else unit
+            for unit in self.units
+        )
+        return replace(self, units=units)
+
+
+@dataclass(frozen=True, slots=True)
+class Lexicon:
+    """A dictionary made ready for reading queries: every expression as the run of terms it is analysed to."""
+
+    synonyms: Mapping[Run, tuple[Run, ...]] = field(default_factory=dict)
+    stop_words: frozenset[Run] = frozenset()
+    unspaced_stop_words: re.Pattern[str] | None = None
+    phrases: frozenset[Run] = frozenset()
+    rules: tuple[tuple[Run, Rule], ...] = ()
+
+    @classmethod
+    def of(cls, dictionaries: Iterable[Dictionary]) -> Lexicon:
+        """Several dictionaries as one. Groups of synonyms that share an expression are joined for that expression."""
+        groups: defaultdict[Run, dict[Run, None]] = defaultdict(dict)
+        spaced: set[Run] = set()
+        unspaced: list[str] = []
+        phrases: set[Run] = set()
+        rules: list[tuple[Run, Rule]] = []
+        for dictionary in dictionaries:
+            for group in dictionary.synonyms:
+                runs = [run for run in map(_run, group) if run]
+                for run in runs:
+                    groups[run].update(dict.fromkeys(other for other in runs if other != run))
+            for said in dictionary.stop_words:
+                if holds_unspaced(said):
+                    unspaced.append(fold(said).strip())
+                else:
+                    spaced.add(_run(said))
+            phrases.update(run for run in map(_run, dictionary.phrases) if len(run) > 1)
+            rules += [(run, rule) for rule in dictionary.rules if (run := _run(rule.when))]
+        longest_first = "|".join(re.escape(said) for said in sorted(unspaced, key=len, reverse=True) if said)
+        return cls(
+            synonyms={run: tuple(others) for run, others in groups.items() if others},
+            stop_words=frozenset(spaced - {()}),
+            unspaced_stop_words=re.compile(longest_first) if longest_first else None,
+            phrases=frozenset(phrases),
+            rules=tuple(rules),
+        )
+
+
+def read(text: str, lexicon: Lexicon) -> Asked:
+    """Read the query by the lexicon. Stop words go first unless nothing is left; then, longest first from left to
+    right, runs of terms with synonyms become one unit, other terms one each. Former terms of older rows
+    (`keyword.terms.former_terms`) and stems (`keyword.inflections`) are further ways, the latter as other spellings if
+    the query does not tell its language."""
+    counts = counted_query_terms(text)
+    whole = list(counts)
+    terms = _without_stop_words(text, whole, lexicon)
+    former = former_terms(text)
+    stems, is_sure = query_stems(text)
+    units: list[Unit] = []
+    place, longest = 0, max(map(len, lexicon.synonyms), default=0)
+    while place < len(terms):
+        run = next(
+            (
+                tuple(terms[place : place + length])
+                for length in range(min(longest, len(terms) - place), 0, -1)
+                if tuple(terms[place : place + length]) in lexicon.synonyms
+            ),
+            None,
+        )
+        if run is None:
+            run = (terms[place],)
+        count = min(counts.get(term, 1) for term in run)
+        own = run[0] if len(run) == 1 else ""
+        ways = (run, *lexicon.synonyms.get(run, ()), *((term,) for term in (*former.get(own, ()), *stems.get(own, ()))))
+        units.append(Unit(ways=ways, count=count, near=0 if is_sure else len(stems.get(own, ()))))
+        place += len(run)
+    return Asked(
+        units=tuple(units),
+        phrases=tuple(phrase for phrase in sorted(lexicon.phrases) if _holds(terms, phrase)),
+        rules=tuple(rule for run, rule in lexicon.rules if _holds(whole, run)),
+    )
+
+
+def _without_stop_words(text: str, terms: list[str], lexicon: Lexicon) -> list[str]:
+    if lexicon.unspaced_stop_words is not None:
+        # In scripts without spaces the bigrams across the edges of a word must go with it, so it goes before they are made.
+        terms = query_terms(lexicon.unspaced_stop_words.sub(" ", fold(text))) or terms
+    if not lexicon.stop_words:
+        return terms
+    longest = max(map(len, lexicon.stop_words))
+    kept: list[str] = []
+    place = 0
+    while place < len(terms):
+        lengths = range(min(longest, len(terms) - place), 0, -1)
+        dropped = next((n for n in lengths if tuple(terms[place : place + n]) in lexicon.stop_words), 0)
+        if not dropped:
+            kept.append(terms[place])
+        place += dropped or 1
+    return kept or terms
+
+
+def _held(unit: Unit, frequency: Mapping[str, int]) -> Unit:
+    own, *others = unit.ways
+    said = len(others) - unit.near
+    kept = [place for place, way in enumerate(others) if all(frequency.get(term) for term in way)]
+    ways = (own, *(others[place] for place in kept))
+    return replace(unit, ways=ways, near=sum(place >= said for place in kept))
+
+
+def _run(said: str) -> Run:
+    return tuple(query_terms(said))
+
+
+def _holds(terms: Sequence[str], run: Run) -> bool:
+    return any(tuple(terms[place : place + len(run)]) == run for place in range(len(terms) - len(run) + 1))

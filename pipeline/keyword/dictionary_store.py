@@ -1,0 +1,89 @@
+"""What tenants say of words: one dictionary for each namespace, and one for all of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from sqlalchemy import bindparam, text
+
+from pipeline.database.rows import TenantStore, now, to_json
+from pipeline.keyword.dictionary import Dictionary, Rule
+from pipeline.records import Namespace
+from pipeline.tenants.audit_store import Audit
+
+EVERY_NAMESPACE = Namespace("")  # no namespace has this name
+
+
+class Dictionaries(TenantStore):
+    """One tenant's dictionaries."""
+
+    def load(self, namespaces: Sequence[Namespace]) -> dict[Namespace, Dictionary]:
+        """Those that there are."""
+        rows = self._run(_LOAD, namespaces=list(namespaces))
+        return {Namespace(namespace): _dictionary(json.loads(said)) for namespace, said in rows}
+
+    def versions(self, namespaces: Sequence[Namespace]) -> dict[Namespace, int]:
+        """A number for each that there is, another one after every change."""
+        rows = self._run(_VERSIONS, namespaces=list(namespaces))
+        return {Namespace(namespace): version for namespace, version in rows}
+
+    def replace(self, namespace: Namespace, dictionary: Dictionary) -> int:
+        """Let this be the dictionary of the namespace. Returns its version."""
+        values = {"tenant": self._tenant_id, "namespace": namespace}
+        self._connection.execute(_REPLACE, {**values, "said": to_json(asdict(dictionary)), "now": now()})
+        self._connection.execute(_REVISED, {**values, "now": now()})
+        version = self.versions([namespace])[namespace]
+        self._note("dictionary_store", namespace, version=version)
+        return version
+
+    def delete(self, namespace: Namespace) -> bool:
+        """Forget it. False if there was none."""
+        # Its version stays, so that another dictionary under the same name is never taken for this one.
+        values = {"tenant": self._tenant_id, "namespace": namespace, "now": now()}
+        self._connection.execute(_REVISED, values)
+        gone = self._connection.execute(_DELETE, values).rowcount > 0
+        if gone:
+            self._note("dictionary_delete", namespace)
+        return gone
+
+    def _note(self, action: str, namespace: Namespace, **detail: Any) -> None:
+        namespaces = [] if namespace == EVERY_NAMESPACE else [namespace]
+        Audit(self._connection, self._tenant_id).wrote(action, namespaces=namespaces, count=1, **detail)
+
+
+# Answers that were kept do not know these words. A dictionary without a namespace is that of all.
+_REVISED = text(
+    "UPDATE namespaces SET revision = revision + 1, revised_at = :now"
+    " WHERE tenant_id = :tenant AND (namespace = :namespace OR :namespace = '')"
+)
+
+
+def _dictionary(said: dict[str, Any]) -> Dictionary:
+    return Dictionary(
+        synonyms=tuple(map(tuple, said["synonyms"])),
+        stop_words=tuple(said["stop_words"]),
+        phrases=tuple(said["phrases"]),
+        rules=tuple(Rule(**rule) for rule in said["rules"]),
+    )
+
+
+_LOAD = text(
+    "SELECT namespace, said FROM dictionaries WHERE tenant_id = :tenant AND namespace IN :namespaces"
+    " AND said IS NOT NULL"
+).bindparams(bindparam("namespaces", expanding=True))
+_VERSIONS = text(
+    "SELECT namespace, version FROM dictionaries WHERE tenant_id = :tenant AND namespace IN :namespaces"
+    " AND said IS NOT NULL"
+).bindparams(bindparam("namespaces", expanding=True))
+_REPLACE = text(
+    "INSERT INTO dictionaries (tenant_id, namespace, said, version, updated_at)"
+    " VALUES (:tenant, :namespace, :said, 1, :now)"
+    " ON DUPLICATE KEY UPDATE said = :said, version = version + 1, updated_at = :now"
+)
+_DELETE = text(
+    "UPDATE dictionaries SET said = NULL, version = version + 1, updated_at = :now"
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND said IS NOT NULL"
+)

@@ -1,0 +1,49 @@
+"""What a chunk is indexed by: the terms of its fields one after the other, and how many belong to each."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+from pipeline.chunking.strategies import searched_text
+from pipeline.keyword.inflections import Language, language_of, stems
+from pipeline.keyword.terms import Tokenizer, analyze
+from pipeline.records import FieldTerms, Passage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Indexed:
+    """The tokens of a chunk, in the order title, body, summary, entity names, and how many are of which field."""
+
+    terms: tuple[str, ...]
+    fields: FieldTerms
+
+
+def indexed(passage: Passage, title: str | None, *, strategy: str, tokenizer: Tokenizer) -> Indexed:
+    """The tokens of ``passage`` with those of its document's ``title``.
+
+    The body is what the strategy looks the passage up by; of a story's segment its summary and its entity names are
+    fields of their own. Nothing is repeated for a field's sake: a query weighs fields by their counts. Each field ends
+    with the stems of its German or French words, the body's language being that of the others (`keyword.inflections`).
+    """
+    segment = passage.segment
+    searched = searched_text(passage, strategy) if segment is None else passage.text
+    language = language_of(searched)
+    body = _terms(searched, language)
+    of_title = _terms_of_title(title, language) if title else ()
+    summary = _terms(segment.summary, language) if segment and segment.summary else []
+    names = analyze("\n".join(segment.entity_names)) if segment and segment.entity_names else []
+    return Indexed(
+        terms=tuple(tokenizer.tokens([*of_title, *body, *summary, *names])),
+        fields=FieldTerms(title=len(of_title), summary=len(summary), entity_names=len(names)),
+    )
+
+
+def _terms(text: str, language: Language | None) -> list[str]:
+    return analyze(text) + stems(text, language) if language else analyze(text)
+
+
+@functools.lru_cache(maxsize=64)
+def _terms_of_title(title: str, language: Language | None) -> tuple[str, ...]:
+    """The same of a title, which every chunk of its document is indexed by."""
+    return tuple(_terms(title, language))

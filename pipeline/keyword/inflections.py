@@ -1,0 +1,146 @@
+"""German and French words: which texts are in these languages, and the stems that their inflected words share."""
+
+from __future__ import annotations
+
+import functools
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterable
+from itertools import chain
+from typing import Final, Literal
+
+import snowballstemmer
+
+from pipeline.keyword.normal_form import normal_form
+from pipeline.keyword.terms import analyze, fold, query_terms
+
+Language = Literal["german", "french"]
+LANGUAGES: Final[tuple[Language, ...]] = ("german", "french")
+
+
+def _set_of(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+# Function words, which make up a third of any text. Those of other languages are known for the sake of what they share
+# with German or French: without them Dutch would be taken for the one and Spanish for the other.
+_WORDS: Final = {
+    "german": _set_of(
+        """aber alle als am auch auf aus bei bis bzw da das dass dem den der des die dies diese dieser dieses doch durch
+        ein eine einem einen einer eines er es für gegen hat haben ich ihr im in ist ja jede jeder kann keine können man
+        mehr mit muss nach nicht noch nur ob oder ohne sein seine sich sie sind so soll über um und unter vom von vor war
+        waren warum was wegen welche welcher wenn werden wie wird wo wurde wurden zu zum zur zwischen"""
+    ),
+    "french": _set_of(
+        """ainsi au aussi aux avec avoir c'est car ce ces cette ceux chaque comme comment d'un d'une dans de depuis des
+        deux doit dont du elle elles en entre est et être fait ils il je l'on la le les leur leurs lorsque mais même ne ni
+        nous on ont ou où par pas peut plus pour pourquoi qu'il quand que quel quelle quels qui quoi s'il sans se selon ses
+        si son sont sous sur tous tout toute très un une vers vous été à"""
+    ),
+    "english": _set_of(
+        """a about after all also an and any are as at be been but by can do does each for from had has have he how if in
+        into is it its may more most must no not of on only or other our over she should so some such than that the their
+        them then there these they this to under up use was we were what when where which who why will with would you"""
+    ),
+    "dutch": _set_of(
+        """aan als bij dat de deze die dit door een en er geen had heeft het hij hoe in is kan maar met naar niet nog om
+        onder ook op over te tot uit van veel voor waar was wat we werd wordt worden ze zich zijn zo"""
+    ),
+    "spanish": _set_of(
+        """a al como con cuando de del desde donde el en entre es esta este esto están fue ha hay la las lo los más muy no
+        o para pero por porque que qué se según ser si sin sobre son su sus también tiene un una y ya"""
+    ),
+    "italian": _set_of(
+        """a al alla anche che chi come con da dal dalla degli dei del della delle di dove e gli ha i il in la le lo ma nel
+        nella non o per perché più quando quale questa questo se si sono su sul tra un una è"""
+    ),
+    "portuguese": _set_of(
+        """a ao aos as com como da das de do dos e em entre esta este foi mais mas na nas no nos não o onde os ou para pela
+        pelo por qual quando que se sem ser seu sua são também tem um uma à é"""
+    ),
+}
+_SPOKEN_IN: Final = {
+    word: tuple(language for language, known in _WORDS.items() if word in known) for word in chain(*_WORDS.values())
+}
+_LETTERS: Final = {"german": re.compile("[äöüß]"), "french": re.compile("[àâçèéêëîïôùûœ]")}
+_EDGES: Final = ".,;:!?()[]{}\"'«»„“”‚‘’…*_<>"
+_WORD: Final = re.compile(r"(?<!\w)[a-zà-öø-ÿœ]{3,40}(?!\w)")  # hyphens and the apostrophes of elisions are outside it
+_LEAST_SHARE: Final = 0.08  # of a text's words; German and French have 0.25 to 0.45, tables and lists of names less
+_LEAST: Final = 3  # such words of a text; a query needs one
+_CLEARLY: Final = 1.25  # times as many as any other language has
+
+
+def language_of(text: str) -> Language | None:
+    """Return the language of a text as far as it is German or French, by its function words; None for every other one,
+    and for what has too few of them to tell."""
+    words = text.lower().split()
+    counts = _function_words(words)
+    if not counts:
+        return None
+    first, second = [*sorted(counts.values(), reverse=True), 0][:2]
+    if first < max(_LEAST, _LEAST_SHARE * len(words), _CLEARLY * second):
+        return None
+    return next((language for language in LANGUAGES if counts[language] == first), None)
+
+
+def stems(text: str, language: Language) -> list[str]:
+    """Return the stems of a text's words that are other terms than `keyword.terms.analyze` makes of it, in order and with
+    repetitions. Function words have none."""
+    return [stem for piece in text.split() for _, stem in _stems(language, piece)]
+
+
+def query_stems(text: str) -> tuple[dict[str, list[str]], bool]:
+    """Return for the terms of a query the stems that German and French documents may have for them, and whether the
+    query's function words tell its language. Where nothing does, it may be in both."""
+    languages, is_sure = _languages_of_query(text)
+    found: dict[str, list[str]] = {}
+    for piece in text.split() if languages else ():
+        for language in languages:
+            for term, stem in _stems(language, piece):
+                known = found.setdefault(term, [])
+                if stem not in known:
+                    known.append(stem)
+    return found, is_sure
+
+
+def _languages_of_query(text: str) -> tuple[tuple[Language, ...], bool]:
+    """Return the languages that a query may be in, and whether exactly one language is likely."""
+    lower = text.lower()
+    counts: Counter[str] = _function_words(word.strip(_EDGES) for word in lower.split())
+    scores = {name: counts[name] + 0.5 * (_found(name, lower)) for name in _WORDS}
+    most = max(scores.values())
+    if most and scores["english"] == most:
+        return (), True
+    likely = [name for name, score in scores.items() if score == most]
+    return tuple(language for language in LANGUAGES if language in likely), len(likely) == 1
+
+
+def _found(language: str, lower: str) -> bool:
+    return language in _LETTERS and _LETTERS[language].search(lower) is not None
+
+
+def _function_words(words: Iterable[str]) -> Counter[str]:
+    return Counter(chain.from_iterable(filter(None, map(_SPOKEN_IN.get, words))))
+
+
+_per_thread = threading.local()  # a stemmer keeps the word it works on in itself
+
+
+@functools.lru_cache(maxsize=50_000)
+def _stems(language: Language, piece: str) -> tuple[tuple[str, str], ...]:
+    """Return the stems of a whitespace-separated piece that are not among its terms, each with the term it belongs to.
+    Accents are folded after stemming: French endings depend on them."""
+    stemmer = getattr(_per_thread, language, None)
+    if stemmer is None:
+        stemmer = snowballstemmer.stemmer(language)
+        setattr(_per_thread, language, stemmer)
+    terms = analyze(piece)
+    found: list[tuple[str, str]] = []
+    for word in _WORD.findall(normal_form("NFKC", piece).casefold()):
+        stem = fold(str(stemmer.stemWord(word)))
+        if language in _SPOKEN_IN.get(word, ()) or stem in terms:
+            continue
+        own = query_terms(word)
+        found.append((own[0] if own and own[0] in terms else terms[0], stem))
+    return tuple(found)

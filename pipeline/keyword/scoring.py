@@ -1,0 +1,159 @@
+"""BM25 over a query's units: single terms, or several ways of saying one thing that count as one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.keyword.bm25 import K1, B, Collection
+from pipeline.keyword.dictionary import Asked, Run, Unit
+from pipeline.keyword.matching import (
+    FieldWeights,
+    Occurrences,
+    Places,
+    damping,
+)
+
+# Letters and digits in one term: who types a code wants what has it rather than what has the words around it.
+_CODE = re.compile(r"(?=.*[a-z])(?=.*\d).{4,}", re.ASCII)
+_CODE_WORTH = 1.5
+_PRESENCE = 1e-9  # a k1 with which a term that occurs once counts all but as much as one that occurs often
+_NEAR = 0.5  # of what its word is worth: a spelling that may be meant
+_SHORT, _LONG = 16, 48  # units of a query
+_PHRASE = 0.5  # of a phrase's rarest term: what having it in one piece is worth beside its terms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """A run of terms and what each of them is worth."""
+
+    weights: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """A query with what everything in it is worth in a collection; ``bound`` is what no chunk can exceed."""
+
+    units: tuple[tuple[Way, ...], ...]
+    phrases: tuple[tuple[Run, float], ...]
+    average_length: float
+    bound: float
+
+
+def weigh(asked: Asked, collection: Collection, *, k1: float = K1) -> Weighed:
+    """What each part of a query is worth.
+
+    A term is worth ``(k1 + 1) * idf``, one of letters and digits (``e1234``) half as much again, and what a long query
+    says ``n`` times up to the square root of ``n`` as much (`long_share`). A unit of several ways is worth what the
+    query's own words are, their idf taken for the union of all ways, in at most as many chunks as they occur in together;
+    each way can earn all of it, a spelling that may be meant half. A run of terms occurs in at most as many chunks as its
+    rarest term.
+    """
+    repeating = 0.5 * long_share(len(asked.units))
+    units = tuple(_ways(unit, collection, (k1 + 1) * unit.count**repeating) for unit in asked.units)
+    phrases = tuple((run, _PHRASE * (k1 + 1) * max(map(collection.idf, run))) for run in asked.phrases)
+    bound = sum(sum(ways[0].weights.values()) for ways in units) + sum(worth for _, worth in phrases)
+    return Weighed(units=units, phrases=phrases, average_length=collection.average_length, bound=bound)
+
+
+def score(
+    weighed: Weighed,
+    rows: Occurrences,
+    tokens: Mapping[str, str],
+    fields: FieldWeights,
+    *,
+    k1: float = K1,
+    b: float = B,
+) -> NDArray[np.float64]:
+    """The score of each row, in order. ``tokens``: how the rows' namespace writes each term.
+
+    The sum over units of the best of their ways, each the sum over its terms of worth times
+    ``tf / (tf + k1 * (1 - b + b * length / average))``, where ``tf`` adds up the weights of the fields that the term
+    occurs in; and over phrases the same with the number of times that they stand in one piece. Length is the number of
+    terms, whatever the fields weigh. ``k1`` may be another than that of `weigh`; with the same, all weights 1 and no
+    dictionary this is `keyword.bm25.bm25`.
+    """
+    shares: dict[str, NDArray[np.float64]] = {}
+
+    def share(term: str) -> NDArray[np.float64]:
+        if term not in shares:
+            shares[term] = _share(rows.occurrences(tokens[term]))
+        return shares[term]
+
+    def _share(places: Places) -> NDArray[np.float64]:
+        holders, frequency = rows.frequency(places, fields)
+        counts = np.zeros(len(rows.lengths))
+        damped = damping(rows.lengths[holders], average=weighed.average_length, k1=k1, b=b)
+        counts[holders] = frequency / (frequency + damped)
+        return counts
+
+    total = np.zeros(len(rows.lengths))
+    for ways in weighed.units:
+        earned = [sum((worth * share(term) for term, worth in way.weights.items()), np.zeros(1)) for way in ways]
+        total += earned[0] if len(earned) == 1 else np.maximum.reduce(np.broadcast_arrays(*earned))
+    for run, worth in weighed.phrases:
+        total += worth * _share(rows.runs([tokens[term] for term in run]))
+    return total
+
+
+def coverage(
+    asked: Asked, blocks: Sequence[tuple[Occurrences, Mapping[str, str]]], fields: FieldWeights
+) -> list[float]:
+    """How much of a query each row holds, in order, in [0, 1]: what its terms are worth that occur there at all,
+    neither how often nor in how long a text, over what all are worth.
+
+    ``blocks``: rows, and how their namespace writes each term. That is `score` with a ``k1`` of next to nothing over its
+    bound: the binary independence model (Robertson and Spärck Jones, 1976). A term's worth is taken among these rows,
+    the best candidates: what they all hold tells none apart.
+    """
+    frequency = {
+        term: sum(
+            int(np.count_nonzero(rows.frequency(rows.occurrences(tokens[term]), FieldWeights())[1]))
+            for rows, tokens in blocks
+        )
+        for term in asked.terms
+    }
+    candidates = Collection(
+        chunk_count=sum(len(rows.lengths) for rows, _ in blocks),
+        term_count=sum(int(rows.lengths.sum()) for rows, _ in blocks),
+        chunk_frequency=frequency,
+    )
+    weighed = weigh(asked, candidates)
+    scores = (score(weighed, rows, tokens, fields, k1=_PRESENCE).tolist() for rows, tokens in blocks)
+    return [min(1.0, scored / (weighed.bound or 1.0)) for of_one in scores for scored in of_one]
+
+
+def long_share(terms: int) -> float:
+    """Return how far a query of so many terms is a long one: 0 up to 16, 1 from 48 on. A short question repeats a word by
+    accident, a long one because it is about it."""
+    return min(1.0, max(0, terms - _SHORT) / (_LONG - _SHORT))
+
+
+def _ways(unit: Unit, collection: Collection, most: float) -> tuple[Way, ...]:
+    own = unit.ways[0]
+    if len(unit.ways) == 1:
+        return (Way(weights={term: most * _worth(term) * collection.idf(term) for term in own}),)
+    together = min(collection.chunk_count, sum(_frequency(way, collection) for way in unit.ways))
+    rarest = collection.idf_of(_frequency(own, collection))
+    worth = most * sum(map(collection.idf, own)) * (collection.idf_of(together) / rarest)
+    said = len(unit.ways) - unit.near
+    return tuple(
+        _shared(way, worth if place < said else _NEAR * worth, collection) for place, way in enumerate(unit.ways)
+    )
+
+
+def _worth(term: str) -> float:
+    return _CODE_WORTH if _CODE.fullmatch(term) else 1.0
+
+
+def _shared(way: Run, worth: float, collection: Collection) -> Way:
+    whole = sum(map(collection.idf, way))
+    return Way(weights={term: worth * collection.idf(term) / whole for term in way})
+
+
+def _frequency(way: Run, collection: Collection) -> int:
+    return min(collection.chunk_frequency.get(term, 0) for term in way)

@@ -1,0 +1,60 @@
+"""Words written in other ways: identifiers without their punctuation or in part, and words with one typing error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator
+from typing import Final
+
+# Words joined without a space by at most two signs, as in 12LP'-y03/5-XL; 2.5 is a number.
+_CHAIN: Final = re.compile(r"(?<![a-z0-9])[a-z0-9]++(?:(?:[-_'/:+#*]{1,2}|(?<![0-9])\.|\.(?![0-9]))[a-z0-9]++)++")
+_AMOUNT: Final = re.compile(r"[0-9]+[/:]")  # 1/2lb is not 12lb
+_PART: Final = re.compile("[a-z0-9]+")
+_DIGIT: Final = re.compile("[0-9]")
+_MOST_PARTS: Final = 8  # what has more is a list or a path: its parts count
+_LONGEST_CHAIN: Final = 128  # characters
+_MOST_JOINED: Final = 3  # neighbouring parts that are written as one, beside all of them
+
+_CODE: Final = re.compile("(?=.*[a-z])(?=.*[0-9])[a-z0-9]{5,20}")
+_WORD: Final = re.compile("[a-z]{5,20}")
+_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
+
+
+def joined_parts(
+    folded: str, terms_of: Callable[[str], Collection[str]], *, whole: bool = False
+) -> Iterator[tuple[str, int, int]]:
+    """Yield, with start and end, two or three neighbouring parts of identifiers, and all of them, joined, if they hold
+    a letter and a digit: ``12LP'-y03/5-XL`` gives ``12lpy03``, ``12lpy035``, ``y035``, ``y035xl``, ``12lpy035xl``; with
+    ``whole`` only the last. ``folded``: see `keyword.terms.fold`; ``terms_of``: a chain's own terms, not repeated."""
+    if not _DIGIT.search(folded):
+        return
+    for chain in _CHAIN.finditer(folded):
+        parts = list(_PART.finditer(chain[0]))
+        count = len(parts)
+        if count > _MOST_PARTS or len(chain[0]) > _LONGEST_CHAIN:
+            continue
+        seen = set(terms_of(chain[0]))
+        shorter = range(2, min(_MOST_JOINED, count - 1) + 1) if not whole else ()
+        for first, last in [*((n, n + size) for size in shorter for n in range(count - size + 1)), (0, count)]:
+            joined = "".join(part[0] for part in parts[first:last])
+            is_code = (
+                not joined.isdigit() and not joined.isalpha() and not _AMOUNT.match(chain[0], parts[first].start())
+            )
+            if is_code and joined not in seen:
+                seen.add(joined)
+                yield joined, chain.start() + parts[first].start(), chain.start() + parts[last - 1].end()
+
+
+def near_spellings(term: str) -> list[str]:
+    """Return every term one typing error away (a character more, less, other, or two swapped), at most 1,500: anywhere
+    in an identifier, behind the first letter of a Latin word; none below 5 or above 20 characters."""
+    is_code = _CODE.fullmatch(term) is not None
+    if not is_code and not _WORD.fullmatch(term):
+        return []
+    typed = _LETTERS + "0123456789" if is_code else _LETTERS
+    cuts = [(term[:at], term[at:]) for at in range(0 if is_code else 1, len(term) + 1)]
+    found = [before + after[1:] for before, after in cuts if after]
+    found += [before + after[1] + after[0] + after[2:] for before, after in cuts if len(after) > 1]
+    found += [before + letter + after[1:] for before, after in cuts if after for letter in typed]
+    found += [before + letter + after for before, after in cuts for letter in typed]
+    return [other for other in dict.fromkeys(found) if other != term]

@@ -1,0 +1,307 @@
+"""BM25's statistics: how many chunks a namespace shows, and how many hold each term.
+
+Adding a large change to every term's row at once is expensive, so it is put aside and added when its job ends, when
+much waits, or by the sweeper. Until then a term may look rarer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import chain
+
+import numpy as np
+import orjson
+from sqlalchemy import Connection, Engine, bindparam, text
+
+from pipeline.database.engines import Conflict, mysql_errors
+from pipeline.database.rows import (
+    TenantStore,
+    insert_many,
+    now,
+    slices,
+)
+from pipeline.records import DocumentId, Namespace, TenantId
+from pipeline.tenants.namespace_store import STAMP, Namespaces
+
+_TERMS_AT_ONCE = 20_000
+_SMALL = 1_000  # terms; up to here a change is cheaper to add than to put aside
+_MOST_WAITING = 64  # changes of a namespace: some 16,000 chunks, or 15 MB to add together
+_SWEPT_AFTER_S = 30.0
+_TOKEN_BYTES = 13  # see keyword.terms.Tokenizer
+_RECOUNTED_AT_ONCE = 500_000  # counted in one pass: about 100 MB
+_ROWS_AT_A_TIME = 500
+_LOCK_WAIT_S = 20  # below what a socket waits for an answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceStatistics:
+    """How many chunks a namespace shows and how many terms they have together. ``lags``: some terms wait to be counted.
+    ``stamp``: see `tenants.namespace_store.Revision`."""
+
+    chunk_count: int
+    term_count: int
+    lags: bool
+    stamp: str
+
+
+class Statistics(TenantStore):
+    """What one tenant's namespaces hold, in numbers."""
+
+    def of_query(
+        self, namespaces: Sequence[Namespace], tokens: Sequence[str]
+    ) -> tuple[dict[Namespace, NamespaceStatistics], dict[str, int]]:
+        """`sizes` and `frequencies` in one statement: a query's time is too short for two."""
+        values = {"tenant": self._tenant_id, "namespaces": list(namespaces), "tokens": list(tokens) or [""]}
+        sizes: dict[Namespace, NamespaceStatistics] = {}
+        found: dict[str, int] = {}
+        for namespace, term, chunks, terms, lags, stamp in self._connection.execute(_OF_QUERY, values):
+            if term is None:
+                sizes[Namespace(namespace)] = _size(chunks, terms, lags, stamp)
+            elif chunks > 0:
+                found[term] = chunks
+        return sizes, found
+
+    def sizes(self, namespaces: Sequence[Namespace]) -> dict[Namespace, NamespaceStatistics]:
+        """Size of each namespace that exists."""
+        rows = self._run(_SIZES, namespaces=list(namespaces))
+        return {Namespace(namespace): _size(*figures) for namespace, *figures in rows}
+
+    def frequencies(self, namespaces: Sequence[Namespace], tokens: Sequence[str]) -> dict[str, int]:
+        """In how many shown chunks each token occurs; a token in none is not in the answer."""
+        if not tokens:
+            return {}
+        rows = self._run(_FREQUENCIES, namespaces=list(namespaces), tokens=list(tokens))
+        return {token: count for token, count in rows if count > 0}
+
+    def count(
+        self,
+        namespace: Namespace,
+        added: Iterable[Sequence[str]],
+        removed: Iterable[Sequence[str]],
+        *,
+        document_ids: Sequence[DocumentId],
+    ) -> None:
+        """Add chunks that become shown and subtract those that cease to be, all of ``document_ids``, and revise the
+        namespace. Run it in the transaction that moves the pointer."""
+        changes: Counter[str] = Counter()
+        chunks = terms = 0
+        for sign, group in ((1, added), (-1, removed)):
+            listed = list(group)
+            chunks += sign * len(listed)
+            terms += sign * sum(map(len, listed))
+            (changes.update if sign > 0 else changes.subtract)(chain.from_iterable(map(set, listed)))
+        Namespaces(self._connection, self._tenant_id).revise(namespace, document_ids, chunks=chunks, terms=terms)
+        if len(changes) <= _SMALL:
+            self._add(namespace, changes)
+        else:
+            self._put_aside(namespace, changes)
+            self.add_up(namespace, beyond=_MOST_WAITING)
+
+    def add_up(self, namespace: Namespace, *, beyond: int = 0) -> None:
+        """Add what waits, if more than ``beyond`` changes do. What another worker is adding is left to it."""
+        values = {"tenant": self._tenant_id, "namespace": namespace}
+        if beyond and self._connection.execute(_COUNT_WAITING, values).scalar_one() <= beyond:
+            return
+        waiting = self._connection.execute(_WAITING, values).all()
+        if not waiting:
+            return
+        changes = _unpacked([body for _, body in waiting])
+        Namespaces(self._connection, self._tenant_id).revise(namespace)  # first, as everywhere: count() locks it first
+        self._add(namespace, changes)
+        self._connection.execute(_ADDED, {**values, "ids": [change_id for change_id, _ in waiting]})
+
+    def waiting(self, namespace: Namespace) -> dict[str, int]:
+        """What is not added yet, by term."""
+        return _unpacked(list(self._run(_BODIES, namespace=namespace).scalars()))
+
+    def overdue(self) -> list[Namespace]:
+        """Namespaces in which something has waited for longer than a job's end should take to come."""
+        since = now() - timedelta(seconds=_SWEPT_AFTER_S)
+        rows = self._run(_OVERDUE, since=since).scalars()
+        return [Namespace(namespace) for namespace in rows]
+
+    def _add(self, namespace: Namespace, changes: Mapping[str, int]) -> None:
+        """Rows are taken in key order: two workers adding to one namespace wait for each other and never deadlock."""
+        for some in slices([(term, change) for term, change in sorted(changes.items()) if change], _TERMS_AT_ONCE):
+            self._connection.exec_driver_sql(_ADD, (self._tenant_id, namespace, orjson.dumps(some).decode()))
+
+    def _put_aside(self, namespace: Namespace, changes: Mapping[str, int]) -> None:
+        self._run(_PUT_ASIDE, namespace=namespace, id=str(uuid.uuid4()), changes=_packed(changes), now=now())
+
+
+def _size(chunks: int, terms: int, lags: int, stamp: str) -> NamespaceStatistics:
+    return NamespaceStatistics(chunk_count=chunks, term_count=terms, lags=bool(lags), stamp=stamp)
+
+
+def _packed(changes: Mapping[str, int]) -> bytes:
+    """Tokens, all of one width, and after them a number for each: a third of JSON's time in both directions."""
+    return "".join(changes).encode("ascii") + np.fromiter(changes.values(), dtype="<i4", count=len(changes)).tobytes()
+
+
+def _unpacked(bodies: Sequence[bytes]) -> dict[str, int]:
+    """The changes of all bodies, added."""
+    if not bodies:
+        return {}
+    counts = [len(body) // (_TOKEN_BYTES + 4) for body in bodies]
+    terms = [np.frombuffer(body, f"S{_TOKEN_BYTES}", count) for body, count in zip(bodies, counts, strict=True)]
+    changes = [
+        np.frombuffer(body, "<i4", count, count * _TOKEN_BYTES) for body, count in zip(bodies, counts, strict=True)
+    ]
+    known, places = np.unique(np.concatenate(terms), return_inverse=True)
+    added = np.bincount(places, weights=np.concatenate(changes), minlength=len(known)).astype(np.int64)
+    return dict(zip(known.astype(str).tolist(), added.tolist(), strict=True))
+
+
+def tenants_with_waiting_terms(connection: Connection) -> list[TenantId]:
+    """Whose statistics wait to be added up; reads nothing but their ids."""
+    rows = connection.execute(text("SELECT DISTINCT tenant_id FROM term_changes")).scalars()
+    return [TenantId(tenant_id) for tenant_id in rows]
+
+
+# One JSON array for all terms: a row of VALUES for each costs the client several times as much.
+_ADD = (
+    "INSERT INTO term_statistics (tenant_id, namespace, term, chunk_count)"
+    " SELECT %s, %s, changed.term, changed.chunks FROM JSON_TABLE(%s, '$[*]' COLUMNS ("
+    "term CHAR(13) CHARACTER SET ascii COLLATE ascii_bin PATH '$[0]', chunks INT PATH '$[1]')) AS changed"
+    " ON DUPLICATE KEY UPDATE chunk_count = term_statistics.chunk_count + changed.chunks"
+)
+
+_SIZES = text(
+    "SELECT n.namespace, n.chunk_count, n.term_count, EXISTS (SELECT 1 FROM term_changes c"
+    f" WHERE c.tenant_id = n.tenant_id AND c.namespace = n.namespace) AS lags, {STAMP}"
+    " FROM namespaces n WHERE n.tenant_id = :tenant AND n.namespace IN :namespaces"
+).bindparams(bindparam("namespaces", expanding=True))
+
+_FREQUENCIES = text(
+    "SELECT term, chunk_count FROM term_statistics"
+    " WHERE tenant_id = :tenant AND namespace IN :namespaces AND term IN :tokens"
+).bindparams(bindparam("namespaces", expanding=True), bindparam("tokens", expanding=True))
+
+_OF_QUERY = text(
+    "SELECT n.namespace, NULL AS term, n.chunk_count, n.term_count, EXISTS (SELECT 1 FROM term_changes c"
+    f" WHERE c.tenant_id = n.tenant_id AND c.namespace = n.namespace) AS lags, {STAMP}"
+    " FROM namespaces n WHERE n.tenant_id = :tenant AND n.namespace IN :namespaces"
+    " UNION ALL SELECT namespace, term, chunk_count, 0, 0, '' FROM term_statistics"
+    " WHERE tenant_id = :tenant AND namespace IN :namespaces AND term IN :tokens"
+).bindparams(bindparam("namespaces", expanding=True), bindparam("tokens", expanding=True))
+
+_PUT_ASIDE = text(
+    "INSERT INTO term_changes (tenant_id, namespace, change_id, changes, created_at)"
+    " VALUES (:tenant, :namespace, :id, :changes, :now)"
+)
+_COUNT_WAITING = text("SELECT COUNT(*) FROM term_changes WHERE tenant_id = :tenant AND namespace = :namespace")
+_BODIES = text("SELECT changes FROM term_changes WHERE tenant_id = :tenant AND namespace = :namespace")
+_WAITING = text(
+    "SELECT change_id, changes FROM term_changes WHERE tenant_id = :tenant AND namespace = :namespace"
+    " FOR UPDATE SKIP LOCKED"
+)
+_ADDED = text(
+    "DELETE FROM term_changes WHERE tenant_id = :tenant AND namespace = :namespace AND change_id IN :ids"
+).bindparams(bindparam("ids", expanding=True))
+_OVERDUE = text("SELECT DISTINCT namespace FROM term_changes WHERE tenant_id = :tenant AND created_at < :since")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """What has to be added to the kept statistics to make them right. Additions of others do not disturb it."""
+
+    chunks: int = 0
+    terms: int = 0
+    frequencies: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """How many rows are wrong."""
+        return len(self.frequencies) + bool(self.chunks or self.terms)
+
+
+def recount(
+    mysql: Engine, tenant_id: TenantId, namespace: Namespace, *, repair: bool, wait_s: int = _LOCK_WAIT_S
+) -> Difference:
+    """Compare in one snapshot; with ``repair`` add what is missing, as publishing does, without other locks. One
+    recount of a namespace at a time: raises Conflict after ``wait_s`` beside another."""
+    with mysql_errors(), mysql.connect() as connection, _alone(connection, tenant_id, namespace, wait_s=wait_s):
+        connection.rollback()
+        with connection.execution_options(isolation_level="REPEATABLE READ").begin():
+            found = _difference(connection, tenant_id, namespace)
+        if repair and found.rows:
+            with connection.begin():
+                _add(connection, tenant_id, namespace, found)
+    return found
+
+
+def _difference(connection: Connection, tenant_id: TenantId, namespace: Namespace) -> Difference:
+    values = {"tenant": tenant_id, "namespace": namespace}
+    kept_rows = connection.execute(_KEPT_ROWS, values).scalar_one()
+    passes = 1 + kept_rows // _RECOUNTED_AT_ONCE
+    frequencies: dict[str, int] = {}
+    chunks = terms = 0
+    for number in range(passes):
+        counted: Counter[str] = Counter()
+        chunks = terms = 0
+        rows = connection.execution_options(stream_results=True, yield_per=_ROWS_AT_A_TIME).execute(_TERMS, values)
+        for row_terms, row_count in rows:
+            chunks += 1
+            terms += row_count
+            counted.update(term for term in set(row_terms.split()) if _falls_into(term, number, passes))
+        for term, kept in connection.execute(_KEPT, values):
+            if _falls_into(term, number, passes):
+                counted[term] -= kept
+        for term, waiting in Statistics(connection, tenant_id).waiting(namespace).items():
+            if _falls_into(term, number, passes):
+                counted[term] -= waiting
+        frequencies.update((term, missing) for term, missing in counted.items() if missing)
+    sizes = connection.execute(_NOTED_SIZES, values).one_or_none()
+    if sizes is None:
+        return Difference(frequencies=frequencies)
+    return Difference(chunks=chunks - sizes.chunk_count, terms=terms - sizes.term_count, frequencies=frequencies)
+
+
+def _falls_into(term: str, number: int, passes: int) -> bool:
+    return passes == 1 or zlib.crc32(term.encode()) % passes == number
+
+
+def _add(connection: Connection, tenant_id: TenantId, namespace: Namespace, found: Difference) -> None:
+    connection.execute(  # first, as everywhere: whoever publishes locks the namespace before its terms
+        text(
+            "UPDATE namespaces SET chunk_count = chunk_count + :chunks, term_count = term_count + :terms,"
+            " revision = revision + 1, revised_at = :now WHERE tenant_id = :tenant AND namespace = :namespace"
+        ),
+        {"tenant": tenant_id, "namespace": namespace, "chunks": found.chunks, "terms": found.terms, "now": now()},
+    )
+    insert_many(
+        connection,
+        "INSERT INTO term_statistics (tenant_id, namespace, term, chunk_count) VALUES (%s, %s, %s, %s)"
+        " ON DUPLICATE KEY UPDATE chunk_count = chunk_count + VALUES(chunk_count)",
+        [(tenant_id, namespace, term, change) for term, change in sorted(found.frequencies.items())],
+    )
+
+
+@contextmanager
+def _alone(connection: Connection, tenant_id: TenantId, namespace: Namespace, *, wait_s: int) -> Iterator[None]:
+    name = "recount_" + hashlib.sha256(f"{tenant_id}\x1f{namespace}".encode()).hexdigest()[:32]
+    if connection.execute(text("SELECT GET_LOCK(:name, :wait)"), {"name": name, "wait": wait_s}).scalar_one() != 1:
+        raise Conflict("MySQL: this namespace is being recounted by somebody else")
+    try:
+        yield
+    finally:
+        connection.execute(text("SELECT RELEASE_LOCK(:name)"), {"name": name})
+
+
+_KEPT_ROWS = text("SELECT COUNT(*) FROM term_statistics WHERE tenant_id = :tenant AND namespace = :namespace")
+_KEPT = text("SELECT term, chunk_count FROM term_statistics WHERE tenant_id = :tenant AND namespace = :namespace")
+_NOTED_SIZES = text(
+    "SELECT chunk_count, term_count FROM namespaces WHERE tenant_id = :tenant AND namespace = :namespace"
+)
+_TERMS = text(
+    "SELECT c.terms, c.term_count FROM documents d JOIN chunks c ON c.tenant_id = d.tenant_id"
+    " AND c.namespace = d.namespace AND c.document_id = d.document_id AND c.generation = d.published_generation"
+    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND c.enabled = 1"
+)

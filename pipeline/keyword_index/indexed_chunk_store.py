@@ -1,0 +1,123 @@
+"""Read the shown chunks of a namespace, each with its terms, text and fields, for an index outside of MySQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Engine, bindparam, text
+
+from pipeline.database.engines import mysql_errors
+from pipeline.documents.chunk_store import STORED
+from pipeline.keyword.fulltext_store import PACKED
+from pipeline.records import DocumentId, Namespace, TenantId
+
+_ROWS_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceState:
+    """A namespace at one of its revisions, in MySQL or in an index; ``stamp`` as in `tenants.namespace_store.Revision`."""
+
+    namespace: Namespace
+    stamp: str
+    revision: int
+    revised_at: datetime | None
+    created_at: datetime
+    chunk_count: int
+    term_count: int
+
+    def has(self, stamp: str) -> bool:
+        """Whether what the namespace showed at this stamp is in here, or what has followed it since. A MySQL restored from
+        a backup may have a smaller number again, which the indexer finds out; until then its changes are not missed, as
+        what is found is read from MySQL."""
+        wanted, _, moments = stamp.partition("@")
+        mine, _, made = self.stamp.partition("@")
+        same_namespace = made.partition("@")[0] == moments.partition("@")[0]
+        return self.stamp == stamp or (same_namespace and int(mine) > int(wanted))
+
+
+class IndexedChunk(NamedTuple):
+    """A chunk as an index stores it: ``terms`` as in `keyword.fulltext_store.PACKED`, ``text`` and ``fields`` as in
+    `documents.chunk_store.STORED`."""
+
+    terms: bytes
+    text: str
+    fields: str
+
+
+class IndexedChunks:
+    """One tenant's shown chunks, read on a connection from `snapshot`."""
+
+    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
+        self._connection = connection
+        self._tenant_id = tenant_id
+
+    def state(self, namespace: Namespace) -> NamespaceState | None:
+        """Return the namespace's state; None if there is no such namespace."""
+        row = self._connection.execute(_STATE, {"tenant": self._tenant_id, "namespace": namespace}).one_or_none()
+        return None if row is None else NamespaceState(**{**row._mapping, "namespace": namespace})
+
+    def of_documents(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> Iterator[IndexedChunk]:
+        """Read the shown chunks of these documents."""
+        for start in range(0, len(document_ids), _ROWS_AT_ONCE):
+            some = list(document_ids[start : start + _ROWS_AT_ONCE])
+            values = {"tenant": self._tenant_id, "namespace": namespace, "documents": some}
+            yield from (IndexedChunk(*row) for row in self._connection.execute(_OF_DOCUMENTS, values))
+
+    def all(self, namespace: Namespace) -> Iterator[IndexedChunk]:
+        """Read every shown chunk of the namespace. A reader that stops early costs its connection."""
+        values: dict[str, Any] = {"tenant": self._tenant_id, "namespace": namespace}
+        is_read = False
+        try:
+            streamed = _ALL.execution_options(stream_results=True, yield_per=_ROWS_AT_ONCE)
+            for rows in self._connection.execute(streamed, values).partitions():
+                yield from (IndexedChunk(*row) for row in rows)
+            is_read = True
+        finally:
+            if not is_read:
+                self._connection.invalidate()
+
+
+@contextmanager
+def snapshot(mysql: Engine) -> Iterator[Connection]:
+    """Give a connection whose statements all see MySQL at the same moment. Raises StoreUnavailable."""
+    with mysql_errors(), mysql.connect() as connection:
+        connection = connection.execution_options(isolation_level="REPEATABLE READ")
+        with connection.begin():
+            connection.exec_driver_sql("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+            yield connection
+
+
+def revisions_of_all(connection: Connection) -> dict[TenantId, dict[Namespace, str]]:
+    """Return the stamp of every namespace of every tenant. Reads one row a namespace and nothing else."""
+    found: dict[TenantId, dict[Namespace, str]] = {}
+    for tenant_id, namespace, stamp in connection.execute(_REVISIONS):
+        found.setdefault(TenantId(tenant_id), {})[Namespace(namespace)] = stamp
+    return found
+
+
+def chunk_counts(connection: Connection) -> dict[tuple[TenantId, Namespace], int]:
+    """Return how many chunks each namespace of each tenant shows."""
+    return {(TenantId(tenant), Namespace(name)): count for tenant, name, count in connection.execute(_CHUNK_COUNTS)}
+
+
+_STAMP = "CONCAT_WS('@', n.revision, n.created_at, n.revised_at)"
+_STATE = text(
+    f"SELECT {_STAMP} AS stamp, n.revision, n.revised_at, n.created_at, n.chunk_count, n.term_count FROM namespaces n"
+    " WHERE n.tenant_id = :tenant AND n.namespace = :namespace"
+)
+_REVISIONS = text(f"SELECT n.tenant_id, n.namespace, {_STAMP} FROM namespaces n")
+_CHUNK_COUNTS = text("SELECT tenant_id, namespace, chunk_count FROM namespaces WHERE chunk_count > 0")
+_SHOWN = (
+    f"SELECT {PACKED.format(c='c')}, {STORED} FROM documents d STRAIGHT_JOIN chunks c ON c.tenant_id = d.tenant_id"
+    " AND c.namespace = d.namespace AND c.document_id = d.document_id AND c.generation = d.published_generation"
+    " JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace AND g.document_id = d.document_id"
+    " AND g.generation = d.published_generation"
+    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND c.enabled = 1"
+)
+_ALL = text(_SHOWN)
+_OF_DOCUMENTS = text(f"{_SHOWN} AND d.document_id IN :documents").bindparams(bindparam("documents", expanding=True))

@@ -1,0 +1,18 @@
+"""The state of a host's keyword indexes, as its indexer reports it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexerFacts:
+    """How far a host's keyword index is. ``lag_s``: the oldest change's wait; ``lag_revisions``: waiting changes;
+    ``built``: the share of all chunks in indexed namespaces; ``failing``: tenants whose last attempt failed."""
+
+    host: str
+    lag_s: float
+    lag_revisions: int
+    built: float
+    failing: int
+    disk_bytes: int

@@ -1,0 +1,236 @@
+"""Fill the new space of a model migration page by page, prove it, drop what is not needed. Pages are compared and
+mended as by the reconciler; the cursor moves under the lease, so a failed step is repeated from its last page."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import structlog
+
+from pipeline.database.rows import now
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.embedding import space_store, space_table_store, standby_backlog_store
+from pipeline.embedding.migration_store import (
+    Cursor,
+    MigrationState,
+    ModelMigration,
+    ModelMigrations,
+)
+from pipeline.embedding.standby_backlog_store import Backlog, Behind
+from pipeline.errors import Misconfigured, PipelineError, Unavailable
+from pipeline.maintenance.compare import look
+from pipeline.maintenance.mend import mend
+from pipeline.maintenance.verify import (
+    DOCUMENTS,
+    Spot,
+    all_namespaces,
+    compare,
+    documents_by_namespace,
+)
+from pipeline.models.ports import SentenceEncoder
+from pipeline.records import (
+    DocumentId,
+    EmbeddingSpace,
+    Namespace,
+    TenantId,
+)
+from pipeline.resources import Resources
+
+log = structlog.get_logger(__name__)
+
+STEP_S = 10.0  # a step stops after the page that passes this
+LEASE_S = 120.0  # longer than a page may take; a page that takes longer is done twice
+PAGE_CHUNKS = 1000
+_PAGE_OF_ENCODER = 32  # a sentence encoder in this process may take a second for each chunk
+_MOST_PASSES = 5  # of verification under load, before what is left counts as missing
+_BEHIND_AT_ONCE, _BEHIND_OF_ENCODER = 200, 4
+_RETRY_S = 15.0
+_CONFIRMED_FOR_S = 30.0  # a comparison of the stores holds for so long while nothing is dropped
+
+
+def step(use: Resources) -> int:
+    """Continue the running migration for some seconds and return how many chunks got a vector. Does nothing without one
+    or while another process works on it; retries a missing model later."""
+    with unit_of_work(use.mysql) as work:
+        found = ModelMigrations(work.connection).take(lease_s=LEASE_S)
+    if found is None:
+        return 0
+    wait_s, code, detail, done = 0.0, None, None, 0
+    try:
+        use.installation.confirm(within_s=_CONFIRMED_FOR_S)
+        if found.state in ("finishing", "aborting"):
+            wait_s = _drop(found, use)
+        else:
+            done = _catch_up(found, use)
+            if found.state in ("backfilling", "verifying"):
+                done += _fill(found, use)
+    except (Unavailable, Misconfigured) as error:
+        wait_s, code, detail = _waiting(error), error.code, str(error)
+        log.warning("migration_postponed", space=found.space.number, code=code)
+    with unit_of_work(use.mysql) as work:
+        ModelMigrations(work.connection).release(found, wait_s=wait_s, code=code, detail=detail)
+    return done
+
+
+def _waiting(error: PipelineError) -> float:
+    return max(_RETRY_S, getattr(error, "retry_after_s", None) or 0.0)
+
+
+def _catch_up(found: ModelMigration, use: Resources) -> int:
+    """Give documents that were left behind their vectors in the space that is on standby."""
+    with unit_of_work(use.mysql) as work:
+        standby = space_store.live(work.connection, use.spaces.base).standby
+        tenants = standby_backlog_store.tenants_behind(work.connection, standby.number) if standby else []
+    done = 0
+    for tenant_id in tenants:
+        assert standby is not None
+        at_once = _BEHIND_OF_ENCODER if isinstance(use.spaces.embedder(standby), SentenceEncoder) else _BEHIND_AT_ONCE
+        with unit_of_work(use.mysql) as work:
+            due = Backlog(work.connection, tenant_id, standby.number).due(limit=at_once)
+        left: list[Behind] = []
+        for namespace in sorted({each.namespace for each in due}):
+            ids = sorted({each.document_id for each in due if each.namespace == namespace})
+            mended, guilty = _mend_documents(tenant_id, namespace, ids, standby, use)
+            done += mended
+            left += [each for each in due if each.namespace == namespace and each.document_id in guilty]
+        with unit_of_work(use.mysql) as work:
+            settled = [each for each in due if each not in left]
+            Backlog(work.connection, tenant_id, standby.number).settle(settled, left)
+    if done:
+        log.info("migration_caught_up", space=found.space.number, vectors=done)
+    return done
+
+
+def _mend_documents(
+    tenant_id: TenantId, namespace: Namespace, ids: list[DocumentId], space: EmbeddingSpace, use: Resources
+) -> tuple[int, set[DocumentId]]:
+    """How many vectors were mended, and which documents still lack some."""
+    seen = look(tenant_id, namespace, ids, use, space=space)
+    if not seen.wrong:
+        return 0, set()
+    mended = mend(tenant_id, namespace, seen, use, space=space)
+    after = look(tenant_id, namespace, ids, use, space=space)
+    return mended, {DocumentId(each) for group in (after.missing, after.stale) for each in group.values()}
+
+
+def _fill(found: ModelMigration, use: Resources) -> int:
+    """Go through the documents of the tenants in turn, for the time of a step. Gives how many vectors were made."""
+    ends = time.monotonic() + STEP_S
+    done = 0
+    while time.monotonic() < ends:
+        with unit_of_work(use.mysql) as work:
+            tenant_id = ModelMigrations(work.connection).next_tenant(found.space.number, found.pass_number)
+        if tenant_id is None:
+            _close_pass(found, use)
+            break
+        made = _fill_tenant(tenant_id, found, use, ends)
+        if made is None:
+            log.info("migration_step_overtaken", space=found.space.number)
+            break
+        done += made
+    return done
+
+
+def _fill_tenant(tenant_id: TenantId, found: ModelMigration, use: Resources, ends: float) -> int | None:
+    """Compare and mend page by page from where the pass stopped. None if the move is another's by now."""
+    with unit_of_work(use.mysql) as work:
+        place = ModelMigrations(work.connection).cursor(tenant_id, found.space.number, found.pass_number)
+    known = documents_by_namespace(tenant_id, use)
+    names = sorted(all_namespaces(tenant_id, known, use, space=found.space))
+    waiting = [name for name in names if place.namespace is None or name >= place.namespace]
+    made = 0
+    page = _PAGE_OF_ENCODER if isinstance(use.spaces.embedder(found.space), SentenceEncoder) else PAGE_CHUNKS
+    for namespace in waiting:
+        resumed = namespace == place.namespace and place.phase is not None
+        spot = Spot(phase=place.phase or DOCUMENTS, after=place.after or "") if resumed else Spot()
+        pages = compare(tenant_id, namespace, use, repair=True, start=spot, space=found.space, page_chunks=page)
+        began = time.monotonic()
+        for following, counts in pages:
+            lacking = counts.missing + counts.stale + counts.misplaced
+            embedded = min(lacking, counts.repaired)
+            told = {
+                "chunks": counts.chunks,
+                "found": lacking + counts.orphaned,
+                "mended": min(lacking + counts.orphaned, counts.repaired),
+                "embedded": embedded,
+            }
+            if following is None:
+                after = next((name for name in names if name > namespace), None)
+                cursor = Cursor(namespace=after)
+            else:
+                after = namespace
+                cursor = Cursor(namespace=namespace, phase=following.phase, after=following.after)
+            if not _note(tenant_id, found, cursor, finished=after is None, counts=told, use=use):
+                return None
+            made += embedded
+            _pace(embedded, time.monotonic() - began, use)
+            began = time.monotonic()
+            if began > ends:
+                return made
+    if not waiting and not _note(tenant_id, found, Cursor(), finished=True, counts={}, use=use):
+        return None
+    return made
+
+
+def _note(
+    tenant_id: TenantId,
+    found: ModelMigration,
+    cursor: Cursor,
+    *,
+    finished: bool,
+    counts: dict[str, int],
+    use: Resources,
+) -> bool:
+    with unit_of_work(use.mysql) as work:
+        migrations = ModelMigrations(work.connection)
+        if not migrations.hold(found, lease_s=LEASE_S):
+            return False
+        number, pass_number = found.space.number, found.pass_number
+        migrations.note(tenant_id, number, pass_number, cursor, finished=finished, counts=counts)
+    return True
+
+
+def _pace(chunks: int, took_s: float, use: Resources) -> None:
+    rate = use.settings.migration_chunks_per_s
+    if rate and chunks:
+        time.sleep(min(LEASE_S / 2, max(0.0, chunks / rate - took_s)))
+
+
+def _close_pass(found: ModelMigration, use: Resources) -> None:
+    """Every tenant was gone through: look again until a pass finds nothing to mend. What the model refuses is left."""
+    with unit_of_work(use.mysql) as work:
+        migrations = ModelMigrations(work.connection)
+        if not migrations.hold(found, lease_s=LEASE_S):
+            return
+        progress = migrations.progress(found.space.number, found.pass_number)
+        left = max(0, progress.found - progress.mended)
+        proven = found.state == "verifying" and (progress.mended == 0 or found.pass_number >= _MOST_PASSES)
+        noted: dict[str, Any] = {"lease_until": None, "next_step_at": now()}
+        if proven:
+            migrations.move(found.space.number, "ready", missing=left, ready_at=now(), **noted)
+        else:
+            migrations.move(found.space.number, "verifying", **{"pass": found.pass_number + 1, **noted})
+    log.info("migration_pass_done", space=found.space.number, pass_number=found.pass_number, ready=proven, missing=left)
+
+
+def _drop(found: ModelMigration, use: Resources) -> float:
+    """Retire a space, dropping its table at the next call when all processes know. Return the seconds until then."""
+    with unit_of_work(use.mysql) as work:
+        gone = found.space if found.state == "aborting" else ModelMigrations(work.connection).space(found.source)
+        active, standby = space_store.lock(work.connection)
+        if gone.number == active:
+            raise Misconfigured(f"space {gone.number} is still in use and is not dropped")
+        if gone.number == standby:
+            space_store.point(work.connection, active, None)
+            return use.settings.retired_grace_s
+    use.installation.confirm()
+    space_table_store.drop(use.postgres, gone)
+    with unit_of_work(use.mysql) as work:
+        migrations = ModelMigrations(work.connection)
+        standby_backlog_store.clear(work.connection, gone.number)
+        migrations.forget_progress(found.space.number)
+        ended: MigrationState = "aborted" if found.state == "aborting" else "finished"
+        migrations.move(found.space.number, ended, ended_at=now(), lease_until=None)
+    log.info("migration_ended", space=found.space.number, dropped=gone.number, state=ended)
+    return 0.0

@@ -1,0 +1,183 @@
+"""One page of the comparison: what differs between the stores for some documents."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection
+
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents import alignment_store
+from pipeline.documents.alignment_store import ChunkRow, VectorRow
+from pipeline.documents.parent_store import parent_counts, parents_lost
+from pipeline.records import (
+    ChunkId,
+    DocumentId,
+    EmbeddingSpace,
+    Namespace,
+    TenantId,
+)
+from pipeline.resources import Resources
+from pipeline.semantic.document_vector_store import DocumentVectorRow
+from pipeline.semantic.document_vectors import hash_of
+
+_LOOKED_FOR_ELSEWHERE = 20  # of the orphans of a page; a look costs one step into the index for each tenant
+UNNEEDED = "unneeded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Differences of some documents: chunks by id with their document, generations by document and number.
+    ``miscounted``: documents whose generation has another number of rows, given here, or lacks a parent.
+    ``document_vectors``: documents whose own vector is missing, outdated or unneeded."""
+
+    chunks: int
+    vectors: int
+    missing: Mapping[ChunkId, str]
+    orphaned: Mapping[ChunkId, str]
+    stale: Mapping[ChunkId, str]
+    misplaced: Mapping[ChunkId, str]
+    miscounted: Mapping[str, int]
+    leftover: Mapping[tuple[str, int], int]
+    document_vectors: Mapping[tuple[str, int], str]
+
+    @property
+    def wrong(self) -> bool:
+        """Whether anything differs."""
+        return bool(self.guilty)
+
+    @property
+    def guilty(self) -> set[DocumentId]:
+        """Documents for which something differs."""
+        by_chunk = (self.missing, self.orphaned, self.stale, self.misplaced)
+        found = {document for group in by_chunk for document in group.values()}
+        return {
+            DocumentId(each)
+            for each in found | set(self.miscounted) | {name for name, _ in (*self.leftover, *self.document_vectors)}
+        }
+
+    @property
+    def leftover_rows(self) -> int:
+        """Rows of generations nobody needs."""
+        return sum(self.leftover.values())
+
+    def confirmed_by(self, other: Found) -> Found:
+        """What both looks found."""
+        return replace(
+            self,
+            missing={k: v for k, v in self.missing.items() if k in other.missing},
+            orphaned={k: v for k, v in self.orphaned.items() if k in other.orphaned},
+            stale={k: v for k, v in self.stale.items() if k in other.stale},
+            misplaced={k: v for k, v in self.misplaced.items() if k in other.misplaced},
+            miscounted={k: v for k, v in self.miscounted.items() if k in other.miscounted},
+            leftover={k: v for k, v in self.leftover.items() if k in other.leftover},
+            document_vectors={k: v for k, v in self.document_vectors.items() if k in other.document_vectors},
+        )
+
+
+def look(
+    tenant_id: TenantId,
+    namespace: Namespace,
+    document_ids: Sequence[DocumentId],
+    use: Resources,
+    *,
+    space: EmbeddingSpace,
+    lock: bool = False,
+) -> Found:
+    """Compare these documents in MySQL with one space; vectors are read first. ``lock`` prevents publishing and edits
+    meanwhile."""
+    with unit_of_work(use.mysql) as work:
+        if lock:
+            alignment_store.documents_of(work.connection, tenant_id, namespace, document_ids, lock=True)
+        vectors = alignment_store.vector_rows(use.postgres, tenant_id, namespace, document_ids, table=space.table)
+        is_searched = space == use.spaces.live().active  # documents have a vector in the searched space only
+        whole = use.document_vectors(tenant_id).of_documents(namespace, document_ids) if is_searched else None
+        found = differences(work.connection, tenant_id, namespace, document_ids, vectors, space, whole=whole)
+        strange = list(found.orphaned)[:_LOOKED_FOR_ELSEWHERE]
+        elsewhere = alignment_store.chunks_elsewhere(work.connection, tenant_id, strange)
+    lost = alignment_store.vectors_by_id(use.postgres, tenant_id, list(found.missing), table=space.table)
+    misplaced = {chunk_id: found.missing[chunk_id] for chunk_id in lost}
+    misplaced |= {chunk_id: document for chunk_id, document in found.orphaned.items() if chunk_id in elsewhere}
+    return replace(
+        found,
+        missing={k: v for k, v in found.missing.items() if k not in lost},
+        orphaned={k: v for k, v in found.orphaned.items() if k not in elsewhere},
+        misplaced={**found.misplaced, **misplaced},
+    )
+
+
+def differences(
+    connection: Connection,
+    tenant_id: TenantId,
+    namespace: Namespace,
+    document_ids: Sequence[DocumentId],
+    vectors: Mapping[ChunkId, VectorRow],
+    space: EmbeddingSpace,
+    *,
+    whole: Sequence[DocumentVectorRow] | None = None,
+) -> Found:
+    """What differs between the chunks of these documents, read over ``connection``, and their vectors as they were read
+    before; ``whole``: the documents' own vectors, None if they are not to be compared."""
+    documents = alignment_store.documents_of(connection, tenant_id, namespace, document_ids)
+    rows = alignment_store.chunk_rows(connection, tenant_id, namespace, document_ids)
+    shown = {(document.document_id, document.published) for document in documents.values()}
+    expected = {row.chunk_id: row for row in rows if row.enabled and (row.document_id, row.generation) in shown}
+    per_generation = Counter((row.document_id, row.generation) for row in rows)
+    parents = parent_counts(connection, tenant_id, namespace, document_ids)
+    incomplete = parents_lost(connection, tenant_id, namespace, document_ids) if document_ids else set()
+    odd = [row for chunk_id, row in vectors.items() if chunk_id not in expected]
+    unneeded = {key for key in (*per_generation, *parents) if key not in shown}
+    spare = any((row.document_id, row.generation) not in shown for row in whole or ())
+    has_doubtful = bool(odd or unneeded or spare)
+    busy = alignment_store.busy_generations(connection, tenant_id, namespace, document_ids) if has_doubtful else set()
+    here = {chunk_id: row for chunk_id, row in vectors.items() if chunk_id in expected}
+    return Found(
+        chunks=len(expected),
+        vectors=len(vectors),
+        missing={chunk_id: row.document_id for chunk_id, row in expected.items() if chunk_id not in vectors},
+        orphaned={row.chunk_id: row.document_id for row in odd if (row.document_id, row.generation) not in busy},
+        stale={
+            chunk_id: row.document_id
+            for chunk_id, row in here.items()
+            if _placed(row, expected[chunk_id])
+            and (row.model, row.content_hash) != (space.model, expected[chunk_id].content_hash)
+        },
+        misplaced={
+            chunk_id: expected[chunk_id].document_id
+            for chunk_id, row in here.items()
+            if not _placed(row, expected[chunk_id])
+        },
+        miscounted={
+            document.document_id: document.chunk_count
+            for document in documents.values()
+            if document.published is not None
+            and document.chunk_count is not None
+            and (
+                per_generation[(document.document_id, document.published)] != document.chunk_count
+                or document.document_id in incomplete
+            )
+        },
+        leftover={key: per_generation[key] + parents.get(key, 0) for key in unneeded - busy if key[0] in documents},
+        document_vectors={}
+        if whole is None
+        else wrong_document_vectors(whole, list(expected.values()), busy, model=space.model),
+    )
+
+
+def _placed(vector: VectorRow, chunk: ChunkRow) -> bool:
+    return (vector.document_id, vector.generation) == (chunk.document_id, chunk.generation)
+
+
+def wrong_document_vectors(
+    whole: Sequence[DocumentVectorRow], shown: Sequence[ChunkRow], busy: Collection[tuple[str, int]], *, model: str
+) -> dict[tuple[str, int], str]:
+    """Return what is wrong with which generation. ``shown``: chunks by MySQL, so a lost chunk vector does not count."""
+    chunks: defaultdict[tuple[str, int], list[tuple[str, bytes]]] = defaultdict(list)
+    for row in shown:
+        chunks[row.document_id, row.generation].append((row.chunk_id, row.content_hash))
+    expected = {key: (model, hash_of(some)) for key, some in chunks.items()}
+    there = {(row.document_id, row.generation): (row.model, row.content_hash) for row in whole}
+    wrong = {key: "missing or stale" for key, value in expected.items() if there.get(key) != value}
+    return wrong | {key: UNNEEDED for key in there if key not in expected and key not in busy}

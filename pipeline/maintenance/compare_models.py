@@ -1,0 +1,132 @@
+"""Compare the model in use with the one to move to, on queries given by the operator or taken from the installation."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents.chunk_store import Chunks
+from pipeline.embedding import space_store
+from pipeline.embedding.migration_store import ModelMigrations
+from pipeline.embedding.model_comparison import (
+    Asked,
+    Gate,
+    Verdict,
+    judge,
+)
+from pipeline.errors import MigrationRefused, Unavailable
+from pipeline.maintenance import sample_query_store
+from pipeline.maintenance.sample_query_store import Sampled
+from pipeline.models.ports import Matrix, query_vectors
+from pipeline.records import (
+    EmbeddingSpace,
+    Filters,
+    Namespace,
+    TenantId,
+)
+from pipeline.resources import Resources
+
+log = structlog.get_logger(__name__)
+
+_READ_AHEAD = 4  # chunks read for each one wanted: some belong to generations that are not shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoldenQuery:
+    """A question to both models, and which documents should come first, if somebody has judged that."""
+
+    tenant_id: TenantId
+    namespaces: tuple[Namespace, ...]
+    text: str
+    grades: Mapping[str, int] | None = None
+
+
+def compare_models(number: int, queries: Sequence[GoldenQuery], gate: Gate, use: Resources, *, sample: int) -> Verdict:
+    """Ask both models, judge, and note the verdict with the migration; ``switch``: ask for one that has passed. Without
+    ``queries`` up to ``sample`` come from searches or the texts. Only numbers are kept. Raises MigrationRefused, and as
+    the models."""
+    with unit_of_work(use.mysql) as work:
+        found = ModelMigrations(work.connection).one(number)
+        live = space_store.live(work.connection, use.spaces.base)
+    if found is None:
+        raise MigrationRefused(f"there is no migration {number}", code="migration_not_found")
+    if found.state not in ("ready", "switched"):
+        raise MigrationRefused(f"migration {number} is {found.state}; it can be compared once it is ready")
+    source = live.numbered(found.source)
+    if source is None:
+        raise MigrationRefused(f"space {found.source} is not live any more")
+    asked = list(queries) or sampled(sample, use)
+    answered = _ask_both(asked, source, found.space, gate.k, use)
+    verdict = judge(answered, gate)
+    with unit_of_work(use.mysql) as work:
+        noted: dict[str, Any] = {**asdict(verdict), **asdict(gate), "sampled": not queries}
+        ModelMigrations(work.connection).compared(number, {**noted, "compared_at": datetime.now(UTC).isoformat()})
+    log.info("models_compared", space=number, queries=verdict.queries, overlap=verdict.overlap, passed=verdict.passed)
+    return verdict
+
+
+def sampled(count: int, use: Resources) -> list[GoldenQuery]:
+    """Queries nobody had to write: the latest ones that are still remembered, filled up with beginnings of chunks."""
+    try:
+        found = sample_query_store.recent(use.redis, limit=count)
+    except Unavailable as error:
+        log.warning("queries_not_sampled", code=error.code)
+        found = []
+    with unit_of_work(use.mysql) as work:
+        tenants = sample_query_store.tenants(work.connection)
+        tries = 0
+        while tenants and len(found) < count and tries < 4 * count:
+            tries += 1
+            text = sample_query_store.beginning_of_a_chunk(work.connection, random.choice(tenants), str(uuid.uuid4()))
+            found += [text] if text is not None else []
+    return [_golden(each) for each in found]
+
+
+def _golden(each: Sampled) -> GoldenQuery:
+    return GoldenQuery(tenant_id=each.tenant_id, namespaces=each.namespaces, text=each.text)
+
+
+def _ask_both(
+    asked: Sequence[GoldenQuery], source: EmbeddingSpace, target: EmbeddingSpace, k: int, use: Resources
+) -> list[Asked]:
+    texts = [query.text for query in asked]
+    if not texts:
+        return []
+    by_space = {space: query_vectors(use.spaces.embedder(space), texts) for space in (source, target)}
+    answered = []
+    for place, query in enumerate(asked):
+        chunks, documents = {}, {}
+        for space, vectors in by_space.items():
+            chunks[space], documents[space] = _nearest(query, space, vectors[place : place + 1], k, use)
+        answered.append(
+            Asked(
+                active_chunks=chunks[source],
+                target_chunks=chunks[target],
+                active_documents=documents[source],
+                target_documents=documents[target],
+                grades=query.grades,
+            )
+        )
+    return answered
+
+
+def _nearest(
+    query: GoldenQuery, space: EmbeddingSpace, vector: Matrix, k: int, use: Resources
+) -> tuple[list[str], list[str]]:
+    """The nearest shown chunks, and their documents, each once."""
+    nearest = use.vectors_in(space, query.tenant_id).nearest(
+        vector[0], namespaces=query.namespaces, filters=Filters(), limit=_READ_AHEAD * k
+    )
+    ids = [chunk_id for chunk_id, _ in nearest]
+    with unit_of_work(use.mysql) as work:
+        shown = Chunks(work.connection, query.tenant_id).hydrate(ids, namespaces=query.namespaces)
+    chunks = [chunk_id for chunk_id in ids if chunk_id in shown]
+    documents = list(dict.fromkeys(shown[chunk_id].document_id for chunk_id in chunks))
+    return [str(chunk_id) for chunk_id in chunks[:k]], documents[:k]

@@ -1,0 +1,213 @@
+"""Export a namespace part by part, each document whole and as searches saw it at one moment. The only state between
+parts is the last document's id, so an export can be resumed by anybody at any time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import structlog
+
+from pipeline.archives.archive import Enclosed, Origin, Part, write_part
+from pipeline.archives.chunk_lines import chunk_line, parent_said
+from pipeline.archives.export_store import (
+    Exports,
+    ShownChunk,
+    ShownDocument,
+    StoredVector,
+    snapshot,
+    stored_vectors,
+)
+from pipeline.document_sources import derived_source_id, original_type
+from pipeline.records import (
+    ChunkId,
+    DocumentId,
+    Namespace,
+    Passage,
+    TenantId,
+)
+from pipeline.resources import Resources
+
+log = structlog.get_logger(__name__)
+
+PART_BYTES = 4 * 1024 * 1024  # from which a part is full; the document that fills it is in it whole
+_CHUNKS_AT_ONCE = 500
+_LOOKS = 3  # at a document of which chunks and vectors do not fit together, because it is being changed
+_PAUSE_S = 0.03
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedPart:
+    """A part to send. ``following``: ``after`` for the next, None for the last. ``without_vector``: chunks with a
+    missing or stale vector."""
+
+    body: bytes
+    documents: int
+    chunks: int
+    vectors: int
+    without_vector: int
+    following: DocumentId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Whole:
+    enclosed: Enclosed
+    without_vector: int
+    settled: bool
+
+
+def export_part(
+    tenant_id: TenantId,
+    namespace: Namespace,
+    use: Resources,
+    *,
+    after: str = "",
+    most_documents: int = 500,
+    part_bytes: int = PART_BYTES,
+    sleep: Callable[[float], None] = time.sleep,
+) -> ExportedPart:
+    """The documents after the given id, as many as a part takes. Raises StoreUnavailable."""
+    with snapshot(use.mysql) as connection:
+        listed = Exports(connection, tenant_id, namespace).listed(after=after, limit=most_documents + 1)
+    origin = Origin(model=use.embedder.model, dimension=use.embedder.dimension, distance=use.settings.pgvector_distance)
+    taken: list[_Whole] = []
+    size, last = 0, None
+    for group in _groups(listed[:most_documents]):
+        for whole in _together(tenant_id, namespace, group, origin, use, sleep):
+            taken.append(whole)
+            size += len(whole.enclosed.vectors) + sum(map(len, whole.enclosed.chunks))
+        last = group[-1]
+        if size >= part_bytes:
+            break
+    part = Part(origin=origin, documents=[whole.enclosed for whole in taken])
+    without = sum(whole.without_vector for whole in taken)
+    more = last is not None and last != listed[-1][0]
+    log.info("part_exported", documents=len(taken), chunks=part.chunk_count, without_vector=without)
+    return ExportedPart(
+        body=write_part(part),
+        documents=len(taken),
+        chunks=part.chunk_count,
+        vectors=part.vector_count,
+        without_vector=without,
+        following=last if more else None,
+    )
+
+
+def _groups(listed: Sequence[tuple[DocumentId, int]]) -> Iterator[list[DocumentId]]:
+    """Neighbours that are read together: up to some hundred chunks, or one document."""
+    group: list[DocumentId] = []
+    chunks = 0
+    for document_id, count in listed:
+        if group and chunks + count > _CHUNKS_AT_ONCE:
+            yield group
+            group, chunks = [], 0
+        group.append(document_id)
+        chunks += count
+    if group:
+        yield group
+
+
+def _together(
+    tenant_id: TenantId,
+    namespace: Namespace,
+    document_ids: Sequence[DocumentId],
+    origin: Origin,
+    use: Resources,
+    sleep: Callable[[float], None],
+) -> list[_Whole]:
+    """Those of the documents that are shown, in order; one that is being changed is looked at again."""
+    found: dict[DocumentId, _Whole] = {}
+    wanted = list(document_ids)
+    for look in range(_LOOKS):
+        seen = _read(tenant_id, namespace, wanted, origin, use)
+        for document_id in wanted:
+            found.pop(document_id, None)
+        found |= seen
+        wanted = [document_id for document_id, whole in seen.items() if not whole.settled]
+        if not wanted:
+            break
+        if look < _LOOKS - 1:
+            sleep(_PAUSE_S * (look + 1))
+    return [found[document_id] for document_id in document_ids if document_id in found]
+
+
+def _read(
+    tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId], origin: Origin, use: Resources
+) -> dict[DocumentId, _Whole]:
+    with snapshot(use.mysql) as connection:
+        exports = Exports(connection, tenant_id, namespace)
+        documents = exports.documents(document_ids)
+        chunks = exports.chunks(document_ids)
+        parents = exports.parents(document_ids)
+    vectors = stored_vectors(
+        use.postgres, [document.generation for document in documents], table=use.spaces.live().active.table
+    )
+    return {
+        document.generation.document_id: _whole(
+            document,
+            chunks.get(document.generation.document_id, []),
+            parents.get(document.generation.document_id, []),
+            vectors,
+            origin,
+        )
+        for document in documents
+    }
+
+
+def _whole(
+    document: ShownDocument,
+    chunks: Sequence[ShownChunk],
+    parents: Sequence[tuple[int, Passage]],
+    vectors: Mapping[ChunkId, StoredVector],
+    origin: Origin,
+) -> _Whole:
+    lines: list[bytes] = []
+    numbers: list[bytes] = []
+    without, settled = 0, True
+    for chunk in chunks:
+        vector = vectors.get(chunk.chunk_id) if chunk.mark.enabled else None
+        fits = vector is not None and vector.content_hash == chunk.content_hash
+        if vector is not None and fits and (vector.model, len(vector.halves)) == (origin.model, origin.dimension * 2):
+            numbers.append(vector.halves)
+            has_vector = True
+        else:
+            has_vector = False
+            without += chunk.mark.enabled
+            settled = settled and (fits or not chunk.mark.enabled)  # waiting does not change the model
+        lines.append(
+            chunk_line(
+                ordinal=chunk.ordinal,
+                passage=chunk.passage,
+                content_hash=chunk.content_hash,
+                mark=chunk.mark,
+                has_vector=has_vector,
+            )
+        )
+    enclosed = Enclosed(description=_description(document, parents), chunks=lines, vectors=b"".join(numbers))
+    return _Whole(enclosed=enclosed, without_vector=without, settled=settled)
+
+
+def _source(document: ShownDocument) -> dict[str, object]:
+    """Return a document's source for an archive: the id only if a sender chose it, and the whole's address if it
+    differs."""
+    whole, scope = document.source, document.generation.scope
+    uri = whole.uri if document.source_uri is None else document.source_uri
+    derived = derived_source_id(scope.tenant_id, scope.namespace, uri=uri, document_id=document.generation.document_id)
+    return {
+        "uri": document.source_uri,
+        "media_type": original_type(document.media_type),
+        "kind": whole.kind,
+        **({} if document.source_id in ("", derived) else {"source_id": document.source_id}),
+        **({} if whole.uri == document.source_uri else {"whole": {"uri": whole.uri, "media_type": whole.media_type}}),
+    }
+
+
+def _description(document: ShownDocument, parents: Sequence[tuple[int, Passage]]) -> dict[str, object]:
+    return {
+        "document_id": document.generation.document_id,
+        **asdict(document.fields),
+        "source": _source(document),
+        "chunking": document.chunking,
+        **({"parents": [parent_said(*parent) for parent in parents]} if parents else {}),
+    }

@@ -1,0 +1,321 @@
+"""Keep this host's keyword indexes at each namespace's revision in MySQL: one process per host reads all revisions and
+follows the publication log. It rebuilds an index that is missing, damaged, of another format, or that the log cannot
+serve (pruned, namespace made anew, MySQL restored)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+from sqlalchemy import Connection, Engine
+
+from pipeline.database.unit_of_work import reading
+from pipeline.errors import PipelineError
+from pipeline.keyword_index.index_faults import IndexDamaged
+from pipeline.keyword_index.index_folder import disk_bytes
+from pipeline.keyword_index.indexed_chunk_store import (
+    IndexedChunks,
+    NamespaceState,
+    chunk_counts,
+    revisions_of_all,
+    snapshot,
+)
+from pipeline.keyword_index.indexer_facts import IndexerFacts
+from pipeline.keyword_index.local_index_store import (
+    LocalIndexReader,
+    LocalIndexWriter,
+    is_whole,
+    remove,
+    remove_others,
+)
+from pipeline.metrics.meter_store import Meter
+from pipeline.records import Namespace, TenantId
+from pipeline.tenants.publication_store import Publications
+
+log = structlog.get_logger(__name__)
+
+_OPEN_WRITERS = 4
+_LARGE = 20_000  # chunks; building a namespace of more takes long enough to be done beside the others
+_COMPACTED_FROM = 0.3  # of what lies on disk was deleted
+_LEAST_COMPACTED = 1_000  # chunks
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
+_FAILURES_BEFORE_REBUILD = 3
+_MEASURED_EVERY_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lag:
+    """How far indexes are behind: tenants in work, tenants that failed last, and the oldest pending change's seconds as
+    seen here."""
+
+    tenants: int
+    failing: int
+    seconds: float
+
+
+@dataclass(slots=True)
+class _Tenant:
+    """The state of a tenant's index. ``stamps``: those of its namespaces; None before the index was read."""
+
+    stamps: Mapping[Namespace, str] | None = None
+    task: Future[None] | None = None
+    failures: int = 0
+    retry_at: float = 0.0
+    behind_since: float | None = None
+
+
+@dataclass
+class KeywordIndexer:
+    """Writes the indexes below ``root``, which the caller locks. Looks for deleted or damaged ones every
+    ``looked_at_every_s``."""
+
+    mysql: Engine
+    root: Path
+    meter: Meter
+    looked_at_every_s: float = 1.0
+    _tenants: dict[TenantId, _Tenant] = field(default_factory=dict)
+    _writers: OrderedDict[TenantId, LocalIndexWriter] = field(default_factory=OrderedDict)
+    lag: Lag = Lag(tenants=0, failing=0, seconds=0.0)
+    _wanted: Mapping[TenantId, Mapping[Namespace, str]] = field(default_factory=dict)
+    _disk: int = 0
+    _measured_at: float = float("-inf")
+    _looked_at: float = float("-inf")
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _changes: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "index-changes"))
+    _builds: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "index-builds"))
+
+    def step(self) -> Lag:
+        """Begin to catch up with MySQL, tenant by tenant, without waiting. Raises StoreUnavailable if MySQL cannot be
+        read."""
+        with reading(self.mysql) as connection:
+            wanted = revisions_of_all(connection)
+        moment = time.monotonic()
+        self._look_for_damage(moment)
+        for tenant_id in [each for each in self._tenants if each not in wanted and self._is_idle(each)]:
+            self._forget(tenant_id)
+        for tenant_id, stamps in wanted.items():
+            tenant = self._tenants.setdefault(tenant_id, _Tenant())
+            if tenant.stamps == stamps:
+                tenant.behind_since = None
+            else:
+                tenant.behind_since = tenant.behind_since or moment
+                self._begin(tenant_id, tenant, stamps, moment)
+        behind = [tenant.behind_since for tenant in self._tenants.values() if tenant.behind_since is not None]
+        failing = sum(tenant.failures > 0 for tenant in self._tenants.values())
+        self._wanted = wanted
+        self.lag = Lag(tenants=len(behind), failing=failing, seconds=moment - min(behind, default=moment))
+        return self.lag
+
+    def _look_for_damage(self, moment: float) -> None:
+        """Build anew what somebody deleted, or what a query found to be damaged."""
+        if moment - self._looked_at < self.looked_at_every_s:
+            return
+        self._looked_at = moment
+        for tenant_id, tenant in self._tenants.items():
+            if tenant.stamps and self._is_idle(tenant_id) and not is_whole(self.root, tenant_id):
+                log.warning("keyword_index_lost", tenant_id=tenant_id)
+                self._discard_writer(tenant_id)
+                remove(self.root, tenant_id)
+                tenant.stamps = None
+
+    def facts(self, host: str) -> IndexerFacts:
+        """How far this host's indexes are, as of the last step. Raises StoreUnavailable."""
+        behind = {
+            (tenant_id, namespace): _revision(stamp) - _revision((self._tenants[tenant_id].stamps or {}).get(namespace))
+            for tenant_id, stamps in self._wanted.items()
+            for namespace, stamp in stamps.items()
+            if (self._tenants[tenant_id].stamps or {}).get(namespace) != stamp
+        }
+        return IndexerFacts(
+            host=host,
+            lag_s=round(self.lag.seconds, 1),
+            lag_revisions=sum(max(1, revisions) for revisions in behind.values()),
+            built=self._built() if behind else 1.0,
+            failing=self.lag.failing,
+            disk_bytes=self._disk_bytes(),
+        )
+
+    def _built(self) -> float:
+        with reading(self.mysql) as connection:
+            chunks = chunk_counts(connection)
+        every = sum(chunks.values())
+        have = sum(
+            count
+            for (tenant, name), count in chunks.items()
+            if tenant in self._tenants and name in (self._tenants[tenant].stamps or {})
+        )
+        return have / every if every else 1.0
+
+    def _disk_bytes(self) -> int:
+        """Thousands of files may have to be looked at, so not at every time."""
+        moment = time.monotonic()
+        if moment - self._measured_at >= _MEASURED_EVERY_S:
+            self._disk, self._measured_at = disk_bytes(self.root), moment
+        return self._disk
+
+    def tidy(self) -> None:
+        """Delete the indexes of tenants that MySQL does not know, and those of other formats."""
+        with reading(self.mysql) as connection:
+            known = revisions_of_all(connection)
+        if gone := remove_others(self.root, known):
+            log.info("keyword_indexes_removed", folders=gone)
+
+    def close(self) -> None:
+        """Wait for what is under way and let go of all indexes."""
+        self._changes.shutdown()
+        self._builds.shutdown()
+        for writer in self._writers.values():
+            writer.close()
+        self._writers.clear()
+
+    def _begin(self, tenant_id: TenantId, tenant: _Tenant, stamps: Mapping[Namespace, str], moment: float) -> None:
+        if not self._is_idle(tenant_id) or moment < tenant.retry_at:
+            return
+        pool = self._builds if tenant.stamps is None or self._is_large(tenant_id, tenant, stamps) else self._changes
+        tenant.task = pool.submit(self._catch_up, tenant_id, tenant, stamps)
+
+    def _is_large(self, tenant_id: TenantId, tenant: _Tenant, stamps: Mapping[Namespace, str]) -> bool:
+        """Whether a namespace with many chunks has to be read that the index does not have."""
+        new = [namespace for namespace in stamps if namespace not in (tenant.stamps or {})]
+        if not new:
+            return False
+        with reading(self.mysql) as connection:
+            states = [IndexedChunks(connection, tenant_id).state(namespace) for namespace in new]
+        return any(state is not None and state.chunk_count > _LARGE for state in states)
+
+    def _is_idle(self, tenant_id: TenantId) -> bool:
+        task = self._tenants[tenant_id].task
+        return task is None or task.done()
+
+    def _forget(self, tenant_id: TenantId) -> None:
+        """A tenant without namespaces leaves nothing on this host."""
+        self._tenants.pop(tenant_id)
+        self._discard_writer(tenant_id)
+        remove(self.root, tenant_id)
+        log.info("keyword_index_removed", tenant_id=tenant_id)
+
+    def _catch_up(self, tenant_id: TenantId, tenant: _Tenant, stamps: Mapping[Namespace, str]) -> None:
+        """Bring a tenant's index up to date, or note that it failed. Runs in a thread of a pool and raises nothing."""
+        started = time.perf_counter()
+        try:
+            added = self._brought_up(tenant_id, tenant, stamps)
+            tenant.failures, tenant.retry_at = 0, 0.0
+            self.meter.count("chordwise_keyword_index_updates", result="updated")
+            if tenant.behind_since is not None:
+                self.meter.observe("chordwise_keyword_index_seconds", time.monotonic() - tenant.behind_since)
+                tenant.behind_since = None
+            if added:
+                elapsed_ms = round((time.perf_counter() - started) * 1000, 1)
+                log.info("keyword_index_updated", tenant_id=tenant_id, chunks=added, elapsed_ms=elapsed_ms)
+        except PipelineError as error:
+            self._failed(tenant_id, tenant, code=error.code, is_damaged=isinstance(error, IndexDamaged))
+        except Exception as error:  # a bug: queries are answered by MySQL meanwhile
+            log.exception("keyword_index_bug", tenant_id=tenant_id, error=type(error).__name__)
+            self._failed(tenant_id, tenant, code="bug", is_bug=True)
+
+    def _failed(
+        self, tenant_id: TenantId, tenant: _Tenant, *, code: str, is_damaged: bool = False, is_bug: bool = False
+    ) -> None:
+        """Try again later. What is damaged is built anew at once, and what we fail over after some attempts; where the disk
+        is full or read-only the index stays as it was."""
+        tenant.failures += 1
+        pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** (tenant.failures - 1))
+        tenant.retry_at = time.monotonic() + pause
+        self.meter.count("chordwise_keyword_index_updates", result="failed")
+        log.warning("keyword_index_not_updated", tenant_id=tenant_id, code=code, failures=tenant.failures)
+        self._discard_writer(tenant_id)
+        if is_damaged or (is_bug and tenant.failures >= _FAILURES_BEFORE_REBUILD):
+            remove(self.root, tenant_id)
+            tenant.stamps = None
+            if tenant.failures == 1:
+                tenant.retry_at = 0.0
+
+    def _brought_up(self, tenant_id: TenantId, tenant: _Tenant, wanted: Mapping[Namespace, str]) -> int:
+        known = tenant.stamps
+        if known is None:
+            found = LocalIndexReader(self.root, tenant_id).view()
+            known = {} if found is None else {name: state.stamp for name, state in found.states().items()}
+            if known == wanted:
+                tenant.stamps = known
+                return 0
+        writer = self._writer(tenant_id)
+        view = writer.view
+        added = 0
+        stamps = {namespace: stamp for namespace, stamp in wanted.items() if known.get(namespace) == stamp}
+        for namespace in known.keys() - wanted.keys():
+            writer.forget(namespace)
+        for namespace in sorted(wanted.keys() - stamps.keys()):
+            with snapshot(self.mysql) as connection:
+                state, chunks = self._applied(writer, connection, tenant_id, namespace, view.state(namespace))
+            added += chunks
+            if state is not None:
+                stamps[namespace] = state.stamp
+        writer.commit()
+        tenant.stamps = stamps
+        self._compact(tenant_id, writer, list(stamps))
+        return added
+
+    def _applied(
+        self,
+        writer: LocalIndexWriter,
+        connection: Connection,
+        tenant_id: TenantId,
+        namespace: Namespace,
+        have: NamespaceState | None,
+    ) -> tuple[NamespaceState | None, int]:
+        chunks = IndexedChunks(connection, tenant_id)
+        state = chunks.state(namespace)
+        if state is None:
+            writer.forget(namespace)
+            return None, 0
+        if have is not None and have.created_at == state.created_at:
+            changes = Publications(connection, tenant_id).since(namespace, have.revision, have.revised_at)
+            if changes.complete:
+                ids = changes.document_ids
+                return state, writer.replace(state, ids, chunks.of_documents(namespace, ids))
+        self.meter.count("chordwise_keyword_index_builds")
+        log.info("keyword_index_built_again", tenant_id=tenant_id, chunks=state.chunk_count)
+        return state, writer.replace(state, None, chunks.all(namespace))
+
+    def _compact(self, tenant_id: TenantId, writer: LocalIndexWriter, namespaces: Sequence[Namespace]) -> None:
+        """Write the index anew where much of it was deleted: tantivy merges by size and would keep that for long."""
+        every, deleted = writer.sizes()
+        if every < _LEAST_COMPACTED or deleted < _COMPACTED_FROM * every:
+            return
+        with snapshot(self.mysql) as connection:
+            chunks = IndexedChunks(connection, tenant_id)
+            writer.clear()
+            for namespace in namespaces:
+                state = chunks.state(namespace)
+                if state is not None:
+                    writer.replace(state, None, chunks.all(namespace))
+            writer.commit()
+        log.info("keyword_index_compacted", tenant_id=tenant_id)
+
+    def _writer(self, tenant_id: TenantId) -> LocalIndexWriter:
+        with self._lock:
+            writer = self._writers.pop(tenant_id, None)
+            idle = [each for each in self._writers if each not in self._tenants or self._is_idle(each)]
+            closing = [self._writers.pop(each) for each in idle[: max(0, len(self._writers) + 1 - _OPEN_WRITERS)]]
+        for each in closing:
+            each.close()
+        writer = writer or LocalIndexWriter(self.root, tenant_id)
+        with self._lock:
+            self._writers[tenant_id] = writer
+        return writer
+
+    def _discard_writer(self, tenant_id: TenantId) -> None:
+        with self._lock:
+            writer = self._writers.pop(tenant_id, None)
+        if writer is not None:
+            writer.close()
+
+
+def _revision(stamp: str | None) -> int:
+    return 0 if stamp is None else int(stamp.partition("@")[0])

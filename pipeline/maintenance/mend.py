@@ -1,0 +1,203 @@
+"""How each difference between the stores is mended."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import structlog
+
+from pipeline.archives.archive import is_packed
+from pipeline.archives.chunk_lines import Mark
+from pipeline.archives.import_store import mark_chunks
+from pipeline.chunking.strategies import embedding_text_of
+from pipeline.database.rows import slices
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents import alignment_store
+from pipeline.documents.chunk_edit_store import ChunkEdits, OwnedChunk
+from pipeline.documents.chunk_store import Chunks
+from pipeline.documents.cut_document import CutRequest
+from pipeline.documents.document_store import Documents, Source
+from pipeline.documents.parent_store import Parents
+from pipeline.errors import EmbedderRefused, Rejected
+from pipeline.ingestion.assemble import Assembled, assembled
+from pipeline.ingestion.make_vectors import vectors_of
+from pipeline.ingestion.unpack import unpacked
+from pipeline.keyword.terms import tokenizer_of
+from pipeline.maintenance.compare import (
+    UNNEEDED,
+    Found,
+    differences,
+    look,
+)
+from pipeline.maintenance.deletion_limit import DeletionLimit
+from pipeline.records import (
+    Chunk,
+    ChunkId,
+    DocumentFields,
+    DocumentId,
+    EmbeddingSpace,
+    Generation,
+    Namespace,
+    Scope,
+    TenantId,
+)
+from pipeline.resources import Resources
+from pipeline.tenants.namespace_store import Namespaces
+from pipeline.tenants.usage_store import Purpose
+
+log = structlog.get_logger(__name__)
+
+_EMBEDDED_AT_ONCE = 500
+
+
+def mend(
+    tenant_id: TenantId,
+    namespace: Namespace,
+    found: Found,
+    use: Resources,
+    *,
+    space: EmbeddingSpace,
+    limit: DeletionLimit | None = None,
+) -> int:
+    """Repair differences that still hold; return the numbers of mended vectors, rows and counts. Restores chunks, then
+    vectors, and deletes last and within ``limit``, so that searches miss nothing. Raises WrongInstallation."""
+    use.installation.confirm()
+    mended = sum(_restore(tenant_id, namespace, DocumentId(each), use) for each in sorted(found.miscounted))
+    if found.miscounted:
+        again = look(tenant_id, namespace, sorted(found.guilty), use, space=space)
+        found = replace(found, missing=again.missing, orphaned=again.orphaned, stale=again.stale)
+    wanted = [*found.missing, *found.stale, *found.misplaced]
+    again_made = sum(_embed_again(tenant_id, chunk_ids, use, space) for chunk_ids in slices(wanted, _EMBEDDED_AT_ONCE))
+    guilty = sorted(found.guilty)
+    with unit_of_work(use.mysql) as work:
+        alignment_store.documents_of(work.connection, tenant_id, namespace, guilty, lock=True)
+        vectors = alignment_store.vector_rows(use.postgres, tenant_id, namespace, guilty, table=space.table)
+        still = differences(work.connection, tenant_id, namespace, guilty, vectors, space)
+        going = [chunk_id for chunk_id in (*found.orphaned, *found.misplaced) if chunk_id in still.orphaned]
+        left = {key: count for key, count in found.leftover.items() if key in still.leftover}
+        wrong = look(tenant_id, namespace, guilty, use, space=space).document_vectors
+        unneeded = [key for key, what in wrong.items() if what == UNNEEDED]
+        if limit is not None and not limit.take(vectors=len(going) + len(unneeded), rows=sum(left.values())):
+            going, left, unneeded = [], {}, []
+        use.installation.confirm(work.connection)  # the connection that decides what is not needed
+        alignment_store.delete_vectors(use.postgres, tenant_id, going, table=space.table)
+        chunks = Chunks(work.connection, tenant_id)
+        for document_id, number in left:
+            chunks.drop(_generation(tenant_id, namespace, document_id, number))
+        remade = [key for key, what in wrong.items() if what != UNNEEDED]
+        use.document_vectors(tenant_id).refresh([_generation(tenant_id, namespace, *key) for key in remade])
+        use.document_vectors(tenant_id).drop(namespace, unneeded)
+        Namespaces(work.connection, tenant_id).revise(namespace, guilty)
+    log.info("stores_mended", tenant_id=tenant_id, vectors=again_made, dropped=len(going), rows=sum(left.values()))
+    kept = sum(what == UNNEEDED for what in found.document_vectors.values()) - len(unneeded)
+    return mended + again_made + len(going) + sum(left.values()) + len(found.document_vectors) - max(0, kept)
+
+
+def _embed_again(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resources, space: EmbeddingSpace) -> int:
+    """Make these chunks' vectors from their text, unless it changes meanwhile or the model refuses it. Returns how many."""
+    with unit_of_work(use.mysql) as work:
+        rows = [chunk for chunk in ChunkEdits(work.connection, tenant_id).named(chunk_ids).values() if chunk.enabled]
+    if not rows:
+        return 0
+    chunks = [_chunk(row) for row in rows]
+    try:
+        texts = [chunk.embedding_text for chunk in chunks]
+        embedder = use.spaces.embedder(space)
+        vectors = vectors_of(tenant_id, texts, use, purpose=Purpose.REPAIR, embedder=embedder)
+    except EmbedderRefused as error:
+        guilty = {rows[index].chunk_id for index in error.indexes}
+        log.warning("chunks_refused", tenant_id=tenant_id, space=space.number, chunks=len(guilty) or len(rows))
+        others = [row.chunk_id for row in rows if row.chunk_id not in guilty]
+        return _embed_again(tenant_id, others, use, space) if guilty else 0
+    by_namespace: defaultdict[Namespace, set[DocumentId]] = defaultdict(set)
+    for row in rows:
+        by_namespace[row.generation.scope.namespace].add(row.generation.document_id)
+    with unit_of_work(use.mysql) as work:
+        edits = ChunkEdits(work.connection, tenant_id)
+        for namespace in sorted(by_namespace):
+            edits.lock(namespace, list(by_namespace[namespace]))
+        current = edits.named([row.chunk_id for row in rows])
+        standing = [place for place, row in enumerate(rows) if _unchanged(row, current.get(row.chunk_id))]
+        if not standing:
+            return 0
+        fields: dict[Generation, DocumentFields] = {rows[place].generation: rows[place].fields for place in standing}
+        use.vectors_in(space, tenant_id).upsert(
+            [chunks[place] for place in standing],
+            np.asarray(vectors)[standing],
+            fields=fields,
+            model=space.model,
+        )
+    return len(standing)
+
+
+def _unchanged(before: OwnedChunk, now: OwnedChunk | None) -> bool:
+    return now is not None and now.enabled and (now.version, now.content_hash) == (before.version, before.content_hash)
+
+
+def _chunk(row: OwnedChunk) -> Chunk:
+    return Chunk(
+        chunk_id=row.chunk_id,
+        generation=row.generation,
+        ordinal=row.ordinal,
+        passage=row.passage,
+        terms=row.terms,
+        field_terms=row.field_terms,
+        content_hash=row.content_hash,
+        embedding_text=embedding_text_of(row.passage, row.fields.title, row.chunking.strategy),
+    )
+
+
+def _restore(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, use: Resources) -> int:
+    """Cut a shown document again, without a lock, and write missing chunks but those deleted by hand. Without its bytes
+    the noted number is corrected; a document that shows another generation meanwhile is left alone."""
+    with unit_of_work(use.mysql) as work:
+        generation = Documents(work.connection, tenant_id).published(namespace, document_id)
+        known = Documents(work.connection, tenant_id).sources([generation] if generation else [])
+    if generation is None:
+        return 0
+    found, marks = _cut_again(known[generation], use) if generation in known else (Assembled(chunks=[]), {})
+    with unit_of_work(use.mysql) as work:
+        if Documents(work.connection, tenant_id).published(namespace, document_id) != generation:
+            return 0
+        edits = ChunkEdits(work.connection, tenant_id)
+        there, removed = edits.ordinals(generation)
+        lost = [chunk for chunk in found.chunks if chunk.ordinal not in there and chunk.ordinal not in removed]
+        Chunks(work.connection, tenant_id).write(lost)
+        back = {chunk.ordinal: marks[chunk.ordinal] for chunk in lost if chunk.ordinal in marks}
+        mark_chunks(work.connection, tenant_id, {generation: back})
+        parents = Parents(work.connection, tenant_id).restore(found.parents, generation)
+        edits.remove(generation, [])  # notes how many there are now
+        Namespaces(work.connection, tenant_id).revise(namespace, [document_id])
+    log.warning("chunks_restored", tenant_id=tenant_id, chunks=len(lost), parents=parents)
+    return len(lost) + parents or 1
+
+
+def _cut_again(source: Source, use: Resources) -> tuple[Assembled, Mapping[int, Mark]]:
+    """The chunks as ingestion made them, and what was known of them already then; none if the document is at fault by now."""
+    generation = source.generation
+    tokenizer = tokenizer_of(generation.scope)
+    try:
+        if is_packed(source.media_type):
+            found = unpacked(source, generation, tokenizer, use)
+            return Assembled(chunks=list(found.chunks), parents=found.parents), found.marks
+        request = CutRequest(
+            media_type=source.media_type,
+            filename=source.source_uri,
+            title=source.fields.title,
+            chunking=source.chunking,
+            most_chunks=use.settings.max_chunks_per_document,
+            scope=generation.scope,
+        )
+        cut = assembled(use.parser.cut(source.body, request), generation)
+    except Rejected as error:
+        log.warning("document_not_cut_again", tenant_id=generation.scope.tenant_id, code=error.code)
+        return Assembled(chunks=[]), {}
+    return cut, {}
+
+
+def _generation(tenant_id: TenantId, namespace: Namespace, document_id: str, number: int) -> Generation:
+    scope = Scope(tenant_id=tenant_id, namespace=namespace)
+    return Generation(scope=scope, document_id=DocumentId(document_id), number=number)

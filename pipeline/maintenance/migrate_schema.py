@@ -1,0 +1,262 @@
+"""Upgrade or check both schemas: `python -m pipeline.maintenance.migrate_schema upgrade | downgrade | check | adopt`.
+
+`adopt` upgrades and makes PostgreSQL and Redis those of this MySQL, whatever they belonged to.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Literal
+
+from sqlalchemy import Connection, Engine, inspect, text
+
+from pipeline.database import installation, schema
+from pipeline.database.engines import (
+    mysql_engine,
+    mysql_errors,
+    postgres_engine,
+    postgres_errors,
+)
+from pipeline.database.schema import Side
+from pipeline.database.store_errors import MYSQL, POSTGRES, location
+from pipeline.embedding import space_store, space_table_store
+from pipeline.errors import Misconfigured, PipelineError
+from pipeline.records import EmbeddingSpace
+from pipeline.settings import Settings, settings
+
+OPERATOR_CLASSES = {"cosine": "halfvec_cosine_ops", "euclidean": "halfvec_l2_ops"}
+
+# Two migrations at once would both find the tables missing. Any constant will do; it names the lock.
+_LOCK = 0x63686F7264
+
+
+def upgrade(mysql: Engine, postgres: Engine, use: Settings) -> str:
+    """Run pending migrations and return the installation's id, from any number of processes. Raises WrongInstallation
+    before any change if the stores differ."""
+    installation.refuse_strangers(mysql, postgres, use)
+    _upgrade(mysql, postgres, use)
+    return installation.establish(mysql, postgres, use)
+
+
+def adopt(mysql: Engine, postgres: Engine, use: Settings) -> str:
+    """Upgrade, make PostgreSQL and Redis those of this MySQL, whichever installation they belonged to, and return its id."""
+    _upgrade(mysql, postgres, use)
+    return installation.establish(mysql, postgres, use, adopt=True)
+
+
+def _upgrade(mysql: Engine, postgres: Engine, use: Settings) -> None:
+    upgrade_mysql(mysql, use)
+    with postgres_errors(), postgres.connect() as connection:
+        connection.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": _LOCK})
+        connection.commit()
+        try:
+            schema.check_postgres(connection, create=True)
+            connection.commit()
+            _migrate("upgrade", "head", "postgres", connection, use)
+            connection.commit()
+        finally:
+            connection.rollback()  # a failed transaction takes no further statement, and would hide why it failed
+            connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": _LOCK})
+            connection.commit()
+    _make_lost_spaces(mysql, postgres, use)
+
+
+def upgrade_mysql(mysql: Engine, use: Settings) -> None:
+    """The same for the system of record alone."""
+    with mysql_errors(), mysql.connect() as connection:
+        connection.execute(text("SELECT GET_LOCK('chordwise_migrations', 60)"))
+        try:
+            schema.check_mysql(connection)
+            _migrate("upgrade", "head", "mysql", connection, use)
+            connection.commit()
+        finally:
+            connection.execute(text("SELECT RELEASE_LOCK('chordwise_migrations')"))
+
+
+def _make_lost_spaces(mysql: Engine, postgres: Engine, use: Settings) -> None:
+    """Empty tables for live spaces whose own are gone, as in a new PostgreSQL; `verify --repair` fills them."""
+    base = space_store.base_space(use)
+    with mysql_errors(), mysql.connect() as connection:
+        live = space_store.live(connection, base)
+    with postgres_errors(), postgres.connect() as connection:
+        lost = [space for space in live.every if space_table_store.shape(connection, space) is None]
+    for space in lost:
+        space_table_store.create(postgres, space, like=base)
+
+
+def downgrade(mysql: Engine, postgres: Engine, use: Settings) -> None:
+    """Take every revision back. All data is gone afterwards."""
+    installation.release_redis(mysql, use)
+    with postgres_errors(), postgres.connect() as connection:
+        _migrate("downgrade", "base", "postgres", connection, use)
+        connection.commit()
+    with mysql_errors(), mysql.connect() as connection:
+        _migrate("downgrade", "base", "mysql", connection, use)
+        connection.commit()
+
+
+def check(mysql: Engine, postgres: Engine, use: Settings) -> None:
+    """Compare servers and schemas with code and settings. Raises Misconfigured: a version too old, a revision, table,
+    column or index missing, or vectors of another dimension or distance."""
+    with mysql_errors(), mysql.connect() as connection:
+        schema.check_mysql(connection)
+        _check_revision("mysql", connection)
+        _check_whole("mysql", connection)
+        live = space_store.live(connection, space_store.base_space(use))
+    with postgres_errors(), postgres.connect() as connection:
+        schema.check_postgres(connection)
+        _check_revision("postgres", connection)
+        for space in live.every:
+            _check_space(connection, space, use)
+        _check_whole("postgres", connection, vector_tables=[space.table for space in live.every])
+
+
+class SchemaCheck:
+    """`check` for frequent callers: a schema found complete is checked again only after ``fresh_s`` seconds."""
+
+    def __init__(
+        self, mysql: Callable[[], Engine], postgres: Callable[[], Engine], use: Settings, *, fresh_s: float = 30.0
+    ) -> None:
+        self._mysql = mysql
+        self._postgres = postgres
+        self._use = use
+        self._fresh_s = fresh_s
+        self._whole_at: float | None = None
+
+    def __call__(self) -> None:
+        """Run the check if it is due. Raises what `check` raises."""
+        age_s = self.age_s
+        if age_s is None or age_s >= self._fresh_s:
+            self._whole_at = None
+            begun = time.monotonic()
+            check(self._mysql(), self._postgres(), self._use)
+            self._whole_at = begun
+
+    @property
+    def age_s(self) -> float | None:
+        """The seconds since the last successful check; None after a check that failed."""
+        return None if self._whole_at is None else time.monotonic() - self._whole_at
+
+
+_MOST_NAMED = 10
+
+
+def _check_whole(side: Side, connection: Connection, *, vector_tables: Sequence[str] = ()) -> None:
+    lacks = schema.missing(side, connection, vector_tables=vector_tables)
+    if lacks:
+        named = "; ".join(lacks[:_MOST_NAMED])
+        more = f"; and {len(lacks) - _MOST_NAMED} more" if len(lacks) > _MOST_NAMED else ""
+        at = location(MYSQL if side == "mysql" else POSTGRES, connection.engine.url)
+        advice = (
+            f"docs/operations.md (Parts of the schema are missing) says how to put it back; user {at.user} must see it"
+        )
+        raise at.refused(f"the schema lacks {named}{more}; {advice}")
+
+
+def _check_space(connection: Connection, space: EmbeddingSpace, use: Settings) -> None:
+    found = space_table_store.shape(connection, space)
+    if found is None:
+        raise Misconfigured(
+            f"PostgreSQL has no table {space.table}: run python -m pipeline.maintenance.migrate_schema upgrade"
+        )
+    if found.dimension != space.dimension:
+        named = (
+            "CHORDWISE_EMBEDDING_DIM" if space.number == space_store.FIRST else f"the dimension of space {space.number}"
+        )
+        raise Misconfigured(
+            f"{named} is {space.dimension} but the stored vectors have {found.dimension} dimensions:"
+            " docs/model-migration.md says how to move to another model"
+        )
+    expected = OPERATOR_CLASSES[use.pgvector_distance]
+    wrong = ", ".join(name for name, operator_class in found.indexes if operator_class != expected)
+    if found.operator_class != expected or wrong:
+        made = wrong or found.operator_class
+        raise Misconfigured(f"CHORDWISE_PGVECTOR_DISTANCE needs {expected} but the vector store was made with {made}")
+
+
+def _check_revision(side: Side, connection: Connection) -> None:
+    table = f"schema_version_{side}"
+    there = inspect(connection).has_table(table)
+    found = connection.execute(text(f"SELECT version_num FROM {table}")).scalar() if there else None
+    # Files of migrations begin with their revision, which is higher than those before.
+    newest = max(each.name[:4] for each in (_migrations(side) / "versions").iterdir() if each.name[:4].isdecimal())
+    if found != newest:
+        raise Misconfigured(
+            f"the {side} schema is at revision {found or 'none'}, this code needs {newest}:"
+            " run python -m pipeline.maintenance.migrate_schema upgrade"
+        )
+
+
+def _migrate(
+    direction: Literal["upgrade", "downgrade"], to: str, side: Side, connection: Connection, use: Settings
+) -> None:
+    # Every worker and gateway checks the schema when it starts, and none migrates: what that takes is loaded here alone.
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(_migrations(side)))
+    config.set_main_option("path_separator", "os")
+    config.attributes.update(
+        connection=connection,
+        dimension=use.embedding_dim,
+        operator_class=OPERATOR_CLASSES[use.pgvector_distance],
+    )
+    run = command.upgrade if direction == "upgrade" else command.downgrade
+    run(config, to)
+
+
+def _migrations(side: Side) -> Traversable:
+    return files("pipeline.database") / "migrations" / side
+
+
+def check_all(mysql: Engine, postgres: Engine, use: Settings) -> str:
+    """Check both schemas, compare all stores' installations, and return the id; every process does at start. Raises
+    Misconfigured, WrongInstallation and the stores' errors."""
+    check(mysql, postgres, use)
+    return installation.confirm_stores(mysql, postgres, use)
+
+
+_ACTIONS: dict[str, Callable[[Engine, Engine, Settings], str | None]] = {
+    "upgrade": upgrade,
+    "downgrade": downgrade,
+    "check": check_all,
+    "adopt": adopt,
+}
+
+
+@contextmanager
+def _engines(use: Settings) -> Iterator[tuple[Engine, Engine]]:
+    mysql, postgres = mysql_engine(use), postgres_engine(use)
+    try:
+        yield mysql, postgres
+    finally:
+        mysql.dispose()
+        postgres.dispose()
+
+
+def main(arguments: Sequence[str] | None = None, use: Settings | None = None) -> int:
+    """The command line: exit code 0 when done, 1 with one sentence on standard error when not."""
+    parser = argparse.ArgumentParser(prog="python -m pipeline.maintenance.migrate_schema", description=__doc__)
+    parser.add_argument("action", choices=list(_ACTIONS))
+    action = _ACTIONS[parser.parse_args(arguments).action]
+    try:
+        use = use or settings()
+        with _engines(use) as (mysql, postgres):
+            found = action(mysql, postgres, use)
+    except PipelineError as error:
+        print(f"migrate: {error}", file=sys.stderr)  # noqa: T201 - this is a command
+        return 1
+    if found is not None:
+        print(f"installation {found}")  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+"""Look after the agreement of the stores all the time: a bounded piece of one tenant at a time, mended at once."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import structlog
+
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents import reconcile_store
+from pipeline.documents.reconcile_store import Deletions, Place
+from pipeline.maintenance.deletion_limit import DeletionLimit, measure
+from pipeline.maintenance.erase import finish_erasures
+from pipeline.maintenance.verify import (
+    DOCUMENTS,
+    Counts,
+    Spot,
+    all_namespaces,
+    compare,
+    documents_by_namespace,
+    recounted,
+)
+from pipeline.records import Namespace, TenantId
+from pipeline.resources import Resources
+
+log = structlog.get_logger(__name__)
+
+
+def reconcile(use: Resources) -> Counts:
+    """Compare and mend up to ``reconcile_chunks`` chunks of the tenant that waited longest; return the counts. The next
+    run continues here; a crash repeats one page. Raises WrongInstallation before any change."""
+    use.installation.confirm()
+    finish_erasures(use)
+    with unit_of_work(use.mysql) as work:
+        tenant_id = reconcile_store.next_tenant(work.connection)
+    return Counts() if tenant_id is None else reconcile_tenant(tenant_id, use)
+
+
+def reconcile_tenant(tenant_id: TenantId, use: Resources) -> Counts:
+    """The same for a given tenant."""
+    use.installation.confirm()
+    with unit_of_work(use.mysql) as work:
+        place = reconcile_store.place_of(work.connection, tenant_id)
+    limit = _limit(tenant_id, place, use)
+    known = documents_by_namespace(tenant_id, use)
+    names = sorted(all_namespaces(tenant_id, known, use))
+    waiting = [name for name in names if place.namespace is None or name >= place.namespace]
+    total = Counts()
+    for namespace in waiting:
+        resumed = namespace == place.namespace and place.phase is not None
+        start = Spot(phase=place.phase or DOCUMENTS, after=place.after or "") if resumed else Spot()
+        for spot, counts in compare(tenant_id, namespace, use, repair=True, start=start, limit=limit.now):
+            if spot is None:
+                found = counts + recounted(tenant_id, namespace, use, repair=True)
+                following = _after(namespace, names)
+            else:
+                found, following = counts, Place(namespace=namespace, phase=spot.phase, after=spot.after)
+            total += found
+            _note(tenant_id, following, found, limit, use)
+            if total.chunks >= use.settings.reconcile_chunks:
+                return _told(tenant_id, total, limit)
+    if not waiting:
+        _note(tenant_id, Place(namespace=None, phase=None, after=None), Counts(), limit, use)
+    return _told(tenant_id, total, limit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PassLimit:
+    """The deletion limit of one pass: ``before`` counts its earlier runs, ``now`` is the rest of the limit."""
+
+    before: Deletions
+    now: DeletionLimit
+
+    def noted(self, *, ended: bool) -> Deletions:
+        """Return the counts to store after a page, or at the end of the pass."""
+        deleted = self.before.pass_deleted + self.now.deleted
+        withheld = self.before.pass_withheld + self.now.withheld
+        if ended:
+            return Deletions(withheld=withheld if self.now.is_exceeded else 0)
+        asked = max(self.before.withheld, withheld if self.now.is_exceeded else 0)
+        return Deletions(pass_deleted=deleted, pass_withheld=withheld, withheld=asked)
+
+
+def _limit(tenant_id: TenantId, place: Place, use: Resources) -> _PassLimit:
+    """Return the limit of the pass that begins or continues at ``place``."""
+    with unit_of_work(use.mysql) as work:
+        before = reconcile_store.deletions_of(work.connection, tenant_id)
+    if place.namespace is None:
+        before = Deletions(withheld=before.withheld)
+    left = measure(tenant_id, use, use.spaces.live().active)
+    spent = before.pass_deleted + before.pass_withheld
+    left.vectors -= spent
+    left.rows -= spent
+    left.is_open = left.is_open and not before.pass_withheld
+    return _PassLimit(before=before, now=left)
+
+
+def _after(namespace: Namespace, names: list[Namespace]) -> Place:
+    """The beginning of the next namespace, or of the whole when this was the last."""
+    following = next((name for name in names if name > namespace), None)
+    return Place(namespace=following, phase=None, after=None)
+
+
+def _note(tenant_id: TenantId, place: Place, counts: Counts, limit: _PassLimit, use: Resources) -> None:
+    deletions = limit.noted(ended=place.namespace is None)
+    with unit_of_work(use.mysql) as work:
+        reconcile_store.note(work.connection, tenant_id, place, asdict(counts), deletions)
+
+
+def _told(tenant_id: TenantId, total: Counts, limit: _PassLimit) -> Counts:
+    tell = log.warning if total.wrong or limit.now.withheld else log.info
+    tell("reconciled", tenant_id=tenant_id, wrong=total.wrong, withheld=limit.now.withheld, **asdict(total))
+    return total

@@ -1,0 +1,66 @@
+"""Where queries for a comparison of models come from when nobody has written any."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import redis
+from pydantic import TypeAdapter, ValidationError
+from sqlalchemy import Connection, text
+
+from pipeline.database.engines import redis_errors
+from pipeline.query.request import Query
+from pipeline.records import Namespace, TenantId
+
+_QUERY: TypeAdapter[Query] = TypeAdapter(Query)
+_LOOKED_AT = 20  # keys for each query wanted
+_LENGTH = 200  # characters of a chunk that make a question
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampled:
+    """A text that somebody asked, or that stands in the beginning of a chunk."""
+
+    tenant_id: TenantId
+    namespaces: tuple[Namespace, ...]
+    text: str
+
+
+def recent(client: redis.Redis, *, limit: int) -> list[Sampled]:
+    """Some of the queries that are still remembered, each text once."""
+    found: dict[tuple[str, str], Sampled] = {}
+    with redis_errors():
+        for seen, key in enumerate(client.scan_iter(match="*:query:*", count=500)):
+            if len(found) >= limit or seen >= _LOOKED_AT * limit:
+                break
+            raw = client.hget(key, "query")
+            try:
+                query = None if raw is None else _QUERY.validate_json(raw)  # type: ignore[arg-type]
+            except ValidationError:  # of an older version
+                continue
+            if query is not None:
+                each = Sampled(tenant_id=query.tenant_id, namespaces=query.namespaces, text=query.query_text)
+                found.setdefault((each.tenant_id, each.text), each)
+    return list(found.values())
+
+
+def tenants(connection: Connection) -> list[TenantId]:
+    """Who has anything to search in; reads nothing but ids."""
+    rows = connection.execute(text("SELECT DISTINCT tenant_id FROM namespaces WHERE chunk_count > 0")).scalars()
+    return [TenantId(tenant_id) for tenant_id in rows]
+
+
+def beginning_of_a_chunk(connection: Connection, tenant_id: TenantId, pivot: str) -> Sampled | None:
+    """The first words of the shown chunk whose id follows ``pivot``, a random UUID; None after the last one."""
+    row = connection.execute(_CHUNK, {"tenant": tenant_id, "pivot": pivot}).one_or_none()
+    words = "" if row is None else row.text[:_LENGTH].rpartition(" ")[0] or row.text[:_LENGTH]
+    if row is None or not words.strip():
+        return None
+    return Sampled(tenant_id=tenant_id, namespaces=(Namespace(row.namespace),), text=words.strip())
+
+
+_CHUNK = text(
+    "SELECT c.namespace, c.text FROM chunks c JOIN documents d ON d.tenant_id = c.tenant_id"
+    " AND d.namespace = c.namespace AND d.document_id = c.document_id AND d.published_generation = c.generation"
+    " WHERE c.tenant_id = :tenant AND c.chunk_id >= :pivot AND c.enabled = 1 ORDER BY c.chunk_id LIMIT 1"
+)

@@ -1,0 +1,210 @@
+"""What the sweeper does: release work that nobody holds, close jobs that nobody closed, renew the terms of older chunks."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import structlog
+
+from pipeline.administration.drop_retired import _DROPPED_AT_ONCE, drop_retired
+from pipeline.database.engines import Conflict, redis_errors
+from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
+from pipeline.documents.chunk_edit_store import ChunkEdits
+from pipeline.documents.outdated_term_store import OutdatedGeneration, OutdatedTerms, tenants_with_outdated_terms
+from pipeline.documents.owned_chunk_store import OwnedChunk
+from pipeline.documents.retention_store import (
+    Kept,
+    Retired,
+    tenants_with_expired,
+    tenants_with_retired,
+)
+from pipeline.errors import Unavailable
+from pipeline.ingestion.finish_items import close_jobs
+from pipeline.jobs.ledger_store import Ledger, tenants_with_open_jobs
+from pipeline.keyword.indexed_fields import Indexed, indexed
+from pipeline.keyword.statistics_store import Statistics, tenants_with_waiting_terms
+from pipeline.keyword.terms import tokenizer_of
+from pipeline.records import (
+    ChunkId,
+    JobId,
+    Namespace,
+    TenantId,
+)
+from pipeline.resources import Resources
+from pipeline.tenants.idempotency_store import IdempotencyKeys, tenants_with_expired_keys
+from pipeline.tenants.publication_store import Publications, tenants_with_old_publications
+
+log = structlog.get_logger(__name__)
+
+_RING_AGAIN_AFTER_S = 10
+_FORGOTTEN_AT_ONCE = 1000
+_PUBLICATIONS_AT_ONCE = 5000
+_STEP_S: Final = 2.0  # a step ends after the batch that passes this
+_DOCUMENTS_AT_ONCE: Final = 100
+_CHUNKS_AT_ONCE: Final = 500
+
+
+def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
+    """Ring for every job with due items, release expired holds, close finished jobs. Returns the bells rung. Harmless
+    to running work."""
+    with unit_of_work(use.mysql) as work:
+        tenants = tenants_with_open_jobs(work.connection)
+        uncounted = tenants_with_waiting_terms(work.connection)
+        keepers = tenants_with_expired(work.connection)
+    rung = _for_each(tenants, lambda tenant_id: _sweep_tenant(tenant_id, use, ring=ring))
+    _for_each(keepers, lambda tenant_id: release_kept(tenant_id, use))
+    with unit_of_work(use.mysql) as work:
+        untidy = tenants_with_retired(work.connection)
+        answered = tenants_with_expired_keys(work.connection)
+    _for_each(untidy, lambda tenant_id: drop_retired(tenant_id, use))
+    _for_each(answered, lambda tenant_id: forget_answers(tenant_id, use))
+    _for_each(uncounted, lambda tenant_id: _add_up(tenant_id, use))
+    with unit_of_work(use.mysql) as work:
+        logged = tenants_with_old_publications(work.connection)
+        outdated = tenants_with_outdated_terms(work.connection)
+    _for_each(logged, lambda tenant_id: _prune(tenant_id, use))
+    _for_each(outdated, lambda tenant_id: renew_terms(tenant_id, use))
+    return rung
+
+
+def _prune(tenant_id: TenantId, use: Resources) -> int:
+    with unit_of_work(use.mysql) as work:
+        return Publications(work.connection, tenant_id).prune(limit=_PUBLICATIONS_AT_ONCE)
+
+
+def _for_each(tenants: Iterable[TenantId], step: Callable[[TenantId], int]) -> int:
+    """Sum what ``step`` gives. A transaction that loses against a worker is left to the next sweep."""
+    done = 0
+    for tenant_id in tenants:
+        try:
+            done += step(tenant_id)
+        except Conflict as error:
+            log.info("sweep_postponed", tenant_id=tenant_id, code=error.code)
+    return done
+
+
+def forget_answers(tenant_id: TenantId, use: Resources) -> int:
+    """Forget what was answered to requests whose idempotency keys have expired. Gives how many."""
+    with unit_of_work(use.mysql) as work:
+        return IdempotencyKeys(work.connection, tenant_id).forget_expired(limit=_FORGOTTEN_AT_ONCE)
+
+
+def _add_up(tenant_id: TenantId, use: Resources) -> int:
+    """Count the terms that wait although no job of theirs is going to end soon."""
+    with unit_of_work(use.mysql) as work:
+        overdue = Statistics(work.connection, tenant_id).overdue()
+    for namespace in overdue:
+        with unit_of_work(use.mysql) as work:
+            Statistics(work.connection, tenant_id).add_up(namespace)
+    return len(overdue)
+
+
+def release_kept(tenant_id: TenantId, use: Resources) -> int:
+    """Retire the generations that were kept to be rolled back to and whose time is up. Gives how many."""
+    released = 0
+    while True:
+        with unit_of_work(use.mysql) as work:
+            expired = Kept(work.connection, tenant_id).expired(limit=_DROPPED_AT_ONCE)
+            Retired(work.connection, tenant_id).add(expired)
+        released += len(expired)
+        if len(expired) < _DROPPED_AT_ONCE:
+            return released
+
+
+def _sweep_tenant(tenant_id: TenantId, use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
+    with unit_of_work(use.mysql) as work:
+        ledger = Ledger(work.connection, tenant_id)
+        released = ledger.release_expired()
+        due = ledger.due()
+    with unit_of_work(use.mysql) as work:
+        ledger = Ledger(work.connection, tenant_id)
+        idle = [job_id for job_id in ledger.unfinished() if job_id not in due]
+        close_jobs(tenant_id, idle, ledger, use, work, touch=False)
+    rung = [job_id for job_id in due if _may_ring(tenant_id, job_id, use)]
+    for job_id in rung:
+        ring(tenant_id, job_id)
+    if released or rung:
+        log.info("swept", tenant_id=tenant_id, released=released, rung=len(rung), due=sum(due.values()))
+    return len(rung)
+
+
+def _may_ring(tenant_id: TenantId, job_id: JobId, use: Resources) -> bool:
+    """Whether nobody rang for the job in the last seconds: a long queue is not made longer by looking at it."""
+    try:
+        with redis_errors():
+            return bool(use.redis.set(f"{tenant_id}:rung:{job_id}", 1, nx=True, ex=_RING_AGAIN_AFTER_S))
+    except Unavailable:
+        return True
+
+
+def renew_terms(tenant_id: TenantId, use: Resources) -> int:
+    """Renew the terms of a tenant's older chunks for some seconds; return how many differed. Raises Conflict on a lost
+    race; commits stay."""
+    ends, changed = time.monotonic() + _STEP_S, 0
+    while time.monotonic() < ends:
+        with unit_of_work(use.mysql) as work:
+            due = OutdatedTerms(work.connection, tenant_id).due(limit=_DOCUMENTS_AT_ONCE)
+            if not due:
+                break
+            namespace = due[0].generation.scope.namespace
+            some = _bounded([each for each in due if each.generation.scope.namespace == namespace])
+            changed += _renew(tenant_id, namespace, some, work)
+    if changed:
+        log.info("terms_renewed", tenant_id=tenant_id, chunks=changed)
+    return changed
+
+
+def _bounded(due: list[OutdatedGeneration]) -> list[OutdatedGeneration]:
+    """Return the first of them, as many as have few chunks together, and one at least."""
+    total = 0
+    for place, each in enumerate(due):
+        total += each.chunk_count
+        if total > _CHUNKS_AT_ONCE:
+            return due[: max(1, place)]
+    return due
+
+
+def _renew(tenant_id: TenantId, namespace: Namespace, due: list[OutdatedGeneration], work: UnitOfWork) -> int:
+    outdated, documents = OutdatedTerms(work.connection, tenant_id), {each.generation.document_id for each in due}
+    ChunkEdits(work.connection, tenant_id).lock(namespace, sorted(documents))
+    rewritten: list[tuple[ChunkId, Indexed]] = []
+    removed: defaultdict[str, list[tuple[str, ...]]] = defaultdict(list)
+    added: defaultdict[str, list[tuple[str, ...]]] = defaultdict(list)
+    for each in due:
+        chunks, is_shown = outdated.chunks(each.generation)
+        for chunk, found_by in _differing(chunks):
+            rewritten.append((chunk.chunk_id, found_by))
+            if is_shown:
+                document_id = each.generation.document_id
+                removed[document_id] += [chunk.terms] if chunk.enabled else []
+                added[document_id] += [found_by.terms] if chunk.enabled else []
+    outdated.rewrite(rewritten)
+    outdated.settle([each.generation for each in due])
+    if added:
+        Statistics(work.connection, tenant_id).count(
+            namespace,
+            [terms for of_one in added.values() for terms in of_one],
+            [terms for of_one in removed.values() for terms in of_one],
+            document_ids=[each.generation.document_id for each in due if each.generation.document_id in added],
+        )
+    return len(rewritten)
+
+
+def _differing(chunks: list[OwnedChunk]) -> list[tuple[OwnedChunk, Indexed]]:
+    """Return the chunks that have other terms by today's rules, with these."""
+    if not chunks:
+        return []
+    first = chunks[0]
+    title, tokenizer = first.fields.title, tokenizer_of(first.generation.scope)
+    by_rule = (
+        (chunk, indexed(chunk.passage, title, strategy=chunk.chunking.strategy, tokenizer=tokenizer))
+        for chunk in chunks
+    )
+    return [
+        (chunk, found_by)
+        for chunk, found_by in by_rule
+        if found_by.terms != chunk.terms or found_by.fields != chunk.field_terms
+    ]

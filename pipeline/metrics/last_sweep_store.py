@@ -1,0 +1,36 @@
+"""The time of the sweeper's last complete sweep by Redis's clock: evidence that beat, broker and worker cooperate."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import redis
+
+from pipeline.database.engines import redis_errors
+
+_KEY: Final = "chordwise:last_sweep"
+
+
+class LastSweep:
+    """The last sweep, written by the sweeper and read by gateways. Methods raise StoreUnavailable without Redis."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._redis = client
+
+    def note(self) -> None:
+        """Record that a sweep has ended now."""
+        with redis_errors():
+            self._redis.set(_KEY, repr(_seconds(self._redis.time())))  # type: ignore[arg-type]
+
+    def age_s(self) -> float | None:
+        """Return the seconds since the last sweep, at least 0; None if none is known, as after Redis lost its data."""
+        with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
+            pipe.time()
+            pipe.get(_KEY)
+            now, noted = pipe.execute()
+        return None if noted is None else max(0.0, _seconds(now) - float(noted))
+
+
+def _seconds(time: tuple[int, int]) -> float:
+    seconds, microseconds = time
+    return seconds + microseconds / 1e6

@@ -1,0 +1,175 @@
+"""Counters and times of all processes, summed in one Redis hash for any gateway to render. Each process hands over
+about once a second."""
+
+from __future__ import annotations
+
+import bisect
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import orjson
+import redis
+import structlog
+
+from pipeline.database.engines import redis_errors
+from pipeline.errors import Unavailable
+from pipeline.metrics.definitions import (
+    METRICS,
+    WINDOW_MINUTES,
+    WINDOWED,
+    MetricSpec,
+)
+
+log = structlog.get_logger(__name__)
+
+TOTALS: Final = "chordwise:metrics"
+SOON_S: Final = 1.0
+MOST_FIELDS: Final = 20_000  # some 2 MB; what would be one more is not counted
+_MOST_PENDING: Final = 5_000  # of one process, while Redis is away
+_MOST_LABEL: Final = 64
+_MINUTE_KEPT_S: Final = 60 * (WINDOW_MINUTES + 2)
+
+# KEYS: totals, this minute. ARGV: most fields, seconds a minute is kept, how many pairs belong to the minute too, pairs.
+_ADD: Final = """
+local most, minute_pairs = tonumber(ARGV[1]), tonumber(ARGV[3])
+local there = redis.call('HLEN', KEYS[1])
+for at = 4, #ARGV, 2 do
+  local is_known = redis.call('HEXISTS', KEYS[1], ARGV[at]) == 1
+  if is_known or there < most then
+    redis.call('HINCRBYFLOAT', KEYS[1], ARGV[at], ARGV[at + 1])
+    if not is_known then there = there + 1 end
+  end
+  if (at - 4) / 2 < minute_pairs then redis.call('HINCRBYFLOAT', KEYS[2], ARGV[at], ARGV[at + 1]) end
+end
+if minute_pairs > 0 then redis.call('EXPIRE', KEYS[2], ARGV[2]) end
+return there
+"""
+
+Field = tuple[str, str, tuple[str, ...]]  # metric, part of it, values of its labels
+
+
+class Meter:
+    """One process's figures. Safe between threads; nothing here raises, and nobody waits for Redis."""
+
+    def __init__(self, client: redis.Redis, *, clock: Callable[[], float] = time.time) -> None:
+        self._redis = client
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._pending: defaultdict[Field, float] = defaultdict(float)
+        self._timer: threading.Timer | None = None
+
+    def count(self, name: str, by: float = 1.0, **labels: object) -> None:
+        """Add to a counter. Labels are given by name, all that the metric has."""
+        spec = _spec(name, labels)
+        if spec is not None and by:
+            self._note({(name, "", _values(spec, labels)): by})
+
+    def observe(self, name: str, value: float, **labels: object) -> None:
+        """Put one more value, in the unit of the name, into a histogram."""
+        spec = _spec(name, labels)
+        if spec is not None:
+            place = bisect.bisect_left(spec.buckets, value)
+            bound = str(spec.buckets[place]) if place < len(spec.buckets) else "+Inf"
+            values = _values(spec, labels)
+            self._note({(name, bound, values): 1.0, (name, "sum", values): value})
+
+    def flush(self) -> None:
+        """Hand over what was noted. What Redis does not take now goes with what comes next."""
+        with self._lock:
+            self._timer = None
+            pending, self._pending = self._pending, defaultdict(float)
+        if not pending:
+            return
+        ordered = sorted(pending, key=lambda field: field[0] not in WINDOWED)
+        arguments: list[str] = []
+        for field in ordered:
+            arguments += [orjson.dumps(field).decode(), repr(pending[field])]
+        windowed = sum(1 for field in ordered if field[0] in WINDOWED)
+        try:
+            with redis_errors():
+                self._redis.eval(
+                    _ADD,
+                    2,
+                    TOTALS,
+                    minute_key(int(self._clock() // 60)),
+                    str(MOST_FIELDS),
+                    str(_MINUTE_KEPT_S),
+                    str(windowed),
+                    *arguments,
+                )
+        except Unavailable as error:
+            log.warning("metrics_not_written", code=error.code)
+            with self._lock:
+                for field, by in pending.items():
+                    if field in self._pending or len(self._pending) < _MOST_PENDING:
+                        self._pending[field] += by
+
+    def close(self) -> None:
+        """Hand over what is left."""
+        with self._lock:
+            timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+        self.flush()
+
+    def _note(self, changes: Mapping[Field, float]) -> None:
+        with self._lock:
+            for field, by in changes.items():
+                if field in self._pending or len(self._pending) < _MOST_PENDING:
+                    self._pending[field] += by
+            if self._timer is None:
+                self._timer = threading.Timer(SOON_S, self.flush)
+                self._timer.daemon = True
+                self._timer.start()
+
+
+def read_totals(client: redis.Redis) -> dict[Field, float]:
+    """Everything the fleet has counted. Raises StoreUnavailable."""
+    with redis_errors():
+        found: dict[bytes, bytes] = client.hgetall(TOTALS)  # type: ignore[assignment]
+    return _read(found)
+
+
+def read_window(client: redis.Redis, *, now: float) -> dict[Field, float]:
+    """What was counted in the last minutes, of the metrics for which that is kept. Raises StoreUnavailable."""
+    minute = int(now // 60)
+    with redis_errors(), client.pipeline(transaction=False) as pipe:
+        for back in range(WINDOW_MINUTES):
+            pipe.hgetall(minute_key(minute - back))
+        minutes: list[dict[bytes, bytes]] = pipe.execute()
+    sums: defaultdict[Field, float] = defaultdict(float)
+    for found in minutes:
+        for field, value in _read(found).items():
+            sums[field] += value
+    return dict(sums)
+
+
+def minute_key(minute: int) -> str:
+    """Where one minute's figures are, counted from the epoch."""
+    return f"{TOTALS}:{minute}"
+
+
+def _read(found: Mapping[bytes, bytes]) -> dict[Field, float]:
+    """Fields of metrics that this version does not know are left out."""
+    fields: dict[Field, float] = {}
+    for raw, value in found.items():
+        name, part, labels = orjson.loads(raw)
+        spec = METRICS.get(name)
+        if spec is not None and len(spec.labels) == len(labels):
+            fields[name, part, tuple(labels)] = float(value)
+    return fields
+
+
+def _spec(name: str, labels: Mapping[str, object]) -> MetricSpec | None:
+    spec = METRICS.get(name)
+    if spec is None or set(spec.labels) != set(labels):
+        log.error("metric_unknown", metric=name, labels=sorted(labels))
+        return None
+    return spec
+
+
+def _values(spec: MetricSpec, labels: Mapping[str, object]) -> tuple[str, ...]:
+    return tuple(str(labels[label])[:_MOST_LABEL] for label in spec.labels)

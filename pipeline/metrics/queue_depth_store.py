@@ -1,0 +1,48 @@
+"""The backlog of the broker: with Redis the number and age of messages, with another broker their number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import redis
+
+from pipeline.database.engines import redis_errors
+
+SENT_AT = "sent_at"  # the header of our messages that says when they were sent, in seconds since the epoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Depth:
+    """The backlog of one queue. ``oldest_s``: the next message's wait, 0 if unknown. ``unacked``: of the whole broker.
+    None: not reported."""
+
+    messages: int
+    oldest_s: float | None = None
+    unacked: int | None = None
+
+
+def queue_depths(broker: redis.Redis, queues: Sequence[str], *, now: float) -> dict[str, Depth]:
+    """Return each queue's length and age; the oldest message stands on the right. Raises StoreUnavailable."""
+    with redis_errors(), broker.pipeline(transaction=False) as pipe:
+        pipe.hlen("unacked")
+        for queue in queues:
+            pipe.llen(queue)
+            pipe.lindex(queue, -1)
+        unacked, *found = pipe.execute()
+    return {
+        queue: Depth(messages=found[2 * place], oldest_s=_age_s(found[2 * place + 1], now), unacked=unacked)
+        for place, queue in enumerate(queues)
+    }
+
+
+def _age_s(message: bytes | None, now: float) -> float:
+    if message is None:
+        return 0.0
+    try:
+        headers: dict[str, Any] = orjson.loads(message)["headers"]
+        return max(0.0, now - float(headers[SENT_AT]))
+    except (ValueError, KeyError, TypeError):
+        return 0.0  # sent by somebody else

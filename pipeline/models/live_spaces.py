@@ -1,0 +1,161 @@
+"""The embedding spaces of this process: which are live, and the model of each."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import structlog
+from sqlalchemy import Connection, Engine
+
+from pipeline.database.unit_of_work import reading
+from pipeline.embedding import space_store
+from pipeline.errors import PipelineError
+from pipeline.models.make_models import make_space_embedder
+from pipeline.models.ports import Embedder, Governor
+from pipeline.models.reference_vectors import prepare_references
+from pipeline.records import EmbeddingSpace, LiveSpaces
+from pipeline.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+FRESH_S = 1.0  # how late a process that searches or writes may learn that the pointer was moved
+_FOLLOW_S = 5.0  # how late one that does neither may
+_PATIENCE_S = 0.25  # a MySQL that hangs takes no more than this of what could go on without it
+_LEFT_ALONE_S = 30.0  # a standby model that failed is not waited for again before
+
+
+class Spaces:
+    """The live spaces, asked for at most once a second, and one embedder for each. Safe to share between threads."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        mysql: Callable[[], Engine],
+        *,
+        governed_by: Callable[[str], Governor] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._mysql = mysql
+        self._clock = clock
+        self._governed_by = governed_by
+        self._known: LiveSpaces | None = None
+        self._read_at = 0.0
+        self._is_away = False  # the last reading failed, or hangs
+        self._refreshing = threading.Lock()
+        self._making = threading.Lock()
+        self._embedders: dict[EmbeddingSpace, Embedder] = {}
+        self._standby_away_until = 0.0
+        self._closed = threading.Event()
+        self.base = space_store.base_space(settings)
+
+    def live(self, *, fresh: bool = False, patient: bool = True) -> LiveSpaces:
+        """Return the live spaces, at most a second old unless ``fresh``; the last known while MySQL is away or slow, as
+        ``patient`` False expects. Raises Unavailable if never read."""
+        known = self._known
+        if known is not None and not fresh and self._clock() - self._read_at < FRESH_S:
+            return known
+        # Whoever comes while another thread reads takes what is known; only the first of all has to wait.
+        if not self._refreshing.acquire(blocking=known is None or fresh):
+            assert known is not None
+            return known
+        if known is not None and not fresh:
+            refreshing = threading.Thread(target=self._refresh, daemon=True)
+            refreshing.start()
+            if patient and not self._is_away:
+                refreshing.join(_PATIENCE_S)
+                self._is_away = refreshing.is_alive()
+        elif fresh or self._known is None:
+            self._refresh()
+        else:  # another thread was the first of all
+            self._refreshing.release()
+        assert self._known is not None
+        return self._known
+
+    def follow(self, *, every_s: float = _FOLLOW_S) -> None:
+        """Read the live spaces again and again beside everything else, so that a process without work loads a new model
+        before the first query needs it."""
+        threading.Thread(target=self._follow, args=(every_s,), name="spaces", daemon=True).start()
+
+    def _follow(self, every_s: float) -> None:
+        while not self._closed.wait(every_s):
+            try:
+                self.live(patient=False)
+            except PipelineError as error:
+                log.warning("spaces_not_read", code=error.code)
+
+    def _refresh(self) -> None:
+        """Read them again, and let the next one do so."""
+        try:
+            with reading(self._mysql()) as connection:
+                found = space_store.live(connection, self.base)
+            self._learn(found)
+            self._is_away = False
+        except PipelineError as error:
+            self._is_away = True
+            if self._known is None:
+                raise
+            log.warning("spaces_not_read", code=error.code)
+        finally:
+            self._read_at = self._clock()
+            self._refreshing.release()
+
+    def _learn(self, found: LiveSpaces) -> None:
+        before, self._known = self._known, found
+        if before is not None and found != before:
+            log.info(
+                "spaces_changed", active=found.active.number, standby=found.standby.number if found.standby else None
+            )
+            for space in found.every:
+                if space not in self._embedders:
+                    threading.Thread(target=self._warm_up, args=(space,), daemon=True).start()
+
+    def hold(self, connection: Connection) -> LiveSpaces:
+        """The live spaces, which nobody changes before this transaction on MySQL ends."""
+        known = self.live()
+        held = space_store.hold(connection, known, self.base)
+        if held != known:
+            self._learn(held)
+        return held
+
+    def embedder(self, space: EmbeddingSpace) -> Embedder:
+        """The model of a space, made at first use. Raises Misconfigured."""
+        found = self._embedders.get(space)
+        if found is None:
+            with self._making:
+                found = self._embedders.get(space) or make_space_embedder(
+                    self._settings, space, governed_by=self._governed_by
+                )
+                self._embedders[space] = found
+        return found
+
+    def use_embedder(self, space: EmbeddingSpace, embedder: Embedder) -> None:
+        """Have another object stand for the model of a space."""
+        self._embedders[space] = embedder
+
+    @property
+    def standby_answers(self) -> bool:
+        """Whether the standby's model did not fail within the last half minute."""
+        return self._clock() >= self._standby_away_until
+
+    def standby_failed(self, error: PipelineError) -> None:
+        """Leave the standby's model alone for a while; what it did not embed is in the backlog."""
+        self._standby_away_until = self._clock() + _LEFT_ALONE_S
+        log.warning("standby_left_to_the_backlog", code=error.code)
+
+    def close(self) -> None:
+        """Let go of every model's connections."""
+        self._closed.set()
+        for embedder in self._embedders.values():
+            embedder.close()
+
+    def _warm_up(self, space: EmbeddingSpace) -> None:
+        """Load a model before the first query that needs it: loading takes longer than a channel may."""
+        try:
+            self.embedder(space).embed(["warm up"], timeout_s=10.0)
+            prepare_references(self.embedder(space))
+            log.info("space_warm", space=space.number)
+        except PipelineError as error:
+            log.warning("space_not_warm", space=space.number, code=error.code)

@@ -1,0 +1,113 @@
+"""An embedder without service or network: averaged static word vectors, whose weights come with the package."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+import threading
+from collections.abc import Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from pipeline.errors import EmbedderUnavailable, Misconfigured
+from pipeline.models.model_texts import MAX_INPUT_TOKENS, sendable
+from pipeline.models.ports import Matrix
+from pipeline.models.retries import Deadline
+from pipeline.models.token_ids import Tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LOCAL_MODEL: Final = "wordllama-l2-supercat"
+LOCAL_DIMENSIONS: Final = (64, 128, 256)
+
+_READ_TOGETHER: Final = 4  # characters; between 3 and 5 nDCG@10 differs by 0.001: docs/decisions/0011
+_AT_ONCE: Final = 256  # texts between two looks at the clock
+_LOADING: Final = threading.Lock()
+
+
+class LocalEmbedder:
+    """The mean of a text's token vectors: quick, deterministic, a companion to the keyword channel; thread-safe. Its
+    first 64 or 128 numbers are a smaller model. Weights (16 MB) are read at the first call."""
+
+    def __init__(self, *, dimension: int = 256) -> None:
+        if dimension not in LOCAL_DIMENSIONS:
+            raise Misconfigured(f"the local embedder has vectors of 64, 128 or 256 numbers, not {dimension}")
+        self._dimension = dimension
+
+    @property
+    def model(self) -> str:
+        """The name carries the dimension, because vectors of different length are different models."""
+        return f"{LOCAL_MODEL}-{self._dimension}"
+
+    @property
+    def dimension(self) -> int:
+        """64, 128 or 256."""
+        return self._dimension
+
+    def embed(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
+        """Return one unit vector per text (its first 8192 tokens); see the port. Raises EmbedderUnavailable when late,
+        Misconfigured."""
+        deadline = Deadline(timeout_s)
+        tokens, weights = self._model()
+        vectors = np.empty((len(texts), self._dimension), dtype=np.float32)
+        for start in range(0, len(texts), _AT_ONCE):
+            if deadline.passed:
+                raise EmbedderUnavailable(f"only {start} of {len(texts)} texts could be embedded in time")
+            for row, text in enumerate(texts[start : start + _AT_ONCE], start=start):
+                # Summed text by text: a vector cannot depend on which texts shared its batch.
+                vectors[row] = unit(weights[tokens.of(sendable(text))[:MAX_INPUT_TOKENS]].sum(axis=0))
+        return vectors
+
+    def trust(self, text: str) -> float:
+        """See the port: the fourth power of the share of known tokens, as a Chinese word has mostly two characters, to
+        be read in query and text."""
+        tokens, _ = self._model()
+        return tokens.known_share(sendable(text)) ** _READ_TOGETHER
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _model(self) -> tuple[Tokens, Matrix]:
+        with _LOADING:
+            return _load(self._dimension)
+
+
+@functools.cache
+def _load(dimension: int) -> tuple[Tokens, Matrix]:
+    """The tokens and one vector per token. Raises Misconfigured when the package came without its weights."""
+    with _root_logger_untouched():
+        import wordllama
+    try:
+        model = wordllama.WordLlama.load(
+            cache_dir=Path(wordllama.__file__).parent,  # where the wheel puts the weights; the default is a download
+            trunc_dim=dimension,
+            disable_download=True,
+        )
+    except FileNotFoundError as error:
+        raise Misconfigured("the wordllama package is installed without its weights") from error
+    return Tokens(model.tokenizer), model.embedding
+
+
+@contextmanager
+def _root_logger_untouched() -> Iterator[None]:
+    """Undo the ``logging.basicConfig`` that importing wordllama runs."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+
+
+def unit(vector: Matrix) -> Matrix:
+    """Return the vector with length 1; one that points nowhere gets a direction of its own."""
+    length = float(np.linalg.norm(vector))
+    if length == 0.0 or not math.isfinite(length):
+        return np.full(vector.shape, vector.size**-0.5, dtype=np.float32)
+    return vector / np.float32(length)

@@ -1,0 +1,326 @@
+"""Embeddings from an OpenAI-compatible service: in batches, several at a time, checked before anyone uses them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import (
+    EmbedderRefused,
+    EmbedderUnavailable,
+    Misconfigured,
+    RateLimited,
+    Unavailable,
+)
+from pipeline.models.model_texts import estimated_tokens, sendable
+from pipeline.models.ports import Governor, Listener, Matrix
+from pipeline.models.retries import FIRST_WAIT_S, Deadline, keep_trying
+from pipeline.models.service_client import (
+    OpenAIService,
+    ServiceBusy,
+    ServiceRefused,
+    ServiceUnavailable,
+)
+from pipeline.models.service_pace import Limits, limits_in
+
+_REMEMBERED: Final = 0.98  # of what earlier answers said about estimates, with each further answer
+_PROBE: Final = "hello"  # a text no service has a reason to refuse
+_GRACE_S: Final = 0.25  # how long after the deadline a request may take to notice it
+_PATIENCE_S: Final = 60.0  # for leave to send one request, when the caller sets no time; its next try can be scheduled
+
+
+class OpenAIEmbedder:
+    """Vectors from a service that speaks OpenAI's `/embeddings`. Safe to share between threads; close it when done."""
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        dimension: int,
+        batch_texts: int = 256,
+        batch_tokens: int = 100_000,
+        timeout_s: float = 30.0,
+        retries: int = 4,
+        concurrency: int = 4,
+        first_wait_s: float = FIRST_WAIT_S,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        governed_by: Callable[[str], Governor] | None = None,
+    ) -> None:
+        """``timeout_s`` bounds one request, ``concurrency`` a call's batches at once; ``governed_by`` gives an
+        account's governor by address and model. Without ``base_url`` and ``api_key`` the openai package's variables
+        hold. Raises Misconfigured."""
+        self._service = OpenAIService(timeout_s=timeout_s, base_url=base_url, api_key=api_key)
+        self._model = model
+        self._dimension = dimension
+        self._batch_texts = batch_texts
+        self._batch_tokens = batch_tokens
+        self._retries = retries
+        self._concurrency = concurrency
+        self._first_wait_s = first_wait_s
+        self._governor = None if governed_by is None else governed_by(f"{self._service.address} {model}")
+        self._tokens_real = self._tokens_estimated = 0.0
+
+    @property
+    def model(self) -> str:
+        """The model's name at the service."""
+        return self._model
+
+    @property
+    def dimension(self) -> int:
+        """Length of every vector."""
+        return self._dimension
+
+    def embed(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
+        """Embed ``texts``, the beginning of those above about 8192 tokens; see the port. Raises EmbedderRefused with
+        ``indexes`` once the others are known to work; EmbedderUnavailable after retries; Misconfigured."""
+        return self._embed(_Call(texts, self._dimension, Deadline(timeout_s)))
+
+    def embed_counted(
+        self,
+        texts: Sequence[str],
+        *,
+        listener: Listener,
+        urgent: bool = False,
+        timeout_s: float | None = None,
+        stop: threading.Event | None = None,
+    ) -> Matrix:
+        """The same, telling ``listener`` of every answer; see the port. Sets ``stop`` when it is over."""
+        call = _Call(texts, self._dimension, Deadline(timeout_s), listener=listener, urgent=urgent, over=stop)
+        return self._embed(call)
+
+    def _embed(self, call: _Call) -> Matrix:
+        limits = (self._batch_tokens, self._governor.largest_request_tokens if self._governor else None)
+        most_tokens = min(limit for limit in limits if limit is not None)
+        batches = list(_batches(call.texts, max_texts=self._batch_texts, max_tokens=most_tokens))
+        if batches:
+            self._run(call, batches)
+        if call.refused:
+            indexes = tuple(sorted(call.refused))
+            raise EmbedderRefused(call.refused[indexes[0]], indexes=indexes)
+        return call.vectors
+
+    def close(self) -> None:
+        """Close the connections to the service."""
+        self._service.close()
+
+    def _run(self, call: _Call, batches: list[range]) -> None:
+        """Embed all batches, or raise the first failure without waiting for the rest of them."""
+        pool = ThreadPoolExecutor(min(self._concurrency, len(batches)), thread_name_prefix="embed")
+        try:
+            under_way = [pool.submit(self._fill, call, batch) for batch in batches]
+            remaining = call.deadline.remaining()
+            limit = None if remaining is None else remaining + _GRACE_S
+            done, late = wait(under_way, timeout=limit, return_when=FIRST_EXCEPTION)
+            for finished in done:
+                finished.result()
+            if late:
+                raise EmbedderUnavailable("the embedding service did not answer in time")
+        except RateLimited:
+            raise
+        except Unavailable as error:
+            raise EmbedderUnavailable(str(error), retry_after_s=error.retry_after_s) from None
+        finally:
+            call.over.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _fill(self, call: _Call, batch: range) -> None:
+        """Embed the texts of ``batch`` into their rows; what the service refuses is narrowed down to single texts."""
+        try:
+            rows = keep_trying(
+                lambda: self._request(call, [call.texts[at] for at in batch], batch),
+                retries=self._retries,
+                deadline=call.deadline,
+                stop=call.over,
+                first_wait_s=self._first_wait_s,
+            )
+        except ServiceRefused as refusal:
+            self._probe(call, refusal)
+            if len(batch) == 1:
+                call.refused[batch.start] = str(refusal)
+                return
+            refused, middle = len(call.refused), len(batch) // 2
+            self._fill(call, batch[:middle])
+            self._fill(call, batch[middle:])
+            if len(call.refused) == refused:  # every text was taken: it was the number of them that was not
+                self._batch_texts = min(self._batch_texts, max(middle, 1))
+        else:
+            call.vectors[batch.start : batch.stop] = rows
+
+    def _probe(self, call: _Call, refusal: ServiceRefused) -> None:
+        """Tell a bad text from a service that refuses everything, for which no document may be blamed."""
+        with call.probing:
+            if call.accepts_anything:
+                return
+            try:
+                keep_trying(
+                    lambda: self._request(call, [_PROBE], None),
+                    retries=self._retries,
+                    deadline=call.deadline,
+                    stop=call.over,
+                    first_wait_s=self._first_wait_s,
+                )
+            except ServiceRefused:
+                raise Misconfigured(f"the embedding service refuses every text: {refusal}") from None
+            call.accepts_anything = True
+
+    def _request(self, call: _Call, texts: list[str], places: range | None) -> Matrix:
+        """One request, once it may be sent. One that the service had no room for is not a failure: it waits again."""
+        if self._governor is None:
+            return self._send(call, texts, places, _Told())
+        estimated = sum(estimated_tokens(text) for text in texts)
+        patience = Deadline(call.deadline.within(_PATIENCE_S))
+        while True:
+            tokens = estimated * self._real_share
+            turn = self._governor.admit(
+                tokens, urgent=call.urgent, longest_s=patience.remaining() or 0.0, stop=call.over
+            )
+            told = _Told()
+            try:
+                rows = self._send(call, texts, places, told)
+            except ServiceUnavailable as error:
+                too_many, rest_s = isinstance(error, ServiceBusy), error.retry_after_s
+                if too_many or rest_s is not None:
+                    self._governor.refused(turn, too_many=too_many, retry_after_s=rest_s, told=told.limits)
+                if not too_many:
+                    raise
+            else:
+                self._governor.answered(turn, told.limits)
+                return rows
+
+    def _send(self, call: _Call, texts: list[str], places: range | None, told: _Told) -> Matrix:
+        request: dict[str, Any] = {"model": self._model, "input": texts, "encoding_format": "base64"}
+        if self._model.rpartition("/")[2].startswith("text-embedding-3"):  # the family that can shorten its vectors
+            request["dimensions"] = self._dimension
+        answer = self._service.embeddings(
+            request, deadline=call.deadline, fallbacks={"encoding_format": "float"}, heard=told.hear
+        )
+        estimated = sum(estimated_tokens(text) for text in texts)
+        tokens = counted_tokens(answer)
+        if tokens:  # estimates run high: what they are worth at this service is learnt, slowly
+            self._tokens_real = self._tokens_real * _REMEMBERED + tokens
+            self._tokens_estimated = self._tokens_estimated * _REMEMBERED + estimated
+        rows: Matrix | None = None
+        try:
+            rows = unit_rows(answer, count=len(texts), dimension=self._dimension)
+        finally:  # it was counted there, whatever it is worth
+            found = rows if places is not None else None
+            call.listener.answered(places or range(0), found, estimated if tokens is None else tokens)
+        return rows
+
+    @property
+    def _real_share(self) -> float:
+        return self._tokens_real / self._tokens_estimated if self._tokens_estimated else 1.0
+
+
+class _Told:
+    """The limits that an answer's headers name."""
+
+    def __init__(self) -> None:
+        self.limits = Limits()
+
+    def hear(self, headers: Mapping[str, str]) -> None:
+        self.limits = limits_in(headers)
+
+
+class _Nobody:
+    """For callers who count nothing."""
+
+    def answered(self, places: range, vectors: Matrix | None, tokens: int) -> None:
+        """Nothing."""
+
+
+class _Call:
+    """One call of `embed`: its texts, the rows filled so far, and what its batches tell each other."""
+
+    def __init__(
+        self,
+        texts: Sequence[str],
+        dimension: int,
+        deadline: Deadline,
+        *,
+        listener: Listener | None = None,
+        urgent: bool = False,
+        over: threading.Event | None = None,
+    ) -> None:
+        self.texts = [sendable(text) for text in texts]
+        self.listener = listener or _Nobody()
+        self.urgent = urgent
+        self.vectors: Matrix = np.empty((len(texts), dimension), dtype=np.float32)
+        self.refused: dict[int, str] = {}
+        self.deadline = deadline
+        self.over = over or threading.Event()
+        self.probing = threading.Lock()
+        self.accepts_anything = False
+
+
+def _batches(texts: Sequence[str], *, max_texts: int, max_tokens: int) -> Iterator[range]:
+    """Consecutive stretches of ``texts``, each within both limits, or a single text that is over the second alone."""
+    start, tokens = 0, 0
+    for at, text in enumerate(texts):
+        cost = estimated_tokens(text)
+        if at > start and (at - start == max_texts or tokens + cost > max_tokens):
+            yield range(start, at)
+            start, tokens = at, 0
+        tokens += cost
+    if start < len(texts):
+        yield range(start, len(texts))
+
+
+def counted_tokens(answer: Any) -> int | None:
+    """The tokens that an answer says it was counted as; None if it does not say."""
+    usage = answer.get("usage") if isinstance(answer, dict) else None
+    tokens = usage.get("total_tokens", usage.get("prompt_tokens")) if isinstance(usage, dict) else None
+    return tokens if type(tokens) is int and tokens >= 0 else None
+
+
+def unit_rows(answer: Any, *, count: int, dimension: int) -> Matrix:
+    """Return an answer's vectors by ``index``, each of length 1. Raises EmbedderUnavailable without one finite,
+    non-zero vector per text, Misconfigured when all have another length than ``dimension``."""
+    items = answer.get("data") if isinstance(answer, dict) else None
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise EmbedderUnavailable("the embedding service answered without a list of embeddings")
+    by_index = {item["index"]: item for item in items if type(item.get("index")) is int}
+    if len(items) != count or by_index.keys() != set(range(count)):
+        raise EmbedderUnavailable(
+            f"the embedding service answered {len(items)} embeddings for {count} texts, or misnumbered them"
+        )
+    vectors = [_numbers(by_index[at].get("embedding")) for at in range(count)]
+    lengths = {vector.size for vector in vectors}
+    if lengths == {dimension}:
+        return _normalised(np.stack(vectors))
+    if len(lengths) == 1:
+        raise Misconfigured(
+            f"the embedding model gives vectors of {lengths.pop()} numbers, but CHORDWISE_EMBEDDING_DIM is {dimension}"
+        )
+    raise EmbedderUnavailable("the embedding service answered with vectors of different lengths")
+
+
+def _numbers(embedding: Any) -> NDArray[np.float64]:
+    """One vector, sent as a list of numbers or as base64 of little-endian 32-bit floats."""
+    try:
+        if isinstance(embedding, str):
+            return np.frombuffer(base64.b64decode(embedding, validate=True), dtype="<f4").astype(np.float64)
+        if isinstance(embedding, list):
+            vector = np.array(embedding, dtype=np.float64)
+            if vector.ndim == 1:
+                return vector
+    except (ValueError, TypeError, OverflowError, binascii.Error):
+        pass
+    raise EmbedderUnavailable("the embedding service answered with something that is not a vector")
+
+
+def _normalised(vectors: NDArray[np.float64]) -> Matrix:
+    with np.errstate(over="ignore", invalid="ignore"):
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        if not (np.isfinite(lengths).all() and (lengths > 0.0).all()):
+            raise EmbedderUnavailable("the embedding service answered with a vector that is zero or not finite")
+        unit: Matrix = (vectors / lengths).astype(np.float32)
+    return unit

@@ -1,0 +1,145 @@
+"""What a model has to promise. Each port has at least two implementations, held to one contract in tests/contract."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.models.service_pace import Limits
+from pipeline.records import Candidate
+
+Matrix = NDArray[np.float32]
+
+
+class Embedder(Protocol):
+    """Turns texts into unit vectors, one for each, in order; the same text always gives the same vector."""
+
+    @property
+    def model(self) -> str:
+        """Name of the model, stored beside every vector so that vectors of different models are never compared."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Length of every vector."""
+        ...
+
+    def embed(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
+        """Embed ``texts``: an array of shape ``(len(texts), dimension)``, rows of length 1, also for blank texts;
+        overlong ones by their beginning. ``timeout_s`` bounds the call with its retries; None: the configured timeout
+        per request.
+
+        Raises EmbedderUnavailable (try later), EmbedderRefused (``indexes``: texts it will never embed) or Misconfigured.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of connections; the embedder cannot be used afterwards."""
+        ...
+
+
+@runtime_checkable
+class PartialEmbedder(Embedder, Protocol):
+    """An embedder that cannot read every script, and knows it. Without this, a model is taken to read everything."""
+
+    def trust(self, text: str) -> float:
+        """How far what is found for ``text`` can be relied on: 1 if all of it was read, 0 if nothing."""
+        ...
+
+
+@runtime_checkable
+class SentenceEncoder(Embedder, Protocol):
+    """A network in this process: slow, and it may read a question otherwise than a passage, which ``embed`` takes."""
+
+    def embed(
+        self, texts: Sequence[str], *, timeout_s: float | None = None, stop: threading.Event | None = None
+    ) -> Matrix:
+        """As every embedder. ``stop`` ends it early, with EmbedderUnavailable."""
+        ...
+
+    def embed_queries(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
+        """The same for questions."""
+        ...
+
+
+def query_vectors(embedder: Embedder, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
+    """Embed texts as questions. Raises what the embedder raises."""
+    if isinstance(embedder, SentenceEncoder):
+        return embedder.embed_queries(texts, timeout_s=timeout_s)
+    return embedder.embed(texts, timeout_s=timeout_s)
+
+
+class Listener(Protocol):
+    """Whoever wants to know what a service has answered, piece by piece. Called from several threads."""
+
+    def answered(self, places: range, vectors: Matrix | None, tokens: int) -> None:
+        """One answer: the vectors of the texts at ``places``, None if they are of no use, and what it counts as."""
+        ...
+
+
+@runtime_checkable
+class PaidEmbedder(Embedder, Protocol):
+    """An embedder that costs money or waits for others: worth a cache, counted, and asked no faster than it allows."""
+
+    def embed_counted(
+        self,
+        texts: Sequence[str],
+        *,
+        listener: Listener,
+        urgent: bool = False,
+        timeout_s: float | None = None,
+        stop: threading.Event | None = None,
+    ) -> Matrix:
+        """As ``embed``. ``urgent``: goes before what is not. ``stop`` ends it early. Also raises RateLimited when the
+        service could not be asked within ``timeout_s`` or, without one, for long."""
+        ...
+
+
+class Governor(Protocol):
+    """Says when a service may be asked, and is told how that went. What it gives stays its own."""
+
+    @property
+    def largest_request_tokens(self) -> int | None:
+        """Tokens that one request should not exceed; None if no limit is known."""
+        ...
+
+    def admit(self, tokens: float, *, urgent: bool, longest_s: float, stop: threading.Event) -> Any:
+        """Wait for leave to send one request. Raises RateLimited."""
+        ...
+
+    def answered(self, turn: Any, told: Limits) -> None:
+        """It was answered, with these limits in its headers."""
+        ...
+
+    def refused(self, turn: Any, *, too_many: bool, retry_after_s: float | None, told: Limits) -> None:
+        """It was sent away, for ``too_many`` requests or for a while."""
+        ...
+
+
+class Reranker(Protocol):
+    """Scores candidates against a query by reading both."""
+
+    @property
+    def name(self) -> str:
+        """How ``stats`` and logs call it."""
+        ...
+
+    @property
+    def weight(self) -> float:
+        """How far its judgement overrules the fused order, from 0 (not at all) to 1 (entirely)."""
+        ...
+
+    def rerank(
+        self, query: str, candidates: Sequence[Candidate], *, timeout_s: float, wishes: str = ""
+    ) -> dict[str, float]:
+        """Return scores in [0, 1] by chunk id; unscored candidates follow. ``wishes``: in words, what else a passage
+        should be, for those who read. Raises RerankerUnavailable without a usable reply within ``timeout_s``."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections; the reranker cannot be used afterwards."""
+        ...

@@ -1,0 +1,197 @@
+"""An OpenAI-compatible service over HTTP: one pooled client, bounded requests, translated failures. The ``openai``
+package's OPENAI_API_KEY and OPENAI_BASE_URL hold."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NoReturn
+
+import openai
+import orjson
+
+from pipeline.errors import Misconfigured, Rejected, Unavailable
+from pipeline.models.retries import Deadline, keep_trying, retry_after_s
+from pipeline.telemetry.tracing import edge
+
+_CONNECT_TIMEOUT_S: Final = 5.0
+_MAX_BODY_BYTES: Final = 256 * 1024 * 1024
+_TOO_MANY: Final = 429
+_TRY_LATER: Final = frozenset({408, 409, 425, _TOO_MANY})
+_OUR_FAULT: Final = frozenset({401, 403, 404})
+_LONGEST_QUOTE: Final = 200  # characters of a service's message that an error of ours repeats
+_TELLTALE: Final = 12  # a message that shares so many characters in a row with what was sent is not repeated
+_KEY = re.compile(r"\b(?:sk|pk|key|Bearer)[-_ ][\w*.\-]{4,}", re.IGNORECASE)
+
+# The HTTP library underneath is httpx or httpx2, by openai's major version; what breaks while a body is being read
+# comes through from it unwrapped.
+_TRANSPORT_ERROR: Final[type[Exception]] = importlib.import_module(
+    openai.DefaultHttpxClient.__mro__[1].__module__.partition(".")[0]
+).HTTPError
+
+
+class ServiceUnavailable(Unavailable):
+    """The service did not answer, answered nonsense, or asked to be left alone."""
+
+
+class ServiceBusy(ServiceUnavailable):
+    """The service was asked more often than it allows."""
+
+
+class ServiceRefused(Rejected):
+    """The service will not process what it was sent; sending it again cannot help."""
+
+
+Heard = Callable[[Mapping[str, str]], None]
+
+
+def _nobody(_: Mapping[str, str]) -> None:
+    """Headers nobody asked for."""
+
+
+class OpenAIService:
+    """A connection pool to one service. Safe to share between threads; not across a fork."""
+
+    def __init__(self, *, timeout_s: float, base_url: str | None = None, api_key: str | None = None) -> None:
+        """Raises Misconfigured when there is no API key or the address is not one."""
+        try:
+            self._client = openai.OpenAI(base_url=base_url, api_key=api_key, max_retries=0, timeout=timeout_s)
+        except openai.OpenAIError:
+            raise Misconfigured(
+                "OPENAI_API_KEY is not set (a service that asks for none takes any value, such as 'none')"
+            ) from None
+        self._timeout_s = timeout_s
+        self._instead: dict[str, Any] = {}
+
+    @property
+    def address(self) -> str:
+        """Where it is, without what may be secret in it."""
+        url = self._client.base_url
+        return f"{url.scheme}://{url.host}:{url.port or ''}{url.path}"
+
+    def embeddings(
+        self, request: dict[str, Any], *, deadline: Deadline, fallbacks: Mapping[str, Any], heard: Heard = _nobody
+    ) -> Any:
+        """POST /embeddings: the decoded JSON. See `_send` for what it raises."""
+        create = self._client.embeddings.with_streaming_response.create
+        return self._send(
+            create, request, deadline=deadline, fallbacks=fallbacks, private=request["input"], heard=heard
+        )
+
+    def chat(self, model: str, messages: Sequence[Mapping[str, str]], *, deadline: Deadline) -> str:
+        """POST /chat/completions, tried twice: the text of the reply. See `_send` for what it raises."""
+        answer = keep_trying(
+            lambda: self._send(
+                self._client.chat.completions.with_streaming_response.create,
+                {"model": model, "messages": messages, "temperature": 0},
+                deadline=deadline,
+                fallbacks={"temperature": openai.omit},
+                private=[message["content"] for message in messages],
+            ),
+            retries=1,
+            deadline=deadline,
+        )
+        try:
+            content = answer["choices"][0]["message"]["content"]
+        except (KeyError, IndexError, TypeError):
+            content = None
+        if not isinstance(content, str):
+            raise ServiceUnavailable("the language model answered without a message")
+        return content
+
+    def close(self) -> None:
+        """Close the pooled connections."""
+        self._client.close()
+
+    def _send(
+        self,
+        create: Callable[..., Any],
+        request: dict[str, Any],
+        *,
+        deadline: Deadline,
+        fallbacks: Mapping[str, Any],
+        private: Sequence[str],
+        heard: Heard = _nobody,
+    ) -> Any:
+        """Send one request, ended after the configured timeout or at ``deadline``. ``heard`` gets the headers of any
+        answer. ``fallbacks``: values that replace parameters the service complains about by name, from then on. Raises
+        ServiceUnavailable (try later), ServiceRefused (the input) or Misconfigured (address, key, model)."""
+        wanted = {name: self._instead.get(name, value) for name, value in request.items()}
+        try:
+            return self._read(create, wanted, Deadline(deadline.within(self._timeout_s)), heard)
+        except openai.APITimeoutError:
+            raise ServiceUnavailable("the model service did not answer in time") from None
+        except openai.APIStatusError as error:
+            heard(error.response.headers)
+            complaint = _said(error)
+            unsupported = {
+                name: value for name, value in fallbacks.items() if name in complaint and wanted.get(name) != value
+            }
+            if error.status_code not in (400, 422) or not unsupported:
+                self._raise_for(error, private)
+            self._instead.update(unsupported)
+        except openai.APIConnectionError as error:
+            raise ServiceUnavailable(
+                f"the model service cannot be reached ({type(error.__cause__ or error).__name__})"
+            ) from None
+        except _TRANSPORT_ERROR as error:
+            raise ServiceUnavailable(f"the model service broke off ({type(error).__name__})") from None
+        except orjson.JSONDecodeError:
+            raise ServiceUnavailable("the model service answered with something that is not JSON") from None
+        return self._send(create, wanted, deadline=deadline, fallbacks=fallbacks, private=private, heard=heard)
+
+    def _read(self, create: Callable[..., Any], request: dict[str, Any], deadline: Deadline, heard: Heard) -> Any:
+        """The answer's JSON. Read piece by piece, because a read timeout alone never ends an answer that trickles."""
+        seconds = deadline.within(self._timeout_s)
+        if seconds <= 0.0:
+            raise ServiceUnavailable("no time was left to ask the model service")
+        timeout = openai.Timeout(seconds, connect=min(seconds, _CONNECT_TIMEOUT_S))
+        body = bytearray()
+        with edge("model_service", model=str(request.get("model", ""))), create(**request, timeout=timeout) as response:
+            heard(response.headers)
+            for piece in response.iter_bytes():
+                body += piece
+                if deadline.passed:
+                    raise ServiceUnavailable("the model service did not finish its answer in time")
+                if len(body) > _MAX_BODY_BYTES:
+                    raise ServiceUnavailable("the model service's answer does not end")
+        return orjson.loads(body)
+
+    def _raise_for(self, error: openai.APIStatusError, private: Sequence[str]) -> NoReturn:
+        status = error.status_code
+        sentence = f"the model service answered {status}{self._quoted(error, private)}"
+        if status in _TRY_LATER or status >= 500:
+            # A used-up budget is told with 429 too; waiting does not bring it back.
+            busy = status == _TOO_MANY and error.code != "insufficient_quota"
+            kind = ServiceBusy if busy else ServiceUnavailable
+            raise kind(sentence, retry_after_s=retry_after_s(error.response.headers)) from None
+        if status in _OUR_FAULT:
+            raise Misconfigured(f"{sentence}; check OPENAI_BASE_URL, OPENAI_API_KEY and the model's name") from None
+        raise ServiceRefused(sentence) from None
+
+    def _quoted(self, error: openai.APIStatusError, private: Sequence[str]) -> str:
+        """The service's own words, shortened, without keys; nothing when they repeat what was sent."""
+        words = " ".join(_said(error).split())
+        words = _KEY.sub("***", words.replace(self._client.api_key or "\0", "***"))[:_LONGEST_QUOTE]
+        if not words or _repeats(words, private):
+            return ""
+        return f": {words}"
+
+
+def _said(error: openai.APIStatusError) -> str:
+    """The message in an error's body, in OpenAI's shape or a near one; empty when it is in neither."""
+    body = error.body
+    if isinstance(body, Mapping):
+        said = body.get("message") or body.get("detail") or body.get("error") or ""
+        return said if isinstance(said, str) else ""
+    return ""
+
+
+def _repeats(words: str, private: Sequence[str]) -> bool:
+    """Whether a stretch of ``words`` also stands in one of the texts, or all of a short text stands in ``words``."""
+    sent = "\0".join(" ".join(text.split()) for text in private)
+    stretches = (words[at : at + _TELLTALE] for at in range(max(1, len(words) - _TELLTALE + 1)))
+    return any(stretch in sent for stretch in stretches) or any(
+        text.strip() in words for text in private if 4 <= len(text.strip()) < _TELLTALE
+    )

@@ -1,0 +1,200 @@
+"""Who may ask a service when, across all processes: nobody exceeds its limits, and what users wait for goes first."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
+
+import redis
+import structlog
+from pydantic import TypeAdapter, ValidationError
+
+from pipeline.database.engines import redis_errors
+from pipeline.errors import RateLimited, StoreUnavailable
+from pipeline.models import service_pace
+from pipeline.models.service_pace import Grant, Limits, Pace
+
+_KEPT_S: Final = 86_400  # a pace nobody has asked for since is learnt again
+_TRIES: Final = 50
+_PACE: TypeAdapter[Pace] = TypeAdapter(Pace)
+
+# Redis tells the time, so that the clocks of the hosts need not agree.
+_READ = "local t = redis.call('TIME') return {redis.call('GET', KEYS[1]) or '', t[1], t[2]}"
+
+# Puts the value back if it is still the one that was read; otherwise gives the one that is there.
+_SWAP = """
+local found = redis.call('GET', KEYS[1]) or ''
+if found == ARGV[1] then
+  redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3])
+  return {'', '', ''}
+end
+local t = redis.call('TIME')
+return {found, t[1], t[2]}
+"""
+T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
+
+_HORIZON_S: Final = 1.0  # places in the row are given away at most so far ahead
+_LOOK_AGAIN_S: Final = 0.05  # who waited longer makes sure that the service was not closed meanwhile
+_WITHOUT_REDIS_S: Final = 2.0  # Redis is left alone for so long after it did not answer
+_BATCH_SHARE: Final = 0.25  # of a minute's tokens: services refuse a request of more than their limit outright
+
+
+class SharedPace:
+    """The pace of one account at one service. Says nothing of any tenant."""
+
+    def __init__(self, client: redis.Redis, account: str, *, beginning: Pace) -> None:
+        digest = hashlib.blake2b(account.encode(), digest_size=8).hexdigest()
+        self._redis = client
+        self._key = f"chordwise:pace:{digest}"
+        self._beginning = beginning
+
+    def read(self) -> tuple[Pace, float]:
+        """The pace and the time. Raises StoreUnavailable."""
+        _, pace, now = self._parsed(self._eval(_READ))
+        return pace, now
+
+    def change(self, step: Callable[[Pace, float], tuple[Pace, T]]) -> T:
+        """Replace the pace by ``step`` of it and the time; return what else it gives. ``step`` may run several times.
+        Raises StoreUnavailable."""
+        found = self._eval(_READ)
+        for _ in range(_TRIES):
+            raw, pace, now = self._parsed(found)
+            changed, said = step(pace, now)
+            if changed == pace and raw:
+                return said
+            found = self._eval(_SWAP, raw, _PACE.dump_json(changed), str(_KEPT_S))
+            if found[1] == b"":
+                return said
+            time.sleep(random.uniform(0, 0.002))
+        raise StoreUnavailable("Redis: the pace was changed by others all the time")
+
+    def _eval(self, script: str, *arguments: Any) -> Any:
+        with redis_errors():
+            return self._redis.eval(script, 1, self._key, *arguments)
+
+    def _parsed(self, found: Any) -> tuple[bytes, Pace, float]:
+        raw, seconds, microseconds = found
+        try:
+            pace = _PACE.validate_json(raw) if raw else self._beginning
+        except ValidationError:  # written by another release
+            pace = replace(self._beginning)
+        return raw, pace, int(seconds) + int(microseconds) / 1e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """A leave to send one request, now. ``waited``: there was a row. ``share``: of the limits, less than 1 without Redis."""
+
+    pace: Pace
+    at: float
+    waited: bool
+    share: float
+
+
+class FleetGovernor:
+    """Keeps one account at a service within its limits; thread-safe. Without Redis, at a tenth of the last pace."""
+
+    def __init__(self, client: redis.Redis, account: str, configured: Limits) -> None:
+        beginning = service_pace.beginning(configured)
+        self._shared = SharedPace(client, account, beginning=beginning)
+        self._configured = configured
+        self._seen = beginning
+        self._alone: Pace | None = None  # the pace of this process by itself, while Redis is away
+        self._lock = threading.Lock()
+        self._ask_redis_at = 0.0
+
+    @property
+    def largest_request_tokens(self) -> int | None:
+        """Tokens that one request should not exceed; None if no limit is known."""
+        _, tokens = service_pace.most(self._configured, self._seen.told)
+        return max(1, int(tokens * 60 * _BATCH_SHARE)) if tokens else None
+
+    def admit(self, tokens: float, *, urgent: bool, longest_s: float, stop: threading.Event) -> Turn:
+        """Wait at most ``longest_s`` for leave to send ``tokens``. Raises RateLimited with the seconds to come back
+        after, once the time is known to be too short or ``stop`` is set."""
+        ends = time.monotonic() + longest_s
+        while True:
+            left = max(0.0, ends - time.monotonic())
+            grant, share = self._ask(tokens, urgent=urgent, horizon_s=min(_HORIZON_S, left))
+            if grant.wait_s > left:
+                raise RateLimited("the model service is asked as often as it allows", retry_after_s=grant.wait_s)
+            pause_s = grant.wait_s
+            if not grant.granted:  # come back when there may be a place, and not all at once
+                pause_s = min(left, max(0.01, pause_s - _HORIZON_S / 2) * random.uniform(1.0, 1.05))
+            if stop.wait(pause_s):
+                raise RateLimited("nobody waits for this any more", retry_after_s=0.0)
+            if grant.granted and (pause_s < _LOOK_AGAIN_S or not self._closed()):
+                return Turn(pace=grant.pace, at=grant.at, waited=grant.wait_s > 0.0, share=share)
+
+    def answered(self, turn: Turn, told: Limits) -> None:
+        """The service has answered, and named these limits. Mostly there is nothing to change, and nobody is asked."""
+
+        def step(pace: Pace, now: float, share: float) -> tuple[Pace, None]:
+            limits = self._configured.shared_by(share)
+            heard = service_pace.told(pace, limits, told.shared_by(share))
+            return service_pace.quickened(heard, limits, now=now, waited=turn.waited), None
+
+        if step(turn.pace, turn.pace.grown_at + 1.0, turn.share)[0] != turn.pace:
+            self._change(step)
+
+    def refused(self, turn: Turn, *, too_many: bool, retry_after_s: float | None, told: Limits) -> None:
+        """The service has asked to be left alone, because of ``too_many`` requests or for reasons of its own."""
+
+        def step(pace: Pace, now: float, share: float) -> tuple[Pace, None]:
+            limits = self._configured.shared_by(share)
+            heard = service_pace.told(pace, limits, told.shared_by(share))
+            if too_many:
+                return service_pace.slowed(heard, limits, now=now, sent_at=turn.at, retry_after_s=retry_after_s), None
+            return service_pace.closed_for(heard, now=now, seconds=retry_after_s or 0.0), None
+
+        self._change(step)
+        log.info("service_asks_for_rest", too_many=too_many, retry_after_s=retry_after_s)
+
+    def _ask(self, tokens: float, *, urgent: bool, horizon_s: float) -> tuple[Grant, float]:
+        def step(pace: Pace, now: float, share: float) -> tuple[Pace, tuple[Grant, float]]:
+            limits = self._configured.shared_by(share)
+            grant = service_pace.admit(pace, limits, now=now, tokens=tokens, urgent=urgent, horizon_s=horizon_s)
+            return grant.pace, (grant, share)
+
+        return self._change(step)
+
+    def _closed(self) -> bool:
+        with self._lock:
+            if self._alone is not None:
+                return self._alone.closed_until > time.time()
+        try:
+            pace, now = self._shared.read()
+        except StoreUnavailable:
+            return True  # ask again; it will be alone
+        return pace.closed_until > now
+
+    def _change(self, step: Callable[[Pace, float, float], tuple[Pace, T]]) -> T:
+        """Take a step with the whole fleet's pace or, without Redis, with this process's own tenth of it."""
+        if time.monotonic() >= self._ask_redis_at:
+            if self._ask_redis_at:
+                self._ask_redis_at = time.monotonic() + _WITHOUT_REDIS_S  # one looks, the others go on alone
+            try:
+                said = self._shared.change(lambda pace, now: self._remembered(step(pace, now, 1.0)))
+            except StoreUnavailable as error:
+                self._ask_redis_at = time.monotonic() + _WITHOUT_REDIS_S
+                log.warning("governor_alone", code=error.code, detail=str(error))
+            else:
+                self._ask_redis_at = 0.0
+                with self._lock:
+                    self._alone = None
+                return said
+        with self._lock:
+            mine = self._alone or service_pace.alone(self._seen)
+            self._alone, said = step(mine, time.time(), service_pace.ALONE)
+            return said
+
+    def _remembered(self, made: tuple[Pace, T]) -> tuple[Pace, T]:
+        self._seen = made[0]
+        return made

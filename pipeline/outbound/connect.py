@@ -1,0 +1,170 @@
+"""Connections to addresses that were looked at first, all of whose time together is bounded."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from typing import Final, TypeVar
+
+import httpcore
+
+from pipeline.errors import FetchFailed, FetchRefused, FetchUnavailable
+from pipeline.outbound.addresses import Network, is_address, may_connect
+
+Found = TypeVar("Found")
+
+_MOST: Final = 64  # look-ups of one process at a time; those nobody waits for any more go on until the system ends them
+_places = threading.BoundedSemaphore(_MOST)
+Resolve = Callable[[str, int], Sequence[str]]
+
+REFUSED_AFTER_S = 1.0  # from the beginning of a look-up to the refusal of the name, whatever the reason
+_MOMENT_S = 0.05
+_AGAIN_S = 0.3  # between look-ups of a name while the system cannot say whether it exists
+_ONE_ADDRESS_S = 5.0  # for one of several addresses of a host, so that a dead one leaves time for the others
+
+
+def within(look_up: Callable[[], Found], *, seconds: float, places: threading.BoundedSemaphore = _places) -> Found:
+    """Return or raise what ``look_up`` does; TimeoutError when late, its thread then ending alone. ``places``: the most
+    at a time."""
+    ends = time.monotonic() + seconds
+    reply: Future[Found] = Future()
+
+    def run() -> None:
+        try:
+            reply.set_result(look_up())
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+            reply.set_exception(error)
+        finally:
+            places.release()
+
+    if not places.acquire(timeout=max(0.0, seconds)):
+        raise TimeoutError("too many names are being looked up")
+    try:
+        threading.Thread(target=run, name="names", daemon=True).start()
+    except RuntimeError:
+        places.release()
+        raise TimeoutError("no thread could be started") from None
+    return reply.result(timeout=max(0.0, ends - time.monotonic()))
+
+
+def resolved(host: str, port: int) -> list[str]:
+    """Every address of a host. Raises FetchFailed for a host there is none of, FetchUnavailable if nobody can tell."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        if error.errno == socket.EAI_NONAME:
+            raise FetchFailed(f"there is no host {host}") from error
+        raise FetchUnavailable(f"the name {host} could not be looked up") from error
+    except UnicodeError as error:
+        raise FetchFailed(f"there is no host {host[:64]}") from error
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+def refused(host: str) -> FetchRefused:
+    """Return the same refusal for a host without an address, without a public one, or without an answer from DNS."""
+    return FetchRefused(f"{host[:253]} has no address that this installation may ask")
+
+
+class Deadline:
+    """The end of one fetch, on the monotonic clock."""
+
+    def __init__(self, seconds: float) -> None:
+        self._ends = time.monotonic() + seconds
+
+    def left_s(self) -> float:
+        """Seconds left. Raises httpcore's own error once there are none: it leaves its connection in order."""
+        left = self._ends - time.monotonic()
+        if left <= 0:
+            raise httpcore.ReadTimeout("the time for this document is used up")
+        return left
+
+
+class GuardedBackend(httpcore.NetworkBackend):
+    """Makes the connections of one fetch: looks a name up once per connection, checks all its addresses, and connects
+    to one of them. Certificates are checked for the name. The look-up counts towards the same time."""
+
+    def __init__(
+        self,
+        deadline: Deadline,
+        *,
+        permitted: Iterable[Network] = (),
+        resolve: Resolve | None = None,
+    ) -> None:
+        self._deadline = deadline
+        self._permitted = tuple(permitted)
+        self._resolve = resolve or resolved
+        self._inner = httpcore.SyncBackend()
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.NetworkStream:
+        """Connect to one of the host's addresses. Raises FetchRefused if any is not public or none exists: with the
+        same sentence after the same time, so that callers cannot probe the network's names."""
+        began = time.monotonic()
+        addresses = self._addresses(host, port)
+        if not addresses or not all(may_connect(address, permitted=self._permitted) for address in addresses):
+            if not is_address(host):
+                wait_s = began + REFUSED_AFTER_S - time.monotonic()
+                time.sleep(max(0.0, min(wait_s, self._deadline.left_s() - _MOMENT_S)))
+            raise refused(host)
+        for number, address in enumerate(addresses, start=1):
+            left_s = self._deadline.left_s()
+            allowed_s = left_s if number == len(addresses) else min(left_s, _ONE_ADDRESS_S)
+            try:
+                stream = self._inner.connect_tcp(address, port, timeout=allowed_s, socket_options=socket_options)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout):
+                if number == len(addresses):
+                    raise
+            else:
+                return _BoundedStream(stream, self._deadline)
+        raise httpcore.ConnectError(host)
+
+    def _addresses(self, host: str, port: int) -> Sequence[str]:
+        """Return the addresses of a host; empty if it has none or if the look-up fails for a while."""
+        ends = time.monotonic() + REFUSED_AFTER_S
+        while True:
+            try:
+                return within(lambda: self._resolve(host, port), seconds=self._deadline.left_s())
+            except TimeoutError as error:
+                raise httpcore.ConnectTimeout(f"the name {host} was not looked up in time") from error
+            except FetchFailed:
+                return []
+            except FetchUnavailable:
+                if time.monotonic() + _AGAIN_S >= min(ends, time.monotonic() + self._deadline.left_s()):
+                    return []
+                time.sleep(_AGAIN_S)
+
+
+class _BoundedStream(httpcore.NetworkStream):
+    """A connection of which every step gets the time that is left of the whole, however slowly the other side drips."""
+
+    def __init__(self, inner: httpcore.NetworkStream, deadline: Deadline) -> None:
+        self._inner = inner
+        self._deadline = deadline
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._inner.read(max_bytes, self._deadline.left_s())
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._inner.write(buffer, self._deadline.left_s())
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        encrypted = self._inner.start_tls(ssl_context, server_hostname, self._deadline.left_s())
+        return _BoundedStream(encrypted, self._deadline)
+
+    def get_extra_info(self, info: str) -> object:
+        return self._inner.get_extra_info(info)

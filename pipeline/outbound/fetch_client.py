@@ -1,0 +1,149 @@
+"""One document from the web, with every bound that a stranger's address needs."""
+
+from __future__ import annotations
+
+import http
+import ssl
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+
+import httpcore
+import httpx
+
+from pipeline.errors import DocumentTooLarge, FetchFailed, FetchUnavailable
+from pipeline.outbound.addresses import Network
+from pipeline.outbound.body import ENCODINGS, read_body
+from pipeline.outbound.connect import Deadline, GuardedBackend, Resolve
+from pipeline.outbound.web import (
+    WebAddress,
+    redirected,
+    retry_after_s,
+    web_address,
+)
+
+_MOST_REDIRECTS = 5
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_TRY_LATER = frozenset({408, 425, 429})
+_HEADERS: list[tuple[bytes | str, bytes | str]] = [
+    ("Accept", "text/html, application/pdf, text/*;q=0.9, */*;q=0.8"),
+    ("Accept-Encoding", ", ".join(ENCODINGS)),
+    ("User-Agent", "chordwise"),
+    ("Connection", "close"),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """A document as a server gave it. ``uri`` is where it was in the end, ``content_type`` what the server called it."""
+
+    uri: str
+    body: bytes
+    content_type: str | None
+
+
+class Fetcher:
+    """Fetches documents, from any thread, without proxies, cookies, or anything that the address does not hold."""
+
+    def __init__(
+        self,
+        *,
+        timeout_s: float,
+        max_bytes: int,
+        permitted: Iterable[Network] = (),
+        resolve: Resolve | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        """``timeout_s`` bounds everything, redirects included. ``permitted``: networks that may be asked although not
+        public. ``resolve``, ``ssl_context``: replace the system's."""
+        self.timeout_s = timeout_s
+        self._max_bytes = max_bytes
+        self._permitted = tuple(permitted)
+        self._resolve = resolve
+        self._given_ssl_context = ssl_context
+
+    def fetch(self, uri: str) -> Fetched:
+        """Fetch ``uri``, following up to 5 redirects. Raises FetchRefused for a private or invalid address, FetchFailed
+        if the server refuses, DocumentTooLarge; FetchUnavailable for what may pass."""
+        deadline = Deadline(self.timeout_s)
+        address = web_address(uri)
+        for _ in range(_MOST_REDIRECTS + 1):
+            found = self._ask(address, deadline)
+            if isinstance(found, Fetched):
+                return found
+            address = found
+        raise FetchFailed(f"{address.host} redirects more than {_MOST_REDIRECTS} times")
+
+    def _ask(self, address: WebAddress, deadline: Deadline) -> Fetched | WebAddress:
+        """The document, or where it is said to be."""
+        backend = GuardedBackend(deadline, permitted=self._permitted, resolve=self._resolve)
+        with (
+            _translated(address.host, self.timeout_s),
+            httpcore.ConnectionPool(ssl_context=self._ssl_context, network_backend=backend, max_connections=1) as pool,
+            pool.stream("GET", address.uri, headers=_HEADERS) as answer,
+        ):
+            headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.headers}
+            if answer.status in _REDIRECTS and "location" in headers:
+                return redirected(address.uri, headers["location"])
+            _require_success(answer.status, headers, address.host)
+            try:
+                body = read_body(
+                    answer.iter_stream(),
+                    encoding=headers.get("content-encoding"),
+                    declared=headers.get("content-length"),
+                    max_bytes=self._max_bytes,
+                )
+            except DocumentTooLarge as error:
+                raise DocumentTooLarge(f"{error} (CHORDWISE_MAX_DOCUMENT_BYTES)") from None
+        return Fetched(uri=address.uri, body=body, content_type=headers.get("content-type"))
+
+    @cached_property
+    def _ssl_context(self) -> ssl.SSLContext:
+        """Loading the authorities takes some hundredths of a second, so once."""
+        return self._given_ssl_context or httpx.create_ssl_context()
+
+
+def told_status(host: str, status: int) -> str:
+    """Return a sentence with a status and, where it has one, its phrase."""
+    try:
+        return f"{host} answered {status} {http.HTTPStatus(status).phrase}"
+    except ValueError:
+        return f"{host} answered {status}"
+
+
+def _require_success(status: int, headers: dict[str, str], host: str) -> None:
+    if 200 <= status < 300:
+        return
+    told = told_status(host, status)
+    if status in _TRY_LATER or status >= 500:
+        wait_s = retry_after_s(headers.get("retry-after"), moment=datetime.now(UTC))
+        raise FetchUnavailable(told, retry_after_s=wait_s)
+    raise FetchFailed(told)
+
+
+@contextmanager
+def _translated(host: str, timeout_s: float) -> Iterator[None]:
+    """Let no error of httpcore past this module."""
+    try:
+        yield
+    except httpcore.TimeoutException as error:
+        raise FetchUnavailable(f"{host} did not give the document within {timeout_s:g} s") from error
+    except httpcore.ConnectError as error:
+        if bad_certificate(error):
+            raise FetchFailed(f"the certificate of {host} is not valid") from error
+        raise FetchUnavailable(f"{host} could not be connected to") from error
+    except (httpcore.LocalProtocolError, httpcore.UnsupportedProtocol) as error:
+        raise FetchFailed(f"{host} cannot be asked for this address") from error
+    except (httpcore.NetworkError, httpcore.ProtocolError) as error:
+        raise FetchUnavailable(f"{host} broke off ({type(error).__name__})") from error
+
+
+def bad_certificate(error: BaseException | None) -> bool:
+    """Whether a connection failed because of the other side's certificate."""
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

@@ -1,0 +1,152 @@
+"""One POST to an address that was checked, within a deadline, whatever the other side does."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from http.cookiejar import DefaultCookiePolicy
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from pipeline.outbound.addresses import Network, is_address, may_connect
+
+CONNECT_S = 5.0
+TOTAL_S = 15.0  # from looking up the name to the head of the answer
+REFUSED_AFTER_S = 1.0  # from the beginning of a look-up to the refusal of the name, whatever the reason
+LONGEST_URL = 2048
+_RESOLVERS = 8
+
+
+class NotAllowed(Exception):
+    """The target may not be called; ``str(error)`` says why, and ``code`` is stable."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What came back: a status, or an error that says why there is none. ``error`` is set for every call that failed."""
+
+    status: int | None = None
+    error: str | None = None
+    retry_after_s: float | None = None
+
+
+def checked_url(url: str) -> httpx.URL:
+    """The parsed address of an endpoint. Raises NotAllowed for what is no plain http or https URL."""
+    try:
+        found = httpx.URL(url)
+    except (httpx.InvalidURL, UnicodeError):
+        raise NotAllowed("invalid_url", "is not a URL") from None
+    if found.scheme not in ("http", "https") or not found.host or len(url) > LONGEST_URL:
+        raise NotAllowed("invalid_url", f"must be an http or https URL of at most {LONGEST_URL} characters")
+    if found.userinfo or found.fragment or not url.isprintable() or " " in url:
+        raise NotAllowed("invalid_url", "must not hold a user, a password, a fragment or white space")
+    return found
+
+
+def resolve(url: httpx.URL, *, permitted: Sequence[Network]) -> list[str]:
+    """Return the connectable addresses of a URL's host in order. Blocking. Raises NotAllowed, alike for a name without
+    address and a private one, so that callers cannot probe the network's names."""
+    host = url.raw_host.decode("ascii")
+    try:
+        found = socket.getaddrinfo(host, url.port or 0, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        raise not_allowed(host) from None
+    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    allowed = [address for address in addresses if may_connect(address, permitted=permitted)]
+    if not allowed:
+        raise not_allowed(host)
+    return allowed
+
+
+def not_allowed(host: str) -> NotAllowed:
+    """Return the refusal of a host, which is the same for every reason."""
+    return NotAllowed("address_not_allowed", f"the host {host} has no address that this installation may call")
+
+
+class Poster:
+    """Posts to endpoints on one event loop; use it with ``async with``. It connects to the address it looked up and
+    checked; without redirects, proxies, cookies, or reading bodies."""
+
+    def __init__(
+        self,
+        *,
+        permitted: Sequence[Network] = (),
+        connect_s: float = CONNECT_S,
+        total_s: float = TOTAL_S,
+    ) -> None:
+        self._permitted = tuple(permitted)
+        self._total_s = total_s
+        # No connection is kept: one to the same address may belong to another name.
+        self._http = httpx.AsyncClient(
+            timeout=httpx.Timeout(total_s, connect=connect_s),
+            limits=httpx.Limits(max_keepalive_connections=0),
+            trust_env=False,
+            follow_redirects=False,
+        )
+        # Nor a cookie: they are filed by address, and one tenant's would go to another's endpoint there.
+        self._http.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+        self._resolvers = ThreadPoolExecutor(_RESOLVERS, thread_name_prefix="webhook-names")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._http.aclose()
+        self._resolvers.shutdown(wait=False, cancel_futures=True)
+
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Reply:
+        """Post ``body``. Never raises for anything the other side may do."""
+        try:
+            async with asyncio.timeout(self._total_s):
+                return await self._post(checked_url(url), headers, body)
+        except NotAllowed as error:
+            return Reply(error=str(error))
+        except TimeoutError:
+            return Reply(error=f"no answer within {self._total_s:g} s")
+        except httpx.TimeoutException as error:
+            return Reply(error=f"no answer in time: {type(error).__name__}")
+        except httpx.HTTPError as error:
+            return Reply(error=f"no answer: {type(error).__name__}")
+
+    async def _post(self, url: httpx.URL, headers: Mapping[str, str], body: bytes) -> Reply:
+        loop = asyncio.get_running_loop()
+        refused_at = loop.time() + REFUSED_AFTER_S
+        try:
+            found = await loop.run_in_executor(self._resolvers, lambda: resolve(url, permitted=self._permitted))
+        except NotAllowed:
+            await asyncio.sleep(0 if is_address(url.host) else refused_at - loop.time())
+            raise
+        request = self._http.build_request(
+            "POST",
+            url.copy_with(host=found[0]),
+            content=body,
+            headers={**headers, "Host": url.netloc.decode("ascii"), "Content-Type": "application/json"},
+            extensions={"sni_hostname": url.raw_host.decode("ascii")},  # the certificate must be the name's
+        )
+        response = await self._http.send(request, stream=True)
+        try:
+            return _reply(response)
+        finally:
+            await response.aclose()
+
+
+def _reply(response: httpx.Response) -> Reply:
+    status = response.status_code
+    asked = response.headers.get("retry-after", "").strip()
+    retry_after_s = float(asked[:9]) if asked.isascii() and asked.isdigit() else None
+    if 200 <= status < 300:
+        return Reply(status=status)
+    if 300 <= status < 400:
+        return Reply(status=status, error=f"answered {status}; redirects are not followed")
+    return Reply(status=status, error=f"answered {status}", retry_after_s=retry_after_s)

@@ -1,0 +1,159 @@
+"""What a file is by its first bytes, and the ZIP archives that Office documents are."""
+
+from __future__ import annotations
+
+import io
+import stat
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from xml.parsers import expat
+
+from pipeline.errors import (
+    DocumentTooLarge,
+    EncryptedDocument,
+    MalformedDocument,
+    UnsupportedMediaType,
+)
+
+_SIGNATURES = (
+    (b"%PDF-", "a PDF file"),
+    (b"PK\x03\x04", "a ZIP archive or an Office document"),
+    (b"PK\x05\x06", "an empty ZIP archive"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document"),
+    (b"MZ", "a Windows program"),
+    (b"\x7fELF", "a program"),
+    (b"\x89PNG", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"GIF8", "a GIF image"),
+    (b"\x1f\x8b", "a gzip archive"),
+    (b"Rar!", "a RAR archive"),
+    (b"7z\xbc\xaf", "a 7z archive"),
+    (b"{\\rtf", "an RTF document"),
+)
+_OLD_OFFICE = b"\xd0\xcf\x11\xe0"
+_ENCRYPTED_STREAM = "EncryptedPackage".encode(
+    "utf-16-le"
+)  # the part of an old container that holds an encrypted new one
+_ENCRYPTED_FLAG = 0x1
+_MOST_ENTRIES = 10_000
+_MOST_UNPACKED = 256 * 1024 * 1024  # bytes, all entries together, as the archive's directory declares them
+PROPERTIES = "docProps/core.xml"
+_READ_AT_ONCE = 64 * 1024  # bytes
+
+
+def what_it_is(body: bytes) -> str:
+    """A few words for a body of another format than it should have."""
+    return next((name for signature, name in _SIGNATURES if body.startswith(signature)), "something else")
+
+
+@contextmanager
+def office_archive(body: bytes, what: str) -> Iterator[zipfile.ZipFile]:
+    """Return an Office document's archive after checking its directory, which bounds what is read of it; nothing is
+    unpacked to disk. Raises EncryptedDocument, UnsupportedMediaType for formats before 2007, DocumentTooLarge for a
+    bomb, else MalformedDocument."""
+    if body.startswith(_OLD_OFFICE):
+        if _ENCRYPTED_STREAM in body:
+            raise EncryptedDocument("the document is protected by a password")
+        raise UnsupportedMediaType("the document is of an Office format before 2007; save it as docx, xlsx or pdf")
+    if not body.startswith(b"PK"):
+        raise MalformedDocument(f"the file is not {what} but {what_it_is(body)}")
+    try:
+        with zipfile.ZipFile(io.BytesIO(body)) as archive:
+            _refuse_harmful(archive)
+            yield archive
+    except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, ValueError) as error:
+        raise MalformedDocument(
+            f"the file is cut off or damaged: its archive cannot be read ({type(error).__name__})"
+        ) from None
+    except RuntimeError as error:
+        if "password" in str(error) or "encrypted" in str(error):
+            raise EncryptedDocument("the document is protected by a password") from None
+        raise
+
+
+def _refuse_harmful(archive: zipfile.ZipFile) -> None:
+    entries = archive.infolist()
+    if len(entries) > _MOST_ENTRIES:
+        raise DocumentTooLarge(f"the document's archive holds {len(entries)} files; at most {_MOST_ENTRIES} are read")
+    unpacked = sum(entry.file_size for entry in entries)
+    if unpacked > _MOST_UNPACKED:
+        raise DocumentTooLarge(
+            f"the document unpacks to {unpacked // 2**20} MiB; at most {_MOST_UNPACKED // 2**20} MiB are read"
+        )
+    names = set()
+    for entry in entries:
+        name = entry.filename.replace("\\", "/")
+        if entry.flag_bits & _ENCRYPTED_FLAG:
+            raise EncryptedDocument("the document is protected by a password")
+        if name.startswith("/") or ":" in name.split("/")[0] or ".." in name.split("/"):
+            raise MalformedDocument("the document's archive holds a file whose name leads out of it")
+        if stat.S_ISLNK(entry.external_attr >> 16):
+            raise MalformedDocument("the document's archive holds a symbolic link")
+        if name in names:
+            raise MalformedDocument("the document's archive holds two files of one name")
+        names.add(name)
+
+
+class XmlReader:
+    """Read XML as a stream of calls for a subclass to override, without a tree or entities. Names come without
+    namespace, so strict and transitional Office documents read alike."""
+
+    def started(self, name: str, attributes: dict[str, str], /) -> None:
+        """An element begins."""
+
+    def ended(self, name: str, /) -> None:
+        """An element ends."""
+
+    def text(self, text: str, /) -> None:
+        """Characters between tags; a stretch may come in several pieces."""
+
+    def read(self, archive: zipfile.ZipFile, part: str) -> None:
+        """Read one part of the archive to its end. Raises MalformedDocument, KeyError if there is no such part."""
+        parser = expat.ParserCreate(namespace_separator=" ")
+        parser.buffer_text = True
+        parser.EntityDeclHandler = refuse_entities
+        parser.StartElementHandler = lambda name, attributes: self.started(
+            _local(name), {_local(key): value for key, value in attributes.items()}
+        )
+        parser.EndElementHandler = lambda name: self.ended(_local(name))
+        parser.CharacterDataHandler = self.text
+        with archive.open(part) as stream:
+            try:
+                while piece := stream.read(_READ_AT_ONCE):
+                    parser.Parse(piece, False)
+                parser.Parse(b"", True)
+            except (expat.ExpatError, zipfile.BadZipFile) as error:
+                raise MalformedDocument(f"a part of the document is not well-formed ({type(error).__name__})") from None
+
+
+class Properties(XmlReader):
+    """What an Office document says of itself, in its part `PROPERTIES`."""
+
+    def __init__(self) -> None:
+        self._title: list[str] = []
+        self._within = False
+
+    @property
+    def title(self) -> str:
+        """Empty if there is none."""
+        return "".join(self._title).strip()
+
+    def started(self, name: str, _attributes: dict[str, str], /) -> None:
+        self._within = name == "title"
+
+    def ended(self, _name: str, /) -> None:
+        self._within = False
+
+    def text(self, text: str, /) -> None:
+        if self._within:
+            self._title.append(text)
+
+
+def _local(name: str) -> str:
+    return name.rpartition(" ")[2]
+
+
+def refuse_entities(*_: object) -> None:
+    """For a parser's ``EntityDeclHandler``: raises MalformedDocument."""
+    raise MalformedDocument("the document declares XML entities, which no Office document needs")

@@ -1,0 +1,252 @@
+"""From bytes to clean text."""
+
+from __future__ import annotations
+
+import codecs
+import unicodedata
+from dataclasses import dataclass
+
+from charset_normalizer import from_bytes
+
+from pipeline.errors import UndecodableText
+from pipeline.parsing.detection import codec_of, guess, public_name
+from pipeline.records import Encoding
+
+_BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_BINARY_FORMATS = (
+    (b"%PDF-", "a PDF file"),
+    (b"PK\x03\x04", "a ZIP archive or an Office document"),
+    (b"\xd0\xcf\x11\xe0", "an old Office document"),
+    (b"\x89PNG", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"GIF8", "a GIF image"),
+    (b"\x1f\x8b", "a gzip archive"),
+    (b"\x7fELF", "a program"),
+)
+_CONTROL_BYTES = bytes(code for code in range(32) if code not in b"\t\n\r\f\x1b")
+_MOST_CONTROL_BYTES = 0.01  # share of the body; text has next to none, random bytes have a tenth
+_SAMPLE = 64 * 1024  # bytes looked at when the encoding is none of the known ones
+_SURE = 0.93  # probability below which a document gets a warning
+_LONGEST_WARNING = 255  # characters
+_UNMARKED = 0.99  # probability of UTF-16 that lost its mark, recognised by its zero bytes
+_FEW = 6  # characters of several bytes up to which bytes that are UTF-8 may be another encoding's by chance
+_ISO_2022 = ((b"\x1b$B", "iso2022_jp"), (b"\x1b$@", "iso2022_jp"), (b"\x1b$)C", "iso2022_kr"))
+
+_UTF16_SAMPLE = 16 * 1024  # bytes looked at
+_LEAST_SPACES = 0.04  # share of zero bytes on one side: what ASCII there is, if only the spaces of another script
+_LEAST_ZEROS = 2
+_MOST_STRAYS = 0.002  # share of zero bytes on the other side
+_MOST_ODD = 0.01  # share of characters that no text has
+_CHINESE_ENOUGH = 20  # characters, before text without a single ASCII character is believed to be Chinese
+_ALMOST_ALL = 0.97
+_PUNCTUATION = frozenset("，。、；：？！「」『』“”‘’（）《》〈〉【】—…·　")
+# Hardly any text of this length goes without them, in simplified and in traditional characters, and Japanese kana.
+_FREQUENT = frozenset("的一是不了在有人我他这這个個们們中来來上大为為和国國地到以说說时時要就出会會可也")
+_ENOUGH_FREQUENT = 0.08  # share; the wrong order of bytes gives characters at random, of which 0.2 % are these
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodedText:
+    """The text of a body, not yet cleaned, and the encoding it was read in."""
+
+    text: str
+    encoding: Encoding
+
+
+def decode(body: bytes, *, declared: str | None = None) -> str:
+    """Return the text of `read_text` alone."""
+    return read_text(body, declared=declared).text
+
+
+def read_text(body: bytes, *, declared: str | None = None) -> DecodedText:
+    """Decode a body by byte order mark, as unmarked UTF-16, as UTF-8, or in the most likely encoding. ``declared``: the
+    charset a sender named, preferred unless far less likely. Undecodable bytes become U+FFFD. The encoding has a
+    warning if it is unsure, not the declared one, or left bytes undecoded. Raises UndecodableText."""
+    for mark, encoding in _BYTE_ORDER_MARKS:
+        if body.startswith(mark):
+            return _decoded(body[len(mark) :], _strictly(body[len(mark) :], encoding), encoding)
+    codec = codec_of(declared) if declared else None
+    if codec is not None and codec.startswith(("utf-16", "utf-32")):
+        try:
+            return _decoded(body, body.decode(codec), codec)
+        except UnicodeDecodeError:
+            codec = None
+    if (unmarked := unmarked_utf16(body)) is not None:
+        text = body.decode(unmarked, "replace")
+        return _decoded(body, text, unmarked, probability=_UNMARKED, declared=declared)
+    _refuse_signatures(body)
+    is_binary = _has_controls(body)
+    if not is_binary and (known := _as_known(body, declared, codec)) is not None:
+        return known
+    found = guess(body, declared=codec)
+    if found is not None and (not is_binary or (found.codec.startswith("utf-16") and found.is_plausible)):
+        text = body.decode(found.codec, "replace")
+        if found.is_plausible or codec == found.codec:
+            return _decoded(
+                body, text, found.codec, probability=found.probability, rival=found.rival, declared=declared
+            )
+    if is_binary:
+        raise UndecodableText("the body is binary data, not text")
+    return _as_anything(body, declared)
+
+
+def _refuse_signatures(body: bytes) -> None:
+    for signature, what in _BINARY_FORMATS:
+        if body.startswith(signature):
+            raise UndecodableText(f"the body is {what}, not text")
+
+
+def _has_controls(body: bytes) -> bool:
+    controls = len(body) - len(body.translate(None, _CONTROL_BYTES))
+    return controls > max(1, len(body) * _MOST_CONTROL_BYTES)
+
+
+def _strictly(body: bytes, encoding: str) -> str:
+    try:
+        return body.decode(encoding)
+    except UnicodeDecodeError:
+        raise UndecodableText(f"the body begins as {encoding.upper()} text, but is not") from None
+
+
+def _as_known(body: bytes, declared: str | None, codec: str | None) -> DecodedText | None:
+    """Return the text if the bytes leave no doubt: ISO 2022 by its escapes, or UTF-8 of more than a few characters."""
+    if b"\x1b$" in body and body.isascii():
+        for escape, encoding in _ISO_2022:
+            if escape in body:
+                try:
+                    return _decoded(body, body.decode(encoding), encoding, declared=declared)
+                except UnicodeDecodeError:
+                    continue
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    beyond_ascii = len(body) - len(text)  # a lower bound of the characters of several bytes, times one to three
+    if b"\0" in body[:_SAMPLE]:
+        return None
+    if body.isascii():
+        return _decoded(body, text, "utf-8")
+    if beyond_ascii > 3 * _FEW or codec == "utf-8":
+        return _decoded(body, text, "utf-8", declared=declared)
+    found = guess(body, declared=codec, is_utf_8=len(body.translate(None, _CONTROL_BYTES + b"\x7f")) == len(body))
+    if found is None or found.codec == "utf-8":
+        probability = found.probability if found else 1.0
+        return _decoded(
+            body, text, "utf-8", probability=probability, rival=found.rival if found else None, declared=declared
+        )
+    if found.probability > _SURE and found.is_plausible:
+        return None
+    rival, probability = found.codec, 1 - found.probability
+    return _decoded(body, text, "utf-8", probability=probability, rival=rival, declared=declared)
+
+
+def _as_anything(body: bytes, declared: str | None) -> DecodedText:
+    """Return the text in an encoding that no model is kept of. It is never sure."""
+    if (found := from_bytes(body[:_SAMPLE]).best()) is not None:
+        try:
+            return _decoded(body, body.decode(found.encoding), found.encoding, probability=0.5, declared=declared)
+        except (LookupError, UnicodeError):
+            pass
+    raise UndecodableText("the text is in no encoding that could be recognised; save it as UTF-8")
+
+
+def _decoded(
+    body: bytes,
+    text: str,
+    codec: str,
+    *,
+    probability: float = 1.0,
+    rival: str | None = None,
+    declared: str | None = None,
+) -> DecodedText:
+    name = public_name(codec)
+    warnings = []
+    if declared and codec_of(declared) is None:
+        warnings.append(f"the declared charset {declared[:40]!a} is not known")
+    elif declared and codec_of(declared) != codec and not _reads_alike(body, text, codec_of(declared)):
+        warnings.append(f"the text does not fit the declared charset {declared[:40]!a} and was read as {name}")
+    if probability < _SURE:
+        other = f", and may be {public_name(rival)}" if rival else ""
+        warnings.append(f"the encoding is not sure: the text was read as {name}{other}; name it in `charset`")
+    if codec != "utf-8" or not is_utf8(body):
+        replaced = text.count("\ufffd")
+        if replaced:
+            warnings.append(f"{replaced} places of the text cannot be decoded as {name}")
+    encoding = Encoding(
+        name=name, probability=round(min(probability, 1.0), 3), warning="; ".join(warnings)[:_LONGEST_WARNING] or None
+    )
+    return DecodedText(text=text, encoding=encoding)
+
+
+def _reads_alike(body: bytes, text: str, codec: str | None) -> bool:
+    """Return whether the bytes are the same text in the other codec."""
+    try:
+        return codec is not None and body.decode(codec, "replace") == text
+    except (LookupError, UnicodeError):
+        return False
+
+
+def is_utf8(body: bytes) -> bool:
+    """Whether all of a body is valid UTF-8."""
+    try:
+        body.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def unmarked_utf16(body: bytes) -> str | None:
+    """Return ``utf-16-le`` or ``utf-16-be`` if ``body`` is UTF-16 without a mark, else None: zero bytes on one side, or
+    nearly all Chinese or kana with enough frequent ones. A few Chinese characters alone are not recognised."""
+    sample = body[:_UTF16_SAMPLE]
+    if len(body) < 4 or len(body) % 2:
+        return None
+    pairs = len(sample) // 2
+    first, second = sample[0::2].count(0), sample[1::2].count(0)
+    least, most = max(_LEAST_ZEROS, pairs * _LEAST_SPACES), pairs * _MOST_STRAYS
+    if second >= least and first <= most:
+        return "utf-16-le" if _is_text(sample, "utf-16-le") else None
+    if first >= least and second <= most:
+        return "utf-16-be" if _is_text(sample, "utf-16-be") else None
+    if max(first, second) <= most and not _is_utf8_but_for_a_cut_end(sample):
+        return next((encoding for encoding in ("utf-16-le", "utf-16-be") if _is_chinese(sample, encoding)), None)
+    return None
+
+
+def _is_text(sample: bytes, encoding: str) -> bool:
+    text = _decoded_utf16(sample, encoding)
+    if text is None:
+        return False
+    odd = sum(unicodedata.category(each) in ("Cc", "Cn", "Co", "Cs") and each not in "\t\n\r\x0c" for each in text)
+    return odd <= len(text) * _MOST_ODD
+
+
+def _is_chinese(sample: bytes, encoding: str) -> bool:
+    text = _decoded_utf16(sample, encoding)
+    if text is None or len(text) < _CHINESE_ENOUGH:
+        return False
+    written = sum("\u4e00" <= each <= "\u9fff" or "\u3041" <= each <= "\u30ff" or each in _PUNCTUATION for each in text)
+    frequent = sum(each in _FREQUENT or "\u3041" <= each <= "\u3093" for each in text)
+    return written >= len(text) * _ALMOST_ALL and frequent >= len(text) * _ENOUGH_FREQUENT
+
+
+def _decoded_utf16(sample: bytes, encoding: str) -> str | None:
+    """The sample as text; a character that its end cuts in half is left out."""
+    try:
+        return sample.decode(encoding)
+    except UnicodeDecodeError as error:
+        return sample[: error.start].decode(encoding) if error.start >= len(sample) - 2 else None
+
+
+def _is_utf8_but_for_a_cut_end(sample: bytes) -> bool:
+    try:
+        sample.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.start >= len(sample) - 3
+    return True

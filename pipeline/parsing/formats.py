@@ -1,0 +1,176 @@
+"""Which parser reads what, and how a document's media type is told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from pipeline.documents.clean_text import clean
+from pipeline.errors import EmptyDocument, UnsupportedMediaType
+from pipeline.parsing.assembly import Block, assemble, one_line
+from pipeline.parsing.csv import parse_csv, parse_tsv
+from pipeline.parsing.docx import parse_docx
+from pipeline.parsing.encodings import read_text
+from pipeline.parsing.html import parse_html
+from pipeline.parsing.json_documents import parse_json
+from pipeline.parsing.markdown_text import parse_markdown
+from pipeline.records import Parsed
+
+Parser = Callable[[bytes, str | None], Parsed]
+
+_MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9.+-]*/[a-z0-9][a-z0-9.+-]*", re.ASCII)
+_SUFFIX = re.compile(r"\.[a-z0-9][a-z0-9_-]*", re.ASCII)
+_LONGEST_MEDIA_TYPE = 127
+PLAIN, MARKDOWN, HTML, JSONL = "text/plain", "text/markdown", "text/html", "application/jsonl"
+CSV, TSV, JSON, PDF = "text/csv", "text/tab-separated-values", "application/json", "application/pdf"
+DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """A format of documents. ``media_type``: lower case, without parameters; ``suffixes``: with their dot. ``parse``:
+    takes the bytes and the declared charset or None, raises `Rejected` errors, runs in the limited parser process and
+    should import lazily."""
+
+    media_type: str
+    suffixes: tuple[str, ...]
+    parse: Parser
+
+    def __post_init__(self) -> None:
+        if not _MEDIA_TYPE.fullmatch(self.media_type) or len(self.media_type) > _LONGEST_MEDIA_TYPE:
+            raise ValueError(f"{self.media_type!r} is no media type")
+        wrong = [suffix for suffix in self.suffixes if not _SUFFIX.fullmatch(suffix)]
+        if wrong:
+            raise ValueError(f"{wrong[0]!r} is no suffix such as .rst")
+
+
+def parse_plain(body: bytes, charset: str | None) -> Parsed:
+    """One section without a heading: plain text has no headings that could be told from short lines."""
+    decoded = read_text(body, declared=charset)
+    return assemble([Block(text=decoded.text)], encoding=decoded.encoding)
+
+
+# Libraries that take a while to load are loaded with the first document that needs them: the gateway, which only asks
+# for media types, never does.
+def _pdf(body: bytes, _charset: str | None) -> Parsed:
+    from pipeline.parsing.pdf import parse_pdf
+
+    return parse_pdf(body)
+
+
+def _docx(body: bytes, _charset: str | None) -> Parsed:
+    return parse_docx(body)
+
+
+def _xlsx(body: bytes, _charset: str | None) -> Parsed:
+    from pipeline.parsing.xlsx import parse_xlsx
+
+    return parse_xlsx(body)
+
+
+# Given the body and the character set its media type names, if it does. A new format is a line here and in SUFFIXES, or
+# a `Format` that another package registers.
+PARSERS: dict[str, Parser] = {
+    PLAIN: parse_plain,
+    MARKDOWN: parse_markdown,
+    HTML: parse_html,
+    CSV: parse_csv,
+    TSV: parse_tsv,
+    JSON: parse_json,
+    PDF: _pdf,
+    DOCX: _docx,
+    XLSX: _xlsx,
+}
+
+# Every media type that is accepted; JSON lines are documents in disguise and are split before they are parsed.
+SUFFIXES = {
+    ".txt": PLAIN,
+    ".text": PLAIN,
+    ".md": MARKDOWN,
+    ".markdown": MARKDOWN,
+    ".html": HTML,
+    ".htm": HTML,
+    ".jsonl": JSONL,
+    ".ndjson": JSONL,
+    ".csv": CSV,
+    ".tsv": TSV,
+    ".json": JSON,
+    ".pdf": PDF,
+    ".docx": DOCX,
+    ".xlsx": XLSX,
+}
+_OTHER_NAMES = {
+    "text/x-markdown": MARKDOWN,
+    "application/xhtml+xml": HTML,
+    "application/x-ndjson": JSONL,
+    "application/ndjson": JSONL,
+    "application/x-jsonlines": JSONL,
+    "application/jsonlines": JSONL,
+    "application/csv": CSV,
+    "text/tsv": TSV,
+    "text/json": JSON,
+    "application/x-pdf": PDF,
+}
+
+
+def register(format: Format) -> None:
+    """Accept and parse another format; registering it again changes nothing. Raises ValueError if its media type or a
+    suffix belongs to another format."""
+    there = PARSERS.get(format.media_type)
+    if there is not None and there is not format.parse:
+        raise ValueError(f"{format.media_type} has a parser already")
+    taken = [suffix for suffix in format.suffixes if SUFFIXES.get(suffix, format.media_type) != format.media_type]
+    if taken or format.media_type in _OTHER_NAMES or format.media_type == JSONL:
+        raise ValueError(f"{taken[0] if taken else format.media_type} stands for another format already")
+    PARSERS[format.media_type] = format.parse
+    SUFFIXES.update(dict.fromkeys(format.suffixes, format.media_type))
+
+
+def media_type_of(filename: str | None, declared: str | None) -> str:
+    """Return the media type to parse as: by the name's suffix, else as ``declared``, whose character set is kept.
+    Raises UnsupportedMediaType, which names what is accepted."""
+    suffix = PurePosixPath((filename or "").replace("\\", "/")).suffix.lower()
+    base, _, parameters = (declared or "").partition(";")
+    base = base.strip().lower()
+    known = (
+        SUFFIXES.get(suffix)
+        or _OTHER_NAMES.get(base)
+        or (base if base in SUFFIXES.values() or base in PARSERS else None)
+    )
+    if known is None:
+        raise UnsupportedMediaType(_refusal(suffix or base or "a file without a type"))
+    return f"{known};{parameters}" if "charset" in parameters.lower() else known
+
+
+def parse(body: bytes, *, media_type: str, filename: str | None = None) -> Parsed:
+    """Return a document's text, sections and title (of the file's name if it has none); offsets count characters of
+    ``Parsed.text``. ``media_type`` as from `media_type_of`. Raises Rejected errors, such as EmptyDocument.
+    `sandbox.process` bounds the cost."""
+    base, _, parameters = media_type.partition(";")
+    parser = PARSERS.get(base.strip().lower())
+    if parser is None:
+        raise UnsupportedMediaType(_refusal(base.strip() or "an empty media type"))
+    parsed = parser(body, charset_of(parameters))
+    if not parsed.text.strip():
+        raise EmptyDocument("the document holds no text")
+    if parsed.title is None and filename:
+        stem = PurePosixPath(filename.replace("\\", "/")).stem
+        parsed = replace(parsed, title=one_line(clean(stem)) or None)
+    return parsed
+
+
+def charset_of(parameters: str) -> str | None:
+    """Return the character set among the parameters of a media type."""
+    for parameter in parameters.split(";"):
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "charset":
+            return value.strip().strip("\"'") or None
+    return None
+
+
+def _refusal(what: str) -> str:
+    suffixes, media_types = ", ".join(sorted(SUFFIXES)), ", ".join(sorted({*SUFFIXES.values(), *PARSERS}))
+    return f"{what} is not supported; accepted are {suffixes} ({media_types})"

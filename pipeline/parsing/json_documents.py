@@ -1,0 +1,113 @@
+"""A JSON file to text. It is one document; a file of many is JSON lines (see `jsonl`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
+
+from pipeline.errors import DocumentTooLarge, MalformedDocument
+from pipeline.parsing.assembly import Block, assemble
+from pipeline.parsing.encodings import read_text
+from pipeline.records import Parsed
+
+_DEEPEST = 100  # levels of objects and arrays
+_MOST_VALUES = 500_000
+_HEADING_LEVELS = 3  # of nested objects whose names become headings; below, names are put together: `a.b: value`
+_TITLES = ("title", "name", "headline", "subject")
+
+
+def parse_json(body: bytes, charset: str | None) -> Parsed:
+    """Return `name: value` lines: nested objects get headings, objects of a list paragraphs; null and empty values are
+    left out. Title: the top object's ``title``, ``name``, ``headline`` or ``subject``. Raises MalformedDocument, also
+    beyond 100 levels."""
+    decoded = read_text(body, declared=charset)
+    try:
+        value = json.loads(decoded.text, parse_constant=_refuse, parse_int=str, parse_float=str)
+    except RecursionError:
+        raise MalformedDocument(f"the JSON is nested more than {_DEEPEST} deep") from None
+    except json.JSONDecodeError as error:
+        raise MalformedDocument(f"the file is not JSON: {error.msg} in line {error.lineno}") from None
+    except ValueError:
+        raise MalformedDocument("the file is not JSON: it holds a number that JSON does not allow") from None
+    title = None
+    if isinstance(value, dict):
+        title = next(
+            (value[name] for name in _TITLES if isinstance(value.get(name), str) and value[name].strip()), None
+        )
+    return assemble(_Writer().blocks(value, level=1, depth=0), title=title, encoding=decoded.encoding)
+
+
+class _Writer:
+    """Walks a value. What it calls itself for is at most ``_DEEPEST`` deep."""
+
+    def __init__(self) -> None:
+        self._values = 0
+
+    def blocks(self, value: Any, *, level: int, depth: int) -> Iterator[Block]:
+        """A value that may have paragraphs and headings of its own."""
+        if isinstance(value, dict):
+            yield from self._object(value, level=level, depth=depth)
+        elif _is_flat(value):
+            yield Block(text="\n".join(self._lines(value, "", depth)))
+        elif isinstance(value, list):
+            for item in value:
+                if isinstance(item, dict | list):
+                    yield Block(text="\n".join(self._lines(item, "", depth + 1)))
+                elif text := self._scalar(item):
+                    yield Block(text=f"- {text}", tight=True)
+        elif text := self._scalar(value):
+            yield Block(text=text)
+
+    def _object(self, value: Mapping[str, Any], *, level: int, depth: int) -> Iterator[Block]:
+        self._count(depth)
+        nested = {name: each for name, each in value.items() if isinstance(each, dict | list) and each}
+        lines = [
+            f"{name}: {text}" for name, each in value.items() if name not in nested and (text := self._scalar(each))
+        ]
+        if lines:
+            yield Block(text="\n".join(lines))
+        for name, each in nested.items():
+            if level <= _HEADING_LEVELS and not _is_flat(each):
+                yield Block(text=name, level=level)
+                yield from self.blocks(each, level=level + 1, depth=depth + 1)
+            else:
+                yield Block(text="\n".join(self._lines(each, name, depth + 1)))
+
+    def _lines(self, value: Any, name: str, depth: int) -> Iterator[str]:
+        self._count(depth)
+        if isinstance(value, dict):
+            for key, each in value.items():
+                yield from self._lines(each, f"{name}.{key}" if name else key, depth + 1)
+        elif isinstance(value, list) and _is_flat(value):
+            if text := ", ".join(filter(None, map(self._scalar, value))):
+                yield f"{name}: {text}" if name else text
+        elif isinstance(value, list):
+            for each in value:
+                yield from self._lines(each, name, depth + 1)
+        elif text := self._scalar(value):
+            yield f"{name}: {text}" if name else text
+
+    def _scalar(self, value: Any) -> str:
+        self._count(0)
+        if value is None or isinstance(value, dict | list):
+            return ""
+        return str(value).lower() if isinstance(value, bool) else str(value).strip()
+
+    def _count(self, depth: int) -> None:
+        if depth > _DEEPEST:
+            raise MalformedDocument(f"the JSON is nested more than {_DEEPEST} deep")
+        self._values += 1
+        if self._values > _MOST_VALUES:
+            raise DocumentTooLarge(f"the JSON holds more than {_MOST_VALUES} values")
+
+
+def _is_flat(value: Any) -> bool:
+    """Whether it is a list of short plain values, which read well in one line."""
+    return isinstance(value, list) and not any(
+        isinstance(each, dict | list) or (isinstance(each, str) and len(each) > 80) for each in value
+    )
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)

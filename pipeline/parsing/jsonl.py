@@ -1,0 +1,70 @@
+"""JSON lines: many documents in one file, each on a line of its own."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.errors import MalformedDocument, UndecodableText
+from pipeline.filters import lenient_json
+from pipeline.outbound import json_limits
+from pipeline.parsing.detection import codec_of
+from pipeline.parsing.encodings import decode, is_utf8, unmarked_utf16
+
+_NOT_BLANK = re.compile(rb"\S")  # a file of line feeds alone is passed over without a step of the interpreter for each
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonLine:
+    """One line of a file. ``number`` counts all lines from 1; ``value`` is its object, or what is wrong with it."""
+
+    number: int
+    value: dict[str, Any] | MalformedDocument
+
+
+def split_jsonl(body: bytes, *, charset: str | None = None) -> Iterator[JsonLine]:
+    """Yield the lines of ``body``, ended by line feeds only, without blank ones; a bad line is reported and the rest
+    goes on. UTF-8, UTF-16 or ``charset``: lines are too short to guess. Raises UndecodableText for bytes that break
+    their mark or ``charset``."""
+    codec = codec_of(charset) if charset else None
+    if codec is not None and not is_utf8(body):
+        try:
+            body = body.decode(codec).encode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            raise UndecodableText(f"the text is not in the charset {charset!a}") from None
+    elif body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or unmarked_utf16(body) is not None:
+        body = decode(body).encode("utf-8", "surrogatepass")
+    body = body.removeprefix(codecs.BOM_UTF8)
+    number, start = 1, 0
+    while (found := _NOT_BLANK.search(body, start)) is not None:
+        number += body.count(b"\n", start, found.start())
+        end = body.find(b"\n", found.start())
+        end = len(body) if end < 0 else end
+        line, start = body[found.start() : end].strip(), end
+        yield JsonLine(number=number, value=_parsed(line, number))
+
+
+def _parsed(line: bytes, number: int) -> dict[str, Any] | MalformedDocument:
+    try:
+        intricate = json_limits.require_few_values(line)
+        value = lenient_json.loads(line.decode("utf-8"))
+        if intricate:
+            json_limits.require_shape(value)
+    except json_limits.TooComplex as error:
+        return MalformedDocument(f"line {number} {error}")
+    except UnicodeDecodeError:
+        return MalformedDocument(f"line {number} is not UTF-8; name its encoding in `charset`")
+    except json.JSONDecodeError as error:
+        return MalformedDocument(f"line {number} is not JSON: {error.msg} at column {error.colno}")
+    except (ValueError, RecursionError) as error:
+        reason = (
+            "nested too deeply" if isinstance(error, RecursionError) else "it holds a number that JSON does not allow"
+        )
+        return MalformedDocument(f"line {number} is not JSON: {reason}")
+    if not isinstance(value, dict):
+        return MalformedDocument(f"line {number} is not a JSON object")
+    return value

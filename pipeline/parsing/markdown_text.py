@@ -1,0 +1,240 @@
+"""Markdown to text by markdown-it-py (CommonMark, tables, strikethrough). Unused marks, notes and unknown tags stay as
+text; links lose their address, emphasis its stars."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+
+from pipeline.documents.clean_text import clean
+from pipeline.parsing.assembly import Block, assemble
+from pipeline.parsing.encodings import read_text
+from pipeline.parsing.html import blocks_of_fragment, is_element
+from pipeline.records import Parsed
+
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+_FRONT_MATTER_WITHIN = 64 * 1024  # characters
+_FRONT_MATTER_LINE = re.compile(r"\s*$|\s*#|\s+\S|-\s|[\w.-]+\s*:")
+_FRONT_MATTER_TITLE = re.compile(r"^title\s*+:\s*+(.+)$", re.MULTILINE | re.IGNORECASE)
+
+
+_LONGEST = 1024 * 1024  # characters; the parser takes 1 to 6 s for them, and of longer texts only headings are read
+_HEADING_LINE = re.compile(r"^(#{1,6})[ \t]++(.+)$", re.MULTILINE)
+_DEEPEST_BLOCK = 40  # quotes and lists within each other; marks of deeper ones are text
+_DEEPEST_INLINE = 60  # above it, or the parser leaves out blocks
+_MOST_BRACKETS = 8
+_BRACKET = re.compile(r"\\.|[\[\]]", re.DOTALL)
+_TAG_NAME = re.compile(r"</?([a-zA-Z][a-zA-Z0-9-]*)")
+
+Rule = Callable[[StateBlock, int, int, bool], bool]
+InlineRule = Callable[[StateInline, bool], bool]
+
+
+def parse_markdown(body: bytes, charset: str | None) -> Parsed:
+    """Text under its headings. The title is that of the front matter, else the first heading of level 1."""
+    decoded = read_text(body, declared=charset)
+    text, title = _without_front_matter(clean(decoded.text))
+    blocks = _Writer().blocks(_PARSER.parse(text)) if len(text) <= _LONGEST else _headings_alone(text)
+    return assemble(blocks, title=title, encoding=decoded.encoding)
+
+
+def _without_front_matter(text: str) -> tuple[str, str | None]:
+    found = _FRONT_MATTER.match(text[:_FRONT_MATTER_WITHIN]) if text.startswith("---") else None
+    if found is None or not all(map(_FRONT_MATTER_LINE.match, (found[1] or "").split("\n"))):
+        return text, None
+    title = _FRONT_MATTER_TITLE.search(found[1] or "")
+    return text[found.end() :], title[1].rstrip().strip("\"'") if title else None
+
+
+def _headings_alone(text: str) -> Iterator[Block]:
+    """Yield the headings of a text, and what is between them as it is."""
+    end = 0
+    for heading in _HEADING_LINE.finditer(text):
+        yield Block(text=text[end : heading.start()])
+        yield Block(text=heading[2].rstrip("# \t"), level=len(heading[1]))
+        end = heading.end()
+    yield Block(text=text[end:])
+
+
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"maxNesting": _DEEPEST_INLINE, "html": True}).enable(["table", "strikethrough"])
+    ruler = parser.block.ruler
+    rules = {rule.name: rule for rule in ruler.__rules__}
+    for name in ("blockquote", "list"):
+        ruler.at(name, _bounded(rules[name].fn), {"alt": rules[name].alt})
+    spans = parser.inline.ruler
+    inline = {rule.name: rule.fn for rule in spans.__rules__}
+    for name in ("link", "image"):
+        spans.at(name, _closed(inline[name], offset=int(name == "image")))
+    ruler.at("reference", _but_notes(rules["reference"].fn), {"alt": rules["reference"].alt})
+    return parser
+
+
+def _bounded(rule: Rule) -> Rule:
+    def bounded(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+        return state.level < _DEEPEST_BLOCK and rule(state, start, end, silent)
+
+    return bounded
+
+
+def _but_notes(rule: Rule) -> Rule:
+    """Return the rule for definitions of links that leaves those of notes to be paragraphs."""
+
+    def but_notes(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+        begins = state.bMarks[start] + state.tShift[start]
+        return not state.src.startswith("[^", begins) and rule(state, start, end, silent)
+
+    return but_notes
+
+
+def _closed(rule: InlineRule, *, offset: int) -> InlineRule:
+    """Return the rule for links or images limited to closed brackets with few others inside; otherwise it takes
+    quadratic time."""
+    seen: tuple[str, frozenset[int]] = ("", frozenset())
+
+    def closed(state: StateInline, silent: bool) -> bool:
+        nonlocal seen
+        source, brackets = seen
+        if source is not state.src:
+            source, brackets = seen = (state.src, _shallow_brackets(state.src))
+        return state.pos + offset in brackets and rule(state, silent)
+
+    return closed
+
+
+def _shallow_brackets(text: str) -> frozenset[int]:
+    """Return where brackets open that are closed and hold at most `_MOST_BRACKETS` levels, except of an unclosed
+    address."""
+    found: list[int] = []
+    last_parenthesis = text.rfind(")")
+    opened: list[tuple[int, int]] = []  # position, and levels within
+    for bracket in _BRACKET.finditer(text):
+        if bracket[0] == "[":
+            opened.append((bracket.start(), 0))
+        elif bracket[0] == "]" and opened:
+            position, levels = opened.pop()
+            has_address = text.startswith("(", bracket.end())
+            if levels <= _MOST_BRACKETS and not (has_address and bracket.start() > last_parenthesis):
+                found.append(position)
+            if opened:
+                outer, known = opened[-1]
+                opened[-1] = (outer, max(known, levels + 1))
+    return frozenset(found)
+
+
+class _Writer:
+    """Makes blocks of the parser's tokens: lists and tables keep their lines together, paragraphs stand alone."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []  # that belong to one block
+        self._end = -1  # the line of the source at which they end
+        self._lists: list[int | None] = []  # the next number of each open list, None for bullets
+        self._markers: list[str] = []  # of items that hold no text yet
+        self._cells: list[str] | None = None  # of the open row
+
+    def blocks(self, tokens: Sequence[Token]) -> Iterator[Block]:
+        """Yield the blocks of a document."""
+        level: int | None = None
+        for token in tokens:
+            kind = token.type
+            if kind == "inline":
+                text = _inline(token.children or ())
+                if self._cells is not None:
+                    self._cells.append(" ".join(text.split()))
+                elif level is not None:
+                    yield from self._flushed()
+                    yield Block(text=self._marked(text), level=level)
+                else:
+                    yield from self._added(text, token.map)
+            elif kind == "heading_open":
+                level = int(token.tag[1])
+            elif kind == "heading_close":
+                level = None
+            elif kind in ("fence", "code_block"):
+                yield from self._flushed()
+                yield Block(text=self._marked(_code(token)))
+            elif kind == "html_block":
+                yield from self._flushed()
+                yield from blocks_of_fragment(token.content)
+            else:
+                yield from self._structure(token)
+        yield from self._flushed()
+
+    def _structure(self, token: Token) -> Iterator[Block]:
+        kind = token.type
+        if kind == "ordered_list_open":
+            self._lists.append(int(token.attrs.get("start", 1)))
+        elif kind == "bullet_list_open":
+            self._lists.append(None)
+        elif kind in ("ordered_list_close", "bullet_list_close"):
+            self._lists.pop()
+        elif kind == "list_item_open":
+            number = self._lists[-1]
+            marker = "- " if number is None else f"{token.info or number}{token.markup} "
+            self._markers.append("  " * (len(self._lists) - 1) + marker)
+        elif kind == "list_item_close" and self._markers:
+            self._markers.pop()
+        elif kind == "tr_open":
+            self._cells = []
+        elif kind == "tr_close":
+            cells, self._cells = self._cells or [], None
+            yield from self._added(" | ".join(cells), token.map or [self._end, self._end + 1])
+
+    def _added(self, text: str, lines: Sequence[int] | None) -> Iterator[Block]:
+        """Put a text to the block of the line above it, or begin a block."""
+        first, last = lines or (self._end, self._end)
+        if first != self._end:
+            yield from self._flushed()
+        self._lines.append(self._marked(text))
+        self._end = last
+
+    def _marked(self, text: str) -> str:
+        if not self._markers:
+            return text
+        markers, self._markers = self._markers, []
+        return markers[-1] + text
+
+    def _flushed(self) -> Iterator[Block]:
+        if self._lines:
+            yield Block(text="\n".join(self._lines))
+            self._lines = []
+        self._end = -1
+
+
+def _code(token: Token) -> str:
+    """Return code, with what its fence says beside the name of a language, or all of it where there is no code."""
+    _, _, said = token.info.strip().partition(" ") if token.content.strip() else ("", "", token.info)
+    return f"{said.strip()}\n{token.content}".strip("\n")
+
+
+def _inline(tokens: Sequence[Token]) -> str:
+    """Return text without the marks around it."""
+    pieces: list[str] = []
+    for token in tokens:
+        if token.type in ("text", "text_special", "code_inline"):
+            pieces.append(token.content)
+        elif token.type in ("softbreak", "hardbreak"):
+            pieces.append("\n")
+        elif token.type == "image":
+            pieces.append(_inline(token.children or ()))
+        elif token.type == "html_inline":
+            pieces.append(_of_tag(token.content))
+    return "".join(pieces)
+
+
+def _of_tag(tag: str) -> str:
+    """Return nothing for a tag of HTML or a comment, a line end for a break, and any other as it is."""
+    name = _TAG_NAME.match(tag)
+    if name is None:
+        return "" if tag.startswith("<!--") else tag
+    if not is_element(name[1]):
+        return tag
+    return "\n" if name[1].lower() == "br" else ""
+
+
+_PARSER = _parser()

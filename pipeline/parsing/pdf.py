@@ -1,0 +1,112 @@
+"""PDF to text, page by page."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+import pypdfium2
+import pypdfium2.raw
+
+from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocument
+from pipeline.parsing.assembly import Block, assemble, one_line
+from pipeline.parsing.containers import what_it_is
+from pipeline.records import Parsed
+
+_SIGNATURE_WITHIN = 1024  # bytes; some programs write a few before it
+_MOST_PAGES = 10_000
+_MOST_BOOKMARKS = 10_000
+_HEADING_LEVELS = 6
+_JOINED_WIDTH = 40  # characters; a page of shorter lines is a table or a poem, and its lines stay lines
+_FULL_LINE = 0.7  # share of the page's usual width from which a line goes on in the next one
+_USUAL_WIDTH = 0.9  # the width that this share of the lines does not exceed
+_LIST_ITEM = re.compile(r"(?:[-*•‣◦▪–]|\(?\d{1,3}[.)])\s")
+_SOFT_HYPHEN = "\ufffe"  # what pdfium gives for a hyphen at a line's end, with the next line in the same; cleaned away
+_HYPHEN = re.compile("[\u00ad\u0002]$|(?<=[^\\W\\d_])-$")
+_CJK = re.compile("[\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]")
+_FREE_TITLES = re.compile(r"untitled|microsoft word|.*\.(?:docx?|tex|dvi|indd|qxd|pages)$", re.IGNORECASE)
+
+
+def parse_pdf(body: bytes) -> Parsed:
+    """Return the text of every page, lines joined to paragraphs, hyphenated words joined. Headings come from the
+    outline. Raises EncryptedDocument for a password, MalformedDocument, DocumentTooLarge."""
+    if b"%PDF-" not in body[:_SIGNATURE_WITHIN]:
+        raise MalformedDocument(f"the file is not a PDF file but {what_it_is(body)}")
+    try:
+        document = pypdfium2.PdfDocument(body)
+    except pypdfium2.PdfiumError as error:
+        # The library may give the error of the document before this one, so its word alone is not enough.
+        is_locked = error.err_code in (pypdfium2.raw.FPDF_ERR_PASSWORD, pypdfium2.raw.FPDF_ERR_SECURITY)
+        if is_locked and b"/Encrypt" in body:
+            raise EncryptedDocument("the PDF file is protected by a password") from None
+        raise MalformedDocument("the PDF file is cut off or damaged and cannot be opened") from None
+    try:
+        if len(document) > _MOST_PAGES:
+            raise DocumentTooLarge(f"the PDF file has {len(document)} pages; at most {_MOST_PAGES} are read")
+        title = one_line(document.get_metadata_value("Title"))
+        blocks = _blocks(document, _outline(document))
+        return assemble(blocks, title=None if not title or _FREE_TITLES.match(title) else title)
+    finally:
+        document.close()
+
+
+def _outline(document: pypdfium2.PdfDocument) -> Mapping[int, Mapping[str, int]]:
+    """What the outline names, by page: each heading, without its spaces, and its level."""
+    headings: defaultdict[int, dict[str, int]] = defaultdict(dict)
+    for number, bookmark in enumerate(document.get_toc(max_depth=_HEADING_LEVELS)):
+        if number >= _MOST_BOOKMARKS:
+            break
+        destination = bookmark.get_dest()
+        page = destination.get_index() if destination else None
+        if page is not None and (name := _squeezed(bookmark.get_title())):
+            headings[page].setdefault(name, min(bookmark.level + 1, _HEADING_LEVELS))
+    return headings
+
+
+def _blocks(document: pypdfium2.PdfDocument, outline: Mapping[int, Mapping[str, int]]) -> Iterator[Block]:
+    for index in range(len(document)):
+        try:
+            page = document[index]
+            try:
+                text = page.get_textpage().get_text_range(errors="replace")
+            finally:
+                page.close()
+        except pypdfium2.PdfiumError:
+            raise MalformedDocument(f"page {index + 1} of the PDF file is damaged") from None
+        yield from _page(text, index + 1, outline.get(index, {}))
+
+
+def _page(text: str, number: int, headings: Mapping[str, int]) -> Iterator[Block]:
+    lines = [line.rstrip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+    widths = sorted(len(part) for line in lines for part in line.split(_SOFT_HYPHEN) if part)
+    width = widths[int(len(widths) * _USUAL_WIDTH)] if widths else 0
+    paragraph, goes_on = "", False
+    for line in lines:
+        level = headings.get(_squeezed(line)) if headings else None
+        if level is not None or not line or not goes_on or _LIST_ITEM.match(line):
+            if paragraph:
+                yield Block(text=paragraph, page=number, tight=False)
+            paragraph = ""
+        if level is not None:
+            yield Block(text=line, level=level, page=number)
+            continue
+        paragraph = _joined(paragraph, line)
+        goes_on = width >= _JOINED_WIDTH and len(line.rpartition(_SOFT_HYPHEN)[2]) >= width * _FULL_LINE
+        if line and not goes_on and width < _JOINED_WIDTH:
+            paragraph, goes_on = paragraph + "\n", True
+    if paragraph:
+        yield Block(text=paragraph, page=number)
+
+
+def _joined(paragraph: str, line: str) -> str:
+    if not paragraph or paragraph.endswith("\n"):
+        return paragraph + line
+    if _HYPHEN.search(paragraph):
+        is_soft = paragraph[-1] != "-" or line[:1].islower()
+        return (paragraph[:-1] if is_soft else paragraph) + line
+    return paragraph + line if _CJK.match(paragraph[-1]) and _CJK.match(line) else f"{paragraph} {line}"
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.split()).lower()

@@ -1,0 +1,194 @@
+"""Excel workbooks as sheets of text, read as a stream of calls without a tree; gaps in a sheet cost nothing."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from xml.parsers import expat
+from zipfile import BadZipFile, ZipFile
+
+from pipeline.errors import MalformedDocument
+from pipeline.parsing.containers import (
+    PROPERTIES,
+    Properties,
+    XmlReader,
+    office_archive,
+    refuse_entities,
+)
+from pipeline.parsing.sheets import (
+    Formats,
+    Row,
+    SheetReader,
+    Strings,
+    number_formats,
+)
+
+_WORKBOOK = "xl/workbook.xml"
+_READ_AT_ONCE = 64 * 1024  # bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SheetName:
+    """One entry of a workbook's list of sheets. Charts and macros have none."""
+
+    name: str
+    part: str
+    is_hidden: bool = False
+
+
+class Workbook:
+    """An open workbook. ``sheets`` are in the order of their tabs."""
+
+    def __init__(self, archive: ZipFile) -> None:
+        self._archive = archive
+        self._parts = frozenset(archive.namelist())
+        start = _targets(archive, "", self._parts, "/officeDocument")
+        self._part = next(iter(start.values()), _WORKBOOK)
+        if self._part not in self._parts or self._part.endswith(".bin"):
+            raise MalformedDocument("the archive holds no Excel workbook")
+        index = _Index()
+        index.read(archive, self._part)
+        worksheets = _targets(archive, self._part, self._parts, "/worksheet")
+        self.sheets = tuple(
+            SheetName(name=name, part=worksheets[link], is_hidden=state != "visible")
+            for name, link, state in index.entries
+            if link in worksheets
+        )
+        self._from_1904 = index.from_1904
+        self._strings: list[str] | None = None
+        self._formats: Formats | None = None
+
+    @property
+    def title(self) -> str | None:
+        """What the workbook's properties call it."""
+        if PROPERTIES not in self._parts:
+            return None
+        properties = Properties()
+        properties.read(self._archive, PROPERTIES)
+        return properties.title or None
+
+    def open(self, sheet: SheetName) -> SheetReader:
+        """A reader of one sheet; see `SheetReader`. Raises MalformedDocument."""
+        if sheet.part not in self._parts:
+            raise MalformedDocument("a sheet of the workbook is missing")
+        if self._strings is None:
+            self._strings, self._formats = self._shared(), self._number_formats()
+        assert self._formats is not None
+        return SheetReader(self._strings, self._formats)
+
+    def rows(self, sheet: SheetName, reader: SheetReader) -> Iterator[Row]:
+        """The rows of a sheet that hold any cell or are stored without one, in order. Raises MalformedDocument."""
+        for _ in _pumped(self._archive, sheet.part, reader):
+            yield from reader.taken()
+
+    def _shared(self) -> list[str]:
+        part = next(iter(_targets(self._archive, self._part, self._parts, "/sharedStrings").values()), None)
+        strings = Strings()
+        if part in self._parts:
+            for _ in _pumped(self._archive, part, strings):
+                pass
+        return strings.found
+
+    def _number_formats(self) -> Formats:
+        part = next(iter(_targets(self._archive, self._part, self._parts, "/styles").values()), None)
+        styles = _Styles()
+        if part in self._parts:
+            styles.read(self._archive, part)
+        return number_formats(styles.used, styles.codes, from_1904=self._from_1904)
+
+
+@contextmanager
+def open_workbook(body: bytes) -> Iterator[Workbook]:
+    """The workbook in ``body``. Raises what `office_archive` does, and MalformedDocument for what is damaged."""
+    with office_archive(body, "an Excel workbook") as archive:
+        yield Workbook(archive)
+
+
+def _pumped(archive: ZipFile, part: str, reader: SheetReader | Strings) -> Iterator[None]:
+    """Feed one part to a reader, stopping after every piece so that what was read can be taken."""
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.EntityDeclHandler = refuse_entities
+    parser.StartElementHandler = reader.started
+    parser.EndElementHandler = reader.ended
+    parser.CharacterDataHandler = reader.text
+    try:
+        with archive.open(part) as stream:
+            while piece := stream.read(_READ_AT_ONCE):
+                parser.Parse(piece, False)
+                yield
+            parser.Parse(b"", True)
+            yield
+    except (expat.ExpatError, BadZipFile, ValueError, IndexError) as error:
+        raise MalformedDocument(f"a sheet of the workbook is damaged ({type(error).__name__})") from None
+
+
+class _Index(XmlReader):
+    """The list of sheets: name, link and state of each."""
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[str, str, str]] = []
+        self.from_1904 = False
+
+    def started(self, name: str, attributes: dict[str, str], /) -> None:
+        if name == "sheet":
+            link, state = attributes.get("id", ""), attributes.get("state", "visible")
+            self.entries.append((attributes.get("name", ""), link, state))
+        elif name == "workbookPr":
+            self.from_1904 = attributes.get("date1904", "") in ("1", "true")
+
+
+class _Styles(XmlReader):
+    """Which number format each cell style uses, and the formats that the workbook defines itself."""
+
+    def __init__(self) -> None:
+        self.used: list[int] = []
+        self.codes: dict[int, str] = {}
+        self._within = False
+
+    def started(self, name: str, attributes: dict[str, str], /) -> None:
+        if name == "cellXfs":
+            self._within = True
+        elif name == "xf" and self._within:
+            self.used.append(_whole(attributes.get("numFmtId", "0")))
+        elif name == "numFmt":
+            self.codes[_whole(attributes.get("numFmtId", "0"))] = attributes.get("formatCode", "")
+
+    def ended(self, name: str, /) -> None:
+        if name == "cellXfs":
+            self._within = False
+
+
+class _Links(XmlReader):
+    """The links of one part to others: id to type and target."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[str, str, str]] = []
+
+    def started(self, name: str, attributes: dict[str, str], /) -> None:
+        if name == "Relationship" and attributes.get("TargetMode", "Internal") == "Internal":
+            self.found.append((attributes.get("Id", ""), attributes.get("Type", ""), attributes.get("Target", "")))
+
+
+def _targets(archive: ZipFile, part: str, parts: frozenset[str], kind: str) -> dict[str, str]:
+    """Where the links of ``part`` lead whose type ends in ``kind``, by their ids."""
+    folder, name = posixpath.split(part)
+    links_part = posixpath.join(folder, "_rels", f"{name}.rels")
+    if links_part not in parts:
+        return {}
+    links = _Links()
+    links.read(archive, links_part)
+    return {
+        link: posixpath.normpath(posixpath.join("/" + folder, target)).lstrip("/")
+        for link, type_name, target in links.found
+        if type_name.endswith(kind)
+    }
+
+
+def _whole(text: str) -> int:
+    if not re.fullmatch("[0-9]{1,9}", text):
+        raise MalformedDocument("a style of the workbook is damaged")
+    return int(text)

@@ -1,0 +1,129 @@
+"""What may be asked of a single channel under ``retrieve.channels.NAME.options``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import orjson
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+
+from pipeline.keyword.matching import FieldWeights
+from pipeline.keyword.normal_form import normal_form
+from pipeline.query.plan import (
+    ChannelPlan,
+    Name,
+    Plan,
+    PlanFlaw,
+)
+from pipeline.records import ChannelName, Namespace
+
+_STRICT = ConfigDict(extra="forbid")
+
+SOURCE_NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
+
+NamespaceOption = Annotated[Name, AfterValidator(lambda name: normal_form("NFC", name))]
+SourceName = Annotated[str, Field(pattern=SOURCE_NAME)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaqOptions:
+    """``namespaces``: where the pairs are looked for, in the place of the query's own."""
+
+    __pydantic_config__ = _STRICT
+
+    namespaces: Annotated[tuple[NamespaceOption, ...], Field(max_length=32)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiOptions:
+    """Which of the tenant's API sources are asked: ``source``, or several ``sources``; neither means all of them."""
+
+    __pydantic_config__ = _STRICT
+
+    source: SourceName | None = None
+    sources: Annotated[tuple[SourceName, ...], Field(max_length=8)] = ()
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Each source that was named, once."""
+        return tuple(dict.fromkeys((*((self.source,) if self.source else ()), *self.sources)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeywordOptions:
+    """``fields``: how much a word counts in each field of a chunk."""
+
+    __pydantic_config__ = _STRICT
+
+    fields: FieldWeights = field(default_factory=FieldWeights)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SemanticOptions:
+    """``per_namespace``: the most hits of each namespace."""
+
+    __pydantic_config__ = _STRICT
+
+    per_namespace: Annotated[int, Field(ge=1, le=1000)] | None = None
+
+
+_KEYWORD: TypeAdapter[KeywordOptions] = TypeAdapter(KeywordOptions)
+_SEMANTIC: TypeAdapter[SemanticOptions] = TypeAdapter(SemanticOptions)
+_FAQ: TypeAdapter[FaqOptions] = TypeAdapter(FaqOptions)
+_API: TypeAdapter[ApiOptions] = TypeAdapter(ApiOptions)
+# The options of other channels are their own affair.
+_KINDS: Mapping[str, TypeAdapter[Any]] = {
+    ChannelName.KEYWORD: _KEYWORD,
+    ChannelName.SEMANTIC: _SEMANTIC,
+    ChannelName.FAQ: _FAQ,
+    ChannelName.API: _API,
+}
+_PLAIN = KeywordOptions()
+
+
+def keyword_options(plan: ChannelPlan | None) -> KeywordOptions:
+    """The options of the keyword channel, as they were checked."""
+    return _KEYWORD.validate_json(orjson.dumps(dict(plan.options))) if plan and plan.options else _PLAIN
+
+
+def faq_options(plan: ChannelPlan | None) -> FaqOptions:
+    """The options of the faq channel, as they were checked."""
+    return _FAQ.validate_json(orjson.dumps(dict(plan.options))) if plan else FaqOptions()
+
+
+def api_options(plan: ChannelPlan | None) -> ApiOptions:
+    """The options of the api channel, as they were checked."""
+    return _API.validate_json(orjson.dumps(dict(plan.options))) if plan else ApiOptions()
+
+
+def semantic_options(plan: ChannelPlan | None) -> SemanticOptions:
+    """The options of the semantic channel, as they were checked."""
+    return _SEMANTIC.validate_json(orjson.dumps(dict(plan.options))) if plan else SemanticOptions()
+
+
+def require_options(plan: Plan) -> None:
+    """Raises PlanFlaw for options that a channel does not have."""
+    flaws = [
+        (f"/retrieve/channels/{name}/options{pointer}", detail)
+        for name, channel in plan.retrieve.channels.items()
+        for pointer, detail in _flaws(name, channel)
+    ]
+    if flaws:
+        raise PlanFlaw(flaws)
+
+
+def _flaws(name: str, channel: ChannelPlan) -> Iterator[tuple[str, str]]:
+    if name not in _KINDS:
+        return
+    try:
+        _KINDS[name].validate_json(orjson.dumps(dict(channel.options)))
+    except ValidationError as error:
+        for found in error.errors(include_url=False):
+            yield "".join(f"/{part}" for part in found["loc"]), found["msg"].removeprefix("Value error, ")
+
+
+def searched_namespaces(options: FaqOptions, own: tuple[Namespace, ...]) -> tuple[Namespace, ...]:
+    """Where pairs are looked for."""
+    return tuple(Namespace(name) for name in options.namespaces) or own

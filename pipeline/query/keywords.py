@@ -1,0 +1,136 @@
+"""What a query is about, found in it without a model: its keywords, and the names it mentions. Chinese and English."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+from itertools import accumulate
+from typing import Final
+
+from pipeline.keyword.normal_form import normal_form
+from pipeline.keyword.segmentation import segment
+from pipeline.keyword.terms import STOP_WORDS, query_terms
+from pipeline.query.routing import codes_in
+
+_MOST: Final = 10
+_LONGEST: Final = 40  # characters of a keyword; what is longer is a sentence
+
+
+def keywords_of(query_text: str, *, most: int = _MOST) -> list[str]:
+    """The words to look for, in order of appearance, identifiers before the others, each once.
+
+    English: what is no stop word. Chinese: the words of a dictionary that are neither question words, particles nor
+    other words of grammar. Empty for a query that is all grammar.
+    """
+    text = normal_form("NFKC", query_text)
+    codes = codes_in(text)
+    for code in codes:
+        text = text.replace(code, " ")
+    found = [*codes]
+    for word in _PIECE.findall(text):
+        if _HAN.match(word):
+            found.extend(_between_grammar(word))
+        elif word.casefold() not in _GRAMMAR and len(word) > 1:
+            found.append(word)
+    kept: dict[str, str] = {}
+    for word in found:
+        if len(word) <= _LONGEST and query_terms(word):
+            kept.setdefault(word.casefold(), word)
+    return list(kept.values())[:most]
+
+
+def entities_of(query_text: str, *, most: int = _MOST) -> list[str]:
+    """What the query names: 《titles》 and quoted phrases without their signs, identifiers, and capitalised names in
+    English, each once, in this order."""
+    text = normal_form("NFKC", query_text)
+    titles = [title.strip() for group in _NAMED.findall(text) for title in group if title.strip()]
+    names = []
+    for match in _CAPITALISED.finditer(_NAMED.sub(" . ", text)):
+        words = match[0].split()
+        while words and words[0].casefold() in _GRAMMAR:
+            words = words[1:]
+        begins = match.start() == 0 or text[: match.start()].rstrip()[-1:] in ".?!。？！"
+        if len(words) > 1 or (words and len(words[0]) > 1 and not begins):
+            names.append(" ".join(words))
+    found = [*titles, *codes_in(text), *names]
+    kept: dict[str, str] = {}
+    for name in found:
+        if len(name) <= _LONGEST * 2:
+            kept.setdefault(name.casefold(), name)
+    return list(kept.values())[:most]
+
+
+def _between_grammar(run: str) -> list[str]:
+    """Return the words of a run of Chinese without those of grammar, which may span several words (我想知道).
+
+    A match of grammar counts only if it begins and ends where words of the dictionary do, so 和田玉 keeps its 和. Single
+    characters are dropped, unless nothing else stands between two words of grammar: then they are one word, joined,
+    that the dictionary lacks.
+    """
+    ends = frozenset(accumulate(map(len, segment(run))))
+    parts: list[list[str]] = [[]]
+    at = 0
+    while at < len(run):
+        end = next(end for end in range(at + 1, len(run) + 1) if end in ends)
+        kept = _end_at_boundary(_KEPT, run, at, ends)
+        cut = None if kept else _end_at_boundary(_CUT, run, at, ends)
+        if cut is None and _CUT.fullmatch(run, at, end):
+            cut = end  # 怎么 in 怎么|办理, where the longest match is 怎么办
+        if cut:
+            parts.append([])
+        else:
+            parts[-1].append(run[at : kept or end])
+        at = kept or cut or end
+    return [word for part in parts for word in _words_of(part)]
+
+
+def _words_of(part: list[str]) -> list[str]:
+    longer = [word for word in part if len(word) > 1]
+    return longer or (["".join(part)] if len(part) > 1 else [])
+
+
+def _end_at_boundary(pattern: re.Pattern[str], run: str, at: int, ends: Container[int]) -> int | None:
+    """Return the end of the match of ``pattern`` at ``at``, None if there is none or if it ends inside a word."""
+    match = pattern.match(run, at)
+    return match.end() if match and match.end() in ends else None
+
+
+_HAN: Final = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
+_PIECE: Final = re.compile(
+    "[\u3400-\u4dbf\u4e00-\u9fff]+|[^\\W_\u3400-\u4dbf\u4e00-\u9fff]+(?:[-'][^\\W_\u3400-\u9fff]+)*"
+)
+_NAMED: Final = re.compile(r"《([^》]{1,80})》|\"([^\"]{2,80})\"|“([^”]{2,80})”|「([^」]{2,80})」|『([^』]{2,80})』")
+_CAPITALISED: Final = re.compile(r"(?<!\w)[A-Z][\w'’-]*(?:[ ]+(?:(?:of|the|de|van|von|da)[ ]+)?[A-Z][\w'’-]*)*")
+
+
+def _any_of(words: str) -> re.Pattern[str]:
+    """Longest first: an alternation takes the first that fits."""
+    return re.compile("|".join(sorted(words.split(), key=len, reverse=True)))
+
+
+def _set_of(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_GRAMMAR: Final = STOP_WORDS | _set_of(
+    """please tell me know want find show give explain describe get need let's i'm what's how's who's whats there's after
+    before between also more most much many very just only does don't can't isn't hello hi thanks not no yes"""
+)
+_CUT: Final = _any_of(
+    """请问 請問 请 請 我想知道 我想 想知道 告诉我 告訴我 帮我 幫我 麻烦 麻煩 如何 怎么样 怎麼樣 怎么办 怎麼辦 怎么
+    怎麼 怎样 怎樣 为什么 為什麼 为何 為何 什么样 什麼樣 什么时候 什麼時候 是什么 是什麼 有什么 有什麼 什么 什麼
+    何时 何時 何处 何處 哪里 哪裡 哪儿 哪個 哪个 哪些 哪一年 哪年 哪种 哪種 谁 誰 多少 几个 幾個 是否 能否 可否
+    能不能 可不可以 是不是 有没有 有沒有 可以 应该 應該 需要 以及 或者 还是 還是 并且 并 關於 关于 对于 對於 有关
+    有關 的 了 吗 嗎 呢 吧 啊 呀 么 麼 和 与 與 及 或 是 在 把 被 给 給 从 從 向 跟 我 你 您 他 她 它 们 們 这个
+    這個 那个 那個 这些 這些 那些 一下 我们 我們
+    你们 你們 他们 他們 她们 它们 咱们 自己 大家 知道 告诉 告訴 一个 一個 这样 那样 这里 那里 因为 所以 如果 但是 为了
+    什么样 怎么着 哪 能 会 會 不 要 这项 這項 不要 不能
+    要不要 会不会 這 这 那 想 问 都 也 就 还 還 很 之 之间 之間"""
+)
+_KEPT: Final = _any_of(
+    """目的 的士 的确 的確 标的 標的 现在 現在 存在 正在 所在 在线 在線 内在 內在 潜在 潛在 了解 和平 和谐 和諧
+    温和 溫和 饱和 飽和 共和 总和 總和 参与 參與 与会 及时 及時 普及 涉及 埃及 及格 是非 把握 被子 被动 被動
+    给予 供给 供給 从事 從事 方向 向量 倾向 傾向 跟踪 跟蹤 自我 其他 首都 都市 成都 京都 就业 就業 成就 就诊
+    就診 还款 還款 还原 還原 归还 歸還 之后 之前 申请 申請 请假 請假 请求 請求 邀请 邀請 合并 合併 并发 并行 或许
+    或許"""
+)

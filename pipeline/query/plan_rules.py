@@ -1,0 +1,45 @@
+"""What the parts of a plan must be to one another, beyond what each must be by itself."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pipeline.query.plan import Plan, RetrievePlan, SecondRetrievalPlan
+
+CONDITIONS = ("min_hits", "min_score", "min_documents")
+CHANGES = ("score_threshold", "pool", "method", "expand", "rerank")
+
+
+def contradictions(plan: Plan) -> list[tuple[str, str]]:
+    """JSON pointers into a plan, and what cannot be there."""
+    return [*_of_retrieval(plan.retrieve), *_of_second(plan.retrieve.second)]
+
+
+def _of_retrieval(retrieve: RetrievePlan) -> list[tuple[str, str]]:
+    flaws = []
+    if retrieve.ladder is not None and any(low >= high for high, low in pairwise(retrieve.ladder.thresholds)):
+        flaws.append(("/retrieve/ladder/thresholds", "must each be lower than the one before"))
+    decay = retrieve.time_decay
+    if decay is not None and decay.by == "story_time" and decay.shape == "half_life":
+        flaws.append(("/retrieve/time_decay/shape", "half_life counts days, which a story has none of; use hyperbolic"))
+    quality = retrieve.selection.quality
+    if quality is not None and len(set(quality.grades)) < max(1, len(quality.grades)):
+        flaws.append(("/retrieve/selection/quality/grades", "names a grade twice"))
+    return flaws
+
+
+def _of_second(second: SecondRetrievalPlan | None) -> list[tuple[str, str]]:
+    if second is None:
+        return []
+    when = [name for name in CONDITIONS if getattr(second, name) is not None]
+    what = [name for name in CHANGES if getattr(second, name) is not None]
+    if when and what:
+        return []
+    missing = []
+    if not when:
+        missing.append(f"when a result is poor ({', '.join(CONDITIONS)})")
+    if not what:
+        missing.append(f"what is done differently then ({', '.join(CHANGES)})")
+    return [("/retrieve/second", f"does not say {' nor '.join(missing)}")]

@@ -1,0 +1,157 @@
+"""Profiles and experiments of one tenant, in MySQL."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import text
+
+from pipeline.database.rows import (
+    TenantStore,
+    now,
+    record_of,
+    to_json,
+)
+from pipeline.query.profiles import (
+    BUILT_IN,
+    BUILT_IN_VERSION,
+    ProfileHead,
+    ProfileVersion,
+    built_in,
+)
+from pipeline.tenants.audit_store import Audit
+
+
+class Profiles(TenantStore):
+    """One tenant's profiles: versions are only ever added, a head says which one counts."""
+
+    def heads(self) -> dict[str, ProfileHead]:
+        """Every profile the tenant may name, built-in ones included."""
+        found = {name: ProfileHead(name=name, active=version) for name in BUILT_IN if (version := built_in(name))}
+        rows = self._run(_HEADS).mappings().all()
+        for row in rows:
+            active = self._version(row["name"], row["active_version"], row, "a")
+            trial = self._version(row["name"], row["trial_version"], row, "t") if row["trial_version"] else None
+            if active is not None:
+                found[row["name"]] = ProfileHead(
+                    name=row["name"],
+                    active=active,
+                    trial=trial,
+                    trial_share=row["trial_share"] if trial else 0.0,
+                    previous_version=row["previous_version"],
+                )
+        return found
+
+    def versions(self, name: str) -> list[ProfileVersion]:
+        """Every version of a profile, the newest first."""
+        rows = self._run(_VERSIONS, name=name).mappings()
+        found = [record_of(ProfileVersion, row, config=json.loads(row["config"])) for row in rows]
+        first = built_in(name)
+        return [*found, first] if first is not None else found
+
+    def add(self, name: str, config: Mapping[str, Any], *, note: str, created_by: str) -> int:
+        """Write a new version, which nobody gets yet. Gives its number. Whoever adds at the same time waits."""
+        values = {"tenant": self._tenant_id, "name": name}
+        self._run(_LOCK)
+        latest = self._connection.execute(_LATEST, values).scalar() or (BUILT_IN_VERSION if name in BUILT_IN else 0)
+        given = {"version": latest + 1, "config": to_json(dict(config)), "note": note, "by": created_by, "now": now()}
+        self._connection.execute(_ADD, {**values, **given})
+        self._note("profile_store", name, version=latest + 1)
+        return int(latest) + 1
+
+    def point(self, name: str, version: int, *, share: float = 1.0, back: bool = False) -> bool:
+        """Let queries have ``version``, or ``share`` of them beside an active one; False without such a version.
+        ``back``: audited as going back."""
+        if not any(each.version == version for each in self.versions(name)):
+            return False
+        values = {"tenant": self._tenant_id, "name": name, "version": version, "share": share, "now": now()}
+        there = self._connection.execute(_HEAD, values).one_or_none()
+        if there is None:
+            first = BUILT_IN_VERSION if name in BUILT_IN else version
+            self._connection.execute(_NEW_HEAD, {**values, "first": first})
+        self._connection.execute(_ACTIVATE if share >= 1 else _TRY, values)
+        self._note("profile_rollback" if back else "profile_activate", name, version=version, share=share)
+        return True
+
+    def remove(self, name: str) -> bool:
+        """Forget every stored version; a built-in profile is as it was built in again. False if there was none."""
+        # A head without versions, or versions that nobody got yet, are a profile too.
+        gone = sum(self._run(statement, name=name).rowcount for statement in (_DROP_VERSIONS, _DROP_HEAD))
+        if gone:
+            self._note("profile_remove", name)
+        return bool(gone)
+
+    def _note(self, action: str, name: str, **detail: Any) -> None:
+        Audit(self._connection, self._tenant_id).wrote(action, ids=[name], **detail)
+
+    def _version(self, name: str, version: int, row: Mapping[Any, Any], prefix: str) -> ProfileVersion | None:
+        if row[f"{prefix}_config"] is None:
+            return built_in(name) if version == BUILT_IN_VERSION else None
+        config = json.loads(row[f"{prefix}_config"])
+        return ProfileVersion(name=name, version=version, config=config, note=row[f"{prefix}_note"])
+
+
+class Experiments(TenantStore):
+    """One tenant's experiments."""
+
+    def all(self) -> dict[str, tuple[dict[str, Any], bool]]:
+        """By id, what each is and whether it is active."""
+        rows = self._run(_EXPERIMENTS)
+        return {experiment_id: (json.loads(config), bool(active)) for experiment_id, config, active in rows}
+
+    def put(self, experiment_id: str, config: Mapping[str, Any], *, active: bool) -> None:
+        """Write an experiment, in the place of the one of that id."""
+        values = {"tenant": self._tenant_id, "id": experiment_id, "config": to_json(dict(config)), "active": active}
+        self._connection.execute(_PUT_EXPERIMENT, {**values, "now": now()})
+        Audit(self._connection, self._tenant_id).wrote("experiment_store", ids=[experiment_id], active=active)
+
+    def remove(self, experiment_id: str) -> bool:
+        """Forget an experiment. False if there is none."""
+        statement = text("DELETE FROM experiments WHERE tenant_id = :tenant AND experiment_id = :id")
+        gone = bool(self._run(statement, id=experiment_id).rowcount)
+        if gone:
+            Audit(self._connection, self._tenant_id).wrote("experiment_remove", ids=[experiment_id])
+        return gone
+
+
+_HEADS = text(
+    "SELECT h.name, h.active_version, h.previous_version, h.trial_version, h.trial_share,"
+    " a.config AS a_config, a.note AS a_note, t.config AS t_config, t.note AS t_note FROM profile_heads h"
+    " LEFT JOIN profiles a ON a.tenant_id = h.tenant_id AND a.name = h.name AND a.version = h.active_version"
+    " LEFT JOIN profiles t ON t.tenant_id = h.tenant_id AND t.name = h.name AND t.version = h.trial_version"
+    " WHERE h.tenant_id = :tenant"
+)
+_VERSIONS = text(
+    "SELECT name, version, config, note, created_by, created_at FROM profiles"
+    " WHERE tenant_id = :tenant AND name = :name ORDER BY version DESC"
+)
+_LOCK = text("SELECT tenant_id FROM tenants WHERE tenant_id = :tenant FOR UPDATE")
+_LATEST = text("SELECT MAX(version) FROM profiles WHERE tenant_id = :tenant AND name = :name")
+_ADD = text(
+    "INSERT INTO profiles (tenant_id, name, version, config, note, created_by, created_at)"
+    " VALUES (:tenant, :name, :version, :config, :note, :by, :now)"
+)
+_HEAD = text("SELECT active_version FROM profile_heads WHERE tenant_id = :tenant AND name = :name FOR UPDATE")
+_NEW_HEAD = text(
+    "INSERT INTO profile_heads (tenant_id, name, active_version, updated_at) VALUES (:tenant, :name, :first, :now)"
+    " ON DUPLICATE KEY UPDATE name = VALUES(name)"  # somebody else's, since we looked: it stays as it is
+)
+_ACTIVATE = text(
+    "UPDATE profile_heads SET previous_version = IF(active_version = :version, previous_version, active_version),"
+    " active_version = :version, trial_version = NULL, trial_share = 0, updated_at = :now"
+    " WHERE tenant_id = :tenant AND name = :name"
+)
+_TRY = text(
+    "UPDATE profile_heads SET trial_version = :version, trial_share = :share, updated_at = :now"
+    " WHERE tenant_id = :tenant AND name = :name"
+)
+_DROP_VERSIONS = text("DELETE FROM profiles WHERE tenant_id = :tenant AND name = :name")
+_DROP_HEAD = text("DELETE FROM profile_heads WHERE tenant_id = :tenant AND name = :name")
+_EXPERIMENTS = text("SELECT experiment_id, config, active FROM experiments WHERE tenant_id = :tenant")
+_PUT_EXPERIMENT = text(
+    "INSERT INTO experiments (tenant_id, experiment_id, config, active, created_at, updated_at)"
+    " VALUES (:tenant, :id, :config, :active, :now, :now)"
+    " ON DUPLICATE KEY UPDATE config = :config, active = :active, updated_at = :now"
+)

@@ -1,0 +1,301 @@
+"""Queries while they run and while their answers are kept: one Redis hash each, gone after its time.
+
+The first answer written wins; whoever comes later changes nothing. Every key begins with the tenant.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import redis
+from pydantic import TypeAdapter
+
+from pipeline.database.engines import redis_errors
+from pipeline.query.request import Envelope, Query
+from pipeline.query.understanding import Understood
+from pipeline.records import JobId, QueryId, TenantId
+from pipeline.tenants.audit_queue_store import (
+    MOST_WAITING,
+    NOTE,
+    list_key,
+    packed,
+)
+from pipeline.tenants.audit_store import AuditRow
+
+WAKE_CHANNEL = "chordwise:wake"
+
+_QUERY: TypeAdapter[Query] = TypeAdapter(Query)
+_ENVELOPE: TypeAdapter[Envelope] = TypeAdapter(Envelope)
+_UNDERSTOOD: TypeAdapter[Understood] = TypeAdapter(Understood)
+
+# Writes the answer unless there is one, notes it for the audit, notes where the same question finds it if it may be
+# kept, and wakes whoever waits, in one step.
+_ANSWER = f"""
+if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HSETNX', KEYS[1], 'answer', ARGV[1]) == 0 then return 0 end
+redis.call('HSET', KEYS[1], 'answer_status', ARGV[2])
+redis.call('EXPIRE', KEYS[1], ARGV[3])
+redis.call('PUBLISH', ARGV[4], ARGV[5])
+{NOTE}
+if ARGV[9] ~= '0' then redis.call('SET', KEYS[3], ARGV[10], 'EX', ARGV[9]) end
+if ARGV[11] ~= '' then redis.call('HSET', KEYS[1], 'trace', ARGV[11]) end
+return 1
+"""
+
+# A plain HSET would bring a cancelled query back to life, without an expiry. A task may run twice: what one of the two
+# found is not taken back by the other, which failed.
+_REPORT = """
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+if ARGV[5] ~= 'ok' and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[8], ARGV[9])
+redis.call('PUBLISH', ARGV[6], ARGV[7])
+return 1
+"""
+
+# Keeps what a model made of a query that is still there, and leaves one word for whoever waits for it.
+_UNDERSTAND = """
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+redis.call('HSET', KEYS[1], 'understood', ARGV[1], 'elapsed:understand', ARGV[2])
+redis.call('DEL', KEYS[2])
+redis.call('RPUSH', KEYS[2], '1')
+redis.call('EXPIRE', KEYS[2], ARGV[3])
+return 1
+"""
+
+_WORD_KEPT_S = 120  # longer than any query runs
+_WAITED_AT_ONCE_S = 0.5  # below the socket's own timeout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryState:
+    """What is known of a query. ``elapsed_ms`` by channel, of those that came back, and of ``understand``; ``answer`` is
+    JSON, once there. ``understood``: what a model made of it, None while it has not said so. ``ran``: when each channel
+    was asked (seconds since the epoch), and the worker that did."""
+
+    query: Query
+    status: str
+    envelopes: tuple[Envelope, ...]
+    elapsed_ms: dict[str, float]
+    answer: bytes | None
+    understood: Understood | None = None
+    ran: Mapping[str, tuple[float, str]] = field(default_factory=dict)
+
+    @property
+    def overdue_s(self) -> float:
+        """Seconds since the deadline of an unanswered query; 0 before the deadline and for an answered query."""
+        return 0.0 if self.answer is not None else max(0.0, time.time() - self.query.deadline_at)
+
+
+class Queries:
+    """One tenant's queries."""
+
+    def __init__(self, client: redis.Redis, tenant_id: TenantId, *, ttl_s: int) -> None:
+        self._redis = client
+        self._tenant_id = tenant_id
+        self._ttl_s = ttl_s
+
+    def open(self, query: Query) -> None:
+        """Keep a query that is about to be sent to the channels."""
+        key = self._key(query.query_id)
+        with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
+            pipe.hset(key, mapping={"query": _QUERY.dump_json(query)})
+            pipe.expire(key, self._ttl_s)
+            pipe.execute()
+
+    def load(self, query_id: QueryId) -> Query | None:
+        """The query as it was asked, or None if it is gone or answered already."""
+        with redis_errors():
+            raw, answered = self._redis.hmget(self._key(query_id), ["query", "answer_status"])  # type: ignore[misc]
+        return None if raw is None or answered is not None else _read_query(raw)
+
+    def report(self, query: Query, envelope: Envelope, *, elapsed_ms: float, worker: str = "") -> None:
+        """Store the result of a channel, for the case that the chord does not complete. An earlier result stays if the
+        channel failed this time. ``worker``: the name of the worker that asked the channel."""
+        with redis_errors():
+            self._redis.eval(
+                _REPORT,
+                1,
+                self._key(query.query_id),
+                f"envelope:{envelope.channel}",
+                _ENVELOPE.dump_json(envelope),  # type: ignore[arg-type]  # bytes are sent as they are
+                f"elapsed:{envelope.channel}",
+                f"{elapsed_ms:.3f}",
+                envelope.status,
+                WAKE_CHANNEL,
+                step_name(self._tenant_id, query.query_id),
+                f"ran:{envelope.channel}",
+                f"{time.time() - elapsed_ms / 1000:.3f} {worker}",
+            )
+
+    def report_understood(self, query_id: QueryId, understood: Understood, *, elapsed_ms: float) -> None:
+        """Keep what a model made of a query, and wake whoever waits for that."""
+        with redis_errors():
+            self._redis.eval(
+                _UNDERSTAND,
+                2,
+                self._key(query_id),
+                self._word(query_id),
+                _UNDERSTOOD.dump_json(understood).decode(),
+                f"{elapsed_ms:.3f}",
+                str(_WORD_KEPT_S),
+            )
+
+    def await_understood(self, query_id: QueryId, *, until: float) -> Understood | None:
+        """What a model made of a query, as soon as it is there; None if it is not by ``until`` (seconds since the epoch).
+
+        Redis holds the caller until there is a word to take, which is put back for whoever else waits.
+        """
+        word = self._word(query_id)
+        while (left_s := until - time.time()) > 0:
+            with redis_errors():
+                if self._redis.brpoplpush(word, word, timeout=min(left_s, _WAITED_AT_ONCE_S)) is not None:
+                    break
+        with redis_errors():
+            raw = self._redis.hget(self._key(query_id), "understood")
+        return None if raw is None else _UNDERSTOOD.validate_json(raw)  # type: ignore[arg-type]
+
+    def answer(
+        self,
+        query_id: QueryId,
+        answer: bytes,
+        *,
+        status: str = "succeeded",
+        note: AuditRow | None = None,
+        keep: tuple[str, int] | None = None,
+        trace: bytes | None = None,
+    ) -> bool:
+        """Store the answer and wake who waits. False if there was one already, or the query is gone.
+
+        ``note``: what the audit says of it. ``keep``: the key under which the same question finds it, and for how many
+        seconds. ``trace``: how it came about, kept beside it.
+        """
+        with redis_errors():
+            written = self._redis.eval(*self._answering(query_id, answer, status, note, keep, trace))
+        return bool(written)
+
+    def open_answered(self, query: Query, answer: bytes, *, note: AuditRow) -> None:
+        """Keep a query whose answer is there already, in one journey."""
+        key = self._key(query.query_id)
+        with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
+            pipe.hset(key, mapping={"query": _QUERY.dump_json(query)})
+            pipe.expire(key, self._ttl_s)
+            pipe.eval(*self._answering(query.query_id, answer, "succeeded", note, None))
+            pipe.execute()
+
+    def kept(self, cache_key: str) -> bytes | None:
+        """The answer that was kept under this key, if it still is: that of the query which was asked so first."""
+        with redis_errors():
+            first: bytes | None = self._redis.get(self._kept_key(cache_key))  # type: ignore[assignment]
+        return None if first is None else self.noted(QueryId(first.decode()), "answer")
+
+    def _answering(
+        self,
+        query_id: QueryId,
+        answer: bytes,
+        status: str,
+        note: AuditRow | None,
+        keep: tuple[str, int] | None,
+        trace: bytes | None = None,
+    ) -> tuple[Any, ...]:
+        """Script, number of keys, keys and arguments."""
+        cache_key, seconds = keep or ("", 0)
+        return (
+            _ANSWER,
+            3,
+            self._key(query_id),
+            list_key(self._tenant_id),
+            self._kept_key(cache_key),
+            answer,
+            status,
+            str(max(self._ttl_s, seconds)),
+            WAKE_CHANNEL,
+            wake_name("query", self._tenant_id, query_id),
+            b"" if note is None else packed(note),
+            self._tenant_id,
+            str(MOST_WAITING),
+            str(seconds),
+            query_id,
+            trace or b"",
+        )
+
+    def state(self, query_id: QueryId) -> QueryState | None:
+        """Everything known of a query, or None if there is no such query any more."""
+        with redis_errors():
+            raw: dict[bytes, bytes] = self._redis.hgetall(self._key(query_id))  # type: ignore[assignment]
+        return None if b"query" not in raw else _state(raw)
+
+    def noted(self, query_id: QueryId, name: str) -> bytes | None:
+        """What was noted under this name, or None."""
+        with redis_errors():
+            found: bytes | None = self._redis.hget(self._key(query_id), name)  # type: ignore[assignment]
+        return found
+
+    def opened(self, query_id: QueryId) -> Query | None:
+        """The query as it was asked, answered or not; None if it is gone."""
+        with redis_errors():
+            raw = self._redis.hget(self._key(query_id), "query")
+        return None if raw is None else _read_query(raw)  # type: ignore[arg-type]
+
+    def cancel(self, query_id: QueryId) -> bool:
+        """Forget a query: its tasks find nothing to do, its answer is gone. False if there is no such query."""
+        with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
+            pipe.delete(self._key(query_id))
+            pipe.delete(self._word(query_id))
+            pipe.publish(WAKE_CHANNEL, wake_name("query", self._tenant_id, query_id))
+            deleted, *_ = pipe.execute()
+        return bool(deleted)
+
+    def _key(self, query_id: QueryId) -> str:
+        return f"{self._tenant_id}:query:{query_id}"
+
+    def _kept_key(self, cache_key: str) -> str:
+        return f"{self._tenant_id}:answer:{cache_key}"
+
+    def _word(self, query_id: QueryId) -> str:
+        return f"{self._key(query_id)}:understood"
+
+
+def wake_name(kind: str, tenant_id: TenantId, name: QueryId | JobId) -> str:
+    """What is said on the wake channel when something that may be waited for has ended."""
+    return f"{tenant_id}:{kind}:{name}"
+
+
+def step_name(tenant_id: TenantId, query_id: QueryId) -> str:
+    """What is said when a channel has come back: for those who follow a query, not for those who wait for its answer."""
+    return f"{tenant_id}:query-step:{query_id}"
+
+
+def announce_job(client: redis.Redis, tenant_id: TenantId, job_id: JobId) -> None:
+    """Wake who waits for a job. Nobody may be waiting, and who misses it asks again by himself."""
+    with redis_errors():
+        client.publish(WAKE_CHANNEL, wake_name("job", tenant_id, job_id))
+
+
+@functools.lru_cache(maxsize=32)  # every part of a query reads the same
+def _read_query(document: bytes) -> Query:
+    return _QUERY.validate_json(document)
+
+
+def _state(raw: dict[bytes, bytes]) -> QueryState:
+    envelopes, elapsed, ran = [], {}, {}
+    for name, value in sorted(raw.items()):
+        kind, _, channel = name.decode().partition(":")
+        if kind == "envelope":
+            envelopes.append(_ENVELOPE.validate_json(value))
+        elif kind == "elapsed":
+            elapsed[channel] = float(value)
+        elif kind == "ran":
+            started_at, _, worker = value.decode().partition(" ")
+            ran[channel] = (float(started_at), worker)
+    return QueryState(
+        query=_read_query(raw[b"query"]),
+        status=raw.get(b"answer_status", b"running" if envelopes else b"queued").decode(),
+        envelopes=tuple(envelopes),
+        elapsed_ms=elapsed,
+        ran=ran,
+        answer=raw.get(b"answer"),
+        understood=_UNDERSTOOD.validate_json(raw[b"understood"]) if b"understood" in raw else None,
+    )

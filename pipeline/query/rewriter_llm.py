@@ -1,0 +1,99 @@
+"""A language model asked what else a query may mean: one chat completion for each question put to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Final, TypeVar
+
+from pipeline.errors import (
+    Misconfigured,
+    Rejected,
+    RewriterUnavailable,
+    Unavailable,
+)
+from pipeline.models.prompt_texts import as_json, load_prompt
+from pipeline.models.retries import Deadline
+from pipeline.models.service_client import OpenAIService
+from pipeline.privacy.redaction import redact
+from pipeline.query.background import Background
+from pipeline.query.model_replies import (
+    Rewritten,
+    Routed,
+    read_passage,
+    read_rewrite,
+    read_route,
+    read_sub_queries,
+)
+
+_LONGEST_QUERY: Final = 2_000  # characters; a longer one is understood by its beginning
+_GRACE_S: Final = 0.05
+
+Found = TypeVar("Found")
+
+
+class LlmRewriter:
+    """Sends masked text only, the query as a JSON string inside a fence. Thread-safe; close it when done."""
+
+    def __init__(
+        self, *, model: str, timeout_s: float = 2.0, base_url: str | None = None, api_key: str | None = None
+    ) -> None:
+        """``timeout_s`` is the most one call may take, whatever its caller allows. Raises Misconfigured."""
+        self._service = OpenAIService(timeout_s=timeout_s, base_url=base_url, api_key=api_key)
+        self._model = model
+        self._timeout_s = timeout_s
+
+    def expand(self, query_text: str, *, most: int, timeout_s: float) -> tuple[str, ...] | None:
+        """Sub-queries; see the port."""
+
+        def read(reply: str) -> tuple[str, ...] | None:
+            return read_sub_queries(reply, query_text=query_text, most=most)
+
+        return self._ask("rag_expand", query_text, read, timeout_s=timeout_s, count=str(most))
+
+    def rewrite(self, query_text: str, *, background: Background | None = None, timeout_s: float) -> Rewritten | None:
+        """The query put better; see the port."""
+        known = background or Background()
+        profile = json.dumps(known.profile, ensure_ascii=False) if known.profile else ""
+        blanks = {
+            "conversation": as_json([redact(message) for message in known.conversation]),
+            "profile": as_json(redact(profile)[:_LONGEST_QUERY]),
+        }
+        return self._ask("rag_rewrite", query_text, read_rewrite, timeout_s=timeout_s, **blanks)
+
+    def route(self, query_text: str, *, timeout_s: float) -> Routed | None:
+        """Where to search; see the port."""
+        return self._ask("rag_route", query_text, read_route, timeout_s=timeout_s)
+
+    def imagine(self, query_text: str, *, timeout_s: float) -> str | None:
+        """A passage; see the port."""
+        return self._ask("rag_hyde", query_text, read_passage, timeout_s=timeout_s)
+
+    def close(self) -> None:
+        """Close the connections to the service."""
+        self._service.close()
+
+    def _ask(
+        self, prompt: str, query_text: str, read: Callable[[str], Found | None], *, timeout_s: float, **blanks: str
+    ) -> Found:
+        """What ``read`` finds in the model's reply. Raises RewriterUnavailable."""
+        deadline = Deadline(min(timeout_s, self._timeout_s))
+        words = load_prompt(prompt)
+        sent = words.fill(query=as_json(redact(query_text)[:_LONGEST_QUERY]), **blanks)
+        messages = [{"role": "system", "content": words.system}, {"role": "user", "content": sent}]
+        pool = ThreadPoolExecutor(1, thread_name_prefix="rewrite")
+        try:
+            reply = pool.submit(self._service.chat, self._model, messages, deadline=deadline)
+            if wait([reply], timeout=deadline.within(self._timeout_s) + _GRACE_S).not_done:
+                raise RewriterUnavailable("the language model did not answer in time")
+            found = read(reply.result())
+        except RewriterUnavailable:
+            raise
+        except (Unavailable, Rejected, Misconfigured) as error:
+            raise RewriterUnavailable(str(error), retry_after_s=getattr(error, "retry_after_s", None)) from None
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+        if found is None:
+            raise RewriterUnavailable("the language model answered with nothing that could be read")
+        return found

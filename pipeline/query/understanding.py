@@ -1,0 +1,246 @@
+"""What is made of a query: by rules at once, by a model while the channels answer; and in which other wordings each
+channel is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pipeline.keyword.terms import query_terms
+from pipeline.query.background import conversation_words, profile_words
+from pipeline.query.keywords import entities_of, keywords_of
+from pipeline.query.model_replies import Rewritten, Routed
+from pipeline.query.plan import Method, Plan, RetrievePlan
+from pipeline.query.request import (
+    Degradation,
+    Envelope,
+    Query,
+    Step,
+    Understanding,
+)
+from pipeline.query.routing import Route, route
+from pipeline.records import ChannelName
+
+# A sub-query asks something near the question, not the question: what only it finds counts for less.
+_SUB_QUERY_WEIGHT: Final = 0.8
+# Preferences of a user are further from the question than the messages just before it.
+_PROFILE_WEIGHT: Final = 0.5
+# Understanding may use this part of a query's time, so that what it brings can still be searched for.
+_LONGEST_PART: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """What a model made of a query, each None where it was not asked or nothing came of it."""
+
+    sub_queries: tuple[str, ...] | None = None
+    rewritten: Rewritten | None = None
+    routed: Routed | None = None
+    hypothetical: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Understood:
+    """What the model made, and which steps came to nothing."""
+
+    made: Made
+    lost: tuple[Degradation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wording:
+    """Another text to recall by. ``weight``: what a score by it counts. ``is_passage``: it looks like an answer and not
+    like a question, so its scores are higher throughout."""
+
+    text: str
+    step: Step
+    weight: float = 1.0
+    is_passage: bool = False
+
+
+def understood_by_rules(query: Query, *, model: bool) -> Query:
+    """The query with its own keywords and names, searched where the rules say, and with the steps that a ``model``, if
+    there is one, is to be asked. What the plan does not ask for is not done."""
+    plan = query.plan.understand
+    if not plan.enabled:
+        return query
+    found = Understanding(
+        route=query.plan.retrieve.method,
+        keywords=tuple(keywords_of(query.query_text)) if plan.keywords or plan.rewrite else (),
+        entities=tuple(entities_of(query.query_text)) if plan.entities else (),
+    )
+    query = replace(query, understanding=found)
+    ruled = route(query.query_text) if plan.router != "off" else None
+    if query.background is not None and not _is_literal(ruled):
+        spoken, known = conversation_words(query.background), profile_words(query.background)
+        query = replace(query, understanding=replace(found, conversation_words=spoken, profile_words=known))
+    if ruled is not None and ruled.is_sure:
+        query = _routed(query, ruled.method, rerank=ruled.rerank, reason=ruled.reason)
+    return replace(query, model_steps=_steps(query, ruled) if model else ())
+
+
+def _steps(query: Query, ruled: Route | None) -> tuple[Step, ...]:
+    """An identifier or a quoted phrase has no other words, and what is not searched by meaning needs no passage."""
+    plan, channels = query.plan.understand, query.plan.channels
+    literal = _is_literal(ruled)
+    wanted: dict[Step, bool] = {
+        "expand": plan.expand > 0 and not literal,
+        "rewrite": (_rewrites(query) or plan.keywords or plan.entities) and not literal,
+        "route": plan.router == "llm" and ruled is not None and not ruled.is_sure,
+        "hyde": plan.hyde and ChannelName.SEMANTIC in channels,
+    }
+    return tuple(step for step, asked in wanted.items() if asked) if channels else ()
+
+
+def _is_literal(ruled: Route | None) -> bool:
+    return ruled is not None and ruled.is_sure and ruled.method == "full_text"
+
+
+def _rewrites(query: Query) -> bool:
+    """Return whether a model's rewrite of the query is searched: its plan says so, or it comes with a background."""
+    return query.plan.understand.rewrite or query.background is not None
+
+
+def understood_by_model(query: Query, made: Made) -> Query:
+    """The query with what a model made of it, as far as its plan asks for that."""
+    plan, known = query.plan.understand, query.understanding or Understanding(route=query.plan.retrieve.method)
+    if made.routed is not None:
+        query = _routed(query, made.routed.method, rerank=made.routed.rerank, reason="the model's choice")
+        known = query.understanding or known
+    if made.sub_queries is not None:
+        known = replace(known, sub_queries=made.sub_queries)
+    if made.hypothetical is not None:
+        known = replace(known, hypothetical=made.hypothetical)
+    if (better := made.rewritten) is not None:
+        known = replace(
+            known,
+            rewritten=better.expanded_query if _rewrites(query) else None,
+            keywords=better.keywords or known.keywords if plan.keywords or plan.rewrite else (),
+            entities=better.entity_mentions or known.entities if plan.entities else (),
+        )
+        if known.rewritten:
+            known = replace(known, conversation_words=(), profile_words=())
+    return replace(query, understanding=known)
+
+
+def wait_until(query: Query) -> float:
+    """The moment, in seconds since the epoch, after which nobody waits for a model's understanding of this query."""
+    allowed = min(query.plan.understand.budget_ms / 1000, (query.deadline_at - query.created_at) * _LONGEST_PART)
+    return query.created_at + allowed
+
+
+def wordings_of(query: Query, channel: ChannelName) -> tuple[Wording, ...]:
+    """What a channel is asked besides the query's own text. Channels that answer questions, and do not search, get it
+    as it was sent."""
+    known, plan = query.understanding, query.plan.understand
+    if known is None or channel not in (ChannelName.KEYWORD, ChannelName.SEMANTIC):
+        return ()
+    by_words = channel is ChannelName.KEYWORD
+    found = [Wording(text=known.rewritten, step="rewrite")] if known.rewritten else []
+    if by_words and plan.keywords and known.keywords:
+        found.append(Wording(text=f"{query.query_text} {' '.join(known.keywords)}", step="rewrite"))
+    for words, weight in ((known.conversation_words, _SUB_QUERY_WEIGHT), (known.profile_words, _PROFILE_WEIGHT)):
+        if words:
+            found.append(Wording(text=f"{query.query_text} {' '.join(words)}", step="rewrite", weight=weight))
+    found.extend(Wording(text=text, step="expand", weight=_SUB_QUERY_WEIGHT) for text in known.sub_queries)
+    if not by_words and known.hypothetical:
+        found.append(Wording(text=known.hypothetical, step="hyde", is_passage=True))
+    return _different(query.query_text, found, by_words=by_words)
+
+
+def pool_share(pool: int, wordings: int) -> int:
+    """How many chunks each further wording recalls, so that all of them together recall about as many as the query's own
+    text; at least one."""
+    return max(1, -(-pool // max(1, wordings)))
+
+
+def merged(raw: Envelope, found: Sequence[tuple[Wording, Envelope]], *, pool: int) -> Envelope:
+    """One ranking of several: each chunk with its best score, on the scale of the query's own words, best first.
+
+    A wording's score counts ``score * weight * min(1, raw bound / its bound)``: a wording of more words cannot say more
+    than the query does, and one of fewer says no more than its words are worth. Scores of a passage are brought to the
+    best one of the query's own words instead. Negative scores stay as they are, or a weight would raise them.
+    At most ``pool`` chunks; equal scores are ordered by id, and no hit of the query's own words loses any of its score.
+    """
+    best = dict(zip(raw.chunk_ids, raw.scores, strict=True))
+    brought = {each.chunk_id: each for each in raw.brought}
+    for wording, ranking in found:
+        factor = wording.weight * _scale(raw, ranking, wording)
+        for chunk_id, score in zip(ranking.chunk_ids, ranking.scores, strict=True):
+            counted = score * factor if score > 0 else score
+            if chunk_id not in best or counted > best[chunk_id]:
+                best[chunk_id] = counted
+        brought |= {each.chunk_id: each for each in ranking.brought if each.chunk_id not in brought}
+    ordered = sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))[:pool]
+    bounds = [ranking.upper_bound for _, ranking in found if ranking.upper_bound]
+    return replace(
+        raw,
+        chunk_ids=tuple(chunk_id for chunk_id, _ in ordered),
+        scores=tuple(score for _, score in ordered),
+        upper_bound=raw.upper_bound or (max(bounds) if bounds else raw.upper_bound),
+        brought=tuple(brought[chunk_id] for chunk_id, _ in ordered if chunk_id in brought),
+        unasked=None,
+    )
+
+
+def _scale(raw: Envelope, ranking: Envelope, wording: Wording) -> float:
+    if wording.is_passage and raw.scores and ranking.scores and ranking.scores[0] > raw.scores[0] > 0:
+        return raw.scores[0] / ranking.scores[0]
+    if raw.upper_bound and ranking.upper_bound:
+        return min(1.0, raw.upper_bound / ranking.upper_bound)
+    return 1.0
+
+
+def _different(text: str, wordings: Sequence[Wording], *, by_words: bool) -> tuple[Wording, ...]:
+    """Those that ask something else: by words, the same terms ask the same."""
+
+    def meaning(wording: str) -> object:
+        return frozenset(query_terms(wording)) if by_words else wording.strip()
+
+    seen = {meaning(text)}
+    kept = []
+    for wording in wordings:
+        means = meaning(wording.text)
+        if means and means not in seen:
+            seen.add(means)
+            kept.append(wording)
+    return tuple(kept)
+
+
+def _routed(query: Query, method: Method | None, *, rerank: bool, reason: str) -> Query:
+    """The query searched only where a route says. A route to a channel that is not there changes nothing, and neither
+    does one against a method that was chosen. Hits of several namespaces are always read together."""
+    plan = query.plan
+    known = query.understanding or Understanding(route=plan.retrieve.method)
+    if method is None:
+        nowhere = replace(plan, retrieve=replace(plan.retrieve, channels={}))
+        return replace(
+            query,
+            plan=nowhere,
+            before_routing=query.asked,
+            understanding=replace(known, route=None),
+            remarks=(*query.remarks, f"nothing was searched: {reason}"),
+        )
+    if not rerank and len(query.namespaces) == 1:
+        plan = replace(plan, rerank=replace(plan.rerank, enabled=False))
+    narrowed = _narrowed(plan, method)
+    if narrowed is None:
+        return query if plan is query.plan else replace(query, plan=plan, before_routing=query.asked)
+    return replace(
+        query,
+        plan=replace(plan, retrieve=narrowed),
+        before_routing=query.asked,
+        understanding=replace(known, route=method),
+        remarks=(*query.remarks, f"searched by {method} alone: {reason}"),
+    )
+
+
+def _narrowed(plan: Plan, method: Method) -> RetrievePlan | None:
+    """Without the channel that a route leaves out; None if it leaves nothing out, or nothing in."""
+    out = {"full_text": ChannelName.SEMANTIC, "semantic": ChannelName.KEYWORD}.get(method)
+    searched = {ChannelName.SEMANTIC, ChannelName.KEYWORD} & set(plan.channels)
+    if out is None or out not in searched or len(searched) < 2:
+        return None
+    left = {name: channel for name, channel in plan.retrieve.channels.items() if ChannelName(name) is not out}
+    return replace(plan.retrieve, channels=left)

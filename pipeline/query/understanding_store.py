@@ -1,0 +1,80 @@
+"""Models' results for queries, cached in Redis: one key per step, named by tenant and a digest of its inputs, never the
+query. An index by age bounds each tenant's number. Without Redis there are none."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import redis
+import structlog
+
+from pipeline.database.engines import redis_errors
+from pipeline.errors import StoreUnavailable
+from pipeline.records import TenantId
+
+log = structlog.get_logger(__name__)
+
+_MOST: Final = 10_000  # results of one tenant, about half a kilobyte each
+_LONGEST_BYTES: Final = 16_384  # of one result; what is longer is not kept
+
+# Keeps one result, notes its age, and drops the oldest beyond the bound with their entries in the index.
+_PUT = """
+redis.call('SET', ARGV[1] .. ARGV[2], ARGV[3], 'EX', ARGV[4])
+redis.call('ZADD', KEYS[1], ARGV[5], ARGV[2])
+redis.call('EXPIRE', KEYS[1], ARGV[4])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[5] - ARGV[4])
+local over = redis.call('ZCARD', KEYS[1]) - tonumber(ARGV[6])
+if over > 0 then
+  for _, name in ipairs(redis.call('ZRANGE', KEYS[1], 0, over - 1)) do redis.call('DEL', ARGV[1] .. name) end
+  redis.call('ZREMRANGEBYRANK', KEYS[1], 0, over - 1)
+end
+return over
+"""
+
+
+class Understandings:
+    """One tenant's kept results. ``ttl_s`` 0 keeps none."""
+
+    def __init__(self, client: redis.Redis, tenant_id: TenantId, *, ttl_s: int, most: int = _MOST) -> None:
+        self._redis = client
+        self._prefix = f"{tenant_id}:understood:"
+        self._index = f"{tenant_id}:understood"
+        self._ttl_s = ttl_s
+        self._most = most
+
+    def get(self, digests: Sequence[str]) -> dict[str, bytes]:
+        """Those that are kept, by digest."""
+        if not digests or not self._ttl_s:
+            return {}
+        try:
+            with redis_errors():
+                found: list[bytes | None] = self._redis.mget([self._prefix + digest for digest in digests])  # type: ignore[assignment]
+        except StoreUnavailable as error:
+            log.warning("understandings_away", code=error.code)
+            return {}
+        return {digest: value for digest, value in zip(digests, found, strict=True) if value is not None}
+
+    def put(self, results: Mapping[str, bytes]) -> None:
+        """Keep results by digest."""
+        if not self._ttl_s:
+            return
+        try:
+            for digest, value in results.items():
+                if len(value) <= _LONGEST_BYTES:
+                    with redis_errors():
+                        arguments = (self._prefix, digest, value.decode(), self._ttl_s, int(time.time()), self._most)
+                        self._redis.eval(_PUT, 1, self._index, *map(str, arguments))
+        except StoreUnavailable as error:
+            log.warning("understandings_away", code=error.code)
+
+
+def digest_of(*parts: object) -> str:
+    """A name for what depends on all of ``parts``: numbers and texts. A length before each keeps them apart."""
+    hashing = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        encoded = str(part).encode("utf-8", "surrogatepass")
+        hashing.update(len(encoded).to_bytes(4, "big") + encoded)
+    return hashing.hexdigest()

@@ -1,0 +1,55 @@
+"""The same thing found twice is one hit."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from pipeline.keyword.normal_form import normal_form
+from pipeline.ranking.fusion import Contribution
+from pipeline.ranking.hits import Drop, Hit
+
+Sameness = Literal["chunk", "document", "content"]
+
+
+def deduplicated(hits: Sequence[Hit], by: Sameness) -> tuple[list[Hit], list[Drop]]:
+    """Keep the best of each group of equal hits; return the others as drops. The kept hit takes each channel's larger
+    contribution in its group; its score does not grow."""
+    if by == "chunk":  # fusion has seen to that
+        return list(hits), []
+    groups: dict[Hashable, list[Hit]] = {}
+    for hit in hits:
+        groups.setdefault(_identity(hit, by), []).append(hit)
+    kept = [_merged(group) if len(group) > 1 else group[0] for group in groups.values()]
+    dropped = [
+        Drop(chunk_id=hit.chunk_id, stage="dedupe", reason=f"same_{by}", value=hit.score, limit=group[0].score)
+        for group in groups.values()
+        for hit in group[1:]
+    ]
+    return kept, dropped
+
+
+def content_hash(text: str) -> bytes:
+    """The same for texts that differ only in case, white space, or how Unicode writes a character (full width, composed)."""
+    normal = " ".join(normal_form("NFKC", text).casefold().split())
+    return hashlib.blake2b(normal.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _identity(hit: Hit, by: Sameness) -> Hashable:
+    if by == "document":
+        return hit.passage.namespace, hit.passage.document_id
+    return content_hash(hit.passage.text)
+
+
+def _merged(group: Sequence[Hit]) -> Hit:
+    best = group[0]
+    parts: dict[str, Contribution] = {}
+    for hit in group:
+        for part in hit.fused.contributions:
+            known = parts.get(part.channel)
+            if known is None or (part.contribution or 0.0) > (known.contribution or 0.0):
+                parts[part.channel] = part
+    fused = best.fused._replace(contributions=tuple(parts[channel] for channel in sorted(parts)))
+    return replace(best, fused=fused, duplicates=tuple(hit.chunk_id for hit in group[1:]))

@@ -1,0 +1,202 @@
+"""Several channels' rankings of chunks to one."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from itertools import repeat
+from operator import itemgetter
+from typing import Literal, NamedTuple
+
+from pipeline.records import ChannelName, ChunkId, Ranking
+
+Normalisation = Literal["min_max", "z_score"]
+Weights = Mapping[ChannelName, float]
+Completed = Mapping[ChannelName, Mapping[ChunkId, float]]
+Scales = Mapping[ChannelName, tuple[float | None, float | None]]  # the scores that count 0 and 1
+
+_Z_RANGE = 3.0  # standard deviations from the mean that are told apart; what is further out counts as just as far
+
+
+# Both are named tuples because a query makes hundreds of them, and frozen dataclasses take nearly twice as long to make.
+class Contribution(NamedTuple):
+    """What one channel gave to one chunk's fused score.
+
+    ``rank``: its place in the channel's ranking, from 1; None if the channel did not recall it but scored it
+    afterwards. ``score``: the channel's own. ``normalized``: in [0, 1]; None where ranks alone count.
+    ``contribution``: the part of the fused score that is this channel's; the keyword channel's holds what
+    `ranking.coverage` gives for the query's words. None where a custom fusion gave the score, which names no parts.
+    """
+
+    channel: ChannelName
+    rank: int | None
+    score: float | None
+    normalized: float | None
+    contribution: float | None
+
+
+class Fused(NamedTuple):
+    """A chunk in the fused order. ``score`` is the sum of its contributions, which are in the order of channel names, and
+    of its ``feedback``: what its neighbours among the candidates added or took away (`ranking.neighbours`). The score of a
+    custom fusion is the plug-in's own."""
+
+    chunk_id: ChunkId
+    score: float
+    contributions: tuple[Contribution, ...]
+    feedback: float = 0.0
+
+
+# One made of its fields, in order. By itself it would be made by a function of Python, which takes half as long again.
+as_contribution = partial(tuple.__new__, Contribution)
+as_fused = partial(tuple.__new__, Fused)
+
+
+def reciprocal_rank_fusion(rankings: Iterable[Ranking], *, weights: Weights | None = None, k: int = 60) -> list[Fused]:
+    """Merge rankings by position alone; their scores need not be comparable.
+
+    The chunk at position ``r`` of a ranking, counted from 1, earns ``weight / (k + r)`` with the weight of its channel,
+    1 where ``weights`` names none; a chunk the ranking does not hold earns nothing from it. Weights are taken as they
+    are: a channel that is missing lowers every score alike. Several rankings of one channel (one for each
+    sub-query) earn each by itself and are reported together, with the best rank and its score.
+    Best first. Equal totals are ordered by chunk id, so a question always gets one answer.
+    """
+    earned: defaultdict[ChunkId, defaultdict[ChannelName, list[_Earned]]] = defaultdict(lambda: defaultdict(list))
+    for ranking in rankings:
+        weight = _weight(weights, ranking.channel)
+        for rank, (chunk_id, score) in enumerate(zip(ranking.chunk_ids, ranking.scores, strict=True), start=1):
+            earned[chunk_id][ranking.channel].append((rank, -score, weight / (k + rank)))
+    return _ordered(
+        (chunk_id, [_reported(channel, places) for channel, places in sorted(by_channel.items())])
+        for chunk_id, by_channel in earned.items()
+    )
+
+
+def weighted_fusion(
+    rankings: Iterable[Ranking],
+    *,
+    weights: Weights | None = None,
+    normalisation: Normalisation = "min_max",
+    completed: Completed | None = None,
+    scales: Scales | None = None,
+) -> list[Fused]:
+    """Merge rankings by score: each channel's scores are brought to [0, 1], weighted and added up, which stays in [0, 1].
+
+    Every chunk that any ranking holds is a candidate. A channel's scores are those of its ranking and, for candidates
+    that it did not recall, those in ``completed``; without one a candidate gets 0 from that channel, as if it came
+    last. Several rankings of one channel count as one with the best score of each chunk.
+
+    ``min_max``: ``(score - lowest) / (highest - lowest)``, clipped to [0, 1]; ``lowest`` and ``highest`` are those of
+    ``scales`` where it names them, else those of the channel's scores of candidates (theoretical and observed bounds:
+    Bruch, Gai and Ingber, An analysis of fusion functions for hybrid retrieval, TOIS 2023).
+    ``z_score``: ``(score - mean) / deviation``, cut off at 3 deviations and moved from [-3, 3] to [0, 1].
+    If all its scores are equal they are 1 each, unless ``scales`` places them. A channel that recalled nothing itself
+    counts 0 for every candidate.
+
+    Weights (1 where ``weights`` names none) are divided by their sum over the channels that have a ranking. So a
+    channel that is missing does not lower scores, while one that answered with nothing does. If all are 0, the
+    channels count alike. Best first; equal totals are ordered by chunk id.
+    Raises ValueError for a score that is not a finite number.
+    """
+    recalled: dict[ChannelName, dict[ChunkId, _Place]] = {}
+    for ranking in rankings:
+        _keep_best(recalled.setdefault(ranking.channel, {}), ranking)
+    shares = _shares(recalled, weights)
+    candidates = {chunk_id: None for places in recalled.values() for chunk_id in places}
+    columns: list[dict[ChunkId, Contribution]] = []
+    for channel in sorted(recalled):
+        places, share = recalled[channel], shares[channel]
+        scores = {chunk_id: place[0] for chunk_id, place in places.items()}
+        ranks: list[int | None] = [-place[1] for place in places.values()]
+        for chunk_id, score in (completed or {}).get(channel, {}).items():
+            if chunk_id in candidates and chunk_id not in scores:
+                scores[chunk_id] = score
+                ranks.append(None)
+        scale = (scales or {}).get(channel, (None, None))
+        normalized = _normalised(list(scores.values()), normalisation, scale) if places else [0.0] * len(scores)
+        earned = [share * each for each in normalized]
+        found = map(as_contribution, zip(repeat(channel), ranks, scores.values(), normalized, earned))
+        columns.append(dict(zip(scores, found, strict=True)))
+    parts = zip(*(map(column.get, candidates) for column in columns), strict=True)
+    return _ordered((chunk_id, tuple(filter(None, each))) for chunk_id, each in zip(candidates, parts, strict=True))
+
+
+def _keep_best(best: dict[ChunkId, _Place], ranking: Ranking) -> None:
+    """Put the ranking's places among those of its channel: the best score of each chunk, at its best rank."""
+    places = zip(ranking.scores, range(-1, -len(ranking.scores) - 1, -1), strict=True)
+    for chunk_id, place in zip(ranking.chunk_ids, places, strict=True):
+        if chunk_id not in best or place > best[chunk_id]:
+            best[chunk_id] = place
+
+
+# What a chunk scored, and its rank below zero: of two, the greater is the better.
+_Place = tuple[float, int]
+
+
+def _weight(weights: Weights | None, channel: ChannelName) -> float:
+    return 1.0 if weights is None else weights.get(channel, 1.0)
+
+
+def _shares(channels: Iterable[ChannelName], weights: Weights | None) -> dict[ChannelName, float]:
+    own = {channel: _weight(weights, channel) for channel in channels}
+    total = math.fsum(own.values())
+    return {channel: weight / total if total else 1 / len(own) for channel, weight in own.items()}
+
+
+_Earned = tuple[int, float, float]  # rank, score below zero, and what it earned
+
+
+def _reported(channel: ChannelName, places: Sequence[_Earned]) -> Contribution:
+    rank, score, _ = min(places)
+    return Contribution(channel, rank, -score, None, math.fsum(earned for _, _, earned in places))
+
+
+def _normalised(
+    scores: Sequence[float], normalisation: Normalisation, scale: tuple[float | None, float | None]
+) -> list[float]:
+    if not all(map(math.isfinite, scores)):
+        raise ValueError("a channel gave a score that is not a finite number")
+    lowest, highest = min(scores), max(scores)
+    if normalisation == "z_score":
+        # Moved and scaled to [0, 1] first, which changes no z-score and keeps squares of huge scores finite.
+        scores = _between(scores, lowest, highest)
+        mean = math.fsum(scores) / len(scores)
+        deviation = math.sqrt(math.fsum((score - mean) ** 2 for score in scores) / len(scores))
+        lowest, highest = mean - _Z_RANGE * deviation, mean + _Z_RANGE * deviation
+        scores = [min(max(score, lowest), highest) for score in scores]
+    elif scale != (None, None):
+        lowest, highest = (own if own is not None else seen for own, seen in zip(scale, (lowest, highest), strict=True))
+        scores = [min(max(score, lowest), highest) for score in scores] if highest > lowest else scores
+    if not highest > lowest:
+        return [1.0] * len(scores)
+    return _between(scores, lowest, highest)
+
+
+def _between(scores: Sequence[float], lowest: float, highest: float) -> list[float]:
+    """Where each score lies from ``lowest`` (0) to ``highest`` (1), none of them outside; halved so that no span is
+    infinite."""
+    start, span = lowest / 2, highest / 2 - lowest / 2
+    if span <= 0:
+        return [0.0] * len(scores)
+    return [(score / 2 - start) / span for score in scores]
+
+
+def _ordered(parts: Iterable[tuple[ChunkId, Sequence[Contribution]]]) -> list[Fused]:
+    """Best first; the contributions come in the order of channel names."""
+    return best_first([as_fused((chunk_id, _total(each), tuple(each), 0.0)) for chunk_id, each in parts])
+
+
+def _total(parts: Sequence[Contribution]) -> float:
+    """Rounded once, whatever their order, as one addition is as well."""
+    if len(parts) == 2:
+        return (parts[0][4] or 0.0) + (parts[1][4] or 0.0)
+    return math.fsum([part[4] or 0.0 for part in parts])
+
+
+def best_first(hits: Iterable[Fused]) -> list[Fused]:
+    """By score; equal ones by chunk id."""
+    ordered = sorted(hits, key=itemgetter(1), reverse=True)
+    if len(set(map(itemgetter(1), ordered))) < len(ordered):
+        ordered.sort(key=lambda hit: (-hit.score, hit.chunk_id))
+    return ordered

@@ -1,0 +1,132 @@
+"""What the candidates of a query say about each other: who is like the good ones is probably good as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.keyword.bm25 import K1, B
+from pipeline.ranking.fusion import Fused, as_fused, best_first
+from pipeline.records import ChunkId
+
+# Flat optima on the training queries of one English collection: docs/decisions/0011.
+SHARE: Final = 0.2  # of a score that its neighbours decide
+NEIGHBOURS: Final = 10
+CONSIDERED: Final = 50  # best candidates; twice as many cost twice as much and are no better
+
+_TOKEN: Final = 13  # characters; see keyword.terms.Tokenizer
+_TOLD_APART_BY: Final = 8  # of them, the last: as many as go into a machine word
+_SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
+_TABLE_BITS: Final = 16
+
+Terms = NDArray[np.unsignedinteger[Any]]  # the tokens of a chunk, in any order: the same number, the same token
+
+
+def neighbour_feedback(
+    fused: Sequence[Fused], terms: Mapping[ChunkId, Terms], *, share: float = SHARE, neighbours: int = NEIGHBOURS
+) -> list[Fused]:
+    """Let the best candidates' scores follow those of their nearest neighbours among them: no candidate is added or lost.
+
+    ``score' = (1 - share) * score + share * support``, where ``support`` is the mean score of the ``neighbours``
+    candidates most similar in words, weighted by similarity (score regularisation: Diaz, Regularizing ad hoc retrieval
+    scores, CIKM 2005; the cluster hypothesis). What changes is the hit's ``feedback``, so its score stays the sum of its
+    contributions and that. A score in [0, 1] stays there.
+
+    ``terms``: the tokens of chunks as the keyword index has them. Similarity is the cosine of BM25's saturated term counts
+    times ``ln(1 + (n - df + 0.5) / (df + 0.5))`` over the ``n`` chunks considered: what is common to all answers of this
+    query tells none apart. Tokens differ between namespaces, so neighbours are of one.
+    A candidate without ``terms`` is supported as the others are on average, at most by its own score. Those after the
+    first 50 have no support: they stay behind them, in their order. Fewer than three with terms change nothing.
+    Best first; equal scores are ordered by chunk id. Raises ValueError for a share outside [0, 1].
+    """
+    if not 0 <= share <= 1:
+        raise ValueError(f"a share lies between 0 and 1, not at {share}")
+    ordered = best_first(fused)
+    first, rest = ordered[:CONSIDERED], ordered[CONSIDERED:]
+    known = [hit for hit in first if len(terms.get(hit.chunk_id, ()))]
+    if len(known) < 3 or not share:
+        return ordered
+    scores = np.array([hit.score for hit in known])
+    support = _support(similarities([terms[hit.chunk_id] for hit in known]), scores, neighbours)
+    total = float(scores.sum())
+    usual = min(1.0, float(support.sum()) / total) if total else 1.0
+    supported = dict(zip((hit.chunk_id for hit in known), support.tolist(), strict=True))
+    moved = [_moved(hit, supported.get(hit.chunk_id, usual * hit.score), share) for hit in first]
+    return best_first(moved) + [_moved(hit, 0.0, share) for hit in rest]
+
+
+def feedback_share(weights: Iterable[float]) -> float:
+    """How much of a score its neighbours may decide: two thirds of what all channels but the weightiest have a say in,
+    at most 0.2. With a channel alone it is 0: its mistakes are its neighbours' too, and there is nothing to outvote them."""
+    ordered = sorted(weights)
+    total = sum(ordered)
+    return min(SHARE, 2 / 3 * sum(ordered[:-1]) / total) if total else 0.0
+
+
+def terms_of(indexed: bytes) -> Terms:
+    """Return a chunk's tokens (joined by spaces in the index) as numbers, one for each: its last eight characters."""
+    count = (len(indexed) + 1) // (_TOKEN + 1)
+    if not count:
+        return np.zeros(0, np.uint64)
+    return np.ndarray((count,), np.uint64, indexed, _TOKEN - _TOLD_APART_BY, (_TOKEN + 1,))
+
+
+def similarities(terms: Sequence[Terms]) -> NDArray[np.float32]:
+    """The cosine of each two chunks; 0 with itself. A chunk that shares no term with any other is like none."""
+    lengths = np.array(list(map(len, terms)))
+    count = len(terms)
+    kept, column, width = _columns(np.concatenate(terms).astype(np.uint64, copy=False))
+    cell = np.repeat(np.arange(count) * width, lengths)[kept] + column
+    counts = np.bincount(cell, minlength=count * width).astype(np.float32).reshape(count, width)
+    frequency = np.minimum(counts, 1).sum(axis=0)
+    rarity = np.where(frequency > 1, np.log1p((count - frequency + 0.5) / (frequency + 0.5)), 0.0)
+    damping = K1 * (1 - B) + K1 * B * lengths / max(1.0, float(lengths.mean()))
+    weights = counts + damping.astype(np.float32)[:, None]
+    np.divide(counts, weights, out=weights)
+    weights *= rarity.astype(np.float32)
+    norms = np.sqrt(np.einsum("ij,ij->i", weights, weights))
+    weights /= np.where(norms > 0, norms, np.float32(1))[:, None]
+    found: NDArray[np.float32] = weights @ weights.T
+    np.fill_diagonal(found, 0.0)
+    return found
+
+
+def _columns(codes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """The places of those terms that may occur more than once, a column for each, and how many columns there are.
+
+    A term that occurs once in all chunks can join no two. Most do, so they are told by a table in which a few others share
+    their places (multiplicative hashing: Knuth). So do the terms that stay: each place of the table is the column of the
+    term that is seen last there, and the few others get columns of their own.
+    """
+    place = (codes * _SPREAD >> np.uint64(64 - _TABLE_BITS)).astype(np.int64)
+    taken = np.bincount(place, minlength=1 << _TABLE_BITS) > 1
+    kept = np.flatnonzero(taken[place])
+    places = np.flatnonzero(taken)
+    column_of = np.empty(1 << _TABLE_BITS, np.int64)
+    column_of[places] = np.arange(len(places))
+    column, codes = column_of[place[kept]], codes[kept]
+    owner = np.empty(len(places), np.uint64)
+    owner[column] = codes
+    strangers = np.flatnonzero(owner[column] != codes)
+    distinct, own = np.unique(codes[strangers], return_inverse=True)
+    column[strangers] = len(places) + own
+    return kept, column, len(places) + len(distinct)
+
+
+def _support(similar: NDArray[np.float32], scores: NDArray[np.float64], neighbours: int) -> NDArray[np.float64]:
+    """The mean score of each one's nearest neighbours, weighted by similarity; its own where it is like none."""
+    nearest = min(neighbours, len(scores) - 1)
+    least = np.partition(similar, -nearest, axis=1)[:, -nearest]
+    weights = np.where(similar >= least[:, None], similar, 0.0).astype(np.float64)
+    total = weights.sum(axis=1)
+    mean: NDArray[np.float64] = np.where(total > 0, weights @ scores / np.where(total > 0, total, 1), scores)
+    return mean
+
+
+def _moved(hit: Fused, support: float, share: float) -> Fused:
+    chunk_id, score, contributions, feedback = hit
+    change = share * (support - score)
+    return as_fused((chunk_id, score + change, contributions, feedback + change))

@@ -1,0 +1,88 @@
+"""What a reranker's scores do to an order, and how much better the order became for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from pipeline.query.plan import RetrievePlan
+from pipeline.ranking.hits import Hit
+from pipeline.records import Filters
+
+_DAY_S = 86_400
+
+
+def rerank(hits: Sequence[Hit], scores: Mapping[str, float], *, weight: float) -> list[Hit]:
+    """Reorder the hits that were read, best first; the others stay behind them as they were.
+
+    A hit that was read scores ``(1 - weight) * score + weight * best * rerank``, where ``best`` is the highest score
+    there was: with a small weight only near-ties change places, and no reading makes a weak result look like a strong
+    one. Equal scores keep the order there was.
+    """
+    best = max((hit.score for hit in hits), default=0.0)
+    placed = [replace(hit, from_rank=place) for place, hit in enumerate(hits, start=1)]
+    read = [
+        replace(
+            hit,
+            score=(1 - weight) * hit.score + weight * best * scores[hit.chunk_id],
+            rerank=scores[hit.chunk_id],
+        )
+        for hit in placed
+        if hit.chunk_id in scores
+    ]
+    read.sort(key=lambda hit: (-hit.score, hit.from_rank))
+    floor = read[-1].score if read else math.inf
+    return read + [replace(hit, score=min(hit.score, floor)) for hit in placed if hit.chunk_id not in scores]
+
+
+def passing(hits: Sequence[Hit], *, threshold: float | None, min_results: int) -> tuple[list[Hit], list[Hit]]:
+    """Split hits into those that reach ``threshold`` and the others, each in the order given.
+
+    A hit without a rerank score does not reach it: nothing is known of it. If fewer than ``min_results`` hits reach it,
+    the best of the scored hits fill up, then the first of the unscored ones. Where no hit has a score, because reranking
+    failed or is off, all stay.
+    """
+    if threshold is None or all(hit.rerank is None for hit in hits):
+        return list(hits), []
+    below = [hit for hit in hits if hit.rerank is None or hit.rerank < threshold]
+    missing = max(0, min_results - (len(hits) - len(below)))
+    best = sorted(below, key=lambda hit: (hit.rerank is None, -(hit.rerank or 0.0)))[:missing]
+    going = {hit.chunk_id for hit in below} - {hit.chunk_id for hit in best}
+    return [hit for hit in hits if hit.chunk_id not in going], [hit for hit in hits if hit.chunk_id in going]
+
+
+def wishes(retrieve: RetrievePlan, filters: Filters) -> str:
+    """What the asker wants of a passage besides that it answers, in the language of the rerank prompt: which time, and
+    which type of document. Empty where nothing was said; time in a story is no date and is left to decay."""
+    said = []
+    decay = retrieve.time_decay
+    if decay is not None and decay.by == "published_at" and decay.shape == "half_life":
+        said.append(f"越新越好，每过 {decay.half_life_days:g} 天价值减半")
+    elif decay is not None and decay.by == "published_at":
+        said.append(f"越新越好，{decay.scale / _DAY_S:g} 天以内算新")
+    if filters.start is not None:
+        said.append(f"不早于 {filters.start.date().isoformat()}")
+    if filters.end is not None:
+        said.append(f"不晚于 {filters.end.date().isoformat()}")
+    if filters.type is not None:
+        said.append(f"文档类型：{filters.type}")
+    return "；".join(said)
+
+
+def rerank_lift(order: Sequence[Hit], *, top_k: int) -> float | None:
+    """How much the first ``top_k`` places gained by the reranker's own judgement: the ratio of the discounted gains
+    ``sum(score / log2(place + 1))`` after and before, minus 1. None when nothing was read or nothing scored.
+
+    Both sums are over the same hits, those that were read, in their two orders; so a reranker that gives back few is
+    not praised for it. Taken before any threshold, because leaving hits out is no gain. It says how far the answer went
+    the reranker's way; whether that was right, only judgements of people say (`chordwise eval`).
+    """
+    read = [hit for hit in order if hit.rerank is not None]
+    after = _gain([hit.rerank or 0.0 for hit in read[:top_k]])
+    before = _gain([hit.rerank or 0.0 for hit in sorted(read, key=lambda hit: hit.from_rank)[:top_k]])
+    return after / before - 1 if before > 0 else None
+
+
+def _gain(scores: Sequence[float]) -> float:
+    return sum(score / math.log2(place + 1) for place, score in enumerate(scores, start=1))

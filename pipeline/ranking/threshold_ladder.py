@@ -1,0 +1,71 @@
+"""Thresholds on similarity, each lower than the one before, until enough hits reach one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeline.query.plan import LadderPlan
+from pipeline.ranking.confidence import cosine_of
+from pipeline.ranking.hits import Drop, Hit
+from pipeline.records import ChannelName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rung:
+    """Where the ladder ended. ``hits`` reached ``threshold``; ``enough``: they were as many as asked for."""
+
+    threshold: float
+    hits: int
+    enough: bool
+
+
+def similarity_of(hit: Hit, *, zero: float | None) -> float:
+    """How like the query a hit is, in [0, 1]: its cosine, or its confidence where the semantic channel did not score it.
+    ``zero``: the semantic channel's score of what has nothing in common with the query."""
+    for part in hit.fused.contributions:
+        if part.channel == ChannelName.SEMANTIC and part.score is not None:
+            return min(1.0, max(0.0, cosine_of(part.score, zero)))
+    return hit.confidence
+
+
+def stepped_down(
+    hits: Sequence[Hit],
+    plan: LadderPlan,
+    *,
+    top_k: int,
+    zero: float | None = None,
+    per_document: int | None = None,
+) -> tuple[list[Hit], list[Drop], Rung]:
+    """The hits that reach the highest threshold which ``min_results`` of them reach (or ``top_k``, if that is less); if
+    there is none, those that reach the lowest, however few. Their order stays.
+
+    Hits of one document count up to ``per_document``, because no more of them are returned.
+    """
+    similarity = {hit.chunk_id: similarity_of(hit, zero=zero) for hit in hits}
+    wanted = min(plan.min_results, top_k)
+    for threshold in plan.thresholds:
+        kept = [hit for hit in hits if similarity[hit.chunk_id] >= threshold]
+        if _returnable(kept, per_document) >= wanted:
+            break
+    dropped = [
+        Drop(
+            chunk_id=hit.chunk_id,
+            stage="ladder",
+            reason="below_similarity",
+            value=similarity[hit.chunk_id],
+            limit=threshold,
+        )
+        for hit in hits
+        if similarity[hit.chunk_id] < threshold
+    ]
+    enough = _returnable(kept, per_document) >= wanted
+    return kept, dropped, Rung(threshold=threshold, hits=len(kept), enough=enough)
+
+
+def _returnable(hits: Sequence[Hit], per_document: int | None) -> int:
+    if per_document is None:
+        return len(hits)
+    counted = Counter((hit.passage.namespace, hit.passage.document_id) for hit in hits)
+    return sum(min(count, per_document) for count in counted.values())

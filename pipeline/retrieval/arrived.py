@@ -1,0 +1,87 @@
+"""What the callback of a query begins with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from pipeline.keyword.scoring import long_share
+from pipeline.keyword.terms import query_terms
+from pipeline.local_models import weights_of
+from pipeline.query.plan import Lane
+from pipeline.query.request import Degradation, Envelope, Query
+from pipeline.ranking.channel_gate import Weak, gated, lead_factor
+from pipeline.records import ChannelName, ChunkId, Ranking
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrived:
+    """A query and what its channels said, those that did. ``losses``: what was lost while it was understood.
+    ``ran``: when each channel was asked (seconds since the epoch), and by which worker.
+    ``lane``: the one that composes the answer."""
+
+    query: Query
+    envelopes: Mapping[ChannelName, Envelope]
+    elapsed_ms: Mapping[str, float]
+    losses: tuple[Degradation, ...] = ()
+    ran: Mapping[str, tuple[float, str]] = field(default_factory=dict)
+    lane: Lane = "chord"
+
+    @cached_property
+    def usable(self) -> dict[ChannelName, Envelope]:
+        """The envelopes of channels that worked, in the order the query names them."""
+        named = (self.envelopes.get(channel) for channel in self.query.channels)
+        return {envelope.channel: envelope for envelope in named if envelope is not None and envelope.status == "ok"}
+
+    @cached_property
+    def planned(self) -> dict[ChannelName, float]:
+        """The weight of each of them: the plan's or, where nobody chose any, that of the model that compared meanings."""
+        plans, usable, how = self.query.plan.channels, self.usable, self.query.plan.retrieve.fusion
+        semantic = usable.get(ChannelName.SEMANTIC)
+        planned = {channel: plans[channel].weight for channel in usable}
+        if semantic is None or how.strategy == "rrf" or not how.reading_gate:
+            return planned
+        return {**planned, **weights_of(semantic.model, planned)}
+
+    @cached_property
+    def weights(self) -> dict[ChannelName, float]:
+        """``planned``, as far as each of them reads the query; with the plan's query weights, that of the semantic channel
+        times what its own signal is worth."""
+        how, weights = self.query.plan.retrieve.fusion, self.reading_weights
+        semantic = self.usable.get(ChannelName.SEMANTIC)
+        if how.strategy == "rrf" or not how.query_weights or semantic is None or len(weights) < 2:
+            return weights
+        share = long_share(len(query_terms(self.query.query_text)))
+        factor = lead_factor([score for _, score in semantic.admitted], share=share)
+        return {**weights, ChannelName.SEMANTIC: weights[ChannelName.SEMANTIC] * factor}
+
+    @cached_property
+    def reading_weights(self) -> dict[ChannelName, float]:
+        """``planned``; with the plan's reading gate, times the part of the query that each of them reads."""
+        how, planned = self.query.plan.retrieve.fusion, self.planned
+        if how.strategy == "rrf" or not how.reading_gate:
+            return planned
+        return {channel: planned[channel] * envelope.trust for channel, envelope in self.usable.items()}
+
+    @cached_property
+    def heard(self) -> tuple[list[Ranking], list[Weak]]:
+        """What each channel that worked admits, of those that the plan's gate lets pass, and the channels that it does
+        not. A channel admits what scores no less than a chunk that has nothing in common with the query."""
+        rankings = [_admitted(envelope) for envelope in self.usable.values()]
+        gate = self.query.plan.retrieve.fusion.gate
+        if gate is None:
+            return rankings, []
+        return gated(rankings, {name: envelope.upper_bound for name, envelope in self.usable.items()}, gate=gate)
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until the deadline; negative once it has passed."""
+        return self.query.deadline_at - time.time()
+
+
+def _admitted(envelope: Envelope) -> Ranking:
+    pairs = envelope.admitted
+    chunk_ids, scores = zip(*pairs, strict=True) if pairs else ((), ())
+    return Ranking(channel=envelope.channel, chunk_ids=tuple(map(ChunkId, chunk_ids)), scores=scores)

@@ -1,0 +1,111 @@
+"""The whole of a retrieval in this process, without Celery: the same pipeline, and the same answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
+from typing import Any, Final
+
+import structlog
+
+from pipeline.answer.result import Answer
+from pipeline.channels.channel import AbsentChannel, Channel
+from pipeline.errors import Unavailable
+from pipeline.query.query_store import QueryState
+from pipeline.query.request import Envelope, Query
+from pipeline.records import ChannelName, QueryId, TenantId
+from pipeline.resources import Resources
+from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.ask_channels import RESERVE_S, ask_side_by_side
+from pipeline.retrieval.ask_other_wordings import asked_otherwise
+from pipeline.retrieval.compose import compose
+from pipeline.retrieval.journal import Journal
+from pipeline.retrieval.make_channels import aside
+from pipeline.retrieval.record_trace import trace_from
+from pipeline.retrieval.run_chord import ask_and_report, settle
+from pipeline.retrieval.understand import understand
+
+log = structlog.get_logger(__name__)
+
+_MOST_CHANNELS: Final = 32  # that are asked at a time, of all queries of this process
+
+# A thread here waits for a channel that runs aside, as a thread of a worker does in a header of the chord.
+_SIDE = ThreadPoolExecutor(_MOST_CHANNELS, thread_name_prefix="lane-channel")
+
+
+def answer_in_process(
+    tenant_id: TenantId,
+    query_id: QueryId,
+    use: Resources,
+    channels: Mapping[ChannelName, Channel],
+    *,
+    worker: str = "",
+) -> bool:
+    """Answer an open query as the tasks of its chord do, and store the answer. Returns False if the query is gone or was
+    answered already. ``worker``: the name of this process.
+
+    Breakers, bulkhead, live steps, metrics, log lines and the audit are those of the chord; what a channel returned is
+    stored before the answer, so that another process can finish the query. Raises StoreUnavailable.
+    """
+    query = use.queries(tenant_id).load(query_id)
+    if query is None:
+        return False
+    if query.model_steps:
+        aside(understand, tenant_id, query_id, use)  # whoever composes waits for its result in Redis
+    envelopes, elapsed_ms, ran = _reports(query, use, channels, worker)
+    state = QueryState(
+        query=query,
+        status="running",
+        envelopes=tuple(envelopes[name] for name in sorted(envelopes)),
+        elapsed_ms={name.value: elapsed_ms[name] for name in sorted(elapsed_ms)},
+        answer=None,
+        ran=ran,
+    )
+    return settle(state, use, channels, lane="in_process")
+
+
+def _reports(
+    query: Query, use: Resources, channels: Mapping[ChannelName, Channel], worker: str
+) -> tuple[dict[ChannelName, Envelope], dict[ChannelName, float], dict[str, tuple[float, str]]]:
+    """Ask every channel of a query side by side. A channel that is missing in the result raised an error."""
+    began_at = time.time()
+
+    def ask(name: ChannelName) -> tuple[Envelope, float]:
+        return ask_and_report(query, channels.get(name) or AbsentChannel(name), use, worker=worker)
+
+    names = query.channels
+    results = {name: _SIDE.submit(copy_context().run, ask, name).result for name in names[1:]}
+    results |= {name: partial(ask, name) for name in names[:1]}  # the first one in this thread
+    envelopes: dict[ChannelName, Envelope] = {}
+    elapsed_ms: dict[ChannelName, float] = {}
+    for name in names:
+        try:
+            envelopes[name], elapsed_ms[name] = results[name]()
+        except Unavailable as error:
+            log.warning("channel_not_reported", channel=name, query_id=query.query_id, code=error.code)
+        except Exception as error:  # as a header that raises: the answer names the channel
+            log.exception("channel_bug", channel=name, query_id=query.query_id, error=type(error).__name__)
+    return envelopes, elapsed_ms, {name.value: (began_at, worker) for name in envelopes}
+
+
+def ask_in_process(query: Query, use: Resources, channels: Mapping[ChannelName, Channel]) -> Answer:
+    """The answer to a query, its channels asked side by side within their times and put together as the callback of a
+    chord does it. Nothing is kept of the query. Never raises for a dependency: what is lost is named in ``stats``."""
+    return compose(_arrived(query, channels), use, channels)
+
+
+def traced_in_process(query: Query, use: Resources, channels: Mapping[ChannelName, Channel]) -> dict[str, Any]:
+    """The trace of the same."""
+    arrived, journal = _arrived(query, channels), Journal(tracing=True)
+    answer = compose(arrived, use, channels, journal)
+    return trace_from(arrived, answer, journal)
+
+
+def _arrived(query: Query, channels: Mapping[ChannelName, Channel]) -> Arrived:
+    asked = {name: channels[name] for name in query.channels if name in channels}
+    envelopes, elapsed_ms = ask_side_by_side(query, asked)
+    envelopes = asked_otherwise(query, envelopes, asked, reserve_s=RESERVE_S)
+    return Arrived(query=query, envelopes=envelopes, elapsed_ms=elapsed_ms)

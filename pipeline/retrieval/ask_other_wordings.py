@@ -1,0 +1,119 @@
+"""A channel asked again in a query's other wordings: all of them in one go, and one ranking in the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+
+import structlog
+
+from pipeline.channels.channel import Channel, PreparingChannel
+from pipeline.errors import PipelineError
+from pipeline.query.request import Degradation, Envelope, Query
+from pipeline.query.understanding import (
+    Wording,
+    merged,
+    pool_share,
+    wordings_of,
+)
+from pipeline.records import ChannelName
+from pipeline.retrieval.make_channels import aside
+
+log = structlog.get_logger(__name__)
+
+_Found = list[tuple[Wording, Envelope]]
+
+
+def unasked(query: Query, envelope: Envelope, *, code: str = "no_answer") -> Envelope:
+    """The envelope, saying why the query's other wordings are not in it; as it is if there are none or it failed."""
+    lacks = envelope.status == "ok" and wordings_of(query, envelope.channel)
+    return replace(envelope, unasked=code) if lacks else envelope
+
+
+def asked_otherwise(
+    query: Query,
+    envelopes: Mapping[ChannelName, Envelope],
+    channels: Mapping[ChannelName, Channel],
+    *,
+    reserve_s: float,
+) -> dict[ChannelName, Envelope]:
+    """The envelopes with what the query's other wordings bring, the channels asked side by side.
+
+    Each has its channel's own time, but ends ``reserve_s`` before the query's deadline. What was found until then
+    counts, and the envelope says what is missing. Never raises for a channel.
+    """
+    answers: dict[ChannelName, Envelope] = dict(envelopes)
+    running: dict[ChannelName, tuple[Future[None], _Found]] = {}
+    started = time.monotonic()
+    left_s = query.deadline_at - time.time() - reserve_s
+    for name, envelope in envelopes.items():
+        wordings = wordings_of(query, name) if envelope.status == "ok" else ()
+        channel = channels.get(name)
+        if wordings and channel is not None and left_s > 0:
+            found: _Found = []
+            running[name] = aside(_recall_each, query, channel, wordings, found), found
+        else:
+            answers[name] = unasked(query, envelope, code="timeout" if channel else "no_answer")
+    for name, (future, found) in running.items():
+        allowed_s = min(left_s, query.timeout_ms_of(name) / 1000)
+        code = _outcome(future, max(0.0, started + allowed_s - time.monotonic()), query, name)
+        both = merged(envelopes[name], tuple(found), pool=query.pool_of(name))
+        answers[name] = replace(both, unasked=code)
+    return answers
+
+
+def losses_of(query: Query, envelopes: Mapping[ChannelName, Envelope]) -> list[Degradation]:
+    """What was lost with wordings that were not asked, under the name of the step that made the first of them."""
+    return [
+        Degradation(
+            part=wordings[0].step,
+            code=envelope.unasked,
+            detail=f"the {name} channel was not asked in every wording of the query",
+        )
+        for name, envelope in envelopes.items()
+        if envelope.unasked and (wordings := wordings_of(query, name))
+    ]
+
+
+def _recall_each(query: Query, channel: Channel, wordings: Sequence[Wording], found: _Found) -> None:
+    """Fills ``found`` as it goes, so that who stops waiting has what there is by then."""
+    if isinstance(channel, PreparingChannel):
+        channel.prepare(query, [wording.text for wording in wordings])
+    share = pool_share(query.pool_of(channel.name), len(wordings))
+    smaller = _with_pool(query, channel.name, share)
+    for wording in wordings:
+        if time.time() >= query.deadline_at:
+            return
+        recalled = channel.recall(replace(smaller, query_text=wording.text))
+        ranking = Envelope(
+            channel=channel.name,
+            status="ok",
+            chunk_ids=tuple(recalled.chunk_ids),
+            scores=tuple(recalled.scores),
+            upper_bound=recalled.upper_bound,
+            zero=recalled.zero,
+            brought=tuple(recalled.brought),
+        )
+        found.append((wording, ranking))
+
+
+def _with_pool(query: Query, name: ChannelName, pool: int) -> Query:
+    retrieve = query.plan.retrieve
+    channels = {each: replace(plan, pool=pool) if each == name else plan for each, plan in retrieve.channels.items()}
+    return replace(query, plan=replace(query.plan, retrieve=replace(retrieve, channels=channels)))
+
+
+def _outcome(future: Future[None], seconds: float, query: Query, name: ChannelName) -> str | None:
+    """Why not all wordings were asked; None if they were."""
+    try:
+        future.result(timeout=seconds)
+    except TimeoutError:
+        return "timeout"
+    except PipelineError as error:
+        return error.code
+    except Exception as error:  # a channel may be a stranger's code; the answer names the loss
+        log.exception("wordings_bug", channel=name, query_id=query.query_id, error=type(error).__name__)
+        return "internal_error"
+    return None

@@ -1,0 +1,127 @@
+"""From settings, profile and request to the plan of one query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pipeline.channels.installed_channels import installed_channels
+from pipeline.query.channel_options import require_options
+from pipeline.query.plan import (
+    Plan,
+    PlanFlaw,
+    overlaid,
+    plan_as_json,
+    read_plan,
+)
+from pipeline.retrieval.load_fusions import installed_fusions
+from pipeline.settings import Settings
+
+# Of channels that the settings give no weight; what others bring counts as little as curated answers do.
+_USUAL_WEIGHTS = {"keyword": 1.0, "semantic": 1.0}
+
+
+def plan_of(use: Settings, profile: Mapping[str, Any], asked: Mapping[str, Any], *, namespaces: int = 1) -> Plan:
+    """The settings' plan, the profile's parts over it, what was asked for over both. ``namespaces``: how many are searched;
+    the hits of several are reranked. Raises PlanFlaw, whose pointers are those of the request, because a request has the
+    fields of a profile."""
+    over = overlaid(profile, asked)
+    strategy = over.get("retrieve", {}).get("fusion", {}).get("strategy") if _objects(over) else None
+    installed_channels()
+    base = settings_layer(use, strategy=strategy, also=_named_channels(over))
+    if _objects(over):
+        base = overlaid(base, _implied(over, namespaces=namespaces))
+    plan = read_plan(base, over)
+    require_options(plan)
+    if not plan.channels:
+        raise PlanFlaw([("/retrieve/channels", "leaves no channel with a weight above 0")])
+    provider = asked.get("rerank", {}).get("provider")
+    if provider not in (None, "auto") and use.reranker_for(plan.rerank.provider) != provider:
+        raise PlanFlaw([("/rerank/provider", f"is {provider}, which is not configured here")])
+    fusion = plan.retrieve.fusion
+    if fusion.strategy == "custom" and fusion.plugin is None:
+        raise PlanFlaw([("/retrieve/fusion/strategy", "is custom, but no plugin is named here or in the settings")])
+    if fusion.strategy == "custom" and fusion.plugin not in installed_fusions():
+        installed = ", ".join(installed_fusions()) or "none"
+        raise PlanFlaw([("/retrieve/fusion/plugin", f"is no fusion that is installed here; installed: {installed}")])
+    return plan if "top_n" in over.get("rerank", {}) else _read_as_far_as_it_tells(plan, use)
+
+
+def _read_as_far_as_it_tells(plan: Plan, use: Settings) -> Plan:
+    """Where nobody says how many hits are reranked, the local reranker, which only changes the places of near-ties, reads
+    those that are returned (docs/reranking.md)."""
+    rerank = plan.rerank
+    is_said = "rerank_top_n" in use.model_fields_set
+    near_ties = use.reranker_for(rerank.provider) == "local" and rerank.weight is None and rerank.threshold is None
+    if is_said or not near_ties or rerank.top_n <= plan.top_k:
+        return plan
+    return replace(plan, rerank=replace(rerank, top_n=plan.top_k))
+
+
+def replanned(plan: Plan, changed: Mapping[str, Any], use: Settings) -> Plan:
+    """A plan with some parts changed. Raises PlanFlaw."""
+    return plan_of(use, plan_as_json(plan), changed)
+
+
+def settings_layer(use: Settings, *, strategy: str | None = None, also: Iterable[str] = ()) -> dict[str, Any]:
+    """What the installation's settings say of retrieval, in the form of a profile. Ranks need no weights: under ``rrf``
+    all channels count alike unless somebody says otherwise. ``also``: channels that are asked beside the usual ones."""
+    chosen = strategy or use.recall_merge_strategy
+    channels: dict[str, dict[str, Any]] = {
+        name: {
+            "weight": 1.0 if chosen == "rrf" else use.recall_source_weights.get(name, _USUAL_WEIGHTS.get(name, 0.1)),
+            "timeout_ms": use.recall_timeout_ms,
+            "retry": use.recall_retry,
+            "pool": use.recall_pool,
+        }
+        for name in dict.fromkeys((*use.recall_sources, *also))
+    }
+    if "semantic" in channels and use.semantic_score_threshold > 0:
+        channels["semantic"]["min_score"] = use.semantic_score_threshold
+    return {
+        "top_k": use.retrieval_topk,
+        "deadline_ms": use.query_deadline_ms,
+        "lane": use.query_lane,
+        "retrieve": {
+            "channels": channels,
+            "fusion": {
+                "strategy": use.recall_merge_strategy,
+                "k": use.rrf_k,
+                # The default weights are chosen with the gate, weights of the installation are taken as they are.
+                "reading_gate": use.recall_source_weights == type(use).model_fields["recall_source_weights"].default,
+                "query_weights": use.recall_query_weights
+                and use.recall_source_weights == type(use).model_fields["recall_source_weights"].default,
+                **({"plugin": use.fusion_plugin} if use.fusion_plugin else {}),
+            },
+        },
+        # Where only the local reranker is there, it moves too little to earn its time: docs/reranking.md.
+        "rerank": {"enabled": use.reranker_for("auto") != "local", "top_n": use.rerank_top_n},
+        "privacy": {"kinds": [kind.value for kind in use.mask_kinds]},
+        "fallback": {"enabled": use.recall_fallback_enabled, "threshold": use.recall_degrade_threshold},
+    }
+
+
+def _implied(over: Mapping[str, Any], *, namespaces: int) -> dict[str, Any]:
+    """Return what profile and request leave to be concluded: weights of their own are taken as they are, without the
+    reading gate and the query's own; an option of reranking asks for reranking, and so do several namespaces."""
+    implied: dict[str, Any] = {}
+    channels = over.get("retrieve", {}).get("channels", {})
+    if isinstance(channels, Mapping) and any(isinstance(one, Mapping) and "weight" in one for one in channels.values()):
+        implied["retrieve"] = {"fusion": {"reading_gate": False, "query_weights": False}}
+    if over.get("rerank") or namespaces > 1:
+        implied["rerank"] = {"enabled": True}
+    return implied
+
+
+def _named_channels(over: Mapping[str, Any]) -> list[str]:
+    """The channels that profile or request name: naming one is asking it."""
+    retrieve = over.get("retrieve", {})
+    channels = retrieve.get("channels", {}) if isinstance(retrieve, Mapping) else {}
+    return list(channels) if isinstance(channels, Mapping) else []
+
+
+def _objects(over: Mapping[str, Any]) -> bool:
+    """Whether the places looked at before checking hold objects at all; if not, checking says so."""
+    retrieve = over.get("retrieve", {})
+    return isinstance(retrieve, Mapping) and isinstance(retrieve.get("fusion", {}), Mapping)

@@ -1,0 +1,107 @@
+"""Find out why a chunk is not in an answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+import orjson
+import structlog
+
+from pipeline.answer.trace import mentions
+from pipeline.answer.why_not import Finding, in_the_answer, why_not
+from pipeline.channels.channel import Channel
+from pipeline.database.unit_of_work import reading
+from pipeline.documents.owned_chunk_store import standing_of
+from pipeline.errors import PipelineError
+from pipeline.jobs.computation import Computation, Done
+from pipeline.privacy.redaction import redact
+from pipeline.query.request import Query
+from pipeline.records import ChannelName, ChunkId, QueryId
+from pipeline.resources import Resources
+from pipeline.retrieval.ask_in_process import traced_in_process
+from pipeline.retrieval.make_channels import aside
+from pipeline.retrieval.record_trace import trace_of_query
+
+log = structlog.get_logger(__name__)
+
+_OWN = frozenset({ChannelName.KEYWORD, ChannelName.SEMANTIC, ChannelName.FAQ})  # what they find is in our store
+_REPLAY_S = 10.0  # an explanation may take its time, unlike an answer
+
+
+def explain(computation: Computation, use: Resources, channels: Mapping[ChannelName, Channel]) -> Done:
+    """Explain why ``chunk_id`` is not in the answer to ``query_id``: the finding, or ``{"error": code}``. A query
+    without a trace is run again with its parameters; its stored answer stays."""
+    query_id, chunk_id = QueryId(computation.asked["query_id"]), ChunkId(computation.asked["chunk_id"])
+    query = use.queries(computation.tenant_id).opened(query_id)
+    if query is None:
+        return Done(body=orjson.dumps({"error": "not_explained"}))
+    try:
+        found = _found(query, chunk_id, use, channels)
+    except PipelineError as error:
+        found = {"error": error.code}
+    if query.plan.privacy.mask_answers and "detail" in found:  # it may name what the fields of a document say
+        found["detail"] = redact(found["detail"], kinds=query.plan.privacy.kinds)
+    log.info("chunk_explained", query_id=query_id, chunk_id=chunk_id, stage=found.get("stage"), code=found.get("error"))
+    return Done(body=orjson.dumps(found))
+
+
+def _found(query: Query, chunk_id: ChunkId, use: Resources, channels: Mapping[ChannelName, Channel]) -> dict[str, Any]:
+    with reading(use.mysql) as connection:
+        standing = standing_of(connection, query.tenant_id, chunk_id)
+    returned = _returned(query, use)
+    if chunk_id in returned:
+        place = list(returned).index(chunk_id) + 1
+        return _told(chunk_id, returned[chunk_id], in_the_answer(place), replayed=False)
+    trace = trace_of_query(query.tenant_id, query.query_id, use)
+    replayed = trace is None
+    if trace is None:
+        if standing is None and _OWN.issuperset(query.channels):
+            return {"error": "chunk_not_found"}  # no channel of the query brings what is not in our store
+        trace = traced_in_process(_again(query), use, channels)
+    if standing is None and not mentions(trace, chunk_id) and _lost(trace):
+        return {"error": "not_explained"}  # the channel that is silent now may have brought it then
+    if standing is None and not mentions(trace, chunk_id):
+        return {"error": "chunk_not_found"}
+    scores = {} if standing is None else _scores(_again(query), chunk_id, channels)
+    finding = why_not(chunk_id, trace, standing, scores, query=query)
+    return _told(chunk_id, None if standing is None else standing.document_id, finding, replayed=replayed)
+
+
+def _lost(trace: Mapping[str, Any]) -> bool:
+    """Whether a channel that brings what is not in our store did not answer."""
+    own = {name.value for name in _OWN}
+    return any(said["status"] != "ok" for name, said in trace["channels"].items() if name not in own)
+
+
+def _told(chunk_id: ChunkId, document_id: str | None, finding: Finding, *, replayed: bool) -> dict[str, Any]:
+    return {"chunk_id": chunk_id, "document_id": document_id, "replayed": replayed, **asdict(finding)}
+
+
+def _returned(query: Query, use: Resources) -> dict[str, str]:
+    """The chunks of the answer with their documents, in order."""
+    answer = use.queries(query.tenant_id).noted(query.query_id, "answer")
+    chunks = [] if answer is None else orjson.loads(answer)["chunks"]
+    return {chunk["chunk_id"]: chunk["document_id"] for chunk in chunks}
+
+
+def _again(query: Query) -> Query:
+    """The same query with time to be answered now, of what is shown now."""
+    return replace(query, trace=True, deadline_at=time.time() + _REPLAY_S, stamps={})
+
+
+def _scores(query: Query, chunk_id: ChunkId, channels: Mapping[ChannelName, Channel]) -> dict[str, float]:
+    """What each channel of the query gives the chunk; a channel that cannot say is left out."""
+    running = {name: aside(channels[name].score, query, [chunk_id]) for name in query.channels if name in channels}
+    scores: dict[str, float] = {}
+    for name, future in running.items():
+        try:
+            found = future.result(timeout=_REPLAY_S)
+        except (PipelineError, TimeoutError) as error:
+            log.warning("channel_did_not_score", channel=name, error=type(error).__name__)
+            continue
+        if chunk_id in found:
+            scores[name.value] = found[chunk_id]
+    return scores

@@ -1,0 +1,138 @@
+"""The fallback source: curated answers and a hint for people, where nothing, or nothing sure enough, was found."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from pipeline.answer.fallback import (
+    MOST_ANSWERS,
+    Kind,
+    fallback_chunk,
+    hint_passage,
+    reason_for,
+    told,
+    with_room,
+)
+from pipeline.answer.result import AnswerChunk
+from pipeline.channels.channel import Channel, Recalled
+from pipeline.errors import PipelineError
+from pipeline.query.channel_options import faq_options, searched_namespaces
+from pipeline.query.plan import ChannelPlan
+from pipeline.query.request import Query
+from pipeline.ranking.hits import Drop, Hydrated
+from pipeline.records import ChannelName, Filters
+from pipeline.resources import Resources
+from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.journal import Journal
+from pipeline.retrieval.load_text import read
+from pipeline.retrieval.make_channels import aside
+
+log = structlog.get_logger(__name__)
+
+_LEFT_FOR_THE_REST_S = 0.05  # of the query's time, when the last resort has been asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fallback:
+    """The chunks of an answer after the last resort; ``passages``: the texts of those it brought. ``given`` is what
+    ``stats.fallback`` says."""
+
+    chunks: tuple[AnswerChunk, ...]
+    passages: Mapping[str, Hydrated] = field(default_factory=dict)
+    given: str | None = None
+
+
+def fallen_back(
+    arrived: Arrived,
+    chunks: tuple[AnswerChunk, ...],
+    use: Resources,
+    channels: Mapping[ChannelName, Channel],
+    journal: Journal,
+    *,
+    hints: bool = True,
+) -> Fallback:
+    """Return the same chunks, unless the plan has a last resort and they are too few or too unsure; never for a query that
+    was to be searched nowhere. Curated answers that cannot be had in time are a loss, named in the journal; the hint needs
+    nothing and always works. ``hints`` is false where the search itself failed: a hint says that nothing was found."""
+    query = arrived.query
+    plan = query.plan.fallback
+    reason = reason_for(plan, chunks)
+    if reason is None or (query.understanding is not None and query.understanding.route is None):
+        return Fallback(chunks=chunks)
+    started = time.perf_counter()
+    lowest = chunks[-1].score if chunks else 1.0
+    more: list[AnswerChunk] = []
+    passages: dict[str, Hydrated] = {}
+    kinds: list[Kind] = []
+    if plan.faq:
+        found = _answers(arrived, use, channels, journal)[:MOST_ANSWERS]
+        for rank, (passage, score) in enumerate(found, start=1):
+            more.append(fallback_chunk(passage, "faq", reason, score=score, rank=rank, below=lowest))
+            passages[passage.chunk_id] = passage
+            kinds.append("faq")
+    if plan.hint and hints:
+        passage = hint_passage(plan.hint, tenant_id=query.tenant_id, namespace=query.namespaces[0])
+        more.append(fallback_chunk(passage, "hint", reason, score=0.0, rank=len(more) + 1, below=lowest))
+        passages[passage.chunk_id] = passage
+        kinds.append("hint")
+    journal.took("fallback", started)
+    # A curated answer that was found without being sure is given once, with what is known of it now.
+    others = [chunk for chunk in chunks if chunk.chunk_id not in passages]
+    given = with_room(others, more, top_k=query.top_k)
+    room = query.top_k - min(len(more), query.top_k)
+    journal.dropped(
+        Drop(chunk_id=chunk.chunk_id, stage="fallback", reason="made_room", value=place, limit=room)
+        for place, chunk in enumerate(others[room:], start=room + 1)
+    )
+    return Fallback(chunks=given, passages=passages, given=told(kinds[: query.top_k], reason))
+
+
+def _answers(
+    arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal
+) -> list[tuple[Hydrated, float]]:
+    """The best curated answers with their scores, best first; fewer, or none, where they cannot be had."""
+    channel = channels.get(ChannelName.FAQ)
+    left_s = arrived.left_s - _LEFT_FOR_THE_REST_S
+    if channel is None or left_s <= 0:
+        journal.lost("fallback", "no_time", "there was no time to look for curated answers")
+        return []
+    query = _asked(arrived.query)
+    ends = time.monotonic() + min(left_s, query.timeout_ms_of(ChannelName.FAQ) / 1000)
+    namespaces = searched_namespaces(faq_options(query.plan.channels[ChannelName.FAQ]), query.namespaces)
+    try:
+        found: Recalled = aside(channel.recall, query).result(timeout=ends - time.monotonic())
+        texts = (
+            aside(read, query, found.chunk_ids, namespaces=namespaces, use=use).result(
+                timeout=max(0.0, ends - time.monotonic())
+            )
+            if found.chunk_ids
+            else {}
+        )
+    except (PipelineError, TimeoutError) as error:
+        code = error.code if isinstance(error, PipelineError) else "timeout"
+        journal.lost("fallback", code, "curated answers could not be looked for")
+        return []
+    except Exception as error:
+        log.exception("fallback_bug", query_id=query.query_id)
+        detail = f"curated answers could not be looked for: unexpected {type(error).__name__}"
+        journal.lost("fallback", "internal_error", detail)
+        return []
+    if found.guard and "lost" in found.guard:
+        journal.lost("fallback", found.guard["lost"]["code"], found.guard["lost"]["detail"])
+    pairs = zip(found.chunk_ids, found.scores, strict=True)
+    return [(texts[chunk_id], score) for chunk_id, score in pairs if chunk_id in texts]
+
+
+def _asked(query: Query) -> Query:
+    """Return the query as the faq channel is asked for the last resort: whatever its method, in the namespaces that the
+    fallback names, and without the filters and conditions, which may be the reason why nothing was found."""
+    plan = query.plan
+    own = plan.retrieve.channels.get("faq", ChannelPlan())
+    options = {"namespaces": list(plan.fallback.namespaces)} if plan.fallback.namespaces else dict(own.options)
+    faq = replace(own, weight=1.0, options=options)
+    retrieve = replace(plan.retrieve, method="hybrid", channels={**plan.retrieve.channels, "faq": faq})
+    return replace(query, filters=Filters(), conditions=None, plan=replace(plan, retrieve=retrieve))

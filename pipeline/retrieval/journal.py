@@ -1,0 +1,70 @@
+"""What one composition of an answer lost, left out, and how long its steps took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pipeline.query.request import Degradation, Envelope
+from pipeline.ranking.hits import Drop, Hit
+from pipeline.ranking.threshold_ladder import Rung
+from pipeline.records import ChannelName
+
+_FROM_INDEX: Final = (
+    "MySQL does not answer, so words and texts are those of this host's keyword index, whose age is stats.index_age_s: what"
+    " was changed or deleted since then is shown as it was"
+)
+
+
+@dataclass(slots=True)
+class Journal:
+    """Written by every stage, read when the answer is put together. ``orders``: the hits after each stage, kept only
+    when ``tracing``, because a trace records what happens and changes nothing of it. ``rung``: where the ladder of
+    thresholds ended. ``second``: what a second retrieval was about, and ``asked_again`` what the
+    channels had said after it. ``rerank_weight``: what the reranker's reading counted. ``index_age_s``: the age of the
+    index that answered in the place of MySQL."""
+
+    tracing: bool = False
+    degradations: list[Degradation] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    latency_ms: dict[str, float] = field(default_factory=dict)
+    drops: list[Drop] = field(default_factory=list)
+    orders: list[tuple[str, tuple[Hit, ...]]] = field(default_factory=list)
+    rung: Rung | None = None
+    second: Mapping[str, Any] | None = None
+    rerank_weight: float | None = None
+    asked_again: Mapping[ChannelName, Envelope] | None = None
+    index_age_s: float | None = None
+
+    def lost(self, part: str, code: str, detail: str) -> None:
+        """Something did not work, and the answer goes on without it."""
+        lost = Degradation(part=part, code=code, detail=detail)
+        if lost not in self.degradations:  # a second round may lose the same again
+            self.degradations.append(lost)
+
+    def answered_from_index(self, age_s: float) -> None:
+        """MySQL did not answer, and this host's keyword index did. ``age_s``: seconds since its oldest revision."""
+        self.index_age_s = round(max(age_s, self.index_age_s or 0.0), 3)
+        self.lost("mysql", "mysql_unavailable", _FROM_INDEX)
+
+    def took(self, step: str, started: float) -> None:
+        """``started``: what ``time.perf_counter`` said at its beginning. A step that runs twice adds up."""
+        elapsed = (time.perf_counter() - started) * 1000
+        self.latency_ms[step] = round(self.latency_ms.get(step, 0.0) + elapsed, 3)
+
+    def dropped(self, drops: Iterable[Drop]) -> None:
+        """These candidates were left out, by rule."""
+        if self.tracing:
+            self.drops.extend(drops)
+
+    def saw(self, stage: str, hits: Sequence[Hit]) -> None:
+        """The order after ``stage``."""
+        if self.tracing:
+            self.orders.append((stage, tuple(hits)))
+
+    def begin_again(self) -> None:
+        """A second round looks at everything again: what the first left out may be in the answer now."""
+        self.drops.clear()
+        self.remarks[:] = dict.fromkeys(self.remarks)

@@ -1,0 +1,32 @@
+"""Fusions out of installed packages, by the name of their entry point."""
+
+from __future__ import annotations
+
+import functools
+from importlib.metadata import entry_points
+from typing import cast
+
+from pipeline.errors import FusionPluginFailed
+from pipeline.ranking.custom_fusion import FusionPlugin
+
+GROUP = "chordwise.fusion"
+
+
+@functools.cache
+def installed_fusions() -> tuple[str, ...]:
+    """The names of the installed fusions. None is loaded for it."""
+    return tuple(sorted(entry_points(group=GROUP).names))
+
+
+@functools.cache
+def load_fusion(name: str) -> FusionPlugin:
+    """The fusion of this name, loaded once in each process. Raises FusionPluginFailed."""
+    try:
+        found = next(iter(entry_points(group=GROUP, name=name))).load()
+    except StopIteration:
+        raise FusionPluginFailed("it is not installed here") from None
+    except Exception as error:  # whatever a stranger's module does when it is loaded
+        raise FusionPluginFailed(f"it could not be loaded: {type(error).__name__}") from error
+    if not callable(found):
+        raise FusionPluginFailed(f"a {type(found).__name__} cannot be called")
+    return cast(FusionPlugin, found)

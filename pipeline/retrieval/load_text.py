@@ -1,0 +1,238 @@
+"""The text of the best candidates, as the system of record has it now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from pipeline.chunking.strategies import window_of
+from pipeline.database.unit_of_work import reading
+from pipeline.documents.chunk_store import Chunks, StoredChunk
+from pipeline.errors import Unavailable
+from pipeline.filters.hit_conditions import HitConditions, may_be_more
+from pipeline.query.request import Brought, Query
+from pipeline.ranking.fusion import Fused
+from pipeline.ranking.hits import Drop, Hit, Hydrated, fields_of
+from pipeline.ranking.read_depth import counts_alone, enough, needed
+from pipeline.ranking.validity import flaw, unmet
+from pipeline.records import ChunkId, DocumentFields, Filters
+from pipeline.resources import Resources
+from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.journal import Journal
+from pipeline.retrieval.show_last_known import ShownChunks
+
+# Gateway and workers may be on different hosts: a query is taken to have begun this much earlier.
+_CLOCKS_APART_S = 0.2
+_MOST_READ = 1000  # candidates whose text is read for one query, however deep a plan would have to look
+_NOT_ALL = (
+    "conditions_not_exhaustive: fewer passages than asked for meet the conditions among the {looked_at} best that were"
+    " looked at; there may be others further down"
+)
+
+
+def hydrate(
+    arrived: Arrived, fused: Sequence[Fused], sure: Mapping[str, float], use: Resources, journal: Journal
+) -> dict[str, Hydrated]:
+    """The text of the best hits; what is not shown any more, does not satisfy the filters, or is not whole is not in the
+    answer, and later hits take its place.
+
+    A document that was replaced since the query began, perhaps more than once, is there with the chunks of one
+    generation: the newest of those that were recalled. While MySQL is away they are as this host's index has them.
+    ``sure``: the confidence of each hit by chunk id.
+    """
+    started = time.perf_counter()
+    query = arrived.query
+    brought = {each.chunk_id: _brought(each) for envelope in arrived.usable.values() for each in envelope.brought}
+    stored = [hit for hit in fused if hit.chunk_id not in brought][:_MOST_READ]
+    batch = needed(query.plan)
+    found: dict[ChunkId, StoredChunk] = {}
+    shown = ShownChunks(query, _since(query), use)
+    position = 0
+    try:
+        while position < len(stored) and not _enough(stored[:position], found, sure, stored[position].score, query):
+            ids = [ChunkId(hit.chunk_id) for hit in stored[position : position + batch]]
+            found |= _meeting(_asked_for(shown.read(ids), query.filters, journal), query.conditions, journal)
+            position += len(ids)
+            batch = max(batch, position)  # each time as many as before: few statements, and little that is not needed
+    except Unavailable as error:
+        journal.lost("hydrate", error.code, "the text of the hits could not be read")
+    shown.note(journal)
+    journal.took("hydrate", started)
+    if query.conditions is not None:
+        brought = {
+            chunk_id: passage for chunk_id, passage in brought.items() if query.conditions.met_by(fields_of(passage))
+        }
+        recalled = [len(envelope.chunk_ids) for envelope in arrived.usable.values()]
+        if len(found) + len(brought) < query.top_k and may_be_more(recalled, position):
+            journal.remarks.append(_NOT_ALL.format(looked_at=position))
+    newest = _newest(found)
+    passages = brought | {
+        chunk_id: _hydrated(chunk)
+        for chunk_id, chunk in found.items()
+        if chunk.generation == newest[chunk.namespace, chunk.document_id]
+    }
+    return _whole(fused, passages, journal)
+
+
+def _enough(
+    read: Sequence[Fused],
+    found: Mapping[ChunkId, StoredChunk],
+    sure: Mapping[str, float],
+    unread: float,
+    query: Query,
+) -> bool:
+    if counts_alone(query.plan):
+        return len(found) >= needed(query.plan)
+    newest = _newest(found)
+    hits = []
+    for hit in read:
+        chunk = found.get(hit.chunk_id)
+        if chunk is not None and chunk.generation == newest[chunk.namespace, chunk.document_id]:
+            hits.append(Hit(fused=hit, passage=_hydrated(chunk), score=hit.score, confidence=sure[hit.chunk_id]))
+    return bool(hits) and enough(hits, unread, query.plan, query.present)
+
+
+def _newest(found: Mapping[ChunkId, StoredChunk]) -> dict[tuple[str, str], int]:
+    newest: dict[tuple[str, str], int] = {}
+    for chunk in found.values():
+        document = (chunk.namespace, chunk.document_id)
+        newest[document] = max(chunk.generation, newest.get(document, 0))
+    return newest
+
+
+def _asked_for(
+    read: Mapping[ChunkId, StoredChunk], filters: Filters, journal: Journal
+) -> Mapping[ChunkId, StoredChunk]:
+    """Those that satisfy the filters by what is stored now: a channel's own copy of the fields may be older."""
+    if not filters:
+        return read
+    kept = {}
+    for chunk_id, chunk in read.items():
+        failed = unmet(filters, _fields(chunk))
+        if failed is None:
+            kept[chunk_id] = chunk
+        else:
+            journal.dropped([Drop(chunk_id=chunk_id, stage="filter", reason=f"filter_{failed}")])
+    return kept
+
+
+def _meeting(
+    read: Mapping[ChunkId, StoredChunk], conditions: HitConditions | None, journal: Journal
+) -> Mapping[ChunkId, StoredChunk]:
+    """Those that meet the conditions, of which no channel knows."""
+    if conditions is None:
+        return read
+    kept = {chunk_id: chunk for chunk_id, chunk in read.items() if conditions.met_by(fields_of(_hydrated(chunk)))}
+    journal.dropped(
+        Drop(chunk_id=chunk_id, stage="filter", reason="conditions") for chunk_id in read if chunk_id not in kept
+    )
+    return kept
+
+
+def _whole(fused: Sequence[Fused], passages: dict[str, Hydrated], journal: Journal) -> dict[str, Hydrated]:
+    """Those that can be shown as they are. One that cannot is named: something that wrote it is broken."""
+    flawed = [
+        Drop(chunk_id=hit.chunk_id, stage="validate", reason=found[0], value=found[1])
+        for hit in fused
+        if hit.chunk_id in passages and (found := flaw(hit, passages[hit.chunk_id])) is not None
+    ]
+    if not flawed:
+        return passages
+    journal.dropped(flawed)
+    reasons = ", ".join(sorted({drop.reason for drop in flawed}))
+    journal.lost("validate", "invalid_hits", f"{len(flawed)} hits could not be shown: {reasons}")
+    left_out = {drop.chunk_id for drop in flawed}
+    return {chunk_id: passage for chunk_id, passage in passages.items() if chunk_id not in left_out}
+
+
+def _fields(chunk: StoredChunk) -> DocumentFields:
+    return DocumentFields(
+        author=chunk.author,
+        type=chunk.type,
+        tags=chunk.tags,
+        published_at=chunk.published_at,
+        story_time=chunk.story_time,
+        metadata=chunk.metadata,
+    )
+
+
+def read(query: Query, chunk_ids: Sequence[str], *, namespaces: Sequence[str], use: Resources) -> dict[str, Hydrated]:
+    """The text of shown chunks of these namespaces, whatever was asked of others. Raises StoreUnavailable."""
+    with reading(use.mysql) as connection:
+        chunks = Chunks(connection, query.tenant_id)
+        found = chunks.hydrate([ChunkId(each) for each in chunk_ids], namespaces=namespaces, since=_since(query))
+    return {str(chunk_id): _hydrated(chunk) for chunk_id, chunk in found.items()}
+
+
+def _since(query: Query) -> datetime:
+    return datetime.fromtimestamp(query.created_at - _CLOCKS_APART_S, UTC)
+
+
+def _brought(passage: Brought) -> Hydrated:
+    return Hydrated(
+        chunk_id=passage.chunk_id,
+        document_id=passage.document_id,
+        namespace=passage.namespace,
+        title=passage.title,
+        text=passage.text,
+        published_at=passage.published_at,
+        metadata=passage.metadata,
+    )
+
+
+def _segment_fields(chunk: StoredChunk) -> dict[str, object]:
+    segment = chunk.segment
+    if segment is None:
+        return {}
+    return {
+        "chapter_id": segment.chapter_id,
+        "entity_names": list(segment.entity_names),
+        "summary": segment.summary,
+    }
+
+
+def _hydrated(chunk: StoredChunk) -> Hydrated:
+    fields = {
+        "type": chunk.type,
+        "author": chunk.author,
+        "tags": list(chunk.tags),
+        "published_at": chunk.published_at,
+        "story_time": chunk.story_time,
+        "updated_at": chunk.updated_at,
+        "source_uri": chunk.source_uri,
+        "generation": chunk.generation,
+        "position": chunk.ordinal,
+        "heading_path": list(chunk.heading_path),
+        "chunk_type": None if chunk.chunk_type == "parent" else chunk.chunk_type,
+        "parent_id": chunk.parent_id,
+        **_segment_fields(chunk),
+        "page": chunk.page,
+        "page_start": chunk.page,
+        "page_end": chunk.page_end,
+        "start": chunk.start,
+        "end": chunk.end,
+    }
+    return Hydrated(
+        chunk_id=chunk.chunk_id,
+        document_id=chunk.document_id,
+        namespace=chunk.namespace,
+        title=chunk.title,
+        text=chunk.text,
+        heading_path=chunk.heading_path,
+        published_at=chunk.published_at,
+        updated_at=chunk.updated_at,
+        story_time=chunk.story_time,
+        metadata={**chunk.metadata, **{name: value for name, value in fields.items() if value not in (None, [])}},
+        parent_id=chunk.parent_id,
+        window=window_of(chunk.chunking),
+        chunk_type=chunk.chunk_type,
+        chapter_id=None if chunk.segment is None else chunk.segment.chapter_id,
+        entity_names=() if chunk.segment is None else chunk.segment.entity_names,
+        page=chunk.page,
+        page_end=chunk.page_end,
+        start=chunk.start,
+        end=chunk.end,
+        source_uri=chunk.source_uri,
+        reworded=chunk.reworded,
+    )

@@ -1,0 +1,99 @@
+"""The channels of an installation, and how long one may take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+import numpy as np
+import structlog
+from numpy.typing import NDArray
+
+from pipeline.api_sources.api_client import ApiCaller
+from pipeline.api_sources.header_secrets import HeaderSecrets
+from pipeline.channels.business_api import ApiChannel
+from pipeline.channels.channel import Channel
+from pipeline.channels.faq_channel import FaqChannel
+from pipeline.channels.host_index import HostIndex
+from pipeline.channels.installed_channels import installed_channels
+from pipeline.channels.keyword_channel import KeywordChannel
+from pipeline.channels.semantic_channel import SemanticChannel
+from pipeline.errors import PipelineError
+from pipeline.ingestion.make_vectors import vectors_of
+from pipeline.models.ports import Embedder
+from pipeline.records import ChannelName, TenantId
+from pipeline.resources import Resources
+from pipeline.retrieval.journal import Journal
+from pipeline.tenants.usage_store import Purpose
+
+log = structlog.get_logger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# Channel calls run aside, so that one which hangs costs its thread until its socket times out, and never the query.
+_ASIDE = ThreadPoolExecutor(max_workers=32, thread_name_prefix="channel")
+
+
+def make_channels(use: Resources) -> dict[ChannelName, Channel]:
+    """Every channel this installation can run, by name: our own, and those of installed packages."""
+
+    def ask(embedder: Embedder, tenant_id: TenantId, texts: Sequence[str], seconds: float) -> NDArray[np.float32]:
+        return vectors_of(tenant_id, texts, use, purpose=Purpose.QUERY, embedder=embedder, timeout_s=seconds)
+
+    def embed(embedder: Embedder, tenant_id: TenantId, texts: Sequence[str], seconds: float) -> NDArray[np.float32]:
+        return vectors_of(tenant_id, texts, use, purpose=Purpose.QUERY, embedder=embedder, timeout_s=seconds)
+
+    keyword = KeywordChannel(use.mysql, use.local_indexes)
+    semantic = SemanticChannel(use.searched, ask, HostIndex(use.mysql, use.local_indexes))
+    channels: list[Channel] = [
+        keyword,
+        semantic,
+        FaqChannel(use.mysql, keyword, semantic, use.searched, embed),
+        make_api_channel(use),
+    ]
+    return {channel.name: channel for channel in channels} | _installed(use)
+
+
+def make_api_channel(use: Resources) -> ApiChannel:
+    """The channel of business APIs, which the gateway also tries sources with."""
+    caller = ApiCaller(permitted=use.settings.api_allow_networks)
+    return ApiChannel(use.mysql, caller, header_secrets(use), use.breakers)
+
+
+def header_secrets(use: Resources) -> HeaderSecrets:
+    """What seals the headers of API sources."""
+    return HeaderSecrets(use.settings.secret_key, use.settings.api_secrets)
+
+
+def _installed(use: Resources) -> dict[ChannelName, Channel]:
+    """The channels of installed packages. An entry point is a function that makes a channel of the resources. One that
+    fails is left out, and queries that ask it are told so."""
+    found: dict[ChannelName, Channel] = {}
+    for name, entry in installed_channels().items():
+        try:
+            channel: Channel = entry.load()(use)
+            if channel.name != name:
+                raise TypeError(f"the channel calls itself {channel.name}")
+            found[ChannelName(name)] = channel
+        except Exception as error:  # a stranger's code; told of in the log and in every answer that lacks it
+            log.exception("channel_not_made", plugin=entry.name, error=type(error).__name__)
+    return found
+
+
+def aside(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+    """Start ``call`` in a thread of its own. Who waits for it sets the bound; a call that hangs is left to end alone."""
+    return _ASIDE.submit(copy_context().run, partial(call, *args, **kwargs))
+
+
+def in_time(call: Future[T], *, limit_s: float, journal: Journal, part: str, otherwise: str) -> T | None:
+    """What ``call`` gives within ``limit_s``. None when it is late or something it needs fails; then ``part`` is lost, and
+    ``otherwise`` is what the answer says of it. Raises what is neither."""
+    try:
+        return call.result(timeout=max(0.0, limit_s))
+    except (PipelineError, TimeoutError) as error:
+        journal.lost(part, error.code if isinstance(error, PipelineError) else "timeout", otherwise)
+        return None

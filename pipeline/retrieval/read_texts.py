@@ -1,0 +1,57 @@
+"""Read from MySQL for an answer: within the query's time, and behind a circuit breaker of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from pipeline.database.outages import outage_of
+from pipeline.errors import (
+    CircuitOpen,
+    PipelineError,
+    TooLate,
+    Unavailable,
+)
+from pipeline.query.request import Query
+from pipeline.resources import Resources
+from pipeline.retrieval.ask_channels import RESERVE_S
+from pipeline.retrieval.make_channels import aside
+
+T = TypeVar("T")
+
+PART: Final = "texts"  # the name of the circuit in logs and metrics
+_OVERDUE_S: Final = 0.15  # seconds for reads of an answer that is assembled after its deadline
+
+
+def read_in_time(query: Query, use: Resources, read: Callable[[], T]) -> T:
+    """Return the result of ``read``, waiting no longer than the query allows.
+
+    Raises what ``read`` raises, TooLate when the time is over, and CircuitOpen without reading if MySQL failed a moment
+    ago for this tenant, or for several, or if other reads hang in this process.
+    """
+    with use.bulkhead.place(PART):
+        return _unless_open(query, use, read)
+
+
+def _unless_open(query: Query, use: Resources, read: Callable[[], T]) -> T:
+    ticket = use.breakers.enter(PART, query.tenant_id)
+    if ticket is None:
+        raise CircuitOpen("texts are not read for a moment, because MySQL failed repeatedly")
+    patience_s = use.settings.recall_timeout_ms / 1000
+    left_s = query.deadline_at - time.time() - RESERVE_S
+    failed = False
+    try:
+        if left_s > 2 * patience_s and use.reading:  # the client's timeout is short enough; skip the cost of a thread
+            return read()
+        return aside(read).result(timeout=max(_OVERDUE_S, min(left_s, patience_s)))
+    except TimeoutError:
+        failed = left_s >= patience_s  # a query that came too late says nothing about MySQL
+        if (outage := outage_of(use.mysql)) is not None:
+            outage.suspect()
+        raise TooLate("MySQL did not answer within the time that was left") from None
+    except PipelineError as error:
+        failed = isinstance(error, Unavailable)
+        raise
+    finally:
+        use.breakers.leave(ticket, failed=failed)

@@ -1,0 +1,118 @@
+"""Bring searches from Redis into the audit, and forget what is older than the audit is kept."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import structlog
+from pydantic import SecretStr
+
+from pipeline.answer.outcome import outcome
+from pipeline.answer.result import Answer
+from pipeline.database.engines import redis_errors
+from pipeline.database.rows import now
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.query.request import Query
+from pipeline.records import TenantId
+from pipeline.resources import Resources
+from pipeline.tenants.audit_queue_store import AuditQueue, unpacked
+from pipeline.tenants.audit_store import (
+    MOST_IDS,
+    SEARCH,
+    Audit,
+    AuditRow,
+    query_hash,
+    tenants_with_audit,
+)
+
+log = structlog.get_logger(__name__)
+
+_ROWS_AT_ONCE: Final = 500
+_FORGOTTEN_AT_ONCE: Final = 5000
+_FORGET_EVERY_S: Final = 600
+
+
+def search_row(query: Query, answer: Answer, use: Resources) -> AuditRow:
+    """What the audit says of an answered search. Its id is the query's, so that the same search is noted once."""
+    secret: SecretStr | None = use.settings.secret_key
+    documents = tuple(dict.fromkeys(chunk.document_id for chunk in answer.chunks))
+    return AuditRow(
+        audit_id=query.query_id,
+        at=datetime.now(UTC),
+        action=SEARCH,
+        actor=query.asked_by,
+        request_id=query.request_id,
+        namespaces=tuple(query.namespaces),
+        ids=documents[:MOST_IDS],
+        count=len(answer.chunks),
+        status=answer.status,
+        query_hash=query_hash(
+            query.tenant_id, query.query_text, secret=None if secret is None else secret.get_secret_value()
+        ),
+        query_text=query.query_text if use.settings.audit_query_text else None,
+        detail={
+            "query_id": query.query_id,
+            "channels": [channel.value for channel in query.channels],
+            "hits": dict(answer.stats.hits),
+            "source_share": dict(answer.stats.source_share),
+            "degraded": answer.stats.degraded,
+            "degradations": [f"{lost.part}:{lost.code}" for lost in answer.stats.degradations],
+            "latency_ms": answer.stats.latency_ms.get("total"),
+            "cached": answer.stats.cached,
+            "masked": query.plan.privacy.mask_answers,
+            "profile": answer.stats.profile,
+            "config_version": answer.stats.config_version,
+            "outcome": outcome(answer),
+            "experiment_id": query.experiment_id,
+            "experiment_bucket": answer.stats.experiment_bucket,
+        },
+    )
+
+
+def drain(use: Resources) -> int:
+    """Write waiting rows from Redis to MySQL, a few hundred at a time, and return how many. Rows are taken away after
+    the commit and never written twice, so a crash or two runs at once lose and repeat none."""
+    queue = AuditQueue(use.redis)
+    drained = 0
+    for tenant_id in queue.tenants():
+        while rows := queue.oldest(tenant_id, limit=_ROWS_AT_ONCE):
+            with unit_of_work(use.mysql) as work:
+                Audit(work.connection, tenant_id).add([unpacked(row) for row in rows])
+            queue.take_away(tenant_id, rows)
+            drained += len(rows)
+            if len(rows) < _ROWS_AT_ONCE:
+                break
+    if drained:
+        log.info("audit_drained", rows=drained)
+    return drained
+
+
+def forget_old(use: Resources) -> int:
+    """Drop rows that are older than the audit is kept, for every tenant, in small transactions. Gives how many."""
+    before = now() - timedelta(days=use.settings.audit_keep_days)
+    with unit_of_work(use.mysql) as work:
+        tenants = tenants_with_audit(work.connection)
+    forgotten = sum(_forget_of(tenant_id, before, use) for tenant_id in tenants)
+    if forgotten:
+        log.info("audit_forgotten", rows=forgotten)
+    return forgotten
+
+
+def keep(use: Resources) -> None:
+    """What the beat asks for: drain each time, forget every ten minutes, one process of the fleet at a time."""
+    drain(use)
+    with redis_errors():
+        due = use.redis.set("chordwise:audit:swept", 1, nx=True, ex=_FORGET_EVERY_S)
+    if due:
+        forget_old(use)
+
+
+def _forget_of(tenant_id: TenantId, before: datetime, use: Resources) -> int:
+    forgotten = 0
+    while True:
+        with unit_of_work(use.mysql) as work:
+            some = Audit(work.connection, tenant_id).forget(before, limit=_FORGOTTEN_AT_ONCE)
+        forgotten += some
+        if some < _FORGOTTEN_AT_ONCE:
+            return forgotten

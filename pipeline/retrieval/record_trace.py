@@ -1,0 +1,41 @@
+"""The trace of a run, as it is kept beside its answer and read back."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import orjson
+
+from pipeline.answer.result import Answer
+from pipeline.answer.trace import trace_of
+from pipeline.records import QueryId, TenantId
+from pipeline.resources import Resources
+from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.journal import Journal
+
+
+def packed_trace(arrived: Arrived, answer: Answer, journal: Journal) -> bytes | None:
+    """The trace of a query that asked for one: mostly ids, which compress to a third. None for any other query."""
+    if not journal.tracing:
+        return None
+    return zlib.compress(orjson.dumps(trace_from(arrived, answer, journal), option=orjson.OPT_NON_STR_KEYS), 1)
+
+
+def trace_from(arrived: Arrived, answer: Answer, journal: Journal) -> dict[str, Any]:
+    """The trace of a composition that was made with a tracing journal."""
+    return trace_of(
+        arrived.query,
+        answer,
+        envelopes=journal.asked_again or arrived.envelopes,
+        orders=journal.orders,
+        drops=journal.drops,
+        rerank_weight=journal.rerank_weight,
+        lane=arrived.lane,
+    )
+
+
+def trace_of_query(tenant_id: TenantId, query_id: QueryId, use: Resources) -> dict[str, Any] | None:
+    """The trace of a query that asked for one and was answered, else None. Raises StoreUnavailable."""
+    packed = use.queries(tenant_id).noted(query_id, "trace")
+    return None if packed is None else orjson.loads(zlib.decompress(packed))

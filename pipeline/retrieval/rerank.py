@@ -1,0 +1,89 @@
+"""The best hits read once more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import structlog
+
+from pipeline.errors import PipelineError
+from pipeline.query.plan import RerankPlan
+from pipeline.ranking.hits import Drop, Hit
+from pipeline.ranking.rerank_order import passing, rerank, wishes
+from pipeline.records import Candidate, ChunkId
+from pipeline.resources import Resources
+from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.journal import Journal
+
+log = structlog.get_logger(__name__)
+
+# Left of a query's time for putting the answer together after a reranker that takes all it has.
+_RESERVE_S = 0.1
+
+
+def reranked(arrived: Arrived, hits: Sequence[Hit], use: Resources, journal: Journal) -> list[Hit]:
+    """The hits in the order that the reranker's reading makes of theirs; as they were when it fails or is late."""
+    query = arrived.query
+    plan = query.plan.rerank
+    if not plan.enabled or not hits:
+        return rerank(hits, {}, weight=0.0)
+    started = time.perf_counter()
+    provider = use.settings.reranker_for(plan.provider)
+    if plan.provider not in ("auto", provider):
+        detail = f"no reranker of kind {plan.provider} is configured; the {provider} one read the hits"
+        journal.lost("rerank", "reranker_not_configured", detail)
+    candidates = [_candidate(hit) for hit in hits[: plan.top_n]]
+    limit_s = min(plan.budget_ms / 1000, arrived.left_s - _RESERVE_S)
+    scores: dict[str, float] = {}
+    weight = 0.0
+    try:
+        if limit_s <= 0:
+            raise TimeoutError  # before a reranker is made, which may take longer than all the rest
+        reranker = use.rerankers.of(provider)
+        weight = reranker.weight if plan.weight is None else plan.weight
+        wanted = wishes(query.plan.retrieve, query.filters)
+        asked: dict[str, Any] = {"wishes": wanted} if wanted else {}
+        scores = reranker.rerank(query.query_text, candidates, timeout_s=limit_s, **asked)
+    except TimeoutError:
+        journal.lost("rerank", "timeout", "reranking did not end in time; the fused order stands")
+    except PipelineError as error:
+        log.warning("rerank_failed", provider=provider, code=error.code, detail=str(error))
+        journal.lost("rerank", error.code, "reranking failed; the fused order stands")
+    except Exception as error:
+        log.exception("reranker_bug", provider=provider, query_id=query.query_id)
+        detail = f"reranking failed with an unexpected {type(error).__name__}; the fused order stands"
+        journal.lost("rerank", "internal_error", detail)
+    journal.took("rerank", started)
+    if not scores:  # the fused order stands
+        return rerank(hits, {}, weight=0.0)
+    journal.rerank_weight = weight
+    return rerank(hits, scores, weight=weight)
+
+
+def good_enough(hits: Sequence[Hit], plan: RerankPlan, journal: Journal) -> list[Hit]:
+    """Return the hits that reach the plan's rerank threshold; see `ranking.rerank_order.passing`."""
+    stay, go = passing(hits, threshold=plan.threshold, min_results=plan.min_results)
+    journal.dropped(
+        Drop(
+            chunk_id=hit.chunk_id,
+            stage="rerank",
+            reason="not_reranked" if hit.rerank is None else "below_rerank_threshold",
+            value=hit.rerank,
+            limit=plan.threshold,
+        )
+        for hit in go
+    )
+    return stay
+
+
+def _candidate(hit: Hit) -> Candidate:
+    kind = hit.passage.metadata.get("type")
+    return Candidate(
+        chunk_id=ChunkId(hit.chunk_id),
+        title=hit.passage.title,
+        text=hit.passage.text,
+        published_at=hit.passage.published_at,
+        type=kind if isinstance(kind, str) else None,
+    )

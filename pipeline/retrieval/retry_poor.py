@@ -1,0 +1,138 @@
+"""A second retrieval where the first was poor: once, within the deadline, its finds fused with those of the first."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from pipeline.channels.channel import Channel
+from pipeline.query.request import Query
+from pipeline.ranking.hits import Hit
+from pipeline.ranking.second_retrieval import (
+    changed,
+    changes_of,
+    merged,
+    shortcomings,
+)
+from pipeline.records import ChannelName
+from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.ask_channels import RESERVE_S, ask_side_by_side
+from pipeline.retrieval.ask_other_wordings import asked_otherwise
+from pipeline.retrieval.journal import Journal
+
+# With less than this left for the channels it is not begun.
+_LEAST_S = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What one round of fusing, reading and selecting came to: all hits in their last order, and those returned."""
+
+    arrived: Arrived
+    placed: list[Hit]
+    kept: list[Hit]
+
+
+def improved(
+    first: Found,
+    run: Callable[[Arrived], Found],
+    channels: Mapping[ChannelName, Channel],
+    journal: Journal,
+    *,
+    expand: Callable[[Query], Query] | None = None,
+) -> Found:
+    """The first round, or where it falls short of what the plan asks a second one, ``run`` over what the channels said
+    both times. ``expand`` gives a query its sub-queries. What stands in the way of it is named.
+    """
+    query = first.arrived.query
+    poor = shortcomings(first.kept, query.plan)
+    if not poor:
+        return first
+    started, rung = time.perf_counter(), journal.rung
+    understanding = query.understanding
+    unrouted = query.asked.plan if query.channels else None  # what is searched nowhere stays so
+    expanded = understanding is not None and bool(understanding.sub_queries)
+    changes = changes_of(query.plan, expanded=expanded, unrouted=unrouted)
+    if "expand" in changes and expand is None:
+        journal.lost("second", "cannot_expand", "the query was to be expanded, for which nothing is configured")
+        del changes["expand"]
+    best = first
+    if not _possible(first.arrived, channels, changes, journal):
+        changes = {}
+    again = replace(query, plan=changed(query.plan, changes, unrouted=unrouted))
+    if "expand" in changes and expand is not None:
+        again = expand(again)
+        if again.understanding is None or not again.understanding.sub_queries:
+            del changes["expand"]  # an identifier, for one, is asked as it is
+    if changes:
+        left_out = list(journal.drops)
+        journal.begin_again()
+        second = run(_asked_again(first.arrived, again, channels, changes, journal))
+        if len(second.kept) >= len(first.kept):
+            best = second
+            journal.asked_again = second.arrived.envelopes
+        else:
+            journal.rung, journal.drops[:] = rung, left_out
+    journal.second = {
+        "reason": "; ".join(poor),
+        "changed": changes,
+        "hits_before": len(first.kept),
+        "hits_after": len(best.kept),
+    }
+    journal.took("second", started)
+    return best
+
+
+def _asks(changes: Mapping[str, object]) -> bool:
+    """Whether channels have to be asked for it: a threshold and reranking work on what is there."""
+    return not changes.keys().isdisjoint({"pool", "method", "expand"})
+
+
+def _possible(
+    arrived: Arrived, channels: Mapping[ChannelName, Channel], changes: Mapping[str, object], journal: Journal
+) -> bool:
+    if not changes:
+        return True
+    if arrived.left_s < RESERVE_S + _LEAST_S:
+        journal.lost("second", "no_time", "the result was poor, but no time was left for a second retrieval")
+        return False
+    if _asks(changes) and not channels:
+        journal.lost("second", "no_channels", "the result was poor, but channels cannot be asked from here")
+        return False
+    return True
+
+
+def _asked_again(
+    arrived: Arrived,
+    query: Query,
+    channels: Mapping[ChannelName, Channel],
+    changes: Mapping[str, object],
+    journal: Journal,
+) -> Arrived:
+    """What has arrived, with what the channels say now. Only those are asked that may say something new."""
+    envelopes = dict(arrived.envelopes)
+    if not _asks(changes):
+        return replace(arrived, query=query)
+    asked = {
+        name: channels[name] for name in query.channels if name in channels and _has_more(name, arrived, query, changes)
+    }
+    answered, elapsed_ms = ask_side_by_side(query, asked)
+    answered = asked_otherwise(query, answered, asked, reserve_s=RESERVE_S)
+    for name, envelope in answered.items():
+        if envelope.status != "ok":
+            journal.lost("second", envelope.code or envelope.status, f"the {name} channel failed when asked again")
+        envelopes[name] = merged(envelopes.get(name), envelope)
+    together = dict(arrived.elapsed_ms)
+    for channel, elapsed in elapsed_ms.items():
+        together[channel] = together.get(channel, 0.0) + elapsed
+    return replace(arrived, query=query, envelopes=envelopes, elapsed_ms=together)
+
+
+def _has_more(name: ChannelName, arrived: Arrived, query: Query, changes: Mapping[str, object]) -> bool:
+    before = arrived.usable.get(name)
+    if before is None or "expand" in changes:
+        return True
+    # A channel that gave fewer than it might has given all it has.
+    full = len(before.chunk_ids) >= arrived.query.pool_of(name)
+    return full and query.pool_of(name) > arrived.query.pool_of(name)

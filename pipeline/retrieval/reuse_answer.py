@@ -1,0 +1,137 @@
+"""Answers that are given again: the same question of the same tenant, while nothing it depends on has changed.
+
+The gateway reads the revisions of the namespaces that may have a part in the answer, and puts the key into the query;
+whoever answers it keeps the answer under that key. A revision moves in the very transaction that changes what searches
+see, so an answer that was kept before it is never found again. An answer made while the revision moves stands under the
+old one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import orjson
+import structlog
+from pydantic import TypeAdapter, ValidationError
+
+from pipeline.answer.result import Answer
+from pipeline.database.unit_of_work import reading
+from pipeline.errors import Unavailable
+from pipeline.query.cache_key import cache_key, can_tell, has_settled
+from pipeline.query.request import Query
+from pipeline.resources import Resources
+from pipeline.retrieval.compose import render
+from pipeline.retrieval.measure import answer_fields, measure_answer
+from pipeline.retrieval.record_search import search_row
+from pipeline.settings import Settings
+from pipeline.tenants.namespace_store import Namespaces
+
+log = structlog.get_logger(__name__)
+
+_ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
+_LEFT_ALONE_S = 5.0  # a MySQL that did not answer is not asked again before, or each query would wait for it
+_SHAPING = ("recall_", "rerank_", "rrf_", "retrieval_", "llm_", "embedding_", "pgvector_", "mask_", "query_")
+_SHAPING_NOTHING = ("query_lane",)  # all lanes answer alike
+
+
+class KeptAnswers:
+    """The answers that may be given again. ``use`` is impatient: a look-up that takes long is worth nothing. ``away``:
+    whether somebody else knows already that MySQL is waited for in vain."""
+
+    def __init__(
+        self,
+        use: Resources,
+        *,
+        away: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.use = use
+        self._known_away = away
+        self._clock = clock
+        self._installation = _fingerprint(use.settings)
+        self._away_until = float("-inf")
+
+    def keyed(self, query: Query, *, keep: bool = True) -> Query:
+        """``query`` with what its namespaces show now, unless MySQL does not tell, and with the key under which its answer
+        may be kept; without one, if it may not: it is not to ``keep``, caching is off, it asks for a trace or a channel
+        whose finds change unnoticed, or a namespace that may have a part in the answer changed a moment ago."""
+        query = replace(query, cache_key="", stamps={})  # those of a query it is a copy of say nothing about it
+        if self._clock() < self._away_until or self._known_away():
+            return query
+        names = query.namespaces_depended_on
+        try:
+            with reading(self.use.mysql) as connection:
+                found = Namespaces(connection, query.tenant_id).revisions(names)
+        except Unavailable as error:
+            self._away_until = self._clock() + _LEFT_ALONE_S
+            log.warning("revisions_not_read", code=error.code)
+            return query
+        stamps = {name: each.stamp for name, each in found.items()}
+        keep = keep and bool(self.use.settings.result_cache_ttl_s) and not query.trace and can_tell(query)
+        settled = keep and all(name in found and has_settled(query, found[name].revised_at) for name in names)
+        key = cache_key(query, revisions=stamps, installation=self._installation) if settled else ""
+        return replace(query, cache_key=key, stamps=stamps)
+
+    def answer(self, query: Query) -> bytes | None:
+        """The answer to a query that has a key, if it was kept, under the query's own id and with its own time; the
+        query is open and answered then, as if it had run."""
+        if not query.cache_key:
+            return None
+        queries = self.use.queries(query.tenant_id)
+        try:
+            kept = _read(queries.kept(query.cache_key))
+        except Unavailable:
+            return None
+        self.use.meter.count("chordwise_result_cache", result="miss" if kept is None else "hit")
+        if kept is None:
+            return None
+        answer = _again(kept, query)
+        rendered = render(answer)
+        queries.open_answered(query, rendered, note=search_row(query, answer, self.use))
+        measure_answer(query, answer, self.use.meter, by_tenant=self.use.settings.metrics_tenants)
+        log.info(
+            "query_answered",
+            query_id=query.query_id,
+            first=True,
+            chunks=len(answer.chunks),
+            hits=dict(answer.stats.hits),
+            **answer_fields(query, answer),
+        )
+        return rendered
+
+
+def may_be_kept(query: Query, answer: Answer, size: int, use: Resources) -> tuple[str, int] | None:
+    """Under which key an answer of ``size`` bytes is kept, and for how many seconds; None if it is not: something was
+    lost on the way, or it is too large."""
+    settings = use.settings
+    whole = answer.status == "succeeded" and not answer.stats.degraded
+    if not query.cache_key or not whole or size > settings.result_cache_bytes or not settings.result_cache_ttl_s:
+        return None
+    return query.cache_key, settings.result_cache_ttl_s
+
+
+def _read(raw: bytes | None) -> Answer | None:
+    """A kept answer, None if there is none, or if another version of this code has kept it in another shape."""
+    try:
+        return None if raw is None else _ANSWER.validate_json(raw)
+    except ValidationError:
+        return None
+
+
+def _again(answer: Answer, query: Query) -> Answer:
+    total = round((time.time() - query.created_at) * 1000, 3)
+    stats = replace(answer.stats, cached=True, latency_ms={"total": total})
+    return replace(answer, query_id=query.query_id, stats=stats)
+
+
+def _fingerprint(settings: Settings) -> str:
+    """The settings that answers depend on; secrets are not among them."""
+    shaping = {
+        name: value
+        for name, value in settings.model_dump(mode="json").items()
+        if name.startswith(_SHAPING) and not name.startswith(_SHAPING_NOTHING) and "key" not in name
+    }
+    return hashlib.sha256(orjson.dumps(shaping, option=orjson.OPT_SORT_KEYS)).hexdigest()

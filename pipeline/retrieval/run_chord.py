@@ -1,0 +1,192 @@
+"""Answer a query: each channel by itself, then one place where everything comes together.
+
+The callback of the chord, its errback, and the task that is sent at the deadline run the same code on what has arrived;
+the first answer written wins. Where no worker answers in time, the gateway stores that the query failed. What is lost on
+the way is named in ``stats.degradations``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+import structlog
+
+from pipeline.answer.result import Answer
+from pipeline.channels.channel import Channel
+from pipeline.errors import CircuitOpen
+from pipeline.query.plan import Lane
+from pipeline.query.query_store import QueryState
+from pipeline.query.request import Envelope, Query
+from pipeline.records import ChannelName, QueryId, TenantId
+from pipeline.resources import Resources
+from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.ask_channels import RESERVE_S, ask_and_blame
+from pipeline.retrieval.ask_other_wordings import asked_otherwise, unasked
+from pipeline.retrieval.compose import (
+    compose,
+    empty_answer,
+    note_losses,
+    render,
+)
+from pipeline.retrieval.end_query import ended_query
+from pipeline.retrieval.journal import Journal
+from pipeline.retrieval.measure import answer_fields, measure_answer, measure_channel
+from pipeline.retrieval.record_search import search_row
+from pipeline.retrieval.record_trace import packed_trace
+from pipeline.retrieval.reuse_answer import may_be_kept
+from pipeline.retrieval.understand import settled
+
+log = structlog.get_logger(__name__)
+
+
+def recall(
+    tenant_id: TenantId, query_id: QueryId, channel: Channel, use: Resources, *, worker: str = ""
+) -> Envelope | None:
+    """Ask one channel and keep what it said. None if the query is gone or answered: then nobody needs it. ``worker`` is
+    the name of the worker that does it.
+
+    Never raises for what a channel can do wrong: it gives an envelope that says so.
+    """
+    query = use.queries(tenant_id).load(query_id)
+    return None if query is None else ask_and_report(query, channel, use, worker=worker)[0]
+
+
+def ask_and_report(query: Query, channel: Channel, use: Resources, *, worker: str = "") -> tuple[Envelope, float]:
+    """Ask one channel, store its result beside the query, and return it with the milliseconds that it took."""
+    started = time.perf_counter()
+    envelope = _asked(query, channel, use, started)
+    elapsed_ms = (time.perf_counter() - started) * 1000
+    use.queries(query.tenant_id).report(query, envelope, elapsed_ms=elapsed_ms, worker=worker)
+    log.info(
+        "channel_answered",
+        query_id=query.query_id,
+        request_id=query.request_id,
+        trace_id=query.request_id,
+        tenant_id=query.tenant_id,
+        session_id=query.session_id,
+        experiment_id=query.experiment_id,
+        channel=channel.name,
+        source=channel.name,
+        status=envelope.status,
+        code=envelope.code,
+        hits=len(envelope.admitted),
+        score=round(envelope.scores[0], 4) if envelope.scores else None,
+        latency_ms=round(elapsed_ms, 2),
+        config_version=query.config_version,
+    )
+    measure_channel(envelope, elapsed_ms, use.meter)
+    return envelope, elapsed_ms
+
+
+def _asked(query: Query, channel: Channel, use: Resources, started: float) -> Envelope:
+    """What the channel says to the query, and to its other wordings if they are known by now."""
+    envelope = unasked(query, _guarded(query, channel, use))
+    if query.model_steps or not envelope.unasked:
+        return envelope
+    elapsed_ms = (time.perf_counter() - started) * 1000
+    use.queries(query.tenant_id).report(query, envelope, elapsed_ms=elapsed_ms)  # should what follows be lost
+    return asked_otherwise(query, {channel.name: envelope}, {channel.name: channel}, reserve_s=RESERVE_S)[channel.name]
+
+
+def _guarded(query: Query, channel: Channel, use: Resources) -> Envelope:
+    """Ask the channel unless its circuit is open or its calls hang in this process; then it is lost at once instead of
+    after its time."""
+    try:
+        with use.bulkhead.place(channel.name):
+            return _unless_open(query, channel, use)
+    except CircuitOpen as error:
+        return Envelope(channel=channel.name, status="failed", code=error.code, error=str(error))
+
+
+def _unless_open(query: Query, channel: Channel, use: Resources) -> Envelope:
+    ticket = use.breakers.enter(channel.name, query.tenant_id)
+    if ticket is None:
+        raise CircuitOpen(f"the {channel.name} channel failed repeatedly and is left alone")
+    late = query.deadline_at - time.time() - RESERVE_S < query.timeout_ms_of(channel.name) / 1000
+    envelope, failed = ask_and_blame(query, channel)
+    # A timeout of a query that came too late for the channel says nothing about the channel.
+    if not (late and envelope.status == "timeout"):
+        use.breakers.leave(ticket, failed=failed)
+    return envelope
+
+
+def answer(tenant_id: TenantId, query_id: QueryId, use: Resources, channels: Mapping[ChannelName, Channel]) -> bool:
+    """Assemble the answer from the channels' results so far, and store it. Returns False if there was one already."""
+    state = use.queries(tenant_id).state(query_id)
+    if state is None or state.answer is not None:
+        return False
+    return settle(state, use, channels)
+
+
+def settle(state: QueryState, use: Resources, channels: Mapping[ChannelName, Channel], *, lane: Lane = "chord") -> bool:
+    """Assemble the answer from the results in ``state``, and store it. Returns False if there was one already."""
+    began_at = time.time()
+    arrived = replace(settled(state, use, channels), lane=lane)
+    journal = Journal(tracing=state.query.trace)
+    return _store(arrived, _composed(arrived, use, channels, journal), journal, use, began_at=began_at)
+
+
+def fail(tenant_id: TenantId, query_id: QueryId, use: Resources) -> bool:
+    """Store that no worker answered a query by its deadline, unless there is an answer.
+
+    Returns False if there was one, or if the query is gone. Reads Redis alone. Raises StoreUnavailable.
+    """
+    began_at = time.time()
+    state = use.queries(tenant_id).state(query_id)
+    if state is None or state.answer is not None:
+        return False
+    query = state.query
+    envelopes = {envelope.channel: envelope for envelope in state.envelopes}
+    arrived = Arrived(query=query, envelopes=envelopes, elapsed_ms=state.elapsed_ms, ran=state.ran)
+    journal = Journal(tracing=query.trace)
+    return _store(arrived, _unanswered(arrived, journal), journal, use, began_at=began_at)
+
+
+def failed_answer(query: Query) -> bytes:
+    """Return the answer to a query whose state is unknown at its deadline, because Redis does not answer."""
+    return render(_unanswered(Arrived(query=query, envelopes={}, elapsed_ms={}), Journal()))
+
+
+def _unanswered(arrived: Arrived, journal: Journal) -> Answer:
+    note_losses(arrived, journal)
+    if arrived.usable:
+        journal.lost("answer", "no_answer", "no worker put the answer together before the deadline")
+    return empty_answer(arrived, journal)
+
+
+def _store(arrived: Arrived, composed: Answer, journal: Journal, use: Resources, *, began_at: float) -> bool:
+    query, rendered = arrived.query, render(composed)
+    first = use.queries(query.tenant_id).answer(
+        query.query_id,
+        rendered,
+        status=composed.status,
+        note=search_row(query, composed, use),
+        keep=may_be_kept(query, composed, len(rendered), use),
+        trace=packed_trace(arrived, composed, journal),
+    )
+    if first and use.query_ended is not None:
+        use.query_ended(ended_query(arrived, composed, began_at=began_at))
+    if first:
+        measure_answer(query, composed, use.meter, by_tenant=use.settings.metrics_tenants)
+    log.info(
+        "query_answered",
+        query_id=query.query_id,
+        first=first,
+        chunks=len(composed.chunks),
+        hits=dict(composed.stats.hits),
+        **answer_fields(query, composed),
+    )
+    return first
+
+
+def _composed(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal) -> Answer:
+    """The answer; an empty one that says so where a bug of ours stands in the way, which would stand there at the
+    deadline as well."""
+    try:
+        return compose(arrived, use, channels, journal)
+    except Exception as error:
+        log.exception("answer_bug", query_id=arrived.query.query_id)
+        journal.lost("answer", "internal_error", f"it could not be put together: unexpected {type(error).__name__}")
+        return empty_answer(arrived, journal)

@@ -1,0 +1,224 @@
+"""Understand a query: at once what needs no model, and beside its channels what does.
+
+The gateway applies the rules and takes what models made of the same query before. Only what is still missing is sent to
+a model, by a task of its own; the channels are asked the raw query meanwhile, and whoever puts the answer together
+waits for the model a little, has the channels asked once more in the other wordings, and goes on without them if they
+do not come. So a model that fails or hangs costs its budget, and its worker's death costs no hit of the raw query.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any, Final
+
+import structlog
+from pydantic import TypeAdapter, ValidationError
+
+from pipeline.channels.channel import Channel
+from pipeline.errors import PipelineError
+from pipeline.models.prompt_texts import load_prompt
+from pipeline.query.query_store import QueryState
+from pipeline.query.request import Degradation, Query, Step
+from pipeline.query.understanding import (
+    Made,
+    Understood,
+    understood_by_model,
+    understood_by_rules,
+    wait_until,
+)
+from pipeline.query.understanding_store import Understandings, digest_of
+from pipeline.records import ChannelName, QueryId, TenantId
+from pipeline.resources import Resources
+from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.ask_other_wordings import asked_otherwise, losses_of
+from pipeline.retrieval.make_channels import aside
+
+log = structlog.get_logger(__name__)
+
+_MADE: TypeAdapter[Made] = TypeAdapter(Made)
+_PROMPTS: Final[Mapping[Step, str]] = {
+    "expand": "rag_expand",
+    "rewrite": "rag_rewrite",
+    "route": "rag_route",
+    "hyde": "rag_hyde",
+}
+_HAND_OVER_S: Final = 0.05  # so that what the model said in time is there in time
+_RESERVE_S: Final = 0.25  # for putting the answer together
+
+
+def understand_at_once(query: Query, use: Resources) -> Query:
+    """The query as rules and kept results understand it; ``model_steps`` are what is left for a model. Cheap: one look
+    into Redis, and only where a language model is configured. Never raises."""
+    query = understood_by_rules(query, model=bool(use.settings.llm_model))
+    if not query.model_steps:
+        return query
+    digests = _digests(query, use)
+    kept = _kept(use, query.tenant_id).get(list(digests.values()))
+    for step, digest in digests.items():
+        made = _read(kept.get(digest))
+        if made is not None:
+            query = understood_by_model(query, made)
+            query = replace(query, model_steps=tuple(other for other in query.model_steps if other != step))
+    return query if query.channels else replace(query, model_steps=())
+
+
+def understand(tenant_id: TenantId, query_id: QueryId, use: Resources) -> Understood | None:
+    """Ask the model what a query waits for, all steps side by side, and tell whoever waits. None if nobody does.
+
+    Raises Unavailable for Redis alone: what a model can do wrong is in the result.
+    """
+    queries = use.queries(tenant_id)
+    query = queries.load(query_id)
+    if query is None or not query.model_steps:
+        return None
+    started = time.perf_counter()
+    results, lost = _ask(query, use, until=wait_until(query) - _HAND_OVER_S)
+    made = Made()
+    for result in results.values():
+        made = _both(made, result)
+    understood = Understood(made=made, lost=tuple(lost))
+    elapsed_ms = (time.perf_counter() - started) * 1000
+    queries.report_understood(query_id, understood, elapsed_ms=elapsed_ms)
+    digests = _digests(query, use)
+    _kept(use, tenant_id).put({digests[step]: _MADE.dump_json(result) for step, result in results.items()})
+    log.info(
+        "query_understood",
+        query_id=query_id,
+        request_id=query.request_id,
+        steps=list(query.model_steps),
+        lost=[f"{each.part}:{each.code}" for each in lost],
+        sub_queries=len(made.sub_queries or ()),
+        latency_ms=round(elapsed_ms, 2),
+    )
+    return understood
+
+
+def settled(state: QueryState, use: Resources, channels: Mapping[ChannelName, Channel]) -> Arrived:
+    """What an answer is put together from: waits for the model as long as the query allows, and has the channels that
+    answered asked in the other wordings it found. After the deadline, or without ``channels``, it only tells what is
+    missing."""
+    query, losses = state.query, []
+    envelopes = {envelope.channel: envelope for envelope in state.envelopes}
+    elapsed_ms = dict(state.elapsed_ms)
+    if query.model_steps:
+        understood = state.understood
+        if understood is None:
+            understood = use.queries(query.tenant_id).await_understood(query.query_id, until=wait_until(query))
+        if understood is None:
+            losses = [_lost(step, "timeout", "was not made in time") for step in query.model_steps]
+        else:
+            query = understood_by_model(query, understood.made)
+            losses = list(understood.lost)
+        asked = {name: envelope for name, envelope in envelopes.items() if name in query.plan.channels}
+        started = time.perf_counter()
+        envelopes = asked_otherwise(query, asked, channels, reserve_s=_RESERVE_S)
+        elapsed_ms["wordings"] = round((time.perf_counter() - started) * 1000, 3)
+    losses += losses_of(query, envelopes)
+    return Arrived(query=query, envelopes=envelopes, elapsed_ms=elapsed_ms, losses=tuple(losses), ran=state.ran)
+
+
+def expanded(query: Query, use: Resources) -> Query:
+    """The query as rules, kept results and the model understand it, all of it now and within its budget. What the model
+    does not make in time is left out."""
+    query = understand_at_once(query, use)
+    results, lost = _ask(query, use, until=wait_until(query) - _HAND_OVER_S)
+    for made in results.values():
+        query = understood_by_model(query, made)
+    if lost:
+        log.warning("query_not_expanded", query_id=query.query_id, lost=[f"{each.part}:{each.code}" for each in lost])
+    return replace(query, model_steps=())
+
+
+def _ask(query: Query, use: Resources, *, until: float) -> tuple[dict[Step, Made], list[Degradation]]:
+    """What came of each step, and which came to nothing."""
+    running: dict[Step, Future[Made]] = {}
+    results: dict[Step, Made] = {}
+    lost: list[Degradation] = []
+    for step in query.model_steps:
+        left_s = until - time.time()
+        if left_s <= 0:
+            lost.append(_lost(step, "timeout", "was not begun in time"))
+        else:
+            running[step] = aside(_CALLS[step], query, use, left_s)
+    for step, future in running.items():
+        try:
+            results[step] = future.result(timeout=max(0.0, until - time.time()) + _HAND_OVER_S / 2)
+        except TimeoutError:
+            lost.append(_lost(step, "timeout", "did not end in time"))
+        except PipelineError as error:
+            lost.append(_lost(step, error.code, f"failed: {error}"))
+        except Exception as error:
+            log.exception("understanding_bug", step=step, query_id=query.query_id)
+            lost.append(_lost(step, "internal_error", f"failed with an unexpected {type(error).__name__}"))
+    return results, lost
+
+
+def _expand(query: Query, use: Resources, timeout_s: float) -> Made:
+    found = use.rewriter.expand(query.query_text, most=query.plan.understand.expand, timeout_s=timeout_s)
+    return Made(sub_queries=found)
+
+
+def _rewrite(query: Query, use: Resources, timeout_s: float) -> Made:
+    return Made(rewritten=use.rewriter.rewrite(query.query_text, background=query.background, timeout_s=timeout_s))
+
+
+def _route(query: Query, use: Resources, timeout_s: float) -> Made:
+    return Made(routed=use.rewriter.route(query.query_text, timeout_s=timeout_s))
+
+
+def _imagine(query: Query, use: Resources, timeout_s: float) -> Made:
+    return Made(hypothetical=use.rewriter.imagine(query.query_text, timeout_s=timeout_s))
+
+
+_CALLS: Final[Mapping[Step, Callable[[Query, Resources, float], Made]]] = {
+    "expand": _expand,
+    "rewrite": _rewrite,
+    "route": _route,
+    "hyde": _imagine,
+}
+
+
+def _both(one: Made, other: Made) -> Made:
+    """Two results of different steps in one."""
+    return Made(
+        sub_queries=one.sub_queries if other.sub_queries is None else other.sub_queries,
+        rewritten=other.rewritten or one.rewritten,
+        routed=other.routed or one.routed,
+        hypothetical=other.hypothetical or one.hypothetical,
+    )
+
+
+def _lost(step: Step, code: str, what: str) -> Degradation:
+    return Degradation(part=step, code=code, detail=f"{step} {what}; the query was asked without it")
+
+
+def _kept(use: Resources, tenant_id: TenantId) -> Understandings:
+    return Understandings(use.quick_redis, tenant_id, ttl_s=use.settings.understand_cache_ttl_s)
+
+
+def _digests(query: Query, use: Resources) -> dict[Step, str]:
+    """Everything a step's result depends on: model, prompt, text, background, and how many sub-queries are
+    wanted."""
+    background = query.background and (query.background.conversation, json.dumps(query.background.profile))
+    options: dict[Step, Any] = {"expand": query.plan.understand.expand, "rewrite": background or ""}
+    return {
+        step: digest_of(
+            step,
+            use.settings.llm_model,
+            load_prompt(_PROMPTS[step]).version,
+            options.get(step, ""),
+            query.query_text.strip(),
+        )
+        for step in query.model_steps
+    }
+
+
+def _read(kept: bytes | None) -> Made | None:
+    try:
+        return None if kept is None else _MADE.validate_json(kept)
+    except ValidationError:  # written by another version of this program
+        return None

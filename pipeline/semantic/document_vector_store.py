@@ -1,0 +1,153 @@
+"""One vector for each document, beside those of its chunks, from which it can be made again at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import psycopg
+from sqlalchemy import Engine, text
+
+from pipeline.database.engines import postgres_errors
+from pipeline.database.rows import record_of
+from pipeline.records import (
+    DocumentId,
+    Generation,
+    Namespace,
+    TenantId,
+)
+from pipeline.semantic.document_vectors import DocumentVector
+from pipeline.semantic.vector_store import as_sent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentVectorRow:
+    """What PostgreSQL says of one document's vector."""
+
+    document_id: str
+    generation: int
+    model: str
+    content_hash: bytes
+
+
+class DocumentVectors:
+    """One tenant's document vectors, of whichever length: those of the embedding space that is searched."""
+
+    def __init__(self, postgres: Engine, tenant_id: TenantId, *, table: str = "chunk_embeddings") -> None:
+        """``table``: the chunk vectors that they are made of."""
+        self._postgres = postgres
+        self._tenant_id = tenant_id
+        self._table = table
+
+    def write(self, documents: Sequence[DocumentVector], *, model: str) -> None:
+        """Write or overwrite vectors of generations about to be shown, without waiting for the disk: the reconciler
+        repairs a loss."""
+        if not documents:
+            return
+        halves = as_sent(np.stack([document.vector for document in documents]))
+        rows = [
+            (
+                self._tenant_id,
+                document.generation.scope.namespace,
+                document.generation.document_id,
+                document.generation.number,
+                half,
+                model,
+                document.chunk_count,
+                document.content_hash,
+            )
+            for document, half in zip(documents, halves, strict=True)
+        ]
+        with postgres_errors(), self._postgres.connect() as connection:
+            driver: Any = connection.connection
+            try:
+                with connection.begin(), driver.cursor() as cursor:
+                    cursor.execute("SET LOCAL synchronous_commit = off")
+                    _copy(cursor, rows)
+            except psycopg.errors.UniqueViolation:  # an earlier attempt left some of them
+                self.refresh([document.generation for document in documents])
+
+    def refresh(self, generations: Sequence[Generation]) -> None:
+        """Make these generations' vectors from their chunks', none without any, one document at a time."""
+        ordered = sorted(generations, key=lambda each: (each.scope.namespace, each.document_id, each.number))
+        if not ordered:
+            return
+        values = {
+            "tenant": self._tenant_id,
+            "namespaces": [generation.scope.namespace for generation in ordered],
+            "documents": [generation.document_id for generation in ordered],
+            "numbers": [generation.number for generation in ordered],
+        }
+        with postgres_errors(), self._postgres.begin() as connection:
+            connection.execute(_ALONE, values).all()
+            connection.execute(text(_REFRESH.format(table=self._table)), values)
+            connection.execute(text(_DROP_EMPTY.format(table=self._table)), values)
+
+    def of_documents(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> list[DocumentVectorRow]:
+        """The vectors of these documents, of whichever generation."""
+        values = {"tenant": self._tenant_id, "namespace": namespace, "ids": list(document_ids)}
+        with postgres_errors(), self._postgres.connect() as connection:
+            return [record_of(DocumentVectorRow, row) for row in connection.execute(_ROWS, values)]
+
+    def drop(self, namespace: Namespace, keys: Sequence[tuple[str, int]]) -> None:
+        """Delete the vectors of exactly these documents and generations."""
+        if not keys:
+            return
+        values = {
+            "tenant": self._tenant_id,
+            "namespaces": [namespace] * len(keys),
+            "documents": [document_id for document_id, _ in keys],
+            "numbers": [number for _, number in keys],
+        }
+        with postgres_errors(), self._postgres.begin() as connection:
+            connection.execute(_DROP, values)
+
+
+_COLUMNS = "tenant_id, namespace, document_id, generation, embedding, model, chunk_count, content_hash"
+_TYPES = ["text", "text", "text", "int4", "bytea", "text", "int4", "bytea"]
+
+_WANTED = (
+    "unnest(CAST(:namespaces AS text[]), CAST(:documents AS text[]), CAST(:numbers AS integer[]))"
+    " AS wanted(namespace, document_id, generation)"
+)
+_SAME = (
+    "e.tenant_id = :tenant AND e.namespace = wanted.namespace AND e.document_id = wanted.document_id"
+    " AND e.generation = wanted.generation"
+)
+
+_ALONE = text(
+    "SELECT pg_advisory_xact_lock(hashtextextended(:tenant || chr(31) || wanted.namespace || chr(31)"
+    f" || wanted.document_id, 0)) FROM {_WANTED}"
+)
+
+_REFRESH = (
+    f"INSERT INTO document_embeddings ({_COLUMNS})"
+    " SELECT e.tenant_id, e.namespace, e.document_id, e.generation, l2_normalize(avg(e.embedding)), max(e.model),"
+    " count(*), sha256(string_agg(e.content_hash, ''::bytea ORDER BY e.chunk_id))"
+    f" FROM {_WANTED} JOIN {{table}} e ON {_SAME}"
+    " GROUP BY e.tenant_id, e.namespace, e.document_id, e.generation"
+    " ON CONFLICT (tenant_id, namespace, document_id, generation) DO UPDATE SET embedding = EXCLUDED.embedding,"
+    " model = EXCLUDED.model, chunk_count = EXCLUDED.chunk_count, content_hash = EXCLUDED.content_hash"
+)
+
+_DROP = text(f"DELETE FROM document_embeddings e USING {_WANTED} WHERE {_SAME}")
+
+_DROP_EMPTY = (
+    f"DELETE FROM document_embeddings e USING {_WANTED} WHERE {_SAME} AND NOT EXISTS (SELECT 1 FROM {{table}} c"
+    " WHERE c.tenant_id = e.tenant_id AND c.namespace = e.namespace AND c.document_id = e.document_id"
+    " AND c.generation = e.generation)"
+)
+
+_ROWS = text(
+    "SELECT document_id, generation, model, content_hash FROM document_embeddings"
+    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = ANY(:ids)"
+)
+
+
+def _copy(cursor: Any, rows: Sequence[tuple[Any, ...]]) -> None:
+    with cursor.copy(f"COPY document_embeddings ({_COLUMNS}) FROM STDIN (FORMAT BINARY)") as copy:
+        copy.set_types(_TYPES)
+        for row in rows:
+            copy.write_row(row)

@@ -1,0 +1,87 @@
+"""One tenant's vectors while an installation may have two tables of them: what is read, and what is kept up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Engine
+
+from pipeline.documents import alignment_store
+from pipeline.embedding.distance import Distance
+from pipeline.errors import VectorsMissing
+from pipeline.records import (
+    Chunk,
+    ChunkId,
+    DocumentFields,
+    Generation,
+    LiveSpaces,
+    TenantId,
+)
+from pipeline.semantic.vector_store import Vectors
+
+_CONFIRMED_FOR_S = 5.0  # a comparison of the stores holds for so long where vectors are only added
+
+
+class LiveVectors(Vectors):
+    """The active space to whoever reads. Writing goes to the space of the model that made the vectors, dropping to
+    every live one; so vectors cannot end up among those of another model, whatever is switched in between."""
+
+    def __init__(
+        self,
+        postgres: Engine,
+        tenant_id: TenantId,
+        *,
+        distance: Distance,
+        spaces: LiveSpaces,
+        confirm: Callable[..., object],
+    ) -> None:
+        """``confirm``: `Installation.confirm`, called before anything is written or deleted."""
+        super().__init__(postgres, tenant_id, distance=distance, table=spaces.active.table)
+        self.spaces = spaces
+        self._confirm = confirm
+
+    def upsert(
+        self,
+        chunks: Sequence[Chunk],
+        vectors: NDArray[np.float32],
+        *,
+        fields: Mapping[Generation, DocumentFields],
+        model: str,
+    ) -> None:
+        """As in ``Vectors``, into the space of ``model``. Raises VectorsMissing when no live space takes them, and
+        WrongInstallation."""
+        if not chunks:
+            return
+        space = self.spaces.of(model, vectors.shape[1])
+        if space is None:
+            raise VectorsMissing(f"vectors of {model} with {vectors.shape[1]} numbers have no place any more")
+        self._confirm(within_s=_CONFIRMED_FOR_S)
+        self._of(space.table).upsert(chunks, vectors, fields=fields, model=model)
+
+    def drop(self, generations: Sequence[Generation]) -> None:
+        """Delete the vectors of exactly these generations in every live space. Raises WrongInstallation."""
+        if generations:
+            self._confirm()
+        for space in self.spaces.every:
+            self._of(space.table).drop(generations)
+
+    def forget(self, chunk_ids: Sequence[ChunkId]) -> None:
+        """Delete exactly these vectors in every live space. Raises WrongInstallation."""
+        if chunk_ids:
+            self._confirm()
+        for space in self.spaces.every:
+            alignment_store.delete_vectors(self._postgres, self._tenant_id, chunk_ids, table=space.table)
+
+    def complete(
+        self, expected: Mapping[Generation, int], counts: Mapping[Generation, int]
+    ) -> dict[int, set[Generation]]:
+        """By space, which of these generations have as many vectors as expected. ``counts``: those of the active one."""
+        by_space = {self.spaces.active.number: counts}
+        if self.spaces.standby is not None:
+            by_space[self.spaces.standby.number] = self._of(self.spaces.standby.table).counts(list(expected))
+        return {number: {g for g, count in expected.items() if found[g] == count} for number, found in by_space.items()}
+
+    def _of(self, table: str) -> Vectors:
+        return Vectors(self._postgres, self._tenant_id, distance=self._distance, table=table)

@@ -1,0 +1,38 @@
+"""Texts that recall is measured with: questions that were asked, and stored chunks to make questions of."""
+
+from __future__ import annotations
+
+import uuid
+
+from sqlalchemy import Connection, text
+
+from pipeline.records import TenantId
+from pipeline.tenants.audit_store import SEARCH
+
+_ROWS_READ = 1000
+
+
+def asked(mysql: Connection, tenant_id: TenantId, *, most: int) -> list[str]:
+    """The tenant's newest questions, each once. None unless the installation keeps their texts
+    (CHORDWISE_AUDIT_QUERY_TEXT)."""
+    values = {"tenant": tenant_id, "search": SEARCH, "read": _ROWS_READ}
+    return list(dict.fromkeys(mysql.execute(_ASKED, values).scalars()))[:most]
+
+
+def stored(mysql: Connection, tenant_id: TenantId, *, most: int) -> list[str]:
+    """The beginnings of chunks of the tenant, at random: their ids are hashes, so those after any id are."""
+    values = {"tenant": tenant_id, "most": most}
+    found = list(mysql.execute(_STORED, values | {"after": str(uuid.uuid4())}).scalars())
+    if len(found) < most:
+        found += mysql.execute(_STORED, {"tenant": tenant_id, "after": "", "most": most - len(found)}).scalars()
+    return found
+
+
+_ASKED = text(
+    "SELECT query_text FROM (SELECT query_text FROM audit WHERE tenant_id = :tenant AND action = :search"
+    " ORDER BY at DESC LIMIT :read) newest WHERE query_text IS NOT NULL"
+)
+
+_STORED = text(
+    "SELECT LEFT(text, 2000) FROM chunks WHERE tenant_id = :tenant AND chunk_id > :after ORDER BY chunk_id LIMIT :most"
+)

@@ -1,0 +1,169 @@
+"""How to find the nearest vectors of a large tenant: by reading every row, by chunk id, or through indexes (IVFFlat).
+
+An index reads the lists whose centers are nearest, visits their rows from near to far, and drops those that the query's
+filters exclude; the fewer rows pass, the more lists it reads. Where few rows pass, the host's keyword index can list
+them, and they are read by id; where it cannot, every row is read. A sample of rows decides before the search. Rows
+outside the indexed ranges are read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pipeline.records import DocumentId, Namespace
+
+# Costs of an index in rows that are read and compared one by one (measured: docs/decisions/0054): a row of a
+# list lies beside its neighbours; one that is visited is looked up in the table.
+_ENTRY = 500
+_LISTED = 0.4
+_VISITED = 2
+_BY_ID = 10  # its page is read for one row
+
+MOST_BY_ID = 20_000  # chunks; listing them takes 5 ms, and an index that lists fewer than all is of no use
+
+# An index that would have to visit more than a quarter of this is not asked.
+LONGEST_SCAN = 20_000
+_EXPECTED_AT_MOST = LONGEST_SCAN // 4
+_SLACK = 4  # rows that pass may lie farther out than the average says
+_ROOM = 8  # times the rows to visit that the lists hold on average; the lists near one question may be small
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """Of so many of a tenant's rows taken at random, how many are in the namespaces, and how many of these pass the
+    filters."""
+
+    taken: int
+    named: int
+    passing: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.passing <= self.named <= self.taken:
+            raise ValueError("a part of a sample is larger than the whole")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passing:
+    """All chunks that pass a query's filters. ``chunk_ids``: 16 bytes each. ``changed``: documents that changed after these
+    ids were listed, whose chunks are not among them."""
+
+    chunk_ids: Sequence[bytes]
+    changed: Sequence[tuple[Namespace, DocumentId]] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexedRange:
+    """A range of insertion numbers with an index that is ready. ``probes`` and ``deep_probes``: how many of its ``lists``
+    find the nearest ten and the nearest hundred, all of them before it is measured; ``recall``: the measured one of the
+    ten. ``whole``: an HNSW index of a whole tenant, from before there were ranges; it has no end."""
+
+    first: int
+    end: int | None
+    rows: int
+    lists: int
+    probes: int
+    deep_probes: int
+    recall: float | None = None
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchPlan:
+    """``rows``: how many the namespaces hold, about. ``indexed``: the ranges searched through their indexes, none for
+    exact. ``longest_scan``: rows that may be visited in each, 0 for exact. ``probes``: lists that are read of each.
+    ``share``: the share of all rows that is expected to pass the filters, in [0, 1]. ``by_id``: reading the rows that pass
+    by their ids is cheaper, if the keyword index can list them."""
+
+    rows: int
+    indexed: tuple[IndexedRange, ...] = ()
+    longest_scan: int = 0
+    probes: int = 1
+    share: float = 1.0
+    by_id: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visited:
+    """The counts of a search through indexes. ``hits``: rows returned, including those outside the indexes. ``rows``: rows
+    that the index scans visited. ``passing``: those of them that passed the filters."""
+
+    hits: int
+    rows: int
+    passing: int
+
+
+def plan_search(
+    *, ranges: Sequence[IndexedRange], tail: int, sample: Sample, limit: int, exact_chunks: int
+) -> SearchPlan:
+    """Choose how to find ``limit`` rows of a tenant with these indexed ranges and ``tail`` rows outside them.
+
+    Up to ``exact_chunks`` rows in the namespaces are always read. The share that passes is taken two standard
+    deviations (of a count: its square root) below the sample's: an index that finds too little has been searched in
+    vain. A range whose index costs more than its rows is read, with the tail. Reading by id is compared with the cheaper of
+    these; the share that passes is taken two standard deviations above the sample's for it.
+    """
+    chunks = tail + sum(each.rows for each in ranges)
+    rows = round(chunks * sample.named / sample.taken) if sample.taken else 0
+    if rows <= exact_chunks:
+        return SearchPlan(rows=rows)
+    plan, cost = _without_ids(ranges, chunks, rows, sample, limit)
+    most = (sample.passing + 2 * math.sqrt(sample.passing + 1)) * chunks / sample.taken
+    fewest = (sample.passing - 2 * math.sqrt(sample.passing)) * chunks / sample.taken
+    is_filtered = sample.passing < sample.named
+    return replace(plan, by_id=is_filtered and fewest <= MOST_BY_ID and _BY_ID * min(most, MOST_BY_ID) < cost)
+
+
+def _without_ids(
+    ranges: Sequence[IndexedRange], chunks: int, rows: int, sample: Sample, limit: int
+) -> tuple[SearchPlan, float]:
+    """Return the plan that reads every row or the indexes, and its cost."""
+    passing = sample.passing - 2 * math.sqrt(sample.passing)
+    if passing <= 0:
+        return SearchPlan(rows=rows), rows
+    visits = math.ceil(limit * sample.taken / passing)
+    share = sample.passing / sample.taken
+    probes = max((_probes(each, share, visits) for each in ranges), default=1)
+    indexed = tuple(each for each in ranges if _cost(each, probes, visits) < each.rows)
+    cost = chunks + sum(_cost(each, probes, visits) - each.rows for each in indexed)
+    if visits > _EXPECTED_AT_MOST or not indexed or cost >= rows:
+        return SearchPlan(rows=rows), rows
+    return SearchPlan(rows=rows, indexed=indexed, longest_scan=_SLACK * visits, probes=probes, share=share), cost
+
+
+def replan(plan: SearchPlan, visited: Visited, *, limit: int) -> SearchPlan | None:
+    """Return ``plan`` if its result is complete, a plan that reads more lists if fewer rows near the question passed than
+    the sample promised, or None if an exact search is needed or cheaper.
+
+    Filters can correlate with the question, so the share that passes is measured again among the visited rows. Half of
+    the expected share is tolerated: smaller differences are within the error of the sample.
+    """
+    if visited.hits < limit:
+        return None
+    share = visited.passing / visited.rows if visited.rows else plan.share
+    if plan.indexed[0].whole or share >= plan.share / 2:
+        return plan
+    visits = math.ceil(limit / share)
+    probes = max(_probes(each, share, visits) for each in plan.indexed)
+    if probes <= plan.probes:
+        return plan
+    cost = sum(_cost(each, probes, visits) for each in plan.indexed)
+    if visits > _EXPECTED_AT_MOST or cost >= plan.rows:
+        return None
+    return replace(plan, probes=probes, longest_scan=_SLACK * visits, share=share)
+
+
+def _probes(indexed: IndexedRange, share: float, visits: int) -> int:
+    """Return how many lists to read when a ``share`` of the rows passes the filters. The ten nearest passing rows are about
+    the ``10 / share`` nearest of all rows, so the number is read off the power law through the two measured points (10 and
+    100 nearest rows). It is never less than the lists that hold `_ROOM` times the rows to visit."""
+    power = math.log10(indexed.deep_probes / indexed.probes)
+    room = _ROOM * visits * indexed.lists / max(1, indexed.rows)
+    return min(indexed.lists, math.ceil(max(indexed.probes * math.pow(share, -power), room)))
+
+
+def _cost(indexed: IndexedRange, probes: int, visits: int) -> float:
+    """In rows that are read."""
+    share = min(1.0, probes / max(1, indexed.lists))
+    return _ENTRY + _LISTED * share * indexed.rows + _VISITED * visits

@@ -1,0 +1,380 @@
+"""Searches among one tenant's vectors: every row by itself for most tenants, through indexes for large ones."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass, replace
+from itertools import takewhile
+
+import numpy as np
+import structlog
+from numpy.typing import NDArray
+from sqlalchemy import Engine, bindparam, text
+
+from pipeline.database.driver import execute
+from pipeline.embedding.distance import Distance
+from pipeline.errors import Unavailable
+from pipeline.filters.sql import postgres_condition
+from pipeline.query.request import RecallGuard
+from pipeline.records import (
+    ChunkId,
+    Filters,
+    Namespace,
+    TenantId,
+)
+from pipeline.semantic.index_plan import gaps
+from pipeline.semantic.search_plan import Passing, Sample, SearchPlan, Visited, plan_search, replan
+from pipeline.semantic.vector_index_store import (
+    KnownIndexes,
+    TenantIndexes,
+    indexed_rows,
+    numbered_rows,
+    tenant_literal,
+)
+from pipeline.semantic.vector_store import (
+    OPERATORS,
+    halfvec_literal,
+    similarity,
+    space_errors,
+)
+
+log = structlog.get_logger(__name__)
+
+Near = tuple[ChunkId, float]
+ListPassing = Callable[[Sequence[Namespace]], Passing | None]
+Matrix = NDArray[np.float32]
+
+# Namespaces of one query are searched side by side; as many connections as a pool has by default.
+_SEARCHING = ThreadPoolExecutor(max_workers=8, thread_name_prefix="namespace-search")
+
+_SAMPLED_ROWS = 1000
+_SAMPLES_KEPT = 4096
+_SAMPLE_FRESH_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nearest:
+    """What a search found, nearest first, ties by chunk id, and how it went about it."""
+
+    hits: tuple[Near, ...]
+    guard: RecallGuard
+
+
+class Samples:
+    """Which share of a large tenant's rows recent filters let pass. Safe between threads."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._kept: dict[object, tuple[float, Sample]] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: object, take: Callable[[], Sample]) -> Sample:
+        """The sample of ``key``, taken now unless there is a fresh one."""
+        kept = self._kept.get(key)
+        if kept is not None and self._clock() - kept[0] < _SAMPLE_FRESH_S:
+            return kept[1]
+        sample = take()
+        with self._lock:
+            if len(self._kept) >= _SAMPLES_KEPT:
+                self._kept.clear()
+            self._kept[key] = (self._clock(), sample)
+        return sample
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchTools:
+    """Parts that all searches of a process share. ``indexed`` gives connections that plan approximate indexes only."""
+
+    exact: Engine
+    indexed: Callable[[], Engine]
+    known: KnownIndexes
+    samples: Samples
+    distance: Distance
+    exact_chunks: int
+
+
+class VectorSearch:
+    """One tenant's vectors in one embedding space."""
+
+    def __init__(self, tools: SearchTools, tenant_id: TenantId, *, table: str) -> None:
+        self._tools = tools
+        self._tenant_id = tenant_id
+        self._table = table
+
+    def nearest(
+        self,
+        vector: Matrix,
+        *,
+        namespaces: Sequence[Namespace],
+        filters: Filters,
+        limit: int,
+        per_namespace: int | None = None,
+        passing: ListPassing | None = None,
+    ) -> Nearest:
+        """Return up to ``limit`` chunks with their scores, as in ``Vectors.nearest``; of each namespace ``per_namespace``
+        at most. ``passing`` lists the chunks of namespaces that pass the filters; None if they are too many or unknown.
+
+        Exact for tenants without an index, and for filters that let few rows pass. Indexes that together give fewer than
+        asked, or of which fewer rows pass near the question than elsewhere, are asked for more lists; then the rows that
+        pass are read, or every row. Raises VectorTableMissing and StoreUnavailable.
+        """
+        asked = _Asked(
+            vector=halfvec_literal(vector),
+            namespaces=tuple(sorted(namespaces)),
+            filters=filters,
+            limit=limit,
+            passing=passing if filters else None,
+        )
+        if per_namespace is None:
+            return self._search(asked)
+        index = self._tools.known.of(self._tenant_id, self._table)
+        if index is None:
+            return self._exactly(replace(asked, limit=limit), per_namespace=per_namespace)
+        # A namespace of its own may be small, so each one is decided about by itself.
+        asked_each = [
+            replace(asked, namespaces=(namespace,), limit=min(limit, per_namespace)) for namespace in asked.namespaces
+        ]
+        # Each thread needs a context of its own: one context cannot be entered twice.
+        searches = [_SEARCHING.submit(copy_context().run, self._search, part) for part in asked_each[1:]]
+        each = [self._search(asked_each[0]), *(search.result() for search in searches)]
+        hits = sorted((hit for found in each for hit in found.hits), key=lambda hit: (-hit[1], hit[0]))
+        return Nearest(hits=tuple(hits[:limit]), guard=_together([found.guard for found in each]))
+
+    def _search(self, asked: _Asked) -> Nearest:
+        index = self._tools.known.of(self._tenant_id, self._table)
+        if index is None:
+            return self._exactly(asked)
+        plan = self._plan(asked, index)
+        if plan.by_id and (found := self._by_id(asked, rows=plan.rows)) is not None:
+            return found
+        return self._through_indexes(asked, plan) if plan.indexed else self._exactly(asked, rows=plan.rows)
+
+    def _plan(self, asked: _Asked, index: TenantIndexes) -> SearchPlan:
+        key = (self._table, self._tenant_id, asked.namespaces, repr(asked.filters))
+        return plan_search(
+            ranges=index.ranges,
+            tail=index.tail,
+            sample=self._tools.samples.get(key, lambda: self._sample(asked)),
+            limit=asked.limit,
+            exact_chunks=self._tools.exact_chunks,
+        )
+
+    def _sample(self, asked: _Asked) -> Sample:
+        """Chunk ids are hashes, so the lowest ones are as good as any taken at random, and always the same."""
+        condition, values = postgres_condition(asked.filters)
+        values |= {"tenant": self._tenant_id, "namespaces": list(asked.namespaces), "taken": _SAMPLED_ROWS}
+        with space_errors(self._table), self._tools.exact.connect() as connection:
+            statement = text(_SAMPLE.format(table=self._table, condition=condition))
+            taken, named, passing = connection.execute(statement, values).one()
+        return Sample(taken=taken, named=named, passing=passing)
+
+    def _exactly(self, asked: _Asked, *, rows: int | None = None, per_namespace: int | None = None) -> Nearest:
+        condition, values = postgres_condition(asked.filters)
+        values |= {"tenant": self._tenant_id, "query": asked.vector, "limit": asked.limit}
+        shape = _EXACT
+        if per_namespace is not None:
+            shape = _EXACT_EACH
+            values |= {"namespaces": list(asked.namespaces), "each": per_namespace}
+        statement = text(self._fill(shape, condition))
+        if per_namespace is None:
+            statement = statement.bindparams(bindparam("names", list(asked.namespaces), expanding=True))
+        with space_errors(self._table), self._tools.exact.connect() as connection:
+            found = connection.execute(statement, values).all()
+        hits = [(ChunkId(chunk_id), similarity(self._tools.distance, distance)) for chunk_id, distance in found]
+        return Nearest(hits=tuple(hits), guard=RecallGuard(method="exact", rows=rows))
+
+    def _by_id(self, asked: _Asked, *, rows: int) -> Nearest | None:
+        """Compare the rows that pass the filters; None if the keyword index cannot list them. The filters are applied again,
+        so that no row is given which does not pass by now."""
+        passing = None if asked.passing is None else asked.passing(asked.namespaces)
+        if passing is None:
+            return None
+        condition, values = postgres_condition(asked.filters)
+        values |= {
+            "tenant": self._tenant_id,
+            "namespaces": list(asked.namespaces),
+            "query": asked.vector,
+            "limit": asked.limit,
+            "ids": "{" + ",".join(each.hex() for each in passing.chunk_ids) + "}",
+        }
+        parts = [self._fill(_OF_IDS, condition)]
+        if passing.changed:
+            parts.append(self._fill(_OF_DOCUMENTS, condition))
+            values["changed_in"] = [namespace for namespace, _ in passing.changed]
+            values["changed"] = [document_id for _, document_id in passing.changed]
+        statement = text(_NEAREST_OF.format(parts=" UNION ALL ".join(parts)))
+        with space_errors(self._table), self._tools.exact.connect() as connection:
+            found = connection.execute(statement, values).all()
+        hits = [(ChunkId(chunk_id), similarity(self._tools.distance, distance)) for chunk_id, distance in found]
+        return Nearest(hits=tuple(hits), guard=RecallGuard(method="exact", rows=rows, scanned=len(passing.chunk_ids)))
+
+    def _through_indexes(self, asked: _Asked, plan: SearchPlan) -> Nearest:
+        hits, visited = self._listed(asked, plan)
+        better = replan(plan, visited, limit=asked.limit)
+        if better is not None and better is not plan:
+            hits, visited = self._listed(asked, better)
+            better = better if visited.hits == asked.limit else None
+        recalls = [each.recall for each in plan.indexed]
+        guard = RecallGuard(
+            method="ivfflat",
+            rows=plan.rows,
+            scanned=visited.rows,
+            indexes=len(plan.indexed),
+            recall=None if None in recalls else round(min(each for each in recalls if each is not None), 3),
+        )
+        if better is not None:
+            return Nearest(hits=tuple(hits), guard=guard)
+        log.info("index_gave_too_few", tenant_id=self._tenant_id, asked=asked.limit, given=len(hits), rows=plan.rows)
+        try:
+            exact = self._by_id(asked, rows=plan.rows) or self._exactly(asked, rows=plan.rows)
+        except Unavailable:
+            if not hits:
+                raise
+            return Nearest(hits=tuple(hits), guard=replace(guard, recall=None, may_be_short=True))
+        return replace(exact, guard=replace(exact.guard, method="ivfflat+exact_fallback", scanned=visited.rows))
+
+    def _listed(self, asked: _Asked, plan: SearchPlan) -> tuple[list[Near], Visited]:
+        """Return the nearest rows of the lists that the plan reads and of the rows outside the indexes, nearest first."""
+        whole = plan.indexed[0].whole
+        condition, values = postgres_condition(asked.filters)
+        values |= {
+            "namespaces": list(asked.namespaces),
+            "query": asked.vector,
+            "limit": asked.limit,
+            "longest": plan.longest_scan,
+            "most": asked.limit + len(plan.indexed),
+        }
+        spans = [(each.first, each.end) for each in plan.indexed]
+        ranges = [f"tenant_id = {tenant_literal(self._tenant_id)}"] if whole else []
+        ranges = ranges or [indexed_rows(self._tenant_id, [span]) for span in spans]
+        parts = [self._fill(_INDEXED, condition, rows=rows, part=n) for n, rows in enumerate(ranges, start=1)]
+        if not whole and (left := gaps(spans)):
+            parts.append(self._fill(_OUTSIDE, condition, rows=numbered_rows(self._tenant_id, left)))
+        statement = _PARTS.format(parts=" UNION ALL ".join(parts))
+        with space_errors(self._table), self._tools.indexed().connect() as connection:
+            if connection.info.get("probes") != plan.probes:
+                connection.exec_driver_sql(f"SET ivfflat.probes = {int(plan.probes)}")
+                connection.info["probes"] = plan.probes
+            found = execute(connection, statement, values).all()
+        # A row that does not pass is the last one an index scan visited. Rows farther away may be incomplete, so stop there.
+        near = list(takewhile(lambda row: row.passes, found))[: asked.limit]
+        visited = {row.part: row.place for row in sorted(near, key=lambda row: row.place)}
+        return [(ChunkId(row.chunk_id), similarity(self._tools.distance, row.distance)) for row in near], Visited(
+            hits=len(near), rows=sum(visited.values()), passing=sum(row.part > 0 for row in near)
+        )
+
+    def _fill(self, shape: str, condition: str, **more: object) -> str:
+        return shape.format(table=self._table, operator=OPERATORS[self._tools.distance], condition=condition, **more)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    vector: str
+    namespaces: tuple[Namespace, ...]
+    filters: Filters
+    limit: int
+    passing: ListPassing | None = None
+
+
+def _together(guards: Sequence[RecallGuard]) -> RecallGuard:
+    methods = sorted({guard.method for guard in guards}, key=("exact", "ivfflat", "ivfflat+exact_fallback").index)
+    scanned = [guard.scanned for guard in guards if guard.scanned is not None]
+    recalls = [guard.recall for guard in guards if guard.method != "exact"]
+    return RecallGuard(
+        method=methods[-1],
+        rows=sum(guard.rows or 0 for guard in guards),
+        scanned=sum(scanned) if scanned else None,
+        indexes=max(guard.indexes for guard in guards),
+        recall=None if None in recalls else min((each for each in recalls if each is not None), default=None),
+        may_be_short=any(guard.may_be_short for guard in guards),
+    )
+
+
+# A plain subquery, ordered outside it: no approximate index can be chosen for it. Of `= ANY(…)` a plan that is made once
+# for all would assume ten names, and take the primary key, which reads all of the tenant's namespaces.
+_EXACT = """
+SELECT chunk_id, distance FROM (
+    SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance
+    FROM {table}
+    WHERE tenant_id = :tenant AND namespace IN :names AND {condition}
+    OFFSET 0
+) scanned
+ORDER BY distance, chunk_id LIMIT :limit
+"""
+
+_NEAREST_OF = "SELECT chunk_id, distance FROM ({parts}) compared ORDER BY distance, chunk_id LIMIT :limit"
+
+# Joined to a list of ids, so that the primary key is used whatever the planner thinks of the filter.
+_OF_IDS = """
+SELECT t.chunk_id, t.distance FROM unnest(CAST(:ids AS uuid[])) AS listed(chunk_id) CROSS JOIN LATERAL (
+    SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance
+    FROM {table}
+    WHERE tenant_id = :tenant AND chunk_id = listed.chunk_id AND namespace = ANY(:namespaces) AND {condition}
+    OFFSET 0
+) t
+"""
+
+_OF_DOCUMENTS = """
+SELECT t.chunk_id, t.distance
+FROM unnest(CAST(:changed_in AS text[]), CAST(:changed AS text[])) AS changed(namespace, document_id) CROSS JOIN LATERAL (
+    SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance
+    FROM {table}
+    WHERE tenant_id = :tenant AND namespace = changed.namespace AND document_id = changed.document_id AND {condition}
+    OFFSET 0
+) t
+"""
+
+_EXACT_EACH = """
+SELECT near.chunk_id, near.distance FROM unnest(CAST(:namespaces AS text[])) AS named(namespace) CROSS JOIN LATERAL (
+    SELECT chunk_id, distance FROM (
+        SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance
+        FROM {table}
+        WHERE tenant_id = :tenant AND namespace = named.namespace AND {condition}
+        OFFSET 0
+    ) scanned
+    ORDER BY distance, chunk_id LIMIT :each
+) near
+ORDER BY near.distance, near.chunk_id LIMIT :limit
+"""
+
+# All parts in one statement, so that a row which is overwritten meanwhile, and moves from one to another, is seen once.
+_PARTS = """
+SELECT chunk_id, distance, passes, place, part FROM ({parts}) parts ORDER BY distance, chunk_id LIMIT :most
+"""
+
+# The filter stands outside the scan, so that the rows which the scan visited are counted. Unless enough of them pass, the
+# last one that may be visited is given even if it does not pass: it tells how far out the index was searched.
+_INDEXED = """
+(SELECT chunk_id, distance, passes, place, {part} AS part FROM (
+    SELECT chunk_id, distance, passes, row_number() OVER () AS place FROM (
+        SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance,
+            (namespace = ANY(:namespaces) AND {condition}) AS passes
+        FROM {table} WHERE {rows}
+        ORDER BY embedding {operator} CAST(:query AS halfvec) LIMIT :longest
+    ) visited
+) numbered
+WHERE passes OR place = :longest LIMIT :limit)
+"""
+
+# Rows that no index covers; fenced, as above.
+_OUTSIDE = """
+(SELECT chunk_id, distance, true AS passes, 0 AS place, 0 AS part FROM (
+    SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance
+    FROM {table} WHERE {rows} AND namespace = ANY(:namespaces) AND {condition}
+    OFFSET 0
+) scanned
+ORDER BY distance, chunk_id LIMIT :limit)
+"""
+
+_SAMPLE = """
+SELECT count(*), count(*) FILTER (WHERE namespace = ANY(:namespaces)),
+    count(*) FILTER (WHERE namespace = ANY(:namespaces) AND {condition})
+FROM (
+    SELECT namespace, type, author, tags, published_at, story_time, metadata
+    FROM {table} WHERE tenant_id = :tenant ORDER BY chunk_id LIMIT :taken
+) taken
+"""

@@ -1,0 +1,356 @@
+"""The approximate indexes of large tenants: made and dropped beside everything else, and noted so that searches know.
+
+One process at a time does either, on a connection of its own that holds an advisory lock; a builder that dies lets go
+of it when its server process ends, and until then nobody else begins.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy
+import structlog
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.pool import NullPool
+
+from pipeline.database.engines import postgres_errors
+from pipeline.embedding.distance import Distance
+from pipeline.errors import PipelineError
+from pipeline.records import TenantId
+from pipeline.semantic.index_plan import (
+    Found,
+    IndexRow,
+    IndexState,
+    Span,
+    Step,
+    Tail,
+    build_bytes,
+    by_tenant,
+    covering,
+)
+from pipeline.semantic.search_plan import IndexedRange
+from pipeline.semantic.vector_store import OPERATORS
+from pipeline.tenants.tenant_store import TENANT_ID
+
+log = structlog.get_logger(__name__)
+
+FRESH_S = 5.0  # how late a process may learn that a tenant has an index, or has none any more
+BUILD_TIMEOUT_MS = 0  # none
+_LOCK = 0x63686F7265  # any constant will do; it names the lock of whoever makes or drops indexes in this database
+
+
+def sizes(mysql: Connection, *, above: int) -> dict[TenantId, int]:
+    """The tenants with more than so many shown chunks, and how many they have."""
+    return {TenantId(row.tenant_id): int(row.chunks) for row in mysql.execute(_SIZES, {"above": above})}
+
+
+class IndexBuilder:
+    """The one process that may make and drop indexes now."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def noted(self) -> list[IndexRow]:
+        """What is noted of every tenant's indexes."""
+        return [_index_row(row) for row in self._connection.execute(_NOTED)]
+
+    def found(self) -> list[Found]:
+        """What the database has, on whichever table of vectors."""
+        return [
+            Found(table=row.table_name, name=row.index_name, valid=row.indisvalid)
+            for row in self._connection.execute(_FOUND)
+        ]
+
+    def tail(self, tenant_id: TenantId, table: str, spans: Sequence[Span]) -> Tail:
+        """The tenant's rows in these spans, which no index covers; reads nothing but the btree of their numbers."""
+        statement = text(
+            f"SELECT count(*) AS rows, min(seq) AS oldest, max(seq) AS newest FROM {table}"
+            f" WHERE {numbered_rows(tenant_id, spans)}"
+        )
+        row = self._connection.execute(statement).one()
+        if not row.rows:
+            return Tail(rows=0, first=spans[-1][0], end=spans[-1][0])
+        first = max(first for first, _ in spans if first <= row.oldest)
+        return Tail(rows=row.rows, first=first, end=row.newest + 1)
+
+    def count(self, row: IndexRow) -> int:
+        """How many rows the range of an index holds; notes it."""
+        statement = f"SELECT count(*) FROM {row.table} WHERE {numbered_rows(row.tenant_id, [_span(row)])}"
+        chunks = int(self._connection.execute(text(statement)).scalar_one())
+        self._connection.execute(_COUNTED, {**_key(row), "chunks": chunks})
+        return chunks
+
+    def note(self, step: Step, state: IndexState, *, lists: int = 0, probes: tuple[int, int] | None = None) -> None:
+        """Write down a state with the range of a step; its time begins now, unless it is the one that was noted.
+        ``probes``: how many lists are read until the index is measured, for the nearest ten and the nearest hundred."""
+        values = {
+            "tenant": step.tenant_id,
+            "table": step.table,
+            "name": step.name,
+            "state": state,
+            "chunks": step.chunks,
+            "first": step.first,
+            "end": step.end,
+            "lists": lists,
+            "probes": probes[0] if probes else None,
+            "deep_probes": probes[1] if probes else None,
+        }
+        self._connection.execute(_NOTE, values)
+
+    def change(self, step: Step, state: IndexState) -> None:
+        """Write down the state of an index that is noted already."""
+        values = {"tenant": step.tenant_id, "table": step.table, "name": step.name, "state": state}
+        self._connection.execute(_CHANGE, values)
+
+    def forget(self, tenant_id: TenantId, table: str, name: str) -> None:
+        """Take a note away."""
+        self._connection.execute(_FORGET, {"tenant": tenant_id, "table": table, "name": name})
+
+    def build(self, step: Step, tenant_id: TenantId, *, operator_class: str, dimension: int, lists: int) -> float:
+        """Make the index of a range while everybody reads and writes. Gives the seconds it took.
+
+        Before PostgreSQL builds, it waits for every transaction that has written to the table, so all numbers below the
+        range's end that were drawn by then are committed or lost: no later insertion falls into the range.
+        """
+        began = time.monotonic()
+        megabytes = build_bytes(lists, dimension) // 2**20 + 1
+        self._connection.exec_driver_sql(
+            f"SELECT set_config('maintenance_work_mem', '{int(megabytes)}MB', false),"
+            f" set_config('statement_timeout', '{int(BUILD_TIMEOUT_MS)}', false)"
+        )
+        self._connection.exec_driver_sql(
+            f"CREATE INDEX CONCURRENTLY {step.name} ON {step.table} USING ivfflat (embedding {operator_class})"
+            f" WITH (lists = {int(lists)})"
+            f" WHERE {indexed_rows(tenant_id, [(step.first or 0, step.end)])}"
+        )
+        took_s = time.monotonic() - began
+        values = {"tenant": tenant_id, "table": step.table, "name": step.name, "took": took_s}
+        self._connection.execute(_TOOK, values)
+        return took_s
+
+    def drop(self, name: str) -> None:
+        """Drop an index, finished or not. Nothing happens if it is gone already."""
+        self._connection.exec_driver_sql(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
+
+    def nearest(self, row: IndexRow, vector: str, *, distance: Distance, limit: int, probes: int | None) -> list[str]:
+        """The chunks nearest to a vector in the range of an index, in order: by the index with so many ``probes``, or
+        with None by reading every row."""
+        self._connection.exec_driver_sql(
+            "SELECT set_config('enable_sort', 'off', false), set_config('enable_seqscan', 'off', false),"
+            f" set_config('ivfflat.probes', '{int(probes or 1)}', false)"
+        )
+        rows = numbered_rows if probes is None else indexed_rows
+        scanned = (
+            f"SELECT chunk_id, embedding {OPERATORS[distance]} CAST(%(query)s AS halfvec) AS distance FROM {row.table}"
+            f" WHERE {rows(row.tenant_id, [_span(row)])}"
+        )
+        if probes is None:
+            scanned = f"SELECT * FROM ({scanned} OFFSET 0) scanned"
+        statement = f"SELECT chunk_id FROM ({scanned} ORDER BY distance LIMIT %(limit)s) nearest"
+        found = self._connection.exec_driver_sql(statement, {"query": vector, "limit": limit})
+        return [str(chunk_id) for chunk_id in found.scalars()]
+
+    def note_recall(self, row: IndexRow, *, probes: int, deep_probes: int, recall: float, questions: int) -> None:
+        """Write down what was measured just now."""
+        values = {
+            **_key(row),
+            "probes": probes,
+            "deep_probes": deep_probes,
+            "recall": recall,
+            "questions": questions,
+        }
+        self._connection.execute(_MEASURED, values)
+
+
+def indexed_rows(tenant_id: TenantId, spans: Sequence[Span]) -> str:
+    """The condition that a row is the tenant's with a number in one of these spans, as partial indexes have it and as a
+    statement must have it to use them: they take no parameters."""
+    return f"tenant_id = {tenant_literal(tenant_id)} AND {_in_spans(spans)}"
+
+
+def numbered_rows(tenant_id: TenantId, spans: Sequence[Span]) -> str:
+    """The same for statements that go by the btree of numbers, which has a collation of its own so that no others do."""
+    return f'tenant_id COLLATE "C" = {tenant_literal(tenant_id)} AND {_in_spans(spans)}'
+
+
+def _in_spans(spans: Sequence[Span]) -> str:
+    parts = [f"seq >= {int(first)}" + ("" if end is None else f" AND seq < {int(end)}") for first, end in spans]
+    return parts[0] if len(parts) == 1 else f"({' OR '.join(f'({part})' for part in parts)})"
+
+
+@contextmanager
+def index_builder(postgres: Engine) -> Iterator[IndexBuilder | None]:
+    """The right to make and drop indexes, or None while another process has it. Raises StoreUnavailable.
+
+    The connection is of its own kind: no limit on the time of a statement, and a server process that looks every ten
+    seconds whether its client is still there.
+    """
+    options = f"-c statement_timeout={BUILD_TIMEOUT_MS} -c client_connection_check_interval=10s"
+    engine = sqlalchemy.create_engine(
+        postgres.url, poolclass=NullPool, isolation_level="AUTOCOMMIT", connect_args={"options": options}
+    )
+    try:
+        with postgres_errors(), engine.connect() as connection:
+            mine = connection.execute(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": _LOCK}).scalar_one()
+            yield IndexBuilder(connection) if mine else None
+    finally:
+        engine.dispose()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantIndexes:
+    """The ranges of a tenant that have an index, and how many rows were outside them at the last look."""
+
+    ranges: tuple[IndexedRange, ...]
+    tail: int
+
+
+class KnownIndexes:
+    """Which tenants have indexes that are ready: read whole every few seconds, so that no query has to ask.
+
+    Safe to share between threads. While PostgreSQL is away what was known last holds.
+    """
+
+    def __init__(self, postgres: Callable[[], Engine], *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._postgres = postgres
+        self._clock = clock
+        self._known: _Known | None = None
+        self._read_at = 0.0
+        self._reading = threading.Lock()
+
+    def of(self, tenant_id: TenantId, table: str) -> TenantIndexes | None:
+        """The indexes of a tenant in a table, None if its rows are to be searched one by one."""
+        known = self._known
+        if known is None or self._clock() - self._read_at >= FRESH_S:
+            known = self._refreshed(known)
+        return known.get((tenant_id, table))
+
+    def _refreshed(self, known: _Known | None) -> _Known:
+        # Whoever comes while another thread reads takes what is known; only the first of all have to wait.
+        if not self._reading.acquire(blocking=known is None):
+            return known or {}
+        try:
+            if self._known is None or self._clock() - self._read_at >= FRESH_S:
+                self._read_at = self._clock()
+                self._known = self._read()
+        except PipelineError as error:
+            log.warning("vector_indexes_not_read", code=error.code)
+        finally:
+            self._reading.release()
+        return self._known or {}
+
+    def _read(self) -> _Known:
+        with postgres_errors(), self._postgres().connect() as connection:
+            rows = [_index_row(row) for row in connection.execute(_NOTED)]
+        known: _Known = {}
+        for key, group in by_tenant(rows).items():
+            if ranges := tuple(_range(row) for row in covering(group)):
+                tail = sum(row.chunks for row in group if row.state == "wanted")
+                known[key] = TenantIndexes(ranges=ranges, tail=tail)
+        return known
+
+
+_Known = dict[tuple[TenantId, str], TenantIndexes]
+
+
+def _index_row(row: Any) -> IndexRow:
+    return IndexRow(
+        tenant_id=TenantId(row.tenant_id),
+        table=row.table_name,
+        name=row.index_name,
+        state=row.state,
+        chunks=row.chunks,
+        idle_s=float(row.idle_s),
+        first=row.first_seq,
+        end=row.end_seq,
+        built_rows=row.built_rows or 0,
+        lists=row.lists or 0,
+        probes=row.probes,
+        deep_probes=row.deep_probes,
+        recall=row.recall,
+        measured_s=None if row.measured_s is None else float(row.measured_s),
+    )
+
+
+def _range(row: IndexRow) -> IndexedRange:
+    lists = row.lists or 1
+    return IndexedRange(
+        first=row.first or 0,
+        end=row.end,
+        rows=row.chunks,
+        lists=lists,
+        probes=row.probes or lists,
+        deep_probes=row.deep_probes or lists,
+        recall=row.recall,
+        whole=row.first is None,
+    )
+
+
+def _span(row: IndexRow) -> Span:
+    return row.first or 0, row.end
+
+
+def _key(row: IndexRow) -> dict[str, str]:
+    return {"tenant": row.tenant_id, "table": row.table, "name": row.name}
+
+
+def tenant_literal(tenant_id: TenantId) -> str:
+    """The tenant within a statement. Indexes take no parameters, and only a statement that names the tenant can be
+    proven to fit its index, whatever it is executed with. Raises ValueError for what is no tenant's id."""
+    if not TENANT_ID.fullmatch(tenant_id):
+        raise ValueError("not the id of a tenant")
+    return f"'{tenant_id}'"
+
+
+_SIZES = text(
+    "SELECT tenant_id, SUM(chunk_count) AS chunks FROM namespaces GROUP BY tenant_id HAVING SUM(chunk_count) > :above"
+)
+
+_NOTED = text(
+    "SELECT tenant_id, table_name, index_name, state, chunks, first_seq, end_seq, built_rows, lists, probes,"
+    " deep_probes, recall, EXTRACT(EPOCH FROM now() - changed_at) AS idle_s,"
+    " EXTRACT(EPOCH FROM now() - measured_at) AS measured_s"
+    " FROM vector_indexes ORDER BY tenant_id, table_name, index_name"
+)
+
+_NOTE = text(
+    "INSERT INTO vector_indexes (tenant_id, table_name, index_name, state, chunks, first_seq, end_seq, built_rows, lists,"
+    " probes, deep_probes)"
+    " VALUES (:tenant, :table, :name, :state, :chunks, :first, :end, :chunks, :lists, :probes, :deep_probes)"
+    " ON CONFLICT (tenant_id, table_name, index_name) DO UPDATE SET state = EXCLUDED.state, chunks = EXCLUDED.chunks,"
+    " first_seq = EXCLUDED.first_seq, end_seq = EXCLUDED.end_seq,"
+    " changed_at = CASE WHEN vector_indexes.state = EXCLUDED.state THEN vector_indexes.changed_at ELSE now() END"
+)
+
+_CHANGE = text(
+    "UPDATE vector_indexes SET state = :state, changed_at = now()"
+    " WHERE tenant_id = :tenant AND table_name = :table AND index_name = :name"
+)
+
+_COUNTED = text(
+    "UPDATE vector_indexes SET chunks = :chunks"
+    " WHERE tenant_id = :tenant AND table_name = :table AND index_name = :name"
+)
+
+_MEASURED = text(
+    "UPDATE vector_indexes SET probes = :probes, deep_probes = :deep_probes, recall = :recall, questions = :questions,"
+    " measured_at = now()"
+    " WHERE tenant_id = :tenant AND table_name = :table AND index_name = :name"
+)
+
+_FORGET = text("DELETE FROM vector_indexes WHERE tenant_id = :tenant AND table_name = :table AND index_name = :name")
+
+_TOOK = text(
+    "UPDATE vector_indexes SET build_s = :took WHERE tenant_id = :tenant AND table_name = :table AND index_name = :name"
+)
+
+_FOUND = text(
+    "SELECT t.relname AS table_name, c.relname AS index_name, i.indisvalid FROM pg_index i"
+    " JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_class t ON t.oid = i.indrelid"
+    " WHERE t.relnamespace = current_schema()::regnamespace AND c.relname ~ '^chunk_embeddings(_[0-9]+)?_ann_'"
+)

@@ -1,0 +1,284 @@
+"""Vectors in PostgreSQL, one for each chunk under the chunk's own id. They can always be made again from MySQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import orjson
+import psycopg
+from numpy.typing import NDArray
+from psycopg.types.json import Jsonb
+from sqlalchemy import Engine, bindparam, exc, text
+
+from pipeline.chunking.pair_marks import MARK, PAIR_TYPE
+from pipeline.database.driver import execute
+from pipeline.database.engines import postgres_errors
+from pipeline.embedding.distance import Distance
+from pipeline.errors import VectorsMissing, VectorTableMissing
+from pipeline.filters.sql import postgres_condition
+from pipeline.records import (
+    Chunk,
+    ChunkId,
+    DocumentFields,
+    Filters,
+    Generation,
+    Namespace,
+    TenantId,
+)
+
+OPERATORS: dict[Distance, str] = {"cosine": "<=>", "euclidean": "<->"}
+
+
+class Vectors:
+    """One tenant's vectors in one embedding space."""
+
+    def __init__(
+        self, postgres: Engine, tenant_id: TenantId, *, distance: Distance, table: str = "chunk_embeddings"
+    ) -> None:
+        """``table``: of which embedding space."""
+        self._postgres = postgres
+        self._tenant_id = tenant_id
+        self._distance = distance
+        self._table = table
+
+    def upsert(
+        self,
+        chunks: Sequence[Chunk],
+        vectors: NDArray[np.float32],
+        *,
+        fields: Mapping[Generation, DocumentFields],
+        model: str,
+    ) -> None:
+        """Write one vector for each chunk, in the chunks' order; a chunk that has one already gets the new one."""
+        if not chunks:
+            return
+        filtered = {generation: _filter_columns(fields[generation]) for generation in {c.generation for c in chunks}}
+        rows = [
+            (
+                self._tenant_id,
+                UUID(chunk.chunk_id),
+                chunk.generation.scope.namespace,
+                chunk.generation.document_id,
+                chunk.generation.number,
+                halves,
+                model,
+                chunk.content_hash,
+                *_of_chunk(filtered[chunk.generation], chunk),
+            )
+            for chunk, halves in zip(chunks, as_sent(vectors), strict=True)
+        ]
+        with postgres_errors(), self._postgres.connect() as connection:
+            driver: Any = connection.connection
+            try:
+                with connection.begin(), driver.cursor() as cursor:
+                    _copy(cursor, self._table, rows)
+            except psycopg.errors.UndefinedTable as error:  # its space was given up, and this process did not know yet
+                raise VectorsMissing(f"the table {self._table} was dropped meanwhile") from error
+            except psycopg.errors.UniqueViolation:  # an earlier attempt left some of them
+                with connection.begin(), driver.cursor() as cursor:
+                    cursor.execute(f"CREATE TEMP TABLE incoming (LIKE {self._table} INCLUDING DEFAULTS) ON COMMIT DROP")
+                    _copy(cursor, "incoming", rows)
+                    cursor.execute(
+                        f"INSERT INTO {self._table} ({_COLUMNS}) SELECT {_COLUMNS} FROM incoming"
+                        f" ORDER BY chunk_id ON CONFLICT (tenant_id, chunk_id) DO UPDATE SET {_OVERWRITE}"
+                    )
+
+    def of_texts(self, chunks: Sequence[Chunk], *, model: str) -> dict[ChunkId, NDArray[np.float32]]:
+        """For each of these chunks the vector that ``model`` made of the very same text for any chunk of the same
+        document, whichever generation that belongs to; a chunk without one is not in the answer."""
+        values = {
+            "tenant": self._tenant_id,
+            "model": model,
+            "namespaces": [chunk.generation.scope.namespace for chunk in chunks],
+            "documents": [chunk.generation.document_id for chunk in chunks],
+            "hashes": [chunk.content_hash for chunk in chunks],
+        }
+        known: dict[tuple[str, str, bytes], NDArray[np.float32]] = {}
+        statement = text(_OF_TEXTS.format(table=self._table))
+        with postgres_errors(), self._postgres.connect() as connection:
+            for namespace, document_id, content_hash, sent in connection.execute(statement, values):
+                known[namespace, document_id, bytes(content_hash)] = _as_received(sent)
+        places = {c.chunk_id: (c.generation.scope.namespace, c.generation.document_id, c.content_hash) for c in chunks}
+        return {chunk_id: known[place] for chunk_id, place in places.items() if place in known}
+
+    def counts(self, generations: Sequence[Generation]) -> dict[Generation, int]:
+        """How many vectors each of these generations has."""
+        found = dict.fromkeys(generations, 0)
+        known = {(g.scope.namespace, g.document_id, g.number): g for g in generations}
+        values = {
+            "tenant": self._tenant_id,
+            "namespaces": sorted({generation.scope.namespace for generation in generations}),
+            "documents": sorted({generation.document_id for generation in generations}),
+        }
+        with postgres_errors(), self._postgres.connect() as connection:
+            for namespace, document_id, number, count in connection.execute(
+                text(_COUNTS.format(table=self._table)), values
+            ):
+                generation = known.get((namespace, document_id, number))
+                if generation is not None:
+                    found[generation] = count
+        return found
+
+    def drop(self, generations: Sequence[Generation]) -> None:
+        """Delete the vectors of exactly these generations, of their chunks and of themselves; none named, none deleted."""
+        if not generations:
+            return
+        values = {
+            "tenant": self._tenant_id,
+            "namespaces": [generation.scope.namespace for generation in generations],
+            "documents": [generation.document_id for generation in generations],
+            "numbers": [generation.number for generation in generations],
+        }
+        with postgres_errors(), self._postgres.begin() as connection:
+            for table in (self._table, "document_embeddings"):
+                connection.execute(text(_DROP.format(table=table)), values)
+
+    def nearest(
+        self, vector: NDArray[np.float32], *, namespaces: Sequence[Namespace], filters: Filters, limit: int
+    ) -> list[tuple[ChunkId, float]]:
+        """Up to ``limit`` chunks with their scores, nearest first, ties by chunk id.
+
+        The score is ``1 - distance`` for cosine and ``1 / (1 + distance)`` for euclidean: higher is better, 1 is the
+        same. Exact. Includes generations that are not shown; the caller drops them when it loads the text, because
+        only MySQL knows.
+        """
+        condition, values = postgres_condition(filters)
+        statement = text(
+            _NEAREST.format(table=self._table, operator=OPERATORS[self._distance], condition=condition)
+        ).bindparams(bindparam("namespaces", expanding=True))
+        values |= {
+            "tenant": self._tenant_id,
+            "namespaces": list(namespaces),
+            "query": halfvec_literal(vector),
+            "limit": limit,
+        }
+        with space_errors(self._table), self._postgres.connect() as connection:
+            rows = connection.execute(statement, values).all()
+        return [(ChunkId(chunk_id), similarity(self._distance, distance)) for chunk_id, distance in rows]
+
+    def scores(self, vector: NDArray[np.float32], chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
+        """The score of given chunks, as in ``nearest``; one that has no vector is not in the answer."""
+        if not chunk_ids:
+            return {}
+        # As PostgreSQL writes an array of them: psycopg would look at each by itself.
+        values = {"tenant": self._tenant_id, "query": halfvec_literal(vector), "ids": f"{{{','.join(chunk_ids)}}}"}
+        with space_errors(self._table), self._postgres.connect() as connection:
+            statement = _SCORES.format(table=self._table, operator=OPERATORS[self._distance])
+            rows = execute(connection, statement, values).all()
+        return {ChunkId(chunk_id): similarity(self._distance, distance) for chunk_id, distance in rows}
+
+
+def halfvec_literal(vector: NDArray[np.float32]) -> str:
+    """A vector as PostgreSQL reads one of halves. Thirty times as fast as pgvector's own, which writes number by number."""
+    return orjson.dumps(vector.astype(np.float16), option=orjson.OPT_SERIALIZE_NUMPY).decode()
+
+
+def similarity(measured: Distance, distance: float) -> float:
+    """``1 - distance`` for cosine and ``1 / (1 + distance)`` for euclidean: higher is better, 1 is the same."""
+    return 1.0 - distance if measured == "cosine" else 1.0 / (1.0 + distance)
+
+
+@contextmanager
+def space_errors(table: str) -> Iterator[None]:
+    """As ``postgres_errors``, but says by name which space's table is not there. Raises VectorTableMissing."""
+    with postgres_errors():
+        try:
+            yield
+        except exc.ProgrammingError as error:
+            if isinstance(error.orig, psycopg.errors.UndefinedTable):
+                raise VectorTableMissing(f"PostgreSQL has no table {table}") from error
+            raise
+
+
+_COLUMNS = (
+    "tenant_id, chunk_id, namespace, document_id, generation, embedding, model, content_hash,"
+    " type, author, tags, published_at, story_time, metadata"
+)
+_TYPES = ["text", "uuid", "text", "text", "int4", "bytea", "text", "bytea"]  # a halfvec's bytes go as they are
+_TYPES += ["text", "text", "text[]", "timestamptz", "int8", "jsonb"]
+# A row that is overwritten gets the number of a new one: in its old place it would be inserted into a graph.
+_OVERWRITE = ", ".join(
+    f"{column} = EXCLUDED.{column}"
+    for column in [*_COLUMNS.split(", "), "seq"]
+    if column not in {"tenant_id", "chunk_id"}
+)
+
+_COUNTS = (
+    "SELECT namespace, document_id, generation, count(*) FROM {table}"
+    " WHERE tenant_id = :tenant AND namespace = ANY(:namespaces) AND document_id = ANY(:documents)"
+    " GROUP BY namespace, document_id, generation"
+)
+
+_OF_TEXTS = (
+    "SELECT DISTINCT ON (e.namespace, e.document_id, e.content_hash) e.namespace, e.document_id, e.content_hash,"
+    " halfvec_send(e.embedding) FROM (SELECT DISTINCT * FROM unnest(CAST(:namespaces AS text[]),"
+    " CAST(:documents AS text[]), CAST(:hashes AS bytea[])) AS asked(namespace, document_id, content_hash)) wanted"
+    " JOIN {table} e ON e.tenant_id = :tenant AND e.namespace = wanted.namespace"
+    " AND e.document_id = wanted.document_id AND e.content_hash = wanted.content_hash AND e.model = :model"
+)
+
+_DROP = (
+    "DELETE FROM {table} e USING unnest(CAST(:namespaces AS text[]), CAST(:documents AS text[]),"
+    " CAST(:numbers AS integer[])) AS gone(namespace, document_id, generation)"
+    " WHERE e.tenant_id = :tenant AND e.namespace = gone.namespace"
+    " AND e.document_id = gone.document_id AND e.generation = gone.generation"
+)
+
+# A plain subquery, ordered outside it: no approximate index can be chosen for it, today or when one exists.
+_NEAREST = """
+SELECT chunk_id, distance FROM (
+    SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance
+    FROM {table}
+    WHERE tenant_id = :tenant AND namespace IN :namespaces AND {condition}
+    OFFSET 0
+) scanned
+ORDER BY distance, chunk_id LIMIT :limit
+"""
+
+_SCORES = (
+    "SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) FROM {table}"
+    " WHERE tenant_id = :tenant AND chunk_id = ANY(CAST(:ids AS uuid[]))"
+)
+
+
+def as_sent(vectors: NDArray[np.float32]) -> list[bytes]:
+    """Each row as PostgreSQL reads a halfvec: its length, two unused bytes, and the halves, big end first."""
+    head = np.array([vectors.shape[1], 0], dtype=">u2").tobytes()
+    return [head + halves.tobytes() for halves in vectors.astype(">f2")]
+
+
+def _as_received(sent: bytes) -> NDArray[np.float32]:
+    """The inverse for one row."""
+    return np.frombuffer(sent, dtype=">f2", offset=4).astype(np.float32)
+
+
+def _copy(cursor: Any, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    with cursor.copy(f"COPY {table} ({_COLUMNS}) FROM STDIN (FORMAT BINARY)") as copy:
+        copy.set_types(_TYPES)
+        for row in rows:
+            copy.write_row(row)
+
+
+def _of_chunk(columns: tuple[Any, ...], chunk: Chunk) -> tuple[Any, ...]:
+    """The document's columns, but the story time of the chunk's own segment where it has one, and a mark on a pair."""
+    segment = chunk.passage.segment
+    if segment is not None and segment.story_time is not None:
+        columns = (*columns[:4], segment.story_time, columns[5])
+    if chunk.passage.chunk_type == PAIR_TYPE:
+        columns = (*columns[:5], Jsonb({**columns[5].obj, **MARK}))
+    return columns
+
+
+def _filter_columns(fields: DocumentFields) -> tuple[Any, ...]:
+    return (
+        fields.type,
+        fields.author,
+        list(fields.tags),
+        fields.published_at,
+        fields.story_time,
+        Jsonb(dict(fields.metadata)),
+    )

@@ -1,7 +1,0 @@
-"""Alembic's entry for the MySQL side; `pipeline.stores.migrate` hands the connection in."""
-
-from alembic import context
-
-context.configure(connection=context.config.attributes["connection"], version_table="schema_version_mysql")
-with context.begin_transaction():
-    context.run_migrations()

@@ -1,0 +1,124 @@
+"""Answered searches not yet in the audit: a Redis list per tenant, filled by the call that stores the answer. What
+Redis loses of it is lost."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+import orjson
+import redis
+
+from pipeline.database.engines import redis_errors
+from pipeline.records import Actor, TenantId
+from pipeline.tenants.audit_store import AuditRow
+
+WAITING: Final = "chordwise:audit:waiting"  # the tenants that have something in their list
+LOST: Final = "chordwise:audit:lost"
+MOST_WAITING: Final = (
+    100_000  # a tenant's list, some 60 MB; while MySQL is away for longer, the oldest go, and are counted
+)
+
+# Part of the script that stores an answer. KEYS[2]: the tenant's list.
+NOTE: Final = """
+if ARGV[6] ~= '' then
+  if redis.call('RPUSH', KEYS[2], ARGV[6]) > tonumber(ARGV[8]) then
+    redis.call('LPOP', KEYS[2])
+    redis.call('INCR', 'chordwise:audit:lost')
+  end
+  redis.call('SADD', 'chordwise:audit:waiting', ARGV[7])
+end
+"""
+
+# Whoever else drained the same rows has taken them away already; then what is first now is something else.
+_TAKE_AWAY = """
+if redis.call('LINDEX', KEYS[1], 0) ~= ARGV[1] then return 0 end
+redis.call('LTRIM', KEYS[1], ARGV[2], -1)
+if redis.call('EXISTS', KEYS[1]) == 0 then redis.call('SREM', KEYS[2], ARGV[3]) end
+return 1
+"""
+
+_FORGET_TENANT = """
+if redis.call('EXISTS', KEYS[1]) == 0 then redis.call('SREM', KEYS[2], ARGV[1]) end
+return 1
+"""
+
+
+def list_key(tenant_id: TenantId) -> str:
+    """Where a tenant's rows wait; gone with its other keys when the tenant is erased."""
+    return f"{tenant_id}:audit"
+
+
+def packed(row: AuditRow) -> bytes:
+    """A row as it waits."""
+    return orjson.dumps(
+        {
+            "audit_id": row.audit_id,
+            "at": row.at.isoformat(),
+            "action": row.action,
+            "actor": [row.actor.key_id, row.actor.key_name, row.actor.scopes],
+            "request_id": row.request_id,
+            "namespaces": row.namespaces,
+            "ids": row.ids,
+            "count": row.count,
+            "status": row.status,
+            "query_hash": row.query_hash,
+            "query_text": row.query_text,
+            "detail": row.detail,
+        },
+        option=orjson.OPT_NON_STR_KEYS,
+    )
+
+
+def unpacked(raw: bytes) -> AuditRow:
+    """The row again."""
+    found: dict[str, Any] = orjson.loads(raw)
+    key_id, key_name, scopes = found.pop("actor")
+    return AuditRow(
+        **{
+            **found,
+            "at": datetime.fromisoformat(found["at"]),
+            "actor": Actor(key_id=key_id, key_name=key_name, scopes=tuple(scopes)),
+            "namespaces": tuple(found["namespaces"]),
+            "ids": tuple(found["ids"]),
+        }
+    )
+
+
+class AuditQueue:
+    """What waits to be written to MySQL."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._redis = client
+
+    def tenants(self) -> list[TenantId]:
+        """Who has something waiting."""
+        with redis_errors():
+            found: set[bytes] = self._redis.smembers(WAITING)  # type: ignore[assignment]
+        return [TenantId(each.decode()) for each in sorted(found)]
+
+    def oldest(self, tenant_id: TenantId, *, limit: int) -> list[bytes]:
+        """The rows that have waited longest, as they were packed."""
+        with redis_errors():
+            found: list[bytes] = self._redis.lrange(list_key(tenant_id), 0, limit - 1)  # type: ignore[assignment]
+            if not found:
+                self._redis.eval(_FORGET_TENANT, 2, list_key(tenant_id), WAITING, tenant_id)
+        return found
+
+    def take_away(self, tenant_id: TenantId, rows: list[bytes]) -> None:
+        """Drop rows that stand in MySQL, unless somebody else did."""
+        with redis_errors():
+            self._redis.eval(_TAKE_AWAY, 2, list_key(tenant_id), WAITING, rows[0], str(len(rows)), tenant_id)  # type: ignore[arg-type]
+
+    def waiting(self) -> int:
+        """How many rows wait, of all tenants."""
+        tenants = self.tenants()
+        with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
+            for tenant_id in tenants:
+                pipe.llen(list_key(tenant_id))
+            return sum(pipe.execute())
+
+    def lost(self) -> int:
+        """How many rows were dropped because too many waited."""
+        with redis_errors():
+            return int(self._redis.get(LOST) or 0)  # type: ignore[arg-type]

@@ -1,0 +1,238 @@
+"""Who did what to what, and when: rows written with the deed and never changed.
+
+A write is recorded in its own transaction, a search in Redis with its answer, to be brought here by
+`pipeline.retrieval.record_search`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import uuid
+from collections.abc import Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+from pipeline.database.rows import (
+    TenantStore,
+    insert_many,
+    now,
+    record_of,
+    to_json,
+    to_naive,
+)
+from pipeline.records import Actor, TenantId
+
+MOST_COMPARED = (
+    200_000  # searches that are read to compare the arms of an experiment, the newest: about a second's work
+)
+MOST_IDS = 100  # of what one row names; `count` tells of all
+
+SEARCH = "search"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRow:
+    """One deed. ``ids``: the first hundred found or written; ``count``: all. ``query_hash``: equal for equal questions;
+    ``query_text``: only if the installation stores it."""
+
+    audit_id: str
+    at: datetime
+    action: str
+    actor: Actor = field(default_factory=Actor)
+    request_id: str = ""
+    namespaces: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    count: int = 0
+    status: str = "succeeded"
+    query_hash: str | None = None
+    query_text: str | None = None
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditFilter:
+    """Which rows; ``since`` is included and ``until`` is not."""
+
+    action: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmSearches:
+    """The searches of an experiment's arm. ``failed``: no channel answered; ``empty``: only the last resort;
+    ``degraded``: something was lost; ``cached``: answered from the cache; ``mean_latency_ms``: of the others, None
+    without any."""
+
+    bucket: str
+    searches: int = 0
+    failed: int = 0
+    empty: int = 0
+    degraded: int = 0
+    cached: int = 0
+    mean_latency_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Acting:
+    actor: Actor
+    request_id: str
+
+
+_NOBODY = _Acting(Actor(), "")
+_ACTING: ContextVar[_Acting | None] = ContextVar("chordwise_acting", default=None)
+
+
+def act_as(actor: Actor, *, request_id: str) -> None:
+    """From here on in this context, threads that it starts included, whoever writes is this one."""
+    _ACTING.set(_Acting(actor, request_id))
+
+
+def query_hash(tenant_id: TenantId, query_text: str, *, secret: str | None) -> str:
+    """Return 64 hex digits, equal for a tenant's equal questions: an HMAC with the installation's ``secret``, else a
+    plain SHA-256."""
+    message = f"{tenant_id}\x1f{query_text}".encode()
+    return hmac.new(secret.encode(), message, "sha256").hexdigest() if secret else hashlib.sha256(message).hexdigest()
+
+
+class Audit(TenantStore):
+    """One tenant's deeds."""
+
+    def wrote(
+        self,
+        action: str,
+        *,
+        namespaces: Sequence[str] = (),
+        ids: Sequence[str] = (),
+        count: int | None = None,
+        **detail: Any,
+    ) -> None:
+        """Note a write in the transaction that makes it. Who it was is taken from the context (``act_as``)."""
+        acting = _ACTING.get() or _NOBODY
+        row = AuditRow(
+            audit_id=str(uuid.uuid4()),
+            at=now(),
+            action=action,
+            actor=acting.actor,
+            request_id=acting.request_id,
+            namespaces=tuple(namespaces),
+            ids=tuple(ids[:MOST_IDS]),
+            count=len(ids) if count is None else count,
+            detail=detail,
+        )
+        self.add([row])
+
+    def add(self, rows: Sequence[AuditRow]) -> None:
+        """Keep these; one that is there already stays as it is."""
+        insert_many(
+            self._connection,
+            _ADD,
+            [
+                (
+                    self._tenant_id,
+                    to_naive(row.at),
+                    row.audit_id,
+                    row.action,
+                    row.actor.key_id,
+                    row.actor.key_name,
+                    " ".join(row.actor.scopes),
+                    row.request_id.encode("ascii", "replace").decode()[:128],
+                    to_json(list(row.namespaces)),
+                    to_json(list(row.ids)),
+                    row.count,
+                    row.status,
+                    row.query_hash,
+                    row.query_text,
+                    to_json(row.detail),
+                )
+                for row in rows
+            ],
+        )
+
+    def page(self, wanted: AuditFilter, *, before: tuple[datetime, str] | None, limit: int) -> list[AuditRow]:
+        """Rows, newest first, those before the given place."""
+        conditions = ["tenant_id = :tenant"]
+        values: dict[str, Any] = {"tenant": self._tenant_id, "limit": limit}
+        if wanted.action is not None:
+            conditions.append("action = :action")
+            values["action"] = wanted.action
+        if wanted.since is not None:
+            conditions.append("at >= :since")
+            values["since"] = to_naive(wanted.since)
+        if wanted.until is not None:
+            conditions.append("at < :until")
+            values["until"] = to_naive(wanted.until)
+        if before is not None:
+            conditions.append("(at < :before OR (at = :before AND audit_id < :id))")
+            values |= {"before": to_naive(before[0]), "id": before[1]}
+        statement = f"{_PAGE} WHERE {' AND '.join(conditions)} ORDER BY at DESC, audit_id DESC LIMIT :limit"
+        return [_row(row) for row in self._connection.execute(text(statement), values)]
+
+    def arms(self, experiment_id: str) -> list[ArmSearches]:
+        """What came of the searches in each arm, by name, among the newest 200,000 searches of the tenant."""
+        return [
+            ArmSearches(
+                bucket=row.bucket,
+                searches=row.searches,
+                failed=int(row.failed),
+                empty=int(row.empty),
+                degraded=int(row.degraded),
+                cached=int(row.cached),
+                mean_latency_ms=None if row.mean_latency_ms is None else round(float(row.mean_latency_ms), 3),
+            )
+            for row in self._run(_ARMS, search=SEARCH, experiment=experiment_id, most=MOST_COMPARED)
+        ]
+
+    def forget(self, before: datetime, *, limit: int) -> int:
+        """Drop some rows from before a moment. Gives how many."""
+        return self._run(_FORGET, before=to_naive(before), limit=limit).rowcount
+
+
+def tenants_with_audit(connection: Connection) -> list[TenantId]:
+    """Whose deeds are noted; reads nothing but their ids."""
+    return [TenantId(each) for each in connection.execute(text("SELECT DISTINCT tenant_id FROM audit")).scalars()]
+
+
+def _row(row: Any) -> AuditRow:
+    return record_of(
+        AuditRow,
+        row,
+        actor=Actor(key_id=row.key_id, key_name=row.key_name, scopes=tuple(row.scopes.split())),
+        namespaces=tuple(json.loads(row.namespaces)),
+        ids=tuple(json.loads(row.ids)),
+        count=row.entries,
+        detail=json.loads(row.detail),
+    )
+
+
+def _of_detail(name: str) -> str:
+    return f"JSON_UNQUOTE(JSON_EXTRACT(detail, '$.{name}'))"
+
+
+_COLUMNS = (
+    "at, audit_id, action, key_id, key_name, scopes, request_id, namespaces, ids, entries, status, query_hash,"
+    " query_text, detail"
+)
+
+_ADD = f"INSERT IGNORE INTO audit (tenant_id, {_COLUMNS}) VALUES ({', '.join(['%s'] * 15)})"
+
+_PAGE = f"SELECT {_COLUMNS} FROM audit"
+
+# MariaDB reads JSON's null as NULL and MySQL as the word "null"; an arm of that name is not told from no arm there.
+_ARMS = text(
+    "SELECT bucket, COUNT(*) AS searches, SUM(outcome = 'failed') AS failed, SUM(outcome = 'empty') AS empty,"
+    " SUM(degraded = 'true') AS degraded, SUM(cached = 'true') AS cached,"
+    " AVG(IF(cached = 'true', NULL, latency_ms + 0.0)) AS mean_latency_ms FROM ("
+    f" SELECT {', '.join(f'{_of_detail(name)} AS {name}' for name in ('outcome', 'degraded', 'cached', 'latency_ms'))},"
+    f" {_of_detail('experiment_id')} AS experiment, {_of_detail('experiment_bucket')} AS bucket"
+    " FROM audit WHERE tenant_id = :tenant AND action = :search ORDER BY at DESC, audit_id DESC LIMIT :most"
+    ") AS newest WHERE experiment = :experiment AND bucket <> 'null' GROUP BY bucket ORDER BY bucket"
+)
+
+_FORGET = text("DELETE FROM audit WHERE tenant_id = :tenant AND at < :before LIMIT :limit")

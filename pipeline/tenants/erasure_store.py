@@ -1,0 +1,182 @@
+"""Count and delete everything of one tenant in any store, from all tables that the databases list, so none is forgotten."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import redis
+from sqlalchemy import Connection, Engine, text
+
+from pipeline.database.engines import mysql_errors, postgres_errors, redis_errors
+from pipeline.database.rows import now, to_json
+from pipeline.records import TenantId
+
+# Keys of the installation (docs/data-model.md). A tenant that was made before `tenants.RESERVED` may begin like them.
+_OF_THE_INSTALLATION = re.compile(
+    rb"chordwise:(installation|audit:(waiting|swept|lost)|circuits(:opened)?|metrics(:\d+)?|pace:.+|vectors(:[^:]+)?)"
+)
+_ROWS_AT_ONCE = 5000
+_KEYS_AT_ONCE = 1000
+
+# Keys go first, then the ledger, whose rows a worker has to hold before it writes anything; the tenant itself goes last.
+_FIRST, _LAST = ("api_keys", "job_items", "jobs"), ("documents", "namespaces", "tenants")
+_KEPT = ("erasures",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erasure:
+    """An erasure that was asked for and is not settled yet."""
+
+    tenant_id: TenantId
+    requested_at: datetime
+
+
+def mysql_tables(connection: Connection) -> list[str]:
+    """Tables with tenants in them, in the order in which they are emptied; the last is that of the tenants themselves."""
+    found = set(connection.execute(_MYSQL_TABLES).scalars()) - set(_KEPT)
+    middle = sorted(found - set(_FIRST) - set(_LAST))
+    return [*(name for name in _FIRST if name in found), *middle, *(name for name in _LAST if name in found)]
+
+
+def postgres_tables(postgres: Engine) -> list[str]:
+    """The same of the vector store."""
+    with postgres_errors(), postgres.connect() as connection:
+        return sorted(connection.execute(_POSTGRES_TABLES).scalars())
+
+
+def erase_from_mysql(mysql: Engine, tenant_id: TenantId, table: str) -> int:
+    """Delete this tenant's rows of one table, some thousand at a time. Gives how many."""
+    erased = 0
+    while True:
+        with mysql_errors(), mysql.begin() as connection:
+            statement = text(f"DELETE FROM `{table}` WHERE tenant_id = :tenant LIMIT {_ROWS_AT_ONCE}")
+            rows = connection.execute(statement, {"tenant": tenant_id}).rowcount
+        erased += rows
+        if rows < _ROWS_AT_ONCE:
+            return erased
+
+
+def erase_from_postgres(postgres: Engine, tenant_id: TenantId, table: str) -> int:
+    """The same in the vector store."""
+    erased = 0
+    statement = text(
+        f'DELETE FROM "{table}" WHERE ctid = ANY(ARRAY(SELECT ctid FROM "{table}"'
+        f" WHERE tenant_id = :tenant LIMIT {_ROWS_AT_ONCE}))"
+    )
+    while True:
+        with postgres_errors(), postgres.begin() as connection:
+            rows = connection.execute(statement, {"tenant": tenant_id}).rowcount
+        erased += rows
+        if rows < _ROWS_AT_ONCE:
+            return erased
+
+
+def erase_from_redis(client: redis.Redis, tenant_id: TenantId) -> int:
+    """Delete the keys that begin with the tenant. Gives how many."""
+    erased = 0
+    with redis_errors():
+        batch: list[bytes] = []
+        for key in _keys(client, tenant_id):
+            batch.append(key)
+            if len(batch) == _KEYS_AT_ONCE:
+                erased += int(client.unlink(*batch))  # type: ignore[arg-type]
+                batch = []
+        if batch:
+            erased += int(client.unlink(*batch))  # type: ignore[arg-type]
+    return erased
+
+
+def _keys(client: redis.Redis, tenant_id: TenantId) -> Iterator[bytes]:
+    """The keys that begin with the tenant, without the installation's own."""
+    for key in client.scan_iter(match=f"{tenant_id}:*", count=_KEYS_AT_ONCE):
+        if not _OF_THE_INSTALLATION.fullmatch(key):
+            yield key
+
+
+def left_over(mysql: Engine, postgres: Engine, client: redis.Redis, tenant_id: TenantId) -> dict[str, int]:
+    """Count again what is there, by store and table; only what is not 0."""
+    found: dict[str, int] = {}
+    with mysql_errors(), mysql.connect() as connection:
+        for table in mysql_tables(connection):
+            statement = text(f"SELECT COUNT(*) FROM `{table}` WHERE tenant_id = :tenant")
+            found[f"mysql.{table}"] = connection.execute(statement, {"tenant": tenant_id}).scalar_one()
+    tables = postgres_tables(postgres)
+    with postgres_errors(), postgres.connect() as connection:
+        for table in tables:
+            statement = text(f'SELECT count(*) FROM "{table}" WHERE tenant_id = :tenant')
+            found[f"postgres.{table}"] = connection.execute(statement, {"tenant": tenant_id}).scalar_one()
+    with redis_errors():
+        found["redis.keys"] = sum(1 for _ in _keys(client, tenant_id))
+    return {name: count for name, count in found.items() if count}
+
+
+def is_known(connection: Connection, tenant_id: TenantId) -> bool:
+    """Whether there is such a tenant, or it was erased."""
+    statement = "SELECT 1 FROM tenants WHERE tenant_id = :tenant UNION SELECT 1 FROM erasures WHERE tenant_id = :tenant"
+    return connection.execute(text(statement), {"tenant": tenant_id}).first() is not None
+
+
+def request_erasure(connection: Connection, tenant_id: TenantId) -> None:
+    """Note that everything the tenant has up to now is to go, and shut it out; what was erased before is still known."""
+    connection.execute(
+        text("UPDATE tenants SET disabled_at = COALESCE(disabled_at, :now) WHERE tenant_id = :tenant"),
+        {"tenant": tenant_id, "now": now()},
+    )
+    connection.execute(
+        text(
+            "INSERT INTO erasures (tenant_id, requested_at, erased) VALUES (:tenant, :now, '{}')"
+            " ON DUPLICATE KEY UPDATE requested_at = VALUES(requested_at), settled_at = NULL"
+        ),
+        {"tenant": tenant_id, "now": now()},
+    )
+
+
+def note_erased(
+    connection: Connection, tenant_id: TenantId, erased: Mapping[str, int], *, settled: bool
+) -> dict[str, int]:
+    """Add to the report of an erasure. Gives the sums since it was first asked for."""
+    row = connection.execute(_REPORT, {"tenant": tenant_id}).scalar_one_or_none()
+    sums: dict[str, int] = json.loads(row) if row else {}
+    for name, count in erased.items():
+        if count:
+            sums[name] = sums.get(name, 0) + count
+    connection.execute(
+        text(
+            "UPDATE erasures SET erased = :erased, settled_at = IF(:settled, :now, settled_at) WHERE tenant_id = :tenant"
+        ),
+        {"tenant": tenant_id, "erased": to_json(sums), "settled": settled, "now": now()},
+    )
+    return sums
+
+
+def unsettled(connection: Connection) -> list[Erasure]:
+    """Erasures to look after, but those of tenants that were made anew since."""
+    return [
+        Erasure(tenant_id=TenantId(tenant_id), requested_at=requested_at)
+        for tenant_id, requested_at in connection.execute(_UNSETTLED)
+    ]
+
+
+_REPORT = text("SELECT erased FROM erasures WHERE tenant_id = :tenant FOR UPDATE")
+
+_UNSETTLED = text(
+    "SELECT e.tenant_id, e.requested_at FROM erasures e"
+    " LEFT JOIN tenants t ON t.tenant_id = e.tenant_id AND t.created_at > e.requested_at"
+    " WHERE e.settled_at IS NULL AND t.tenant_id IS NULL"
+)
+
+_MYSQL_TABLES = text(
+    "SELECT c.table_name FROM information_schema.columns c JOIN information_schema.tables t"
+    " ON t.table_schema = c.table_schema AND t.table_name = c.table_name AND t.table_type = 'BASE TABLE'"
+    " WHERE c.table_schema = DATABASE() AND c.column_name = 'tenant_id'"
+)
+
+_POSTGRES_TABLES = text(
+    "SELECT c.relname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
+    " WHERE a.attname = 'tenant_id' AND NOT a.attisdropped AND c.relkind = 'r'"
+    " AND c.relnamespace = current_schema()::regnamespace"
+)

@@ -1,0 +1,154 @@
+"""Namespaces: a tenant's knowledge bases, made by the first write that names them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import bindparam, text
+
+from pipeline.database.driver import execute
+from pipeline.database.rows import (
+    TenantStore,
+    as_utc,
+    now,
+    record_of,
+)
+from pipeline.records import DocumentId, Namespace
+from pipeline.tenants.publication_store import Publications
+
+EXAMPLE_TABLES = ("qa_examples", "record_examples", "query_examples", "greeting_examples")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceView:
+    """A namespace with what searches can see in it."""
+
+    namespace: str
+    documents: int
+    chunks: int
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """``stamp``: new whenever the namespace shows anything else, never repeated. ``revised_at``: the last change."""
+
+    stamp: str
+    revised_at: datetime | None = None
+
+
+class Namespaces(TenantStore):
+    """One tenant's namespaces."""
+
+    def existing(self, names: Sequence[Namespace]) -> set[Namespace]:
+        """Which of these there are."""
+        statement = text(
+            "SELECT namespace FROM namespaces WHERE tenant_id = :tenant AND namespace IN :names"
+        ).bindparams(bindparam("names", expanding=True))
+        rows = self._run(statement, names=list(names)).scalars()
+        return {Namespace(name) for name in rows}
+
+    def revisions(self, names: Sequence[Namespace]) -> dict[Namespace, Revision]:
+        """What each of these shows at this moment; those that are not there are not in the answer."""
+        rows = execute(self._connection, _REVISIONS, {"tenant": self._tenant_id, "names": list(names) or [""]})
+        return {
+            Namespace(name): Revision(stamp=stamp, revised_at=as_utc(revised_at)) for name, stamp, revised_at in rows
+        }
+
+    def revise(
+        self, namespace: Namespace, document_ids: Sequence[DocumentId] = (), *, chunks: int = 0, terms: int = 0
+    ) -> None:
+        """Note a change of what the namespace shows, in its transaction: the documents, and the growth of chunks and
+        terms."""
+        values = {"tenant": self._tenant_id, "namespace": namespace}
+        self._connection.execute(_REVISE, {**values, "chunks": chunks, "terms": terms, "now": now()})
+        Publications(self._connection, self._tenant_id).note(namespace, document_ids)
+
+    def living_documents(self, namespace: Namespace, *, limit: int) -> list[str]:
+        """Some documents of a namespace that are shown or on their way."""
+        rows = self._run(
+            text(
+                "SELECT document_id FROM documents WHERE tenant_id = :tenant AND namespace = :namespace"
+                " AND latest_generation > deleted_generation ORDER BY document_id LIMIT :limit"
+            ),
+            namespace=namespace,
+            limit=limit,
+        ).scalars()
+        return list(rows)
+
+    def close(self, namespace: Namespace) -> bool:
+        """Forget an empty namespace; False if it holds a document. Uploads that name it wait for this transaction, as
+        each touches its row first. Retired rows may be dropped at once."""
+        values = {"tenant": self._tenant_id, "namespace": namespace}
+        locked = "SELECT namespace FROM namespaces WHERE tenant_id = :tenant AND namespace = :namespace FOR UPDATE"
+        self._connection.execute(text(locked), values).all()
+        if self.living_documents(namespace, limit=1):
+            return False
+        for table in _OF_A_NAMESPACE:
+            self._connection.execute(
+                text(f"DELETE FROM {table} WHERE tenant_id = :tenant AND namespace = :namespace"), values
+            )
+        self._connection.execute(
+            text(
+                "UPDATE retired_generations SET due_at = :now"
+                " WHERE tenant_id = :tenant AND namespace = :namespace AND due_at > :now"
+            ),
+            {**values, "now": now()},
+        )
+        return True
+
+    def views(self, *, after: str | None = None, limit: int = 1000, examples: bool = False) -> list[NamespaceView]:
+        """Return namespaces after the given one, in order of name; with ``examples`` only those that hold examples."""
+        rows = self._run(
+            text(
+                "SELECT n.namespace, n.chunk_count, n.created_at, (SELECT COUNT(*) FROM documents d"
+                " WHERE d.tenant_id = n.tenant_id AND d.namespace = n.namespace"
+                " AND d.published_generation IS NOT NULL) AS documents"
+                " FROM namespaces n WHERE n.tenant_id = :tenant AND n.namespace > :after"
+                f"{_HOLDS_EXAMPLES if examples else ''}"
+                " ORDER BY n.namespace LIMIT :limit"
+            ),
+            after=after or "",
+            limit=limit,
+        )
+        return [record_of(NamespaceView, row, chunks=row.chunk_count) for row in rows]
+
+
+# Ids of examples begin with their category, so each of these reads a few rows of the primary key: '.' follows '-'.
+_HOLDS_EXAMPLES = " AND ({})".format(
+    " OR ".join(
+        "EXISTS (SELECT 1 FROM documents d JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace"
+        " AND g.document_id = d.document_id AND g.generation = d.published_generation"
+        " WHERE d.tenant_id = n.tenant_id AND d.namespace = n.namespace"
+        f" AND d.document_id >= '{category}-' AND d.document_id < '{category}.' AND g.type = '{category}'"
+        " AND JSON_EXTRACT(g.metadata, '$.user_input') IS NOT NULL)"
+        for category in (name.removesuffix("_examples") for name in EXAMPLE_TABLES)
+    )
+)
+
+# What goes with a namespace; the namespace itself goes last.
+_OF_A_NAMESPACE = (
+    "term_changes",
+    "term_statistics",
+    "import_parts",
+    "entity_states",
+    "feedback",
+    "attachments",
+    "vector_stores",
+    "publications",
+    "sources",
+    "namespaces",
+)
+
+# A revision alone would come again in a namespace that was deleted and made anew, or in a database that was restored.
+STAMP = "CONCAT_WS('@', n.revision, n.created_at, n.revised_at) AS stamp"
+_REVISIONS = (
+    f"SELECT n.namespace, {STAMP}, n.revised_at FROM namespaces n WHERE n.tenant_id = :tenant AND n.namespace IN :names"
+)
+
+_REVISE = text(
+    "UPDATE namespaces SET chunk_count = chunk_count + :chunks, term_count = term_count + :terms,"
+    " revision = revision + 1, revised_at = :now WHERE tenant_id = :tenant AND namespace = :namespace"
+)

@@ -1,0 +1,175 @@
+"""Tenants and their API keys. A key says whose it is, so that looking it up is already a statement within one tenant."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+from pipeline.database.rows import TenantStore, now, record_of
+from pipeline.records import Actor, TenantId
+from pipeline.tenants.audit_store import Audit
+
+TENANT_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+RESERVED = frozenset({"chordwise"})  # keys of Redis begin with the tenant's id, and the installation's own with this
+_KEY = re.compile(r"cw_(?P<tenant>[a-z0-9][a-z0-9-]{0,62})_(?P<secret>[A-Za-z0-9-]{32,64})")
+
+SCOPES = ("read", "write", "admin")
+OPERATOR = "operator"  # may do what concerns every tenant; no key has it unless it was asked for in a shell
+
+
+_USE_NOTED_AFTER = timedelta(minutes=1)  # a busy key costs one small write a minute, however many gateways there are
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """A tenant. ``disabled_at``: none of its keys works since then; what it has handed in is still worked on."""
+
+    tenant_id: TenantId
+    name: str
+    created_at: datetime
+    disabled_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """Who is asking: the tenant and what the key may do."""
+
+    tenant_id: TenantId
+    scopes: frozenset[str]
+    key_id: str = ""
+    key_name: str = ""
+
+    @property
+    def actor(self) -> Actor:
+        """What may be written down of who asks."""
+        return Actor(key_id=self.key_id, key_name=self.key_name, scopes=tuple(sorted(self.scopes)))
+
+
+def tenant_of(api_key: str) -> TenantId | None:
+    """The tenant a key claims to belong to, or None if it is not shaped like a key."""
+    match = _KEY.fullmatch(api_key)
+    return TenantId(match["tenant"]) if match else None
+
+
+def hashed(api_key: str) -> bytes:
+    """What is kept of a key. Plain SHA-256 is enough: the secret has 190 bits of its own."""
+    return hashlib.sha256(api_key.encode()).digest()
+
+
+def key_id_of(key_hash: bytes) -> str:
+    """How the audit names a key: 16 hexadecimal digits of its hash, from which nobody gets the key."""
+    return key_hash[:8].hex()
+
+
+def new_key(tenant_id: TenantId) -> str:
+    """A key nobody has."""
+    return f"cw_{tenant_id}_{secrets.token_hex(24)}"
+
+
+class Tenants(TenantStore):
+    """The tenant's own row and its keys."""
+
+    def create(self, name: str) -> bool:
+        """Make the tenant; False if it is there, and then it stays as it is."""
+        made = self._run(
+            text("INSERT IGNORE INTO tenants (tenant_id, name, created_at) VALUES (:tenant, :name, :now)"),
+            name=name,
+            now=now(),
+        )
+        return made.rowcount == 1
+
+    def find(self) -> Tenant | None:
+        """The tenant's row, None if there is none."""
+        statement = text(f"SELECT {_COLUMNS} FROM tenants WHERE tenant_id = :tenant")
+        row = self._run(statement).first()
+        return None if row is None else _tenant(row)
+
+    def admit(self, admitted: bool) -> bool:
+        """Let the tenant's keys work, or none of them. False if it was so already, or there is no such tenant; one that
+        is being erased stays shut out."""
+        changed = self._run(
+            text(
+                "UPDATE tenants SET disabled_at = :then WHERE tenant_id = :tenant"
+                f" AND disabled_at IS {'NOT ' if admitted else ''}NULL"
+                " AND NOT EXISTS (SELECT 1 FROM erasures e WHERE e.tenant_id = tenants.tenant_id"
+                " AND e.settled_at IS NULL AND e.requested_at >= tenants.created_at)"
+            ),
+            then=None if admitted else now(),
+        )
+        if changed.rowcount:
+            action = "tenant_enable" if admitted else "tenant_disable"
+            Audit(self._connection, self._tenant_id).wrote(action, ids=[self._tenant_id])
+        return changed.rowcount == 1
+
+    def issue_key(self, name: str, scopes: tuple[str, ...] = SCOPES) -> str:
+        """Make a key and give it back, once: only its hash is kept."""
+        key = new_key(self._tenant_id)
+        self._run(
+            text(
+                "INSERT INTO api_keys (tenant_id, key_hash, name, scopes, created_at)"
+                " VALUES (:tenant, :hash, :name, :scopes, :now)"
+            ),
+            hash=hashed(key),
+            name=name,
+            scopes=" ".join(scopes),
+            now=now(),
+        )
+        self._note("key_issue", key, name=name, scopes=list(scopes))
+        return key
+
+    def revoke_key(self, api_key: str) -> bool:
+        """End a key now. False if the tenant has no such key in use."""
+        result = self._run(
+            text(
+                "UPDATE api_keys SET revoked_at = :now"
+                " WHERE tenant_id = :tenant AND key_hash = :hash AND revoked_at IS NULL"
+            ),
+            hash=hashed(api_key),
+            now=now(),
+        )
+        if result.rowcount == 1:
+            self._note("key_revoke", api_key)
+        return result.rowcount == 1
+
+    def _note(self, action: str, api_key: str, **detail: Any) -> None:
+        Audit(self._connection, self._tenant_id).wrote(action, ids=[key_id_of(hashed(api_key))], **detail)
+
+    def principal(self, api_key: str) -> Principal | None:
+        """Who the key stands for, or None if it is unknown, revoked or expired, or its tenant is disabled. Notes that the
+        key was used, unless that was noted within the last minute."""
+        digest, at = hashed(api_key), now()
+        row = self._run(
+            text(
+                "SELECT k.scopes, k.name, k.last_used_at FROM api_keys k JOIN tenants t ON t.tenant_id = k.tenant_id"
+                " WHERE k.tenant_id = :tenant AND k.key_hash = :hash AND t.disabled_at IS NULL"
+                " AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > :now)"
+            ),
+            hash=digest,
+            now=at,
+        ).one_or_none()
+        if row is None:
+            return None
+        if row.last_used_at is None or at - row.last_used_at > _USE_NOTED_AFTER:
+            used = "UPDATE api_keys SET last_used_at = :now WHERE tenant_id = :tenant AND key_hash = :hash"
+            self._run(text(used), hash=digest, now=at)
+        scopes = frozenset(row.scopes.split())
+        return Principal(tenant_id=self._tenant_id, scopes=scopes, key_id=key_id_of(digest), key_name=row.name)
+
+
+def tenants_page(connection: Connection, *, after: str | None, limit: int) -> list[Tenant]:
+    """Tenants of the installation by id, those that come after one of them: for its operator, and for nobody else."""
+    statement = text(f"SELECT {_COLUMNS} FROM tenants WHERE tenant_id > :after ORDER BY tenant_id LIMIT :limit")
+    return [_tenant(row) for row in connection.execute(statement, {"after": after or "", "limit": limit})]
+
+
+_COLUMNS = "tenant_id, name, created_at, disabled_at"
+
+
+def _tenant(row: Any) -> Tenant:
+    return record_of(Tenant, row)

@@ -1,0 +1,95 @@
+"""The book of what embedding costs: noted as answers come, written to MySQL soon after, lost only with the process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Final
+
+import structlog
+from sqlalchemy import Engine
+
+from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
+from pipeline.errors import PipelineError
+from pipeline.metrics.meter_store import Meter
+from pipeline.records import JobId, TenantId
+from pipeline.tenants.usage_store import (
+    Counts,
+    Purpose,
+    Usage,
+    UsageEntry,
+)
+
+log = structlog.get_logger(__name__)
+
+SOON_S: Final = 0.5  # how long notes may wait to be written together
+
+
+class UsageBook:
+    """One process's notes. Safe between threads; close it when done."""
+
+    def __init__(
+        self, mysql: Callable[[], Engine], *, price_per_million: Decimal, meter: Callable[[], Meter] | None = None
+    ) -> None:
+        self._mysql = mysql
+        self._meter = meter
+        self._price = price_per_million
+        self._lock = threading.Lock()
+        self._notes: dict[TenantId, dict[UsageEntry, Counts]] = {}
+        self._timer: threading.Timer | None = None
+
+    def note(self, tenant_id: TenantId, purpose: Purpose, model: str, counts: Counts, *, job_id: JobId | None) -> None:
+        """Add to the notes of today (UTC)."""
+        if counts == Counts():
+            return
+        if self._meter is not None:
+            meter, what_for = self._meter(), f"embed_{purpose.value}"
+            meter.count("chordwise_model_requests", counts.requests, purpose=what_for)
+            meter.count("chordwise_model_tokens", counts.tokens, purpose=what_for)
+            meter.count("chordwise_model_cached_texts", counts.cached_texts, purpose=what_for)
+        entry = UsageEntry(day=datetime.now(UTC).date(), job_id=job_id, purpose=purpose, model=model)
+        with self._lock:
+            mine = self._notes.setdefault(tenant_id, {})
+            mine[entry] = mine.get(entry, Counts()) + counts
+
+    def write(self) -> None:
+        """Write what was noted. What cannot be written now stays in the book, and is written with what comes next."""
+        with self._lock:
+            notes, self._notes = self._notes, {}
+        for tenant_id, entries in notes.items():
+            try:
+                self._add(tenant_id, entries)
+            except PipelineError as error:
+                log.warning("usage_not_written", tenant_id=tenant_id, code=error.code, detail=str(error))
+                with self._lock:
+                    mine = self._notes.setdefault(tenant_id, {})
+                    for entry, counts in entries.items():
+                        mine[entry] = mine.get(entry, Counts()) + counts
+
+    def write_soon(self) -> None:
+        """Write within half a second, with what else is noted until then."""
+        with self._lock:
+            if self._timer is None:
+                self._timer = threading.Timer(SOON_S, self._write_now)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def close(self) -> None:
+        """Write what is left."""
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+        self.write()
+
+    def _write_now(self) -> None:
+        with self._lock:
+            self._timer = None
+        self.write()
+
+    @retry_conflicts()
+    def _add(self, tenant_id: TenantId, entries: dict[UsageEntry, Counts]) -> None:
+        with unit_of_work(self._mysql()) as work:
+            Usage(work.connection, tenant_id).add(entries, price_per_million=self._price)

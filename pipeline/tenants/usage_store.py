@@ -1,0 +1,138 @@
+"""What embedding has cost a tenant: counts that only grow, by day, job, purpose and model."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import date
+from decimal import Decimal
+from typing import Any, Literal
+
+from sqlalchemy import bindparam, text
+
+from pipeline.database.rows import TenantStore, insert_many
+from pipeline.records import JobId
+
+UsageKey = Literal["day", "job", "model", "purpose"]
+
+
+class Purpose(enum.StrEnum):
+    """What vectors were wanted for."""
+
+    INGEST = "ingest"
+    QUERY = "query"
+    EDIT = "edit"
+    REPAIR = "repair"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """``texts`` sent in ``requests`` as ``tokens``; ``cached_texts`` saved about ``saved_tokens``."""
+
+    requests: int = 0
+    texts: int = 0
+    tokens: int = 0
+    cached_texts: int = 0
+    saved_tokens: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageEntry:
+    """Where counts belong. ``job_id`` is None for what no job asked for."""
+
+    day: date
+    job_id: JobId | None
+    purpose: Purpose
+    model: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageRow:
+    """Counts that belong together. ``cost`` is at the prices that held when they were made."""
+
+    key: str
+    counts: Counts
+    cost: Decimal
+
+
+class Usage(TenantStore):
+    """One tenant's counts."""
+
+    def add(self, entries: Mapping[UsageEntry, Counts], *, price_per_million: Decimal) -> None:
+        """Add to earlier counts, in one order against deadlocks."""
+        rows = [
+            (
+                self._tenant_id,
+                entry.day,
+                entry.job_id or "",
+                entry.purpose.value,
+                entry.model,
+                counts.requests,
+                counts.texts,
+                counts.tokens,
+                counts.cached_texts,
+                counts.saved_tokens,
+                counts.tokens * price_per_million / 1_000_000,
+            )
+            for entry, counts in sorted(
+                entries.items(), key=lambda pair: (pair[0].day, pair[0].job_id or "", pair[0].purpose, pair[0].model)
+            )
+        ]
+        insert_many(self._connection, _ADD, rows)
+
+    def of_jobs(self, job_ids: Sequence[JobId]) -> dict[JobId, UsageRow]:
+        """The counts of each of these jobs for which there are any."""
+        if not job_ids:
+            return {}
+        found = self._run(_OF_JOBS, jobs=list(job_ids))
+        return {JobId(row.name): _row(row) for row in found}
+
+    def between(self, first: date, last: date, *, by: UsageKey, after: str | None, limit: int) -> list[UsageRow]:
+        """Counts of these days, both included, in the order of their key, those after the given one."""
+        statement = _BETWEEN.format(key=_KEYS[by], having="HAVING name > :after" if after is not None else "")
+        return [_row(row) for row in self._run(text(statement), first=first, last=last, after=after, limit=limit)]
+
+    def total(self, first: date, last: date) -> UsageRow:
+        """Everything of these days."""
+        return _row(self._run(_TOTAL, first=first, last=last).one())
+
+
+def _row(row: Any) -> UsageRow:
+    counts = Counts(**{each.name: int(getattr(row, each.name) or 0) for each in fields(Counts)})
+    return UsageRow(key=str(row.name), counts=counts, cost=Decimal(row.cost or 0))
+
+
+_ADD = (
+    "INSERT INTO embedding_usage (tenant_id, day, job_id, purpose, model, requests, texts, tokens, cached_texts,"
+    " saved_tokens, cost) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON DUPLICATE KEY UPDATE"
+    " requests = requests + VALUES(requests), texts = texts + VALUES(texts), tokens = tokens + VALUES(tokens),"
+    " cached_texts = cached_texts + VALUES(cached_texts), saved_tokens = saved_tokens + VALUES(saved_tokens),"
+    " cost = cost + VALUES(cost)"
+)
+
+_SUMS = (
+    "SUM(requests) AS requests, SUM(texts) AS texts, SUM(tokens) AS tokens, SUM(cached_texts) AS cached_texts,"
+    " SUM(saved_tokens) AS saved_tokens, SUM(cost) AS cost FROM embedding_usage WHERE tenant_id = :tenant"
+)
+
+_KEYS: dict[UsageKey, str] = {
+    "day": "CAST(day AS CHAR(10) CHARACTER SET ascii)",
+    "job": "job_id",
+    "model": "model",
+    "purpose": "purpose",
+}
+
+_OF_JOBS = text(f"SELECT job_id AS name, {_SUMS} AND job_id IN :jobs GROUP BY job_id").bindparams(
+    bindparam("jobs", expanding=True)
+)
+
+_BETWEEN = (
+    f"SELECT {{key}} AS name, {_SUMS} AND day BETWEEN :first AND :last GROUP BY name {{having}}"
+    " ORDER BY name LIMIT :limit"
+)
+
+_TOTAL = text(f"SELECT '' AS name, {_SUMS} AND day BETWEEN :first AND :last")

@@ -1,0 +1,345 @@
+"""Files of a namespace: their attributes, and their status, always read from the ledger. Documents that came or were
+written some other way count too, named by source. A removed entry stays as a mark for a while, so that lists can
+continue at it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from sqlalchemy import Connection, bindparam, text
+
+from pipeline.database.rows import (
+    TenantStore,
+    as_utc,
+    insert_many,
+    now,
+    record_of,
+    to_json,
+    to_naive,
+)
+from pipeline.records import (
+    Chunking,
+    DocumentId,
+    JobId,
+    Namespace,
+    TenantId,
+)
+
+Status = Literal["in_progress", "completed", "failed", "cancelled"]
+STATUSES: tuple[Status, ...] = ("in_progress", "completed", "failed", "cancelled")
+__all__ = ["STATUSES", "Attached", "Attachments", "NewAttachment", "Place", "Status", "Tally", "tenants_with_old_marks"]
+
+_MARKED_FOR_HOURS = 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A place in a list by time: entries after it are wanted or, if ``backwards``, the last ones before it."""
+
+    at: datetime
+    name: str
+    backwards: bool = False
+
+
+_STATUS = (
+    "CASE i.state WHEN 'succeeded' THEN 'completed' WHEN 'failed' THEN 'failed' WHEN 'cancelled' THEN 'cancelled'"
+    " ELSE 'in_progress' END"
+)
+_ALIVE = "d.document_id IS NOT NULL AND d.latest_generation > d.deleted_generation"
+# What the ledger has not brought to an end may have no document; what was deleted since, whoever did it, is not there.
+_SEEN = f"(({_ALIVE}) OR (i.state <> 'succeeded' AND NOT COALESCE(d.deleted_generation >= i.generation, FALSE)))"
+_FILES = (
+    " FROM attachments a LEFT JOIN job_items i ON i.tenant_id = a.tenant_id AND i.job_id = a.job_id AND i.ordinal = a.ordinal"
+    " LEFT JOIN documents d ON d.tenant_id = a.tenant_id AND d.namespace = a.namespace AND d.document_id = a.document_id"
+)
+_THERE = f" WHERE a.tenant_id = :tenant AND a.detached_at IS NULL AND {_SEEN}"
+_PUT_THERE = _FILES + _THERE
+# What is shown of a file that was put there and then written some other way: that generation is described, not the file.
+_PUT_OR_WRITTEN_SINCE = (
+    f"{_FILES} LEFT JOIN generations g ON i.state = 'succeeded' AND d.published_generation <> i.generation"
+    " AND g.tenant_id = d.tenant_id AND g.namespace = d.namespace AND g.document_id = d.document_id"
+    f" AND g.generation = d.published_generation{_THERE}"
+)
+_NAME = "COALESCE(g.source_uri, g.title, d.document_id)"
+_BY_TIME = _PUT_THERE.replace("attachments a", "attachments a FORCE INDEX (attachments_by_time)", 1)
+_OTHER_STATUS = (
+    "CASE WHEN d.published_generation IS NOT NULL THEN 'completed' WHEN j.finished_at IS NULL THEN 'in_progress'"
+    " ELSE 'failed' END"
+)
+_OTHERS = (
+    " FROM documents d JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace"
+    " AND g.document_id = d.document_id AND g.generation = COALESCE(d.published_generation, d.latest_generation)"
+    " LEFT JOIN jobs j ON j.tenant_id = g.tenant_id AND j.job_id = g.job_id"
+    # Not NOT EXISTS, which makes MariaDB read the attachments of every tenant.
+    " LEFT JOIN attachments a ON a.tenant_id = d.tenant_id AND a.namespace = d.namespace"
+    " AND a.document_id = d.document_id AND a.detached_at IS NULL"
+    " WHERE d.tenant_id = :tenant AND d.latest_generation > d.deleted_generation AND a.document_id IS NULL"
+)
+_THIN = (
+    "SELECT a.namespace, a.document_id, a.created_at, COALESCE(g.body_bytes, a.body_bytes) AS body_bytes,"
+    f" {_STATUS} AS status{_PUT_OR_WRITTEN_SINCE} {{of_put}} UNION ALL"
+    f" SELECT d.namespace, d.document_id, d.created_at, g.body_bytes, {_OTHER_STATUS} AS status{_OTHERS} {{of_others}}"
+)
+NAMED = text(
+    f"SELECT a.namespace, a.document_id, a.created_at, IF(g.generation IS NULL, a.filename, {_NAME}) AS filename,"
+    " COALESCE(g.metadata, a.attributes) AS attributes, COALESCE(g.chunking, a.chunking) AS chunking,"
+    " COALESCE(g.body_bytes, a.body_bytes) AS body_bytes,"
+    f" {_STATUS} AS status, i.error_code, i.error_detail, i.failure{_PUT_OR_WRITTEN_SINCE}"
+    " AND a.namespace = :namespace AND a.document_id IN :ids UNION ALL"
+    f" SELECT d.namespace, d.document_id, d.created_at, {_NAME}, g.metadata, g.chunking,"
+    f" g.body_bytes, {_OTHER_STATUS} AS status, NULL, NULL, NULL{_OTHERS}"
+    " AND d.namespace = :namespace AND d.document_id IN :ids"
+).bindparams(bindparam("ids", expanding=True))
+TALLIES = text(
+    "SELECT namespace, status, COUNT(*) AS files, SUM(body_bytes) AS body_bytes FROM ("
+    + _THIN.format(of_put="AND a.namespace IN :names", of_others="AND d.namespace IN :names")
+    + ") f GROUP BY namespace, status"
+).bindparams(bindparam("names", expanding=True))
+JOB_TALLY = text(
+    f"SELECT {_STATUS} AS status, COUNT(*) AS files FROM job_items i"
+    " WHERE i.tenant_id = :tenant AND i.job_id = :job GROUP BY 1"
+)
+JOB = text("SELECT created_at FROM jobs WHERE tenant_id = :tenant AND namespace = :namespace AND job_id = :job")
+_KEY = " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document"
+POSITION = text(
+    f"SELECT created_at FROM (SELECT created_at, 0 AS choice FROM attachments{_KEY} UNION ALL"
+    f" SELECT created_at, 1 AS choice FROM documents{_KEY}) f ORDER BY choice LIMIT 1"
+)
+TO_GO_ON_FROM = text(
+    "SELECT IF(j.job_id IS NOT NULL AND j.finished_at IS NULL, d.latest_generation, d.published_generation) AS generation"
+    " FROM documents d LEFT JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace"
+    " AND g.document_id = d.document_id AND g.generation = d.latest_generation"
+    " LEFT JOIN jobs j ON j.tenant_id = g.tenant_id AND j.job_id = g.job_id"
+    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id = :document"
+    " AND d.latest_generation > d.deleted_generation"
+)
+DELETED_SINCE = text(f"SELECT deleted_generation >= :generation FROM documents{_KEY}")
+DESCRIBE = text(f"UPDATE attachments SET attributes = :attributes{_KEY}")
+DETACH = text(
+    "UPDATE attachments SET detached_at = :now WHERE tenant_id = :tenant AND namespace = :namespace"
+    " AND document_id IN :ids AND detached_at IS NULL"
+).bindparams(bindparam("ids", expanding=True))
+DETACH_ALL = text(
+    "UPDATE attachments SET detached_at = :now WHERE tenant_id = :tenant AND namespace = :namespace"
+    " AND detached_at IS NULL"
+)
+HOLDERS = text(
+    "SELECT namespace FROM attachments WHERE tenant_id = :tenant AND document_id = :document AND detached_at IS NULL"
+    " ORDER BY namespace"
+)
+WITH_OLD_MARKS = text("SELECT DISTINCT tenant_id FROM attachments WHERE detached_at < :before")
+DROP_MARKS = text("DELETE FROM attachments WHERE tenant_id = :tenant AND detached_at < :before LIMIT :limit")
+
+
+def paged(
+    place: Place | None, *, newest_first: bool, status: Status | None, of_job: bool
+) -> tuple[str, dict[str, Any]]:
+    """Return the statement of one page of ids; either kind is read along its index, as many as a page has."""
+    descending = newest_first != (place is not None and place.backwards)
+    sign, order = ("<", "DESC") if descending else (">", "ASC")
+    values: dict[str, Any] = {} if place is None else {"at": to_naive(place.at), "name": place.name}
+    if status is not None:
+        values["status"] = status
+
+    def some(row: str, kind: str, status_of: str, mine: str) -> str:
+        after = f" AND ({row}.created_at, {row}.document_id) {sign} (:at, :name)"
+        bounded = f" AND {row}.created_at {sign}= :at{after}" if place is not None else ""
+        wanted = f" AND {status_of} = :status" if status is not None else ""
+        return (
+            f"(SELECT {row}.document_id, {row}.created_at{kind} AND {row}.namespace = :namespace{mine}{bounded}{wanted}"
+            f" ORDER BY {row}.created_at {order}, {row}.document_id {order} LIMIT :limit)"
+        )
+
+    put = some("a", _BY_TIME, _STATUS, " AND a.job_id = :job" if of_job else "")
+    rows = put if of_job else f"{put} UNION ALL {some('d', _OTHERS, _OTHER_STATUS, '')}"
+    statement = f"SELECT document_id FROM ({rows}) f ORDER BY created_at {order}, document_id {order} LIMIT :limit"
+    return statement, values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewAttachment:
+    """A file that is put into a namespace by item ``ordinal`` of a job."""
+
+    document_id: DocumentId
+    ordinal: int
+    filename: str
+    attributes: Mapping[str, Any]
+    chunking: Chunking
+    body_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attached:
+    """A file of a namespace. ``error_code``, ``error_detail`` and ``failure`` (whose fault it is) only if it failed."""
+
+    document_id: str
+    namespace: str
+    filename: str
+    status: Status
+    attributes: Mapping[str, Any]
+    chunking: Chunking | None
+    body_bytes: int
+    created_at: datetime
+    error_code: str | None = None
+    error_detail: str | None = None
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """How many files of a namespace, or of a job, stand where, and how many bytes those have that are searched."""
+
+    counts: Mapping[Status, int] = field(default_factory=dict)
+    body_bytes: int = 0
+
+    def of(self, status: Status) -> int:
+        """How many have this status."""
+        return self.counts.get(status, 0)
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return sum(self.counts.values())
+
+
+class Attachments(TenantStore):
+    """One tenant's files in namespaces."""
+
+    def note(self, namespace: Namespace, job_id: JobId, entries: Sequence[NewAttachment]) -> None:
+        """Record which job item puts these files there, replacing earlier records except their time, unless they had
+        been taken out."""
+        moment = now()
+        insert_many(
+            self._connection,
+            "INSERT INTO attachments (tenant_id, namespace, document_id, job_id, ordinal, filename, attributes, chunking,"
+            " body_bytes, created_at) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+            " ON DUPLICATE KEY UPDATE job_id = VALUES(job_id), ordinal = VALUES(ordinal), filename = VALUES(filename),"
+            " attributes = VALUES(attributes), chunking = VALUES(chunking), body_bytes = VALUES(body_bytes),"
+            " created_at = IF(detached_at IS NULL, created_at, VALUES(created_at)), detached_at = NULL",
+            [
+                (
+                    self._tenant_id,
+                    namespace,
+                    entry.document_id,
+                    job_id,
+                    entry.ordinal,
+                    entry.filename[:1024],
+                    to_json(dict(entry.attributes)),
+                    _chunking_as_json(entry.chunking),
+                    entry.body_bytes,
+                    moment,
+                )
+                for entry in sorted(entries, key=lambda each: each.document_id)
+            ],
+        )
+
+    def describe(self, namespace: Namespace, document_id: DocumentId, attributes: Mapping[str, Any]) -> None:
+        """Change the attributes of one that became no document."""
+        self._run(DESCRIBE, namespace=namespace, document=document_id, attributes=to_json(dict(attributes)))
+
+    def detach(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> None:
+        """Take files out; the documents are deleted by who calls this."""
+        if document_ids:
+            self._run(DETACH, namespace=namespace, ids=list(document_ids), now=now())
+
+    def detach_all(self, namespace: Namespace) -> None:
+        """Take every file out of a namespace."""
+        self._run(DETACH_ALL, namespace=namespace, now=now())
+
+    def namespaces_with(self, document_id: DocumentId) -> list[Namespace]:
+        """Where a file was put."""
+        rows = self._run(HOLDERS, document=document_id).scalars()
+        return [Namespace(name) for name in rows]
+
+    def named(self, namespace: Namespace, document_ids: Sequence[str]) -> dict[str, Attached]:
+        """Those of these files that there are."""
+        if not document_ids:
+            return {}
+        rows = self._run(NAMED, namespace=namespace, ids=list(document_ids))
+        return {row.document_id: _attached(row) for row in rows}
+
+    def to_go_on_from(self, namespace: Namespace, document_id: DocumentId) -> int | None:
+        """The generation of a document that a change of it begins with: the one on its way, else the one shown."""
+        row = self._run(TO_GO_ON_FROM, namespace=namespace, document=document_id).one_or_none()
+        return None if row is None else row.generation
+
+    def was_deleted_since(self, namespace: Namespace, document_id: DocumentId, generation: int) -> bool:
+        """Whether a document was deleted since this generation was accepted. Call it in the transaction that gave it
+        another."""
+        deleted = self._run(DELETED_SINCE, namespace=namespace, document=document_id, generation=generation)
+        return bool(deleted.scalar_one())
+
+    def position(self, namespace: Namespace, document_id: str) -> datetime | None:
+        """The time by which a file stands in the list, also one that was taken out lately."""
+        row = self._run(POSITION, namespace=namespace, document=document_id).one_or_none()
+        return None if row is None else as_utc(row.created_at)
+
+    def page(
+        self,
+        namespace: Namespace,
+        *,
+        place: Place | None,
+        newest_first: bool,
+        status: Status | None,
+        limit: int,
+        job_id: JobId | None = None,
+    ) -> list[Attached]:
+        """Files of a namespace by the time they came; only those that a job brought, if one is named."""
+        statement, values = paged(place, newest_first=newest_first, status=status, of_job=job_id is not None)
+        ids = list(self._run(text(statement), namespace=namespace, limit=limit, job=job_id, **values).scalars())
+        found = self.named(namespace, ids)
+        ordered = [found[each] for each in ids if each in found]
+        return ordered[::-1] if place is not None and place.backwards else ordered
+
+    def tallies(self, namespaces: Sequence[str]) -> dict[str, Tally]:
+        """How many files stand where, of each of these namespaces."""
+        if not namespaces:
+            return {}
+        counts: dict[str, dict[Status, int]] = {name: {} for name in namespaces}
+        sizes = dict.fromkeys(namespaces, 0)
+        for row in self._run(TALLIES, names=list(namespaces)):
+            counts[row.namespace][row.status] = row.files
+            sizes[row.namespace] += int(row.body_bytes or 0) if row.status == "completed" else 0
+        return {name: Tally(counts=counts[name], body_bytes=sizes[name]) for name in namespaces}
+
+    def tally_of_job(self, job_id: JobId) -> Tally:
+        """How many items of a job stand where."""
+        rows = self._run(JOB_TALLY, job=job_id)
+        return Tally(counts={row.status: row.files for row in rows})
+
+    def job_in(self, namespace: Namespace, job_id: JobId) -> datetime | None:
+        """When a job of this namespace was accepted; None if there is no such job."""
+        row = self._run(JOB, namespace=namespace, job=job_id).one_or_none()
+        return None if row is None else as_utc(row.created_at)
+
+    def drop_old_marks(self, *, limit: int) -> int:
+        """Forget files that were taken out a day ago. Gives how many."""
+        return int(self._run(DROP_MARKS, before=_marked_before(), limit=limit).rowcount)
+
+
+def tenants_with_old_marks(connection: Connection) -> list[TenantId]:
+    """Tenants of whom files were taken out a day ago and are still marked."""
+    rows = connection.execute(WITH_OLD_MARKS, {"before": _marked_before()}).scalars()
+    return [TenantId(tenant_id) for tenant_id in rows]
+
+
+def _marked_before() -> datetime:
+    return now() - timedelta(hours=_MARKED_FOR_HOURS)
+
+
+def _chunking_as_json(chunking: Chunking) -> str:
+    values = {"strategy": chunking.strategy, "max_tokens": chunking.max_tokens, "overlap": chunking.overlap}
+    return to_json({**values, "options": dict(chunking.options)} if chunking.options else values)
+
+
+def _attached(row: Any) -> Attached:
+    return record_of(
+        Attached,
+        row,
+        attributes=json.loads(row.attributes),
+        chunking=Chunking(**json.loads(row.chunking)) if row.chunking else None,
+    )

@@ -1,0 +1,144 @@
+"""Namespaces as vector stores: name, notes and expiry. One without a row has its own name and does not expire."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, text
+
+from pipeline.database.rows import (
+    TenantStore,
+    as_utc,
+    now,
+    record_of,
+    to_json,
+    to_naive,
+)
+from pipeline.records import Namespace, TenantId
+from pipeline.vector_stores.attachment_store import Place
+
+_ACTIVE_AGAIN_S = 60  # who searches all the time does not write all the time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorStore:
+    """A namespace as a vector store. ``expires_after_days``: how long it is kept after it was last used."""
+
+    namespace: str
+    name: str
+    description: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    expires_after_days: int | None = None
+    created_at: datetime
+    last_active_at: datetime
+    expires_at: datetime | None = None
+
+    def has_expired(self, at: datetime) -> bool:
+        """Whether its time is up."""
+        return self.expires_at is not None and self.expires_at <= at
+
+
+class VectorStores(TenantStore):
+    """One tenant's namespaces as vector stores."""
+
+    def open(self, store: VectorStore) -> None:
+        """Make a namespace, if it is not there, and note what it is called."""
+        self._run(_NAMESPACE, namespace=store.namespace, created=to_naive(store.created_at))
+        self.put(store)
+
+    def put(self, store: VectorStore) -> None:
+        """Note what is to be known of a namespace that exists."""
+        days = store.expires_after_days
+        active = store.last_active_at
+        self._run(
+            _PUT,
+            namespace=store.namespace,
+            name=store.name,
+            description=store.description,
+            metadata=to_json(dict(store.metadata)),
+            days=days,
+            active=to_naive(active),
+            expires=None if days is None else to_naive(active + timedelta(days=days)),
+        )
+
+    def one(self, namespace: Namespace, *, lock: bool = False) -> VectorStore | None:
+        """A namespace as a vector store, or None if there is none."""
+        statement = f"{_SELECT} AND n.namespace = :namespace" + (" FOR UPDATE" if lock else "")
+        row = self._run(text(statement), namespace=namespace).one_or_none()
+        return None if row is None else _store(row)
+
+    def page(self, *, place: Place | None, newest_first: bool, limit: int) -> list[VectorStore]:
+        """Namespaces by the time they were made."""
+        backwards = place is not None and place.backwards
+        sign, order = ("<", "DESC") if newest_first != backwards else (">", "ASC")
+        values: dict[str, Any] = {"tenant": self._tenant_id, "limit": limit}
+        where = ""
+        if place is not None:
+            where = f"AND (n.created_at {sign} :at OR (n.created_at = :at AND n.namespace {sign} :name))"
+            values |= {"at": to_naive(place.at), "name": place.name}
+        statement = f"{_SELECT} {where} ORDER BY n.created_at {order}, n.namespace {order} LIMIT :limit"
+        found = [_store(row) for row in self._connection.execute(text(statement), values)]
+        return found[::-1] if backwards else found
+
+    def touch(self, namespaces: Collection[Namespace]) -> None:
+        """Note that these are used now, each unless that was noted in the last minute; what has expired stays so."""
+        moment = now()
+        before = moment - timedelta(seconds=_ACTIVE_AGAIN_S)
+        values = {"tenant": self._tenant_id, "names": list(namespaces), "now": moment, "before": before}
+        # An UPDATE that changes nothing waits for locks all the same.
+        if idle := list(self._connection.execute(_IDLE, values).scalars()):
+            self._connection.execute(_TOUCH, {**values, "names": idle})
+
+    def note_emptied(self, namespace: Namespace) -> None:
+        """Note that what was in an expired one is gone."""
+        self._run(_EMPTIED, namespace=namespace, now=now())
+
+
+def expired_stores(connection: Connection, *, limit: int) -> list[tuple[TenantId, Namespace]]:
+    """Vector stores whose time is up and that still hold something, of every tenant."""
+    rows = connection.execute(_EXPIRED, {"now": now(), "limit": limit})
+    return [(TenantId(row.tenant_id), Namespace(row.namespace)) for row in rows]
+
+
+_SELECT = (
+    "SELECT n.namespace, n.created_at, n.revised_at, v.name, v.description, v.metadata, v.expires_after_days,"
+    " v.last_active_at, v.expires_at FROM namespaces n"
+    " LEFT JOIN vector_stores v ON v.tenant_id = n.tenant_id AND v.namespace = n.namespace WHERE n.tenant_id = :tenant"
+)
+_NAMESPACE = text(
+    "INSERT IGNORE INTO namespaces (tenant_id, namespace, created_at) VALUES (:tenant, :namespace, :created)"
+)
+_PUT = text(
+    "INSERT INTO vector_stores (tenant_id, namespace, name, description, metadata, expires_after_days, last_active_at,"
+    " expires_at) VALUES (:tenant, :namespace, :name, :description, :metadata, :days, :active, :expires)"
+    " ON DUPLICATE KEY UPDATE name = :name, description = :description, metadata = :metadata, expires_after_days = :days,"
+    " last_active_at = :active, expires_at = :expires"
+)
+_AMONG_THE_IDLE = (
+    " WHERE tenant_id = :tenant AND namespace IN :names AND last_active_at < :before"
+    " AND (expires_at IS NULL OR expires_at > :now)"
+)
+_IDLE = text(f"SELECT namespace FROM vector_stores{_AMONG_THE_IDLE}").bindparams(bindparam("names", expanding=True))
+_TOUCH = text(
+    "UPDATE vector_stores SET expires_at = DATE_ADD(:now, INTERVAL expires_after_days DAY), last_active_at = :now"
+    f"{_AMONG_THE_IDLE}"
+).bindparams(bindparam("names", expanding=True))
+_EMPTIED = text("UPDATE vector_stores SET emptied_at = :now WHERE tenant_id = :tenant AND namespace = :namespace")
+_EXPIRED = text(
+    "SELECT tenant_id, namespace FROM vector_stores WHERE expires_at <= :now AND emptied_at IS NULL"
+    " ORDER BY expires_at LIMIT :limit"
+)
+
+
+def _store(row: Any) -> VectorStore:
+    return record_of(
+        VectorStore,
+        row,
+        name=row.namespace if row.name is None else row.name,
+        metadata={} if row.metadata is None else json.loads(row.metadata),
+        last_active_at=as_utc(row.last_active_at or row.revised_at or row.created_at),
+    )

@@ -1,0 +1,168 @@
+"""Files of a tenant that were handed in and belong to no namespace yet."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, text
+
+from pipeline.database.rows import (
+    TenantStore,
+    now,
+    placeholders,
+    record_of,
+    slices,
+    to_naive,
+)
+from pipeline.records import JobId, Namespace, TenantId
+
+_ID_DIGITS = 12  # of the time in an id: milliseconds since the epoch, hexadecimal
+_FILES_PER_STATEMENT = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFile:
+    """A file without its bytes. ``declared_type``: the media type its sender gave it."""
+
+    file_id: str
+    filename: str
+    purpose: str
+    declared_type: str | None
+    body_bytes: int
+    created_at: datetime
+    expires_at: datetime | None = None
+
+
+def new_id(prefix: str) -> str:
+    """A new id that nobody can guess, and that says when it was made, so that it is a place in a list even when what it
+    named is gone."""
+    return f"{prefix}{time.time_ns() // 1_000_000:0{_ID_DIGITS}x}{secrets.token_hex(10)}"
+
+
+def made_at(prefix: str, identifier: str) -> datetime | None:
+    """When an id was made by `new_id`; None if it was not."""
+    digits = identifier.removeprefix(prefix)
+    if not identifier.startswith(prefix) or len(digits) != _ID_DIGITS + 20:
+        return None
+    try:
+        return datetime.fromtimestamp(int(digits[:_ID_DIGITS], 16) / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+class StoredFiles(TenantStore):
+    """One tenant's files."""
+
+    def put(self, file: StoredFile, body: bytes) -> None:
+        """Keep a file."""
+        self._run(
+            _PUT,
+            file=file.file_id,
+            filename=file.filename,
+            purpose=file.purpose,
+            declared=file.declared_type,
+            bytes=file.body_bytes,
+            hash=hashlib.sha256(body).digest(),
+            created=to_naive(file.created_at),
+            expires=to_naive(file.expires_at),
+        )
+        self._run(_PUT_BODY, file=file.file_id, body=body)
+
+    def named(self, file_ids: Sequence[str]) -> dict[str, StoredFile]:
+        """Those of these files that there are and that have not expired."""
+        found: dict[str, StoredFile] = {}
+        for some in slices(list(file_ids), 1000):
+            rows = self._run(_NAMED, ids=list(some), now=now())
+            found |= {row.file_id: _file(row) for row in rows}
+        return found
+
+    def body(self, file_id: str) -> bytes | None:
+        """A file's bytes, or None."""
+        row = self._run(_BODY, file=file_id).one_or_none()
+        return None if row is None else bytes(row.body)
+
+    def count(self) -> int:
+        """How many there are."""
+        return int(self._run(_COUNT).scalar_one())
+
+    def page(
+        self, *, after: tuple[datetime, str] | None, newest_first: bool, purpose: str | None, limit: int
+    ) -> list[StoredFile]:
+        """Files by the time they were handed in, those after the given time and id."""
+        sign, order = ("<", "DESC") if newest_first else (">", "ASC")
+        clauses, values = [], {"tenant": self._tenant_id, "limit": limit, "now": now()}
+        if after is not None:
+            clauses.append(f"AND (created_at {sign} :at OR (created_at = :at AND file_id {sign} :after))")
+            values |= {"at": to_naive(after[0]), "after": after[1]}
+        if purpose is not None:
+            clauses.append("AND purpose = :purpose")
+            values["purpose"] = purpose
+        where = " ".join(clauses)
+        statement = f"{_SELECT} {where} ORDER BY created_at {order}, file_id {order} LIMIT :limit"
+        return [_file(row) for row in self._connection.execute(text(statement), values)]
+
+    def forget(self, file_id: str) -> bool:
+        """Delete a file. False if there is none."""
+        values = {"tenant": self._tenant_id, "file": file_id}
+        self._connection.execute(_FORGET_BODY, values)
+        return bool(self._connection.execute(_FORGET, values).rowcount)
+
+    def hand_over(self, namespace: Namespace, job_id: JobId, file_ids: Sequence[str]) -> int:
+        """Copy the bytes of files to the documents of a job that are called like them, inside the database: the files
+        of one job may be larger together than this process. Gives for how many; fewer if one is gone meanwhile."""
+        copied = 0
+        for some in slices(list(file_ids), _FILES_PER_STATEMENT):
+            many = placeholders(some)
+            values = (self._tenant_id, namespace, job_id, *some)
+            copied += self._connection.exec_driver_sql(_COPY_BODIES.format(many=many), values).rowcount
+            self._connection.exec_driver_sql(_COPY_FACTS.format(many=many), values)
+            self._connection.exec_driver_sql(_COPY_SIZES.format(many=many), (self._tenant_id, job_id, *some))
+        return copied
+
+
+def expired_files(connection: Connection, *, limit: int) -> list[tuple[TenantId, str]]:
+    """Files whose time is up, of every tenant."""
+    rows = connection.execute(_EXPIRED, {"now": now(), "limit": limit})
+    return [(TenantId(row.tenant_id), row.file_id) for row in rows]
+
+
+_COLUMNS = "file_id, filename, purpose, declared_type, body_bytes, created_at, expires_at"
+_SELECT = f"SELECT {_COLUMNS} FROM stored_files WHERE tenant_id = :tenant AND (expires_at IS NULL OR expires_at > :now)"
+_NAMED = text(f"{_SELECT} AND file_id IN :ids").bindparams(bindparam("ids", expanding=True))
+_PUT = text(
+    "INSERT INTO stored_files (tenant_id, file_id, filename, purpose, declared_type, body_bytes, content_hash, created_at,"
+    " expires_at) VALUES (:tenant, :file, :filename, :purpose, :declared, :bytes, :hash, :created, :expires)"
+)
+_PUT_BODY = text("INSERT INTO stored_file_bodies (tenant_id, file_id, body) VALUES (:tenant, :file, :body)")
+_BODY = text("SELECT body FROM stored_file_bodies WHERE tenant_id = :tenant AND file_id = :file")
+_COUNT = text("SELECT COUNT(*) FROM stored_files WHERE tenant_id = :tenant")
+_FORGET = text("DELETE FROM stored_files WHERE tenant_id = :tenant AND file_id = :file")
+_FORGET_BODY = text("DELETE FROM stored_file_bodies WHERE tenant_id = :tenant AND file_id = :file")
+_EXPIRED = text("SELECT tenant_id, file_id FROM stored_files WHERE expires_at <= :now ORDER BY expires_at LIMIT :limit")
+
+_OF_GENERATIONS = " WHERE g.tenant_id = %s AND g.namespace = %s AND g.job_id = %s AND g.document_id IN ({many})"
+_FILE_OF = "f.tenant_id = g.tenant_id AND f.file_id = g.document_id"
+_COPY_BODIES = (
+    "UPDATE generations g JOIN payloads p ON p.tenant_id = g.tenant_id AND p.namespace = g.namespace"
+    " AND p.document_id = g.document_id AND p.generation = g.generation"
+    f" JOIN stored_file_bodies f ON {_FILE_OF} SET p.body = f.body{_OF_GENERATIONS}"
+)
+_COPY_FACTS = (
+    f"UPDATE generations g JOIN stored_files f ON {_FILE_OF}"
+    f" SET g.content_hash = f.content_hash, g.body_bytes = f.body_bytes{_OF_GENERATIONS}"
+)
+_COPY_SIZES = (
+    "UPDATE job_items i JOIN stored_files f ON f.tenant_id = i.tenant_id"
+    " AND f.file_id = i.document_id SET i.body_bytes = f.body_bytes"
+    " WHERE i.tenant_id = %s AND i.job_id = %s AND i.document_id IN ({many}) AND i.state = 'queued'"
+)
+
+
+def _file(row: Any) -> StoredFile:
+    return record_of(StoredFile, row)

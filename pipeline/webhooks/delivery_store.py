@@ -1,0 +1,175 @@
+"""Deliveries to endpoints: which are due, who is sending which, and what became of them."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, text
+
+from pipeline.database.rows import TenantStore, now, record_of
+from pipeline.records import JobId, TenantId
+from pipeline.webhooks.signatures import Event, Standing, Verdict
+
+_ERROR_LENGTH = 255
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """One message to one endpoint. ``last_status`` is what the endpoint answered, ``last_error`` what went wrong."""
+
+    delivery_id: str
+    webhook_id: str
+    event: Event
+    job_id: JobId | None
+    standing: Standing
+    attempts: int
+    created_at: datetime
+    last_attempt_at: datetime | None
+    next_attempt_at: datetime | None
+    ended_at: datetime | None
+    last_status: int | None
+    last_error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sending:
+    """A delivery that this process sends now, under a lease. ``attempts`` counts this one."""
+
+    tenant_id: TenantId
+    webhook_id: str
+    delivery_id: str
+    claim_id: str
+    event: Event
+    body: bytes
+    attempts: int
+
+
+def claim(connection: Connection, *, limit: int, per_endpoint: int, lease_s: float) -> list[Sending]:
+    """Claim due deliveries of any tenant, the longest overdue first, at most ``per_endpoint`` under way per endpoint.
+    An expired lease is sent again under the same id."""
+    moment = now()
+    keys = [tuple(row) for row in connection.execute(_DUE, {"now": moment, "each": per_endpoint, "limit": limit})]
+    if not keys:
+        return []
+    values = {"keys": keys, "now": moment, "lease": moment + timedelta(seconds=lease_s), "claim": str(uuid.uuid4())}
+    connection.execute(_TAKE, values)
+    return [
+        record_of(Sending, row, event=Event(row.event), body=row.body.encode())
+        for row in connection.execute(_TAKEN, values)
+    ]
+
+
+def prune(connection: Connection, *, delivered_s: float, dead_s: float, progress_s: float, limit: int) -> int:
+    """Forget deliveries that ended that long ago, at most ``limit`` of a kind. Gives how many."""
+    moment = now()
+    gone = 0
+    for where, seconds in (
+        ("state = 'delivered'", delivered_s),
+        ("state = 'dead'", dead_s),
+        ("state IN ('delivered', 'dead') AND event = 'job.progress'", progress_s),
+    ):
+        gone += connection.execute(
+            text(f"DELETE FROM webhook_deliveries WHERE {where} AND ended_at < :before LIMIT {limit:d}"),
+            {"before": moment - timedelta(seconds=seconds)},
+        ).rowcount
+    return gone
+
+
+def tenants_following_progress(connection: Connection) -> list[TenantId]:
+    """Tenants with an endpoint that wants to be told of progress. Looks across tenants, and reads nothing but ids."""
+    rows = connection.execute(
+        text("SELECT DISTINCT tenant_id FROM webhooks WHERE disabled_at IS NULL AND events LIKE '%job.progress%'")
+    )
+    return [TenantId(tenant_id) for tenant_id in rows.scalars()]
+
+
+class Deliveries(TenantStore):
+    """One tenant's deliveries."""
+
+    def settle(self, sent: Sending, verdict: Verdict, *, status: int | None, error: str | None) -> bool:
+        """Write down what an attempt led to. False if somebody else is sending it by now."""
+        standing = Standing.DELIVERED if verdict.delivered else Standing.DEAD
+        if verdict.delay_s is not None:
+            standing = Standing.PENDING
+        moment = now()
+        settled = self._run(
+            _SETTLE,
+            webhook=sent.webhook_id,
+            delivery=sent.delivery_id,
+            claim=sent.claim_id,
+            state=standing.value,
+            next=None if verdict.delay_s is None else moment + timedelta(seconds=verdict.delay_s),
+            ended=None if standing is Standing.PENDING else moment,
+            status=status,
+            error=None if error is None else error[:_ERROR_LENGTH],
+        )
+        return bool(settled.rowcount)
+
+    def page(
+        self, webhook_id: str, *, standing: Standing | None, before: tuple[datetime, str] | None, limit: int
+    ) -> list[Delivery]:
+        """Deliveries to one endpoint, the newest first, those before the given time and id."""
+        where, values = "", dict[str, Any](webhook=webhook_id, limit=limit)
+        if standing is not None:
+            where, values["state"] = " AND state = :state", standing.value
+        if before is not None:
+            where += " AND (created_at < :at OR (created_at = :at AND delivery_id < :at_id))"
+            values |= {"at": before[0].replace(tzinfo=None), "at_id": before[1]}
+        statement = _SELECT + where + " ORDER BY created_at DESC, delivery_id DESC LIMIT :limit"
+        return [_delivery(row) for row in self._run(text(statement), **values)]
+
+    def one(self, webhook_id: str, delivery_id: str) -> Delivery | None:
+        """One delivery, or None."""
+        statement = text(_SELECT + " AND delivery_id = :delivery")
+        found = self._run(statement, webhook=webhook_id, delivery=delivery_id).one_or_none()
+        return None if found is None else _delivery(found)
+
+    def send_again(self, webhook_id: str, delivery_id: str) -> bool:
+        """Let one that ended be sent again at once, with its attempts counted anew. False if it is still to be sent."""
+        return bool(self._run(_AGAIN, webhook=webhook_id, delivery=delivery_id, now=now()).rowcount)
+
+
+def _delivery(row: Any) -> Delivery:
+    return record_of(Delivery, row, event=Event(row.event), standing=Standing(row.state))
+
+
+_DUE = text(
+    "SELECT tenant_id, webhook_id, delivery_id FROM ("
+    # What is under way came first and keeps its place, so it counts among the few of its endpoint.
+    "SELECT tenant_id, webhook_id, delivery_id, lease_until, next_attempt_at, ROW_NUMBER() OVER ("
+    "PARTITION BY tenant_id, webhook_id ORDER BY next_attempt_at, delivery_id) AS place"
+    " FROM webhook_deliveries WHERE state = 'pending' AND next_attempt_at <= :now) due"
+    " WHERE place <= :each AND (lease_until IS NULL OR lease_until < :now)"
+    " ORDER BY place, next_attempt_at LIMIT :limit"
+)
+
+_TAKE = text(
+    "UPDATE webhook_deliveries SET lease_until = :lease, claim_id = :claim, attempts = attempts + 1,"
+    " last_attempt_at = :now WHERE (tenant_id, webhook_id, delivery_id) IN :keys AND state = 'pending'"
+    " AND next_attempt_at <= :now AND (lease_until IS NULL OR lease_until < :now)"
+).bindparams(bindparam("keys", expanding=True))
+
+_TAKEN = text(
+    "SELECT tenant_id, webhook_id, delivery_id, claim_id, event, body, attempts FROM webhook_deliveries"
+    " WHERE (tenant_id, webhook_id, delivery_id) IN :keys AND claim_id = :claim"
+).bindparams(bindparam("keys", expanding=True))
+
+_SETTLE = text(
+    "UPDATE webhook_deliveries SET state = :state, next_attempt_at = :next, ended_at = :ended, lease_until = NULL,"
+    " claim_id = NULL, last_status = :status, last_error = :error"
+    " WHERE tenant_id = :tenant AND webhook_id = :webhook AND delivery_id = :delivery AND claim_id = :claim"
+)
+
+_AGAIN = text(
+    "UPDATE webhook_deliveries SET state = 'pending', attempts = 0, next_attempt_at = :now, ended_at = NULL,"
+    " lease_until = NULL, claim_id = NULL WHERE tenant_id = :tenant AND webhook_id = :webhook"
+    " AND delivery_id = :delivery AND state <> 'pending'"
+)
+
+_SELECT = (
+    "SELECT delivery_id, webhook_id, event, job_id, state, attempts, created_at, last_attempt_at, next_attempt_at,"
+    " ended_at, last_status, last_error FROM webhook_deliveries WHERE tenant_id = :tenant AND webhook_id = :webhook"
+)
