@@ -19,7 +19,7 @@ from api_gateway.problems import Problem
 from api_gateway.waiting import Wakes
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import Unavailable
-from pipeline.jobs.bells import progress_name
+from pipeline.jobs.bell_store import progress_name
 from pipeline.jobs.progress_rate import Pace, pace
 from pipeline.jobs.signal_store import (
     Failure,

@@ -28,7 +28,7 @@ from pipeline.database.engines import (
 from pipeline.database.installation import Installation
 from pipeline.embedding.cache_store import VectorStore
 from pipeline.errors import CircuitOpen
-from pipeline.jobs.bells import JobBells
+from pipeline.jobs.bell_store import JobBells
 from pipeline.jobs.computation_store import Computations
 from pipeline.metrics.meter_store import Meter
 from pipeline.models.live_spaces import Spaces
@@ -52,7 +52,7 @@ from pipeline.semantic.vector_index_store import KnownIndexes
 from pipeline.semantic.vector_store import Vectors
 from pipeline.settings import Settings
 from pipeline.tenants.quota_store import Rooms
-from pipeline.tenants.usage import UsageBook
+from pipeline.tenants.usage_counter_store import UsageBook
 
 SLOW_S: Final = 0.3  # seconds after which a call counts as slow: less than half of the usual timeout of a channel
 # What is nice to have of Redis must not cost much time when Redis has none.

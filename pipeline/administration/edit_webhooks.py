@@ -19,7 +19,7 @@ from pipeline.errors import Misconfigured, Unavailable
 from pipeline.jobs.ledger_store import Ledger
 from pipeline.jobs.outbox_store import Outbox
 from pipeline.outbound.addresses import is_address
-from pipeline.outbound.connect import within
+from pipeline.outbound.connect_client import within
 from pipeline.outbound.post_client import (
     REFUSED_AFTER_S,
     NotAllowed,

@@ -22,7 +22,7 @@ from pipeline.errors import (
 )
 from pipeline.outbound.addresses import Network, is_within
 from pipeline.outbound.body import ENCODINGS, read_body
-from pipeline.outbound.connect import (
+from pipeline.outbound.connect_client import (
     Deadline,
     GuardedBackend,
     Resolve,

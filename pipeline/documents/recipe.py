@@ -11,7 +11,7 @@ from pipeline.records import DocumentFields
 
 # Raise this whenever the same bytes would become other chunks than before: a parser or the chunker has changed (of terms
 # `keyword.terms.VERSION` says so). Documents are then made anew at their next upload instead of being taken for unchanged.
-# tests/unit/test_recipe.py notices when it was forgotten.
+# tests/unit/documents/test_recipe.py notices when it was forgotten.
 ANALYSIS = 3
 
 

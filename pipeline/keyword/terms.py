@@ -17,8 +17,8 @@ from pipeline.keyword.normal_form import normal_form
 from pipeline.keyword.spellings import joined_parts
 from pipeline.records import Scope
 
-# Raise this whenever the same text would get other terms than before, and note the digest in tests/unit/test_recipe.py.
-# Rows that were written under an older number get their terms anew in the background (`maintenance.sweep`).
+# Raise this whenever the same text would get other terms than before, and note the digest in
+# tests/unit/documents/test_recipe.py. The sweeper (`maintenance.sweep`) writes the terms of older rows again.
 VERSION = 3
 
 # Scripts written without spaces between words, and hangul, whose words change their endings: cut into bigrams.

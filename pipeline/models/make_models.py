@@ -82,7 +82,7 @@ def make_reranker(settings: Settings, provider: RerankProvider | Literal["auto"]
     """The reranker that ``settings.reranker_for`` names. Make one per process. Raises Misconfigured."""
     match settings.reranker_for(provider):
         case "http":
-            from pipeline.models.rerank_http import HttpReranker
+            from pipeline.models.rerank_client import HttpReranker
 
             key = settings.rerank_api_key
             return HttpReranker(

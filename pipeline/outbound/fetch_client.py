@@ -16,7 +16,7 @@ import httpx
 from pipeline.errors import DocumentTooLarge, FetchFailed, FetchUnavailable
 from pipeline.outbound.addresses import Network
 from pipeline.outbound.body import ENCODINGS, read_body
-from pipeline.outbound.connect import Deadline, GuardedBackend, Resolve
+from pipeline.outbound.connect_client import Deadline, GuardedBackend, Resolve
 from pipeline.outbound.web import (
     WebAddress,
     redirected,

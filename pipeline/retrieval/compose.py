@@ -8,7 +8,9 @@ from dataclasses import asdict, replace
 from functools import partial
 
 import orjson
+import structlog
 
+from pipeline.answer.highlights import highlight
 from pipeline.answer.mask_answers import masked
 from pipeline.answer.outcome import problem_of
 from pipeline.answer.result import (
@@ -18,14 +20,20 @@ from pipeline.answer.result import (
     Stats,
 )
 from pipeline.answer.shape import answer_chunks, source_share, understood
-from pipeline.channels.channel import Channel
+from pipeline.channels.channel import Channel, Worded
+from pipeline.errors import Unavailable
+from pipeline.keyword.terms import query_terms
 from pipeline.query.plan import Plan
 from pipeline.query.request import Envelope, Query, Understanding
 from pipeline.ranking.confidence import confidences
+from pipeline.ranking.decay import decayed
+from pipeline.ranking.dedupe import deduplicated
 from pipeline.ranking.fusion import Fused
 from pipeline.ranking.hits import Drop, Hit, Hydrated
 from pipeline.ranking.read_depth import counts_alone, needed
 from pipeline.ranking.rerank_order import rerank_lift
+from pipeline.ranking.selection import select
+from pipeline.ranking.threshold_ladder import stepped_down
 from pipeline.records import ChannelName
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
@@ -33,15 +41,14 @@ from pipeline.retrieval.build_context import context_of
 from pipeline.retrieval.complete_scores import with_coverage
 from pipeline.retrieval.fall_back import fallen_back
 from pipeline.retrieval.fuse import fuse
-from pipeline.retrieval.highlight import highlighted
 from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.load_text import hydrate
-from pipeline.retrieval.narrow import narrowed
 from pipeline.retrieval.rerank import good_enough, reranked
 from pipeline.retrieval.retry_poor import Found, improved
-from pipeline.retrieval.select import selected
 from pipeline.retrieval.support_neighbours import with_feedback
 from pipeline.retrieval.understand import expanded
+
+log = structlog.get_logger(__name__)
 
 _NOTHING = AnswerContext(text="", token_count=0, citations=())
 
@@ -194,3 +201,55 @@ def _answer(
         stats=stats,
         error=problem,
     )
+
+
+def selected(hits: Sequence[Hit], plan: Plan, journal: Journal) -> list[Hit]:
+    """The hits that are returned. Every one that is left out is noted with its number."""
+    kept, dropped = select(hits, plan)
+    journal.dropped(dropped)
+    return kept
+
+
+def narrowed(arrived: Arrived, hits: Sequence[Hit], journal: Journal) -> list[Hit]:
+    """The hits with what age leaves of their scores, each thing once, and similar enough. What the plan does not ask for
+    costs nothing."""
+    retrieve, kept = arrived.query.plan.retrieve, list(hits)
+    if retrieve.time_decay is not None:
+        kept = decayed(kept, retrieve.time_decay, arrived.query.present)
+        journal.saw("decay", kept)
+    if retrieve.selection.dedupe != "chunk":
+        kept, same = deduplicated(kept, retrieve.selection.dedupe)
+        journal.dropped(same)
+        journal.saw("dedupe", kept)
+    if retrieve.ladder is not None:
+        semantic = arrived.usable.get(ChannelName.SEMANTIC)
+        kept, unlike, journal.rung = stepped_down(
+            kept,
+            retrieve.ladder,
+            top_k=arrived.query.top_k,
+            zero=None if semantic is None else semantic.zero,
+            per_document=retrieve.selection.per_document,
+        )
+        journal.dropped(unlike)
+        journal.saw("ladder", kept)
+    return kept
+
+
+
+
+def highlighted(
+    query: Query, chunks: Sequence[AnswerChunk], channels: Mapping[ChannelName, Channel]
+) -> tuple[AnswerChunk, ...]:
+    """The chunks with the spans of what the keyword channel looked for, synonyms included."""
+    return highlight(chunks, _terms(query, channels)) if chunks else ()
+
+
+def _terms(query: Query, channels: Mapping[ChannelName, Channel]) -> tuple[str, ...]:
+    """Without the dictionary they are the query's own words, which is no loss worth naming."""
+    channel = channels.get(ChannelName.KEYWORD)
+    if isinstance(channel, Worded):
+        try:
+            return channel.terms(query)
+        except Unavailable as error:
+            log.warning("dictionary_unavailable", query_id=query.query_id, code=error.code)
+    return tuple(query_terms(query.query_text))

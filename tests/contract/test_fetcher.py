@@ -18,7 +18,7 @@ from pipeline.errors import (
     FetchRefused,
     FetchUnavailable,
 )
-from pipeline.outbound.connect import resolved
+from pipeline.outbound.connect_client import resolved
 from pipeline.outbound.fetch_client import Fetcher
 from tests.support.patience import SPARE_S
 from tests.support.web_server import (

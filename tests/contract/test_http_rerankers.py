@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.errors import Misconfigured, RerankerUnavailable
 from pipeline.models.ports import Reranker
-from pipeline.models.rerank_http import DIALECTS, HttpReranker
+from pipeline.models.rerank_client import DIALECTS, HttpReranker
 from tests.contract.test_rerankers import RerankerContract, candidates
 from tests.support.openai_answers import Answer, changed, drops, hangs, raw, refused, slow, trickles
 from tests.support.patience import SPARE_S

@@ -31,7 +31,7 @@ from tests.support.openai_answers import hangs, raw, refused
 from tests.support.openai_server import OpenAIServer
 from tests.support.patience import SPARE_S
 from tests.support.rerank_server import RerankServer, rerank_service
-from tests.unit.test_answer_parts import hits
+from tests.unit.answer.test_answer_parts import hits
 
 FUSED = [("a", 1.0), ("b", 0.9), ("c", 0.8)]
 TEXTS = {"a": "an owl", "b": "a fox", "c": "a red fox"}

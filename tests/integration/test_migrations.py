@@ -81,7 +81,7 @@ class DescribeMigrations:
             for table in _tables(engine) - INSTALLATION_TABLES:
                 primary = inspector.get_pk_constraint(table)["constrained_columns"]
                 indexes = [index["column_names"] for index in inspector.get_indexes(table)]
-                # The terms of the FULLTEXT index carry the tenant inside: tests/unit/test_terms.py.
+                # The terms of the FULLTEXT index carry the tenant inside: tests/unit/keyword/test_terms.py.
                 keyed = [columns for columns in [primary, *indexes] if columns != ["terms"]]
                 assert keyed, table
                 assert all("tenant_id" in columns for columns in keyed), table

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from pipeline.models.rerank_http import HttpReranker
+from pipeline.models.rerank_client import HttpReranker
 from tests.support.http_server import serving
 from tests.support.openai_answers import Answer
 

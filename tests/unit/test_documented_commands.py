@@ -77,7 +77,7 @@ IN_LINES = {
     "python -m benchmarks.embedding ": "embeds judged collections for minutes; started by hand",
     "python -m benchmarks.likeness FOLDER": "needs a judged collection that is fetched; the module is imported below",
     "python -m workers.indexer": "every stack of the tests runs it; tests/integration/test_process_environments.py",
-    "python -m pipeline.sandbox.parse": "speaks with its parent process: tests/unit/test_parsing_formats_sandbox.py",
+    "python -m pipeline.sandbox.parse": "speaks with its parent process: tests/unit/sandbox/test_parsing_formats_sandbox.py",
     "python -m pipeline.tenants.bootstrap ": "tests/acceptance/test_tenancy_docs.py",
     "python -m pipeline.maintenance.migrate_schema adopt": "tests/integration/test_installation.py",
     "python -m pipeline.maintenance.migrate_schema check": "tests/integration/test_store_refusals.py",
@@ -99,7 +99,7 @@ _ELSEWHERE = {
     Use(("keys", "rotate"), frozenset({"--overlap"})): "tests/acceptance/test_tenancy_docs.py",
 }
 _OURS_NOT_RUN = {
-    "chordwise tune …/scifact ": "needs a collection that is fetched, and minutes; tests/unit/test_cli_tune.py has --limit",
+    "chordwise tune …/scifact ": "needs a fetched collection and minutes; tests/unit/client/test_cli_tune.py has --limit",
 }
 
 

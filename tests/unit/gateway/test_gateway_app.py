@@ -217,7 +217,7 @@ class DescribeTheDescription:
     def it_describes_errors_as_problems(self, document):
         for path, operations in document["paths"].items():
             if path.startswith("/openai/"):
-                continue  # has a form of its own: tests/unit/test_openai_shapes.py
+                continue  # has a form of its own: tests/unit/gateway/test_openai_shapes.py
             for operation in operations.values():
                 errors = {int(status) for status in operation["responses"] if int(status) >= 400} - {503}
                 told_as = {kind for status in errors for kind in operation["responses"][str(status)]["content"]}

@@ -17,7 +17,7 @@ from api_gateway.routes import events
 from api_gateway.routes.events import JobStream, id_of, position_of
 from api_gateway.waiting import Wakes
 from pipeline.errors import StoreUnavailable
-from pipeline.jobs.bells import JobBells, progress_name
+from pipeline.jobs.bell_store import JobBells, progress_name
 from pipeline.jobs.signal_store import Failure, Position, Snapshot
 from pipeline.records import ItemState, JobId, TenantId
 

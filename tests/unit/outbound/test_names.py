@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from pipeline.outbound.connect import within
+from pipeline.outbound.connect_client import within
 from tests.support.patience import SPARE_S
 
 

@@ -10,7 +10,7 @@ from hypothesis.strategies import dictionaries, floats, integers, none, sampled_
 
 from pipeline.errors import Misconfigured
 from pipeline.models.make_models import make_reranker
-from pipeline.models.rerank_http import HttpReranker
+from pipeline.models.rerank_client import HttpReranker
 from pipeline.query.plan import DecayPlan, PlanFlaw, RetrievePlan
 from pipeline.ranking.rerank_order import (
     passing,
@@ -21,7 +21,7 @@ from pipeline.ranking.rerank_order import (
 from pipeline.records import Filters
 from pipeline.retrieval.build_plan import plan_of
 from pipeline.settings import load
-from tests.unit.test_answer_parts import fused_orders, hits, unit
+from tests.unit.answer.test_answer_parts import fused_orders, hits, unit
 
 SERVICE = {"rerank_url": "http://127.0.0.1:9", "rerank_model": "m"}
 

@@ -24,7 +24,7 @@ from chordwise.results import Hit
 from chordwise.tools import NOTHING_FOUND, KnowledgeTool
 from tests.support.gateway_stub import KEY, GatewayStub, problem, serve
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture

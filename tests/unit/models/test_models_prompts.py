@@ -27,7 +27,7 @@ class DescribePrompt:
         assert "{{" not in filled
 
     def it_has_no_prompt_without_a_divider(self):
-        folder = Path(__file__).parents[2] / "pipeline" / "models" / "prompts"
+        folder = Path(__file__).parents[3] / "pipeline" / "models" / "prompts"
         for file in folder.glob("*.md"):
             load_prompt(file.stem)
 
