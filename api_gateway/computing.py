@@ -23,23 +23,23 @@ from pipeline.jobs.computation import (
     LIMITS,
     Computation,
     ComputationId,
+    ComputationKind,
     Done,
     Failed,
-    Kind,
 )
-from pipeline.jobs.computation_store import MOST_IN_REDIS, Computations, Standing
+from pipeline.jobs.computation_store import MOST_IN_REDIS, ComputationProgress, Computations
 from pipeline.records import Actor, TenantId
 from workers import dispatch
 
 if TYPE_CHECKING:
     from api_gateway.gateway import Gateway
 
-Look = Callable[[], Awaitable[Standing | None]]
+Look = Callable[[], Awaitable[ComputationProgress | None]]
 
 log = structlog.get_logger(__name__)
 
 MOST_WAITING: Final = 32  # requests of one tenant in one lane; this process holds their bodies in memory
-_GONE: Final = Standing(step=-1, begun=False, outcome=None)
+_GONE: Final = ComputationProgress(step=-1, begun=False, outcome=None)
 _GRACE_S: Final = 5.0  # past a step's time limit; the gateway then gives up on the step
 
 
@@ -95,7 +95,7 @@ class Turns:
 
 async def compute(
     gateway: Gateway,
-    kind: Kind,
+    kind: ComputationKind,
     tenant_id: TenantId,
     asked: Mapping[str, Any],
     *,
@@ -132,10 +132,10 @@ async def compute(
                 await run(computations.open, computation, begin_s=begin_s)
                 await gateway.run(dispatch.compute, computation, expires_s=begin_s)
 
-                async def look_up() -> Standing | None:
+                async def look_up() -> ComputationProgress | None:
                     return await gateway.run(computations.standing, computation.computation_id)
 
-                async def wait(look: Look, seconds: float) -> Standing | None:
+                async def wait(look: Look, seconds: float) -> ComputationProgress | None:
                     return await gateway.wakes.until(waiter, look, seconds=seconds, receive=receive, look_first=False)
 
                 outcome = await await_outcome(kind, look_up, wait, begin_s=begin_s)
@@ -147,7 +147,11 @@ async def compute(
 
 
 async def await_outcome(
-    kind: Kind, look_up: Look, wait: Callable[[Look, float], Awaitable[Standing | None]], *, begin_s: float
+    kind: ComputationKind,
+    look_up: Look,
+    wait: Callable[[Look, float], Awaitable[ComputationProgress | None]],
+    *,
+    begin_s: float,
 ) -> Done | Failed:
     """Wait for the outcome of a computation as long as its steps begin and end in time.
 
@@ -155,10 +159,10 @@ async def await_outcome(
     seconds, or None. Raises WorkerUnavailable if the first step does not begin within ``begin_s``, and
     ComputationTimeout.
     """
-    seen = Standing(step=0, begun=False, outcome=None)
+    seen = ComputationProgress(step=0, begun=False, outcome=None)
     seconds = begin_s
 
-    async def look() -> Standing | None:
+    async def look() -> ComputationProgress | None:
         """Return the progress if it has changed, or None; a computation that no longer exists counts as changed."""
         found = await look_up()
         return None if found == seen else found or _GONE

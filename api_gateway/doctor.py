@@ -26,7 +26,7 @@ from pipeline.errors import Misconfigured, PipelineError, WrongInstallation
 from pipeline.keyword_index.indexer_report_store import IndexerReports
 from pipeline.maintenance import doctor, doctor_store
 from pipeline.maintenance.doctor import (
-    Finding,
+    CheckResult,
     FlowerFacts,
     Severity,
     WorkerFacts,
@@ -46,7 +46,7 @@ _COMMAND = "chordwise_facts"  # workers.heartbeat, which loads the worker's part
 
 _BROKER_ERRORS = (KombuError, redis.RedisError, OSError)
 
-Ask = Callable[[], list[Finding]]
+Ask = Callable[[], list[CheckResult]]
 ReadHeartbeats = Callable[[], list[WorkerHeartbeat]]
 
 
@@ -59,7 +59,7 @@ def examine(
     heartbeats: ReadHeartbeats | None = None,
     watched_s: float = float("inf"),
     lane: LaneFacts | None = None,
-) -> list[Finding]:
+) -> list[CheckResult]:
     """Run every check, in the order of the documentation; a store or worker that does not answer is a finding too.
 
     ``app`` reaches the workers; ``watched_s``: seconds during which this process could have seen a sweep; ``lane``: how
@@ -81,7 +81,7 @@ def _checks(
 ) -> Iterator[tuple[str, Ask]]:
     told: list[WorkerFacts] = []
 
-    def ask_workers() -> list[Finding]:
+    def ask_workers() -> list[CheckResult]:
         before = beating()
         answers = ask_every_worker(app, expected={heartbeat.name for heartbeat in before})
         told.extend(known_workers(answers, beating()))
@@ -89,11 +89,11 @@ def _checks(
         own_broker = broker_address(settings.broker)
         return list(doctor.workers(told, queues=queues, own=own_versions(), broker=own_broker))
 
-    def ask_sweeper() -> list[Finding]:
+    def ask_sweeper() -> list[CheckResult]:
         age_s = LastSweep(use.quick_redis).age_s()
         return [doctor.last_sweep(age_s, interval_s=settings.sweep_interval_s, watched_s=watched_s)]
 
-    def ask_broker() -> list[Finding]:
+    def ask_broker() -> list[CheckResult]:
         own = app.conf
         return [
             doctor.visibility(
@@ -128,22 +128,22 @@ def _checks(
     yield "flower", lambda: [doctor.flower(flower_facts(settings.flower_url))]
 
 
-def _asked(name: str, ask: Ask) -> list[Finding]:
+def _asked(name: str, ask: Ask) -> list[CheckResult]:
     try:
         return ask()
     except (PipelineError, *_BROKER_ERRORS) as error:
         said = str(error) if isinstance(error, PipelineError) else type(error).__name__
         log.warning("not_examined", check=name, error=type(error).__name__)
         advice = "see GET /readyz: what does not answer cannot be examined"
-        return [Finding(check=name, severity=Severity.FAILED, detail=f"could not be asked: {said}", advice=advice)]
+        return [CheckResult(check=name, severity=Severity.FAILED, detail=f"could not be asked: {said}", advice=advice)]
 
 
-def models(use: Resources) -> list[Finding]:
+def models(use: Resources) -> list[CheckResult]:
     """Name the model of each live space, and check that a local one can be made here. Raises StoreUnavailable."""
     findings = []
     for space in use.spaces.live().every:
         detail = f"space {space.number}: {space.model}, {space.dimension} numbers, {space.provider}"
-        finding = Finding(check="model", severity=Severity.OK, detail=detail)
+        finding = CheckResult(check="model", severity=Severity.OK, detail=detail)
         try:
             if space.provider == "local":
                 use.spaces.embedder(space)
@@ -154,7 +154,7 @@ def models(use: Resources) -> list[Finding]:
     return findings
 
 
-def installation(use: Resources) -> Finding:
+def installation(use: Resources) -> CheckResult:
     """Check whether MySQL, PostgreSQL and Redis belong to one installation."""
     try:
         use.installation.confirm_redis()
@@ -163,21 +163,21 @@ def installation(use: Resources) -> Finding:
     return doctor.installation(use.installation.known)
 
 
-def deletions(use: Resources) -> Finding:
+def deletions(use: Resources) -> CheckResult:
     """Check whether the reconciler withholds large deletions until an operator confirms them."""
     with unit_of_work(use.mysql) as work:
         withheld = reconcile_store.withheld_by_tenant(work.connection)
     return doctor.deletions({str(tenant_id): count for tenant_id, count in withheld.items()})
 
 
-def result_expiry(settings: Settings, app: Celery = producer) -> Finding:
+def result_expiry(settings: Settings, app: Celery = producer) -> CheckResult:
     """How long Celery keeps the parts of a chord."""
     expires = app.conf.result_expires
     seconds = expires.total_seconds() if hasattr(expires, "total_seconds") else expires
     return doctor.expiry(seconds, deadline_s=settings.query_deadline_ms / 1000)
 
 
-def worker_clocks(told: Sequence[WorkerFacts]) -> list[Finding]:
+def worker_clocks(told: Sequence[WorkerFacts]) -> list[CheckResult]:
     """The worker whose clock is furthest from ours; one line for all, as they may be many."""
     known = [(abs(each.skew_s), each) for each in told if each.skew_s is not None]
     if not known:

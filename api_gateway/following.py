@@ -20,7 +20,7 @@ from api_gateway.waiting import Wakes
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import Unavailable
 from pipeline.jobs.bell_store import progress_name
-from pipeline.jobs.progress_rate import Pace, pace
+from pipeline.jobs.progress_rate import ProgressRate, pace
 from pipeline.jobs.signal_store import (
     Failure,
     Fingerprint,
@@ -63,7 +63,7 @@ class View:
 
     number: int
     job: Snapshot
-    pace: Pace | None
+    pace: ProgressRate | None
 
 
 class Followed:

@@ -8,7 +8,7 @@ from prometheus_client import REGISTRY, Counter, Gauge, Histogram, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from pipeline.documents.reconcile_store import KINDS, Totals
-from pipeline.jobs.backlog_store import STATES, Backlog
+from pipeline.jobs.backlog_store import STATES, LedgerBacklog
 
 REQUESTS = Counter("chordwise_gateway_requests", "Answered requests.", ["method", "route", "status"])
 LATENCY = Histogram(
@@ -66,7 +66,7 @@ class BacklogMetrics:
     """What stands in the ledger, as it was read for this very page."""
 
     def __init__(self) -> None:
-        self.seen: Backlog | None = None
+        self.seen: LedgerBacklog | None = None
 
     def collect(self) -> Iterator[Metric]:
         """Nothing while the ledger cannot be read: an old figure would say that all is well."""

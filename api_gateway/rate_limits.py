@@ -20,7 +20,7 @@ from api_gateway.metrics import LIMITED
 from api_gateway.problems import Problem
 from pipeline.errors import Unavailable
 from pipeline.records import TenantId
-from pipeline.tenants.request_buckets import Allowance, Rate
+from pipeline.tenants.request_buckets import BucketReply, Rate
 
 log = structlog.get_logger(__name__)
 
@@ -66,7 +66,7 @@ class RateLimits:
         log.info("request_limited", tenant_id=tenant_id)
         await _refusal(rate, allowance).response(scope)(scope, receive, send_with_limits)
 
-    async def _take(self, tenant_id: TenantId, rate: Rate, gateway: Gateway) -> Allowance | None:
+    async def _take(self, tenant_id: TenantId, rate: Rate, gateway: Gateway) -> BucketReply | None:
         if time.monotonic() < self._ask_redis_at:
             return None
         try:
@@ -98,7 +98,7 @@ async def _tenant_of(
     return None, await gateway.wrong_keys.refusal(gateway.wrong_keys.address_of(scope, headers))
 
 
-def headers_of(rate: Rate, allowance: Allowance) -> dict[str, str]:
+def headers_of(rate: Rate, allowance: BucketReply) -> dict[str, str]:
     """What is allowed, and what is left of it."""
     to_fill = rate.burst - allowance.left
     reset_s = math.ceil(60 * to_fill / rate.per_minute) if allowance.left else math.ceil(allowance.wait_s)
@@ -108,7 +108,7 @@ def headers_of(rate: Rate, allowance: Allowance) -> dict[str, str]:
     }
 
 
-def _refusal(rate: Rate, allowance: Allowance) -> Problem:
+def _refusal(rate: Rate, allowance: BucketReply) -> Problem:
     wait_s = max(1, math.ceil(allowance.wait_s))
     detail = f"The tenant may send {rate.per_minute} requests a minute, and {rate.burst} at once; come back later."
     quota: dict[str, str | int] = {"name": "requests_per_minute", "limit": rate.per_minute, "used": rate.per_minute}

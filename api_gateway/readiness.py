@@ -30,7 +30,7 @@ from pipeline.errors import (
 from pipeline.keyword_index.indexer_facts import IndexerFacts
 from pipeline.keyword_index.indexer_report_store import IndexerReports
 from pipeline.maintenance import doctor, migrate_schema
-from pipeline.maintenance.doctor import Finding, Severity, Versions, WorkerFacts
+from pipeline.maintenance.doctor import CheckResult, Severity, Versions, WorkerFacts
 from pipeline.metrics.last_sweep_store import LastSweep
 from pipeline.resources import Resources
 from pipeline.settings import Settings
@@ -281,7 +281,7 @@ def _lane(facts: LaneFacts | None) -> dict[str, Check]:
 _REQUIRED_LINES: Final = frozenset(f"queue:{queue}" for queue in REQUIRED_QUEUES)
 
 
-def _line(finding: Finding, reading: Check) -> Check:
+def _line(finding: CheckResult, reading: Check) -> Check:
     return Check(
         status=_STATUSES[finding.severity],
         required=finding.check in _REQUIRED_LINES,

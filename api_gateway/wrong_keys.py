@@ -21,7 +21,7 @@ from api_gateway.metrics import WRONG_KEYS
 from api_gateway.problems import Problem
 from pipeline.errors import Unavailable
 from pipeline.outbound.addresses import Network, is_within
-from pipeline.tenants.request_buckets import Allowance, LocalBuckets, Rate
+from pipeline.tenants.request_buckets import BucketReply, LocalBuckets, Rate
 
 log = structlog.get_logger(__name__)
 
@@ -35,7 +35,7 @@ _WITHOUT_REDIS_S: Final = 2.0  # pause before asking Redis again after it did no
 class Buckets(Protocol):
     """The store of the token buckets that all gateways share."""
 
-    async def take_named(self, name: str, rate: Rate) -> Allowance:
+    async def take_named(self, name: str, rate: Rate) -> BucketReply:
         """Take one token from a bucket. Raises Unavailable."""
 
 
@@ -109,7 +109,7 @@ class WrongKeys:
         headers = {"Retry-After": str(wait_s), "WWW-Authenticate": "Bearer"}
         return Problem(429, "too_many_wrong_keys", detail, headers=headers, extensions={"limit": limit})
 
-    async def _take(self, address: str) -> Allowance:
+    async def _take(self, address: str) -> BucketReply:
         if self._clock() >= self._ask_redis_at:
             try:
                 return await self._buckets.take_named(f"chordwise:wrong-keys:{address}", self._rate)

@@ -26,7 +26,7 @@ from pipeline.database.engines import (
     redis_client,
 )
 from pipeline.database.installation import Installation
-from pipeline.embedding.cache_store import VectorStore
+from pipeline.embedding.cache_store import VectorCacheStore
 from pipeline.errors import CircuitOpen
 from pipeline.jobs.bell_store import JobBells
 from pipeline.jobs.computation_store import Computations
@@ -34,7 +34,7 @@ from pipeline.metrics.meter_store import Meter
 from pipeline.models.live_spaces import Spaces
 from pipeline.models.make_models import Rerankers
 from pipeline.models.ports import Embedder
-from pipeline.models.service_pace import Limits
+from pipeline.models.service_pace import ProviderLimits
 from pipeline.models.service_pace_store import FleetGovernor
 from pipeline.models.tokenizer import TokenCounter, token_counter
 from pipeline.outbound.fetch_client import Fetcher
@@ -202,10 +202,10 @@ class Resources:
         return JobBells(self.redis)
 
     @cached_property
-    def vector_store(self) -> VectorStore:
+    def vector_store(self) -> VectorCacheStore:
         """Vectors that a service has made already."""
         limits = self.settings
-        return VectorStore(
+        return VectorCacheStore(
             self.quick_redis, most_bytes=limits.embedding_cache_bytes, ttl_s=limits.embedding_cache_ttl_s
         )
 
@@ -220,7 +220,9 @@ class Resources:
 
     def _governor(self, account: str) -> FleetGovernor:
         limits = self.settings
-        configured = Limits(requests=limits.embedding_requests_per_minute, tokens=limits.embedding_tokens_per_minute)
+        configured = ProviderLimits(
+            requests=limits.embedding_requests_per_minute, tokens=limits.embedding_tokens_per_minute
+        )
         return FleetGovernor(self.quick_redis, account, configured)
 
     @cached_property

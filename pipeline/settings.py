@@ -18,7 +18,7 @@ from pipeline.channel_time import ChannelTime
 from pipeline.errors import Misconfigured
 from pipeline.local_models import flaw_of, local_model
 from pipeline.outbound.addresses import Network, parse_networks
-from pipeline.privacy.redaction import Kind
+from pipeline.privacy.redaction import MaskedKind
 from pipeline.setting_values import channel_name, parse_list, parse_weights
 from pipeline.store_urls import completed
 
@@ -99,7 +99,7 @@ class Settings(BaseSettings):
     quota_requests_burst: Annotated[int, Field(ge=1, le=10_000_000)] = 5_000
 
     # Privacy and audit
-    mask_kinds: Annotated[tuple[Kind, ...], NoDecode] = tuple(Kind)
+    mask_kinds: Annotated[tuple[MaskedKind, ...], NoDecode] = tuple(MaskedKind)
     mask_embeddings: bool = False
     audit_query_text: bool = False
     audit_keep_days: Annotated[int, Field(ge=1, le=36_500)] = 365

@@ -14,8 +14,8 @@ from redis.exceptions import RedisError
 
 from pipeline.answer.ended_query import UNDERSTAND, task_id_of
 from pipeline.errors import StoreUnavailable
-from pipeline.ingestion.accept import Ticket
-from pipeline.jobs.computation import LIMITS, Computation, Kind
+from pipeline.ingestion.accept import AcceptedJob
+from pipeline.jobs.computation import LIMITS, Computation, ComputationKind
 from pipeline.metrics.queue_depth_store import SENT_AT
 from pipeline.query.request import Query
 from pipeline.records import JobId, TenantId
@@ -37,7 +37,7 @@ _FINISH_EXPIRES_S = 5.0
 _STOPPING_S = 10  # seconds for a step to stop after its soft limit; then its process is killed
 
 
-def ring(ticket: Ticket) -> None:
+def ring(ticket: AcceptedJob) -> None:
     """Wake workers for a job that was just accepted. Never raises: the sweeper rings again."""
     batches = -(-ticket.due // settings().ingest_batch_documents)
     for _ in range(min(batches, _BELLS_AT_ONCE)):
@@ -122,7 +122,7 @@ def _finishing(query: Query, *, expires_s: float, queue: Queue) -> Signature:
 
 def compute(computation: Computation, *, expires_s: float) -> None:
     """Have a worker do the present step of a computation. Raises StoreUnavailable when the broker does not take it."""
-    explains = computation.kind is Kind.EXPLAIN  # which asks channels, as only the workers of queries can
+    explains = computation.kind is ComputationKind.EXPLAIN  # which asks channels, as only the workers of queries can
     arguments: dict[str, str | int] = {
         "tenant_id": computation.tenant_id,
         "computation_id": computation.computation_id,

@@ -18,7 +18,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits, OwnedChunk, Position
 from pipeline.documents.document_view_store import DocumentView, DocumentViews
 from pipeline.documents.text import joined
-from pipeline.privacy.redaction import Kind
+from pipeline.privacy.redaction import MaskedKind
 from pipeline.records import (
     ChunkId,
     DocumentId,
@@ -92,7 +92,7 @@ def job(tenant_id: TenantId, job_id: str, gateway: Gateway) -> dict[str, Any]:
 
 
 def fetched(
-    asked: FetchIn, principal: Principal, gateway: Gateway, *, base_url: str, hide: Collection[Kind]
+    asked: FetchIn, principal: Principal, gateway: Gateway, *, base_url: str, hide: Collection[MaskedKind]
 ) -> dict[str, Any]:
     """A document or a passage, a stretch of its text; ``hide``: what is masked in it. Raises Problem 404."""
     with unit_of_work(gateway.resources.mysql) as work:

@@ -26,7 +26,7 @@ from pipeline.administration import list_chunks as listing
 from pipeline.administration.apply_edits import Edited
 from pipeline.administration.edit_chunks import delete_chunks
 from pipeline.documents.chunk_edit_store import ChunkOrder, OwnedChunk
-from pipeline.jobs.computation import Kind
+from pipeline.jobs.computation import ComputationKind
 from pipeline.records import ChunkId
 
 router = APIRouter(tags=["chunks"])
@@ -145,7 +145,7 @@ async def edit(
     edits = wire.to_edits(sent, None if if_match in (None, "*") else if_match)
     done = await compute(
         gateway,
-        Kind.CHUNK_EDIT,
+        ComputationKind.CHUNK_EDIT,
         principal.tenant_id,
         {},
         body=await gateway.run(orjson.dumps, edits),

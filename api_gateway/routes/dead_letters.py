@@ -24,7 +24,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.jobs.dead_letter_store import (
     DeadLetter,
     DeadLetters,
-    Place,
+    LedgerPosition,
     Selection,
 )
 from pipeline.records import FailureReason, JobId
@@ -162,8 +162,8 @@ def _before(cursor: str | None) -> tuple[datetime, str, int] | None:
         raise cursors.foreign() from None
 
 
-def _place(letter_id: str) -> Place:
-    place = Place.from_id(letter_id)
+def _place(letter_id: str) -> LedgerPosition:
+    place = LedgerPosition.from_id(letter_id)
     if place is None:
         raise _not_found()
     return place

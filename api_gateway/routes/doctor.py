@@ -14,7 +14,7 @@ from api_gateway.gateway import gateway_of
 from api_gateway.routes.documenting import answers
 from api_gateway.wire.answers import json_response
 from api_gateway.wire.shapes import Shape
-from pipeline.maintenance.doctor import Finding, Severity
+from pipeline.maintenance.doctor import CheckResult, Severity
 
 
 class FindingBody(Shape):
@@ -33,7 +33,7 @@ class Diagnosis(Shape):
     findings: list[FindingBody]
 
 
-def diagnosis(findings: Sequence[Finding]) -> dict[str, Any]:
+def diagnosis(findings: Sequence[CheckResult]) -> dict[str, Any]:
     """The body of GET /v1/doctor."""
     return {
         "ok": all(finding.severity is not Severity.FAILED for finding in findings),

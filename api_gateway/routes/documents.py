@@ -34,7 +34,7 @@ from pipeline.documents.chunk_edit_store import OwnedChunk
 from pipeline.documents.document_view_store import DocumentView, DocumentViews
 from pipeline.documents.generation_store import Generations
 from pipeline.documents.outcome_store import DocumentStatus
-from pipeline.ingestion.accept import Ticket, accept
+from pipeline.ingestion.accept import AcceptedJob, accept
 from pipeline.records import (
     DocumentId,
     JobId,
@@ -89,7 +89,7 @@ async def submit(request: Request, principal: Writer) -> Response:
 
 def accept_body(
     body: bytes, principal: Principal, request_id: str, gateway: Gateway, job_id: JobId | None = None
-) -> Ticket:
+) -> AcceptedJob:
     """Take in the documents of a body, as a job of this id if it has one already. Heavy. Raises Problem, or what intake
     raises."""
     batch = replace(batch_of(body, principal, request_id, gateway.settings), job_id=job_id)
@@ -275,7 +275,7 @@ async def rollback(
     known = known_document_id(document_id)
     sent = await read_shape(request, principal, RollbackRequest, limit=_MAX_BODY_BYTES)
 
-    def run() -> Ticket | None:
+    def run() -> AcceptedJob | None:
         return roll_back(
             principal.tenant_id,
             Namespace(sent.namespace),

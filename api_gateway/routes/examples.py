@@ -29,7 +29,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import UnsupportedMediaType
 from pipeline.examples.example_store import Examples
 from pipeline.examples.template import template
-from pipeline.jobs.computation import BookForm, Kind
+from pipeline.jobs.computation import BookForm, ComputationKind
 from pipeline.parsing import JSON, XLSX, media_type_of
 from pipeline.tenants.namespace_store import Namespaces
 from pipeline.tenants.tenant_store import Principal
@@ -104,7 +104,7 @@ async def submit(
     }
     done = await compute(
         gateway,
-        Kind.BOOK,
+        ComputationKind.BOOK,
         principal.tenant_id,
         asked,
         body=body,

@@ -27,7 +27,7 @@ from api_gateway.wire.recall import EXAMPLE as RECALL_EXAMPLE
 from api_gateway.wire.recall import RecallRequest, RecallResult, as_query, is_recall, recall_of, result_of
 from pipeline.answer.diff import difference, plan_difference
 from pipeline.errors import ComputationTimeout, WorkerUnavailable
-from pipeline.jobs.computation import Kind
+from pipeline.jobs.computation import ComputationKind
 from pipeline.query.comparability import comparable
 from pipeline.query.plan import PlanFlaw, plan_as_json, require_story_time
 from pipeline.query.request import Query
@@ -183,7 +183,7 @@ async def explanation(gateway: Gateway, query: Query, chunk_id: ChunkId, *, rece
     asked = {"query_id": query.query_id, "chunk_id": chunk_id}
     try:
         done = await compute(
-            gateway, Kind.EXPLAIN, query.tenant_id, asked, receive=receive, request_id=query.request_id
+            gateway, ComputationKind.EXPLAIN, query.tenant_id, asked, receive=receive, request_id=query.request_id
         )
     except (WorkerUnavailable, ComputationTimeout):
         raise Problem(503, "not_explained", "No worker found it out in time.", headers={"Retry-After": "2"}) from None

@@ -24,7 +24,7 @@ from api_gateway.wire import answers as wire
 from api_gateway.wire.documents import Intake, to_chunking
 from api_gateway.wire.files import FilesForm, SentFile, entries_of, to_form
 from api_gateway.wire.shapes import JobAccepted
-from pipeline.ingestion.accept import Batch, Ticket, accept
+from pipeline.ingestion.accept import AcceptedJob, Batch, accept
 from pipeline.records import Namespace, Priority
 from pipeline.tenants.tenant_store import Principal
 from workers import dispatch
@@ -136,7 +136,7 @@ async def read_form(request: Request, gateway: Gateway, limit: int, *, setting: 
         raise Problem(400, "invalid_multipart", f"The multipart body cannot be read: {message}.") from None
 
 
-def _accept(sent: FormData, principal: Principal, request: Request, gateway: Gateway) -> Ticket:
+def _accept(sent: FormData, principal: Principal, request: Request, gateway: Gateway) -> AcceptedJob:
     fields: list[tuple[str, str]] = []
     uploads: list[UploadFile] = []
     for name, value in sent.multi_items():

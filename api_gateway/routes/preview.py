@@ -21,7 +21,7 @@ from api_gateway.wire.documents import to_chunking
 from api_gateway.wire.preview import PreviewAnswer, PreviewForm, PreviewRequest
 from api_gateway.wire.sources import BadSource, content_of, media_type_as
 from pipeline.errors import DocumentTooLarge, EmptyDocument
-from pipeline.jobs.computation import Kind
+from pipeline.jobs.computation import ComputationKind
 from pipeline.records import Chunking
 from pipeline.tenants.tenant_store import Principal
 
@@ -74,7 +74,7 @@ async def preview_chunks(request: Request, principal: Writer) -> Response:
         document = await gateway.run_heavy(_of_json, sent, principal, gateway)
     done = await compute(
         gateway,
-        Kind.PREVIEW,
+        ComputationKind.PREVIEW,
         principal.tenant_id,
         document.asked,
         body=document.body,

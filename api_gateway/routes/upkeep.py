@@ -18,7 +18,7 @@ from api_gateway.routes.reading import read_shape
 from api_gateway.wire import answers as wire
 from api_gateway.wire.fields import NamespaceName, Wire
 from api_gateway.wire.shapes import Alignment, NamespacePage
-from pipeline.jobs.computation import Kind
+from pipeline.jobs.computation import ComputationKind
 from pipeline.records import Namespace
 from pipeline.tenants.namespace_store import Namespaces
 
@@ -82,7 +82,7 @@ async def verify_stores(request: Request, principal: Reader) -> Response:
         await gateway.namespaces.require(principal.tenant_id, names)
     done = await compute(
         gateway,
-        Kind.VERIFY,
+        ComputationKind.VERIFY,
         principal.tenant_id,
         {"namespaces": names, "repair": asked.repair, "delete_share": asked.delete_share},
         receive=request.receive,

@@ -25,7 +25,7 @@ from pipeline.tenants.audit_store import Audit
 from pipeline.tenants.tenant_store import Principal
 from pipeline.webhooks.delivery_store import Deliveries, Delivery
 from pipeline.webhooks.endpoint_store import Webhook, Webhooks
-from pipeline.webhooks.signatures import DEFAULT_EVENTS, Standing
+from pipeline.webhooks.signatures import DEFAULT_EVENTS, DeliveryState
 
 # Reading takes the scope write too: the URL of an endpoint often is a secret.
 router = APIRouter(tags=["webhooks"])
@@ -184,7 +184,7 @@ async def list_deliveries(
     gateway = gateway_of(request)
     known = _known(webhook_id)
     before = cursors.before(cursor, "deliveries", is_uuid=False)
-    standing = None if state is None else Standing(state)
+    standing = None if state is None else DeliveryState(state)
 
     def read() -> list[Delivery]:
         _found(principal, known, gateway)

@@ -14,7 +14,7 @@ from api_gateway.wire.shapes import Document, Item, Job, JobError, Namespace, Re
 from pipeline.document_sources import original_type
 from pipeline.documents.document_view_store import DocumentView
 from pipeline.documents.source_view_store import SourceView
-from pipeline.ingestion.accept import Ticket
+from pipeline.ingestion.accept import AcceptedJob
 from pipeline.jobs.job_view_store import ItemView, JobView
 from pipeline.records import DocumentFields, Encoding
 from pipeline.tenants.namespace_store import NamespaceView
@@ -32,7 +32,7 @@ def page_response(entries: Sequence[Any], cursor: str | None) -> Response:
     return json_response({"data": entries, "next_cursor": cursor})
 
 
-def accepted_response(ticket: Ticket) -> Response:
+def accepted_response(ticket: AcceptedJob) -> Response:
     """202 for a job that stands in the ledger."""
     body: dict[str, Any] = {"job_id": ticket.job_id, "status": "queued", "total": ticket.total}
     if ticket.renamed:
@@ -40,7 +40,7 @@ def accepted_response(ticket: Ticket) -> Response:
     return json_response(body, status=202, headers={"Location": f"/v1/jobs/{ticket.job_id}"})
 
 
-def renamed(ticket: Ticket) -> list[dict[str, Any]]:
+def renamed(ticket: AcceptedJob) -> list[dict[str, Any]]:
     """The documents of a job that were stored under other ids, as they are sent."""
     return [shown(Renamed, each) for each in ticket.renamed]
 

@@ -15,10 +15,10 @@ from pipeline.jobs.computation import (
     LIMITS,
     Computation,
     ComputationId,
+    ComputationKind,
     Done,
     Failed,
     Further,
-    Kind,
 )
 from pipeline.jobs.computation_store import drop_expired_bodies, tenants_with_expired_bodies
 from pipeline.records import TenantId
@@ -34,9 +34,9 @@ def carry_out(
     tenant_id: TenantId,
     computation_id: ComputationId,
     step: int,
-    kind: Kind,
+    kind: ComputationKind,
     use: Resources,
-    performers: Mapping[Kind, Performer],
+    performers: Mapping[ComputationKind, Performer],
     *,
     send_next: Callable[[Computation], None],
     interrupts: tuple[type[Exception], ...] = (),

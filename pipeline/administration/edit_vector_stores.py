@@ -16,9 +16,9 @@ from pipeline.documents.document_store import Documents
 from pipeline.errors import DocumentTooLarge, UnsupportedMediaType
 from pipeline.filters.conditions import kind_of
 from pipeline.ingestion.accept import (
+    AcceptedJob,
     Batch,
     Refusal,
-    Ticket,
     accept,
 )
 from pipeline.parsing import JSONL, PLAIN, media_type_of
@@ -89,10 +89,10 @@ def put_files(
     puts: Sequence[Put],
     use: Resources,
     *,
-    ring: Callable[[Ticket], None],
+    ring: Callable[[AcceptedJob], None],
     request_id: str,
     opening: VectorStore | None = None,
-) -> Ticket:
+) -> AcceptedJob:
     """Make one job of putting files into a namespace, creating it if ``opening``. A known file is ingested anew; an
     unreadable type becomes a failed item. Raises NoSuchFile, DocumentTooLarge for too many bytes, and as `accept`; then
     nothing was accepted."""
@@ -119,7 +119,7 @@ def put_files(
     ]
     uploads = [entry.document_id for entry in entries if isinstance(entry, Upload)]
 
-    def with_the_job(connection: Connection, ticket: Ticket) -> None:
+    def with_the_job(connection: Connection, ticket: AcceptedJob) -> None:
         if StoredFiles(connection, tenant_id).hand_over(namespace, ticket.job_id, uploads) != len(uploads):
             raise NoSuchFile(", ".join(uploads[:1]))
         if opening is not None:
@@ -136,9 +136,9 @@ def describe_file(
     attributes: Mapping[str, Any],
     use: Resources,
     *,
-    ring: Callable[[Ticket], None],
+    ring: Callable[[AcceptedJob], None],
     request_id: str,
-) -> Ticket | None:
+) -> AcceptedJob | None:
     """Ingest a file's document anew with other attributes, from its bytes and without embedding; None without such a
     document: only the note changes. Raises NoSuchFile if it is deleted meanwhile, and as `accept`."""
     namespace, document_id = Namespace(file.namespace), DocumentId(file.document_id)
@@ -169,7 +169,7 @@ def describe_file(
         body_bytes=len(source.body),
     )
 
-    def with_the_job(connection: Connection, ticket: Ticket) -> None:
+    def with_the_job(connection: Connection, ticket: AcceptedJob) -> None:
         attachments = Attachments(connection, tenant_id)
         if attachments.was_deleted_since(namespace, document_id, source.generation.number):
             raise NoSuchFile(document_id)

@@ -9,7 +9,7 @@ from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.documents.document_store import Documents
 from pipeline.documents.generation_store import Generations, History
 from pipeline.errors import GenerationNotKept, PreconditionFailed
-from pipeline.ingestion.accept import Ticket, quotas
+from pipeline.ingestion.accept import AcceptedJob, quotas
 from pipeline.jobs.ledger_store import Ledger, NewItem
 from pipeline.records import (
     DocumentId,
@@ -33,8 +33,8 @@ def roll_back(
     to: int | None = None,
     etag: str | None = None,
     request_id: str,
-    ring: Callable[[Ticket], None],
-) -> Ticket | None:
+    ring: Callable[[AcceptedJob], None],
+) -> AcceptedJob | None:
     """Accept the kept generation ``to``, or the one kept, as a new upload; None without such a document. Raises
     PreconditionFailed for another ``etag``, GenerationNotKept, and as accepting documents."""
     job_id = JobId(str(uuid.uuid4()))
@@ -58,7 +58,7 @@ def roll_back(
         Audit(work.connection, tenant_id).wrote(
             "rollback", namespaces=[namespace], ids=[document_id], count=1, job_id=job_id, generation=number
         )
-        ticket = Ticket(tenant_id=tenant_id, job_id=job_id, request_id=request_id, total=1, due=1)
+        ticket = AcceptedJob(tenant_id=tenant_id, job_id=job_id, request_id=request_id, total=1, due=1)
         work.after_commit(lambda: ring(ticket))
     return ticket
 

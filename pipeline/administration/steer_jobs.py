@@ -16,7 +16,7 @@ from pipeline.errors import Unavailable
 from pipeline.ingestion.accept import quotas
 from pipeline.ingestion.finish_items import close_jobs
 from pipeline.jobs.control_store import Control
-from pipeline.jobs.dead_letter_store import DeadLetters, Place, Selection
+from pipeline.jobs.dead_letter_store import DeadLetters, LedgerPosition, Selection
 from pipeline.jobs.ledger_store import Ledger
 from pipeline.records import JobId, TenantId
 from pipeline.resources import Resources
@@ -112,7 +112,7 @@ def resume(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) ->
         work.after_commit(lambda: _ring([job_id], tenant_id, ring))
 
 
-def replay(tenant_id: TenantId, place: Place, use: Resources, *, ring: Ring) -> bool:
+def replay(tenant_id: TenantId, place: LedgerPosition, use: Resources, *, ring: Ring) -> bool:
     """Queue one dead letter again. False if there is none at this place."""
     _clear(tenant_id, use)
     return bool(_requeue(tenant_id, [place], use, ring=ring))
@@ -133,7 +133,7 @@ def replay_selected(tenant_id: TenantId, chosen: Selection, use: Resources, *, r
 
 
 @_again
-def _requeue(tenant_id: TenantId, places: Sequence[Place], use: Resources, *, ring: Ring) -> int:
+def _requeue(tenant_id: TenantId, places: Sequence[LedgerPosition], use: Resources, *, ring: Ring) -> int:
     by_job: dict[JobId, list[int]] = {}
     for place in places:
         by_job.setdefault(place.job_id, []).append(place.ordinal)

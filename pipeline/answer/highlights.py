@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from pipeline.answer.result import AnswerChunk, Span
+from pipeline.answer.result import AnswerChunk, TextSpan
 from pipeline.keyword.inflections import (
     LANGUAGES,
     Language,
@@ -50,19 +50,19 @@ def highlight(chunks: Sequence[AnswerChunk], terms: Collection[str]) -> tuple[An
     return tuple(replace(chunk, highlights=_spans(chunk.text, found[language_of(chunk.text)])) for chunk in chunks)
 
 
-def spans(text: str, terms: Collection[str]) -> tuple[Span, ...]:
+def spans(text: str, terms: Collection[str]) -> tuple[TextSpan, ...]:
     """Return where ``text`` holds ``terms`` (from `keyword.terms.query_terms`, and `keyword.inflections.query_stems`), ordered,
     without overlaps, as characters with an exclusive end. Words match in all forms, identifiers whole or by part as meant,
     neighbouring bigrams as one span. At most 100 spans in 20,000 characters."""
     return _spans(text, _Marked(terms, language_of(text)))
 
 
-def _spans(text: str, marked: _Marked) -> tuple[Span, ...]:
-    found: list[Span] = []
+def _spans(text: str, marked: _Marked) -> tuple[TextSpan, ...]:
+    found: list[TextSpan] = []
     if not marked.terms:
         return ()
     for start, piece in _pieces(text[:_LONGEST_TEXT], marked):
-        found.extend(Span(start=start + first, end=start + end) for first, end in marked[piece])
+        found.extend(TextSpan(start=start + first, end=start + end) for first, end in marked[piece])
         if len(found) >= _MOST:
             break
     return tuple(found[:_MOST])

@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from pipeline.privacy.redaction import Kind, redact
+from pipeline.privacy.redaction import MaskedKind, redact
 from pipeline.ranking.hits import Hydrated
 
 _IDS = frozenset({"parent_id", "chapter_id"})
 
 
-def masked(hit: Hydrated, *, kinds: Collection[Kind] = tuple(Kind)) -> Hydrated:
+def masked(hit: Hydrated, *, kinds: Collection[MaskedKind] = tuple(MaskedKind)) -> Hydrated:
     """``hit`` with its text, title, headings, source and the text in its metadata masked."""
     return replace(
         hit,
@@ -25,12 +25,12 @@ def masked(hit: Hydrated, *, kinds: Collection[Kind] = tuple(Kind)) -> Hydrated:
     )
 
 
-def masked_texts(texts: Mapping[str, str], *, kinds: Collection[Kind] = tuple(Kind)) -> dict[str, str]:
+def masked_texts(texts: Mapping[str, str], *, kinds: Collection[MaskedKind] = tuple(MaskedKind)) -> dict[str, str]:
     """What is read with hits, masked."""
     return {chunk_id: redact(text, kinds=kinds) for chunk_id, text in texts.items()}
 
 
-def masked_value(value: Any, kinds: Collection[Kind]) -> Any:
+def masked_value(value: Any, kinds: Collection[MaskedKind]) -> Any:
     """A JSON value with its text masked, at any depth; numbers are no text, and names of fields are the tenant's own."""
     if isinstance(value, str):
         return redact(value, kinds=kinds)

@@ -33,7 +33,7 @@ class RerankMove:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class TextSpan:
     """A stretch of a text. Offsets count characters; the end is exclusive."""
 
     start: int
@@ -60,7 +60,7 @@ class AnswerChunk:
     rerank: RerankMove | None
     decay: float | None = None
     feedback: float = 0.0
-    highlights: tuple[Span, ...] = ()
+    highlights: tuple[TextSpan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from pipeline.documents.edited_chunk import Standing
+from pipeline.documents.edited_chunk import RecordedChunk
 from pipeline.filters.conditions import condition_as_json
 from pipeline.query.request import Query
 from pipeline.ranking.validity import unmet
@@ -25,7 +25,7 @@ _TOLD_BETTER_BY_ITS_STANDING = frozenset({"fuse", "filter"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class WhyNotVerdict:
     """The verdict. ``stage``: returned, namespace, published, filter, route, channel, recall, fuse, hydrate, or the
     rule that left it out. ``value``: the chunk's number, ``limit``: the one it needed. ``channels``: the chunk's score
     and rank, and the last recalled score."""
@@ -38,56 +38,58 @@ class Finding:
     channels: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-def in_the_answer(place: int) -> Finding:
+def in_the_answer(place: int) -> WhyNotVerdict:
     """The finding for a chunk that was returned."""
-    return Finding(stage="returned", reason="returned", detail=f"It is in the answer, at place {place}.", value=place)
+    return WhyNotVerdict(
+        stage="returned", reason="returned", detail=f"It is in the answer, at place {place}.", value=place
+    )
 
 
 def why_not(
     chunk_id: str,
     trace: Mapping[str, Any],
-    standing: Standing | None,
+    standing: RecordedChunk | None,
     scores: Mapping[str, float],
     *,
     query: Query,
-) -> Finding:
+) -> WhyNotVerdict:
     """Return the finding for a chunk, going by the run before the present. ``trace``: of the run, or of one like it
     now. ``standing``: None for what our stores do not hold; ``scores``: each channel's score of the chunk now."""
     if chunk_id in trace["returned"]:
         place = trace["returned"].index(chunk_id) + 1
         detail = f"The answer does not have it; run again, the query returns it at place {place}."
-        return Finding(stage="returned", reason="returned_when_run_again", detail=detail, value=place)
+        return WhyNotVerdict(stage="returned", reason="returned_when_run_again", detail=detail, value=place)
     dropped = next((drop for drop in trace["drops"] if drop["chunk_id"] == chunk_id), None)
     if dropped is not None and dropped["stage"] not in _TOLD_BETTER_BY_ITS_STANDING:
         return _dropped(dropped)
     if (hidden := _hidden(standing, query)) is not None and (standing is not None or dropped is None):
         return hidden
     if dropped is not None and dropped["reason"] == "below_what_was_read" and _lost(trace, "hydrate"):
-        return Finding(stage="hydrate", reason="not_hydrated", detail="The texts of the hits could not be read.")
+        return WhyNotVerdict(stage="hydrate", reason="not_hydrated", detail="The texts of the hits could not be read.")
     if dropped is not None:
         return _dropped(dropped)
     return _not_recalled(chunk_id, trace, scores, query)
 
 
-def _hidden(standing: Standing | None, query: Query) -> Finding | None:
+def _hidden(standing: RecordedChunk | None, query: Query) -> WhyNotVerdict | None:
     """What the system of record has against a chunk; None for nothing."""
     if standing is None:
         detail = "Its document was replaced or deleted since, and nothing is left of it."
-        return Finding(stage="published", reason="gone", detail=detail)
+        return WhyNotVerdict(stage="published", reason="gone", detail=detail)
     if standing.namespace not in query.namespaces_read:
         detail = f"It is in the namespace {standing.namespace}, which the query does not search."
-        return Finding(stage="namespace", reason="other_namespace", detail=detail)
+        return WhyNotVerdict(stage="namespace", reason="other_namespace", detail=detail)
     if not standing.shown:
         detail = "Its document has another generation published now, or none."
-        return Finding(stage="published", reason="not_published", detail=detail)
+        return WhyNotVerdict(stage="published", reason="not_published", detail=detail)
     if not standing.enabled:
-        return Finding(stage="published", reason="disabled", detail="It was taken out of searches by hand.")
+        return WhyNotVerdict(stage="published", reason="disabled", detail="It was taken out of searches by hand.")
     failed = unmet(query.filters, standing.fields)
     if failed is None:
         return None
     asked, has = getattr(query.filters, failed), getattr(standing.fields, _FIELDS.get(failed, failed))
     detail = f"The filter {failed} asks for {_said(asked)}; it has {_said(has)}."
-    return Finding(stage="filter", reason=failed, detail=detail)
+    return WhyNotVerdict(stage="filter", reason=failed, detail=detail)
 
 
 def _said(value: Any) -> str:
@@ -104,35 +106,35 @@ def _lost(trace: Mapping[str, Any], part: str) -> bool:
     return any(lost["part"] == part for lost in trace["degradations"])
 
 
-def _dropped(drop: Mapping[str, Any]) -> Finding:
+def _dropped(drop: Mapping[str, Any]) -> WhyNotVerdict:
     value, limit = drop["value"], drop["limit"]
     numbers = ""
     if value is not None and limit is not None:
         numbers = f": it has {value:.6g}, the limit is {limit:.6g}"
     detail = f"The stage {drop['stage']} left it out, {drop['reason'].replace('_', ' ')}{numbers}."
-    return Finding(stage=drop["stage"], reason=drop["reason"], detail=detail, value=value, limit=limit)
+    return WhyNotVerdict(stage=drop["stage"], reason=drop["reason"], detail=detail, value=value, limit=limit)
 
 
-def _not_recalled(chunk_id: str, trace: Mapping[str, Any], scores: Mapping[str, float], query: Query) -> Finding:
+def _not_recalled(chunk_id: str, trace: Mapping[str, Any], scores: Mapping[str, float], query: Query) -> WhyNotVerdict:
     """No rule touched it: either no channel brought it, or what brought it was lost on the way."""
     if not trace["channels"]:
         detail = "The query was understood as one that needs no search, so nothing was searched."
-        return Finding(stage="route", reason="searched_nowhere", detail=detail)
+        return WhyNotVerdict(stage="route", reason="searched_nowhere", detail=detail)
     channels = {
         name: _in_channel(name, chunk_id, said, scores.get(name), query) for name, said in trace["channels"].items()
     }
     if any(each["rank"] for each in channels.values()):
         detail = "A channel found it, and its text could not be read any more when the answer was put together."
-        return Finding(stage="hydrate", reason="not_hydrated", detail=detail, channels=channels)
+        return WhyNotVerdict(stage="hydrate", reason="not_hydrated", detail=detail, channels=channels)
     broken = [name for name, said in trace["channels"].items() if said["status"] != "ok"]
     working = {name: each for name, each in channels.items() if name not in broken}
     if not working:
         detail = f"No channel answered: {', '.join(broken)}."
-        return Finding(stage="channel", reason="channel_lost", detail=detail, channels=channels)
+        return WhyNotVerdict(stage="channel", reason="channel_lost", detail=detail, channels=channels)
     name, each = max(working.items(), key=lambda item: _nearness(item[1]))
     reason, detail, limit = _missed(name, each)
     lost = f" The {', '.join(broken)} channel did not answer." if broken else ""
-    return Finding(
+    return WhyNotVerdict(
         stage="recall", reason=reason, detail=detail + lost, value=each["score"], limit=limit, channels=channels
     )
 

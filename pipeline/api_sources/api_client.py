@@ -23,7 +23,7 @@ from pipeline.errors import (
 from pipeline.outbound.addresses import Network, is_within
 from pipeline.outbound.body import ENCODINGS, read_body
 from pipeline.outbound.connect_client import (
-    Deadline,
+    FetchDeadline,
     GuardedBackend,
     Resolve,
     resolved,
@@ -55,7 +55,9 @@ class ApiCaller:
         """Return the answer's body within ``timeout_s``. Raises ApiSourceUnavailable for what may pass, ApiSourceFailed
         for a refusal, a redirect, more than ``max_bytes``, or a forbidden address."""
         with _translated(request.host, timeout_s, max_bytes):
-            backend = GuardedBackend(Deadline(timeout_s), permitted=self._permitted, resolve=self._resolver(request))
+            backend = GuardedBackend(
+                FetchDeadline(timeout_s), permitted=self._permitted, resolve=self._resolver(request)
+            )
             with (
                 httpcore.ConnectionPool(
                     ssl_context=self._ssl_context if request.scheme == "https" else None,

@@ -16,7 +16,7 @@ from pipeline.api_sources.api_request import request_of, values_of
 from pipeline.api_sources.api_source_store import ApiSources, StoredSource
 from pipeline.api_sources.header_secrets import HeaderSecrets
 from pipeline.channels.channel import Recalled
-from pipeline.channels.circuit_breaker_store import Breakers, Ticket
+from pipeline.channels.circuit_breaker_store import Breakers, CircuitPass
 from pipeline.database.unit_of_work import reading
 from pipeline.errors import (
     ApiSourceTimedOut,
@@ -56,7 +56,7 @@ class ApiChannel:
         is_late = query.deadline_at - time.time() < allowed_s
         found: list[tuple[Brought, float]] = []
         errors: list[tuple[str, PipelineError]] = []
-        running: list[tuple[str, Ticket, Future[Passages]]] = []
+        running: list[tuple[str, CircuitPass, Future[Passages]]] = []
         for each in sources:
             ticket = self.breakers.enter(self.name, query.tenant_id, source=each.name)
             if ticket is None:

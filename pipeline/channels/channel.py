@@ -50,7 +50,7 @@ class Covering(Protocol):
 
 
 @runtime_checkable
-class Indexed(Protocol):
+class TokenHolder(Protocol):
     """A channel that may hold the tokens of chunks in memory."""
 
     def indexed(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, Terms] | None:

@@ -54,7 +54,7 @@ return false
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ticket:
+class CircuitPass:
     """A call that was let through: which circuits hear how it ended."""
 
     circuits: tuple[str, ...]
@@ -81,7 +81,7 @@ class Breakers:
         self._reading = threading.Lock()
         self._writing = threading.Lock()
 
-    def enter(self, part: str, tenant_id: TenantId, *, source: str | None = None) -> Ticket | None:
+    def enter(self, part: str, tenant_id: TenantId, *, source: str | None = None) -> CircuitPass | None:
         """Ask before a call to ``part``, or to one ``source`` of it; None if the call must not be made now. Never raises."""
         known = self._fresh()
         caller = hashlib.sha256(tenant_id.encode()).hexdigest()[:16]
@@ -98,9 +98,9 @@ class Breakers:
             probes = [name for name, permission in asked.items() if permission is Permission.PROBE]
             if not all(self._probe(name) for name in probes):
                 return None
-        return Ticket(circuits=circuits, caller=caller)
+        return CircuitPass(circuits=circuits, caller=caller)
 
-    def leave(self, ticket: Ticket, *, failed: bool) -> None:
+    def leave(self, ticket: CircuitPass, *, failed: bool) -> None:
         """Report how a call ended: a refusal is an answer. Free for an answer with nothing known against it. Never
         raises."""
         now = self._clock()

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, Engine
 
-from pipeline.channels.local_indexes import LocalIndexes, Standing
+from pipeline.channels.local_indexes import IndexAtRevision, LocalIndexes
 from pipeline.database.unit_of_work import read_soon
 from pipeline.errors import Unavailable
 from pipeline.filters.filter_terms import clause_of
@@ -30,7 +30,7 @@ class HostIndex:
     mysql: Engine
     indexes: LocalIndexes | None
 
-    def current(self, query: Query) -> Standing | None:
+    def current(self, query: Query) -> IndexAtRevision | None:
         """Return the tenant's index at the revision that the query must see, with the documents that changed since the
         index was written; None if it is missing or too far behind. Raises StoreUnavailable."""
         if self.indexes is None:
@@ -39,7 +39,7 @@ class HostIndex:
         stamps = {namespace: stamps[namespace] for namespace in query.namespaces if namespace in stamps}
         return self.indexes.at(query.tenant_id, stamps, self._soon)
 
-    def standing(self, query: Query) -> Standing | None:
+    def standing(self, query: Query) -> IndexAtRevision | None:
         """Return the same, or the index as it is while MySQL is not answering. Raises StoreUnavailable if it has none of the
         query's namespaces either."""
         try:

@@ -14,14 +14,14 @@ from sqlalchemy import Connection, Engine
 from pipeline.channels.channel import Recalled
 from pipeline.channels.dictionary_cache import Lexicons
 from pipeline.channels.host_index import HostIndex
-from pipeline.channels.local_indexes import LocalIndexes, Standing
+from pipeline.channels.local_indexes import IndexAtRevision, LocalIndexes
 from pipeline.channels.recent import Recent
 from pipeline.database.unit_of_work import reading_if_asked
 from pipeline.errors import Unavailable
 from pipeline.filters.filter_terms import EVERYTHING, Clause, clause_of
 from pipeline.keyword.bm25 import Collection
 from pipeline.keyword.dictionary import (
-    Asked,
+    KeywordQuery,
     Lexicon,
     Rule,
     read,
@@ -89,13 +89,13 @@ class _Words:
     """A query's terms as the index of each namespace writes them, and what the collection knows of them, at one moment.
     ``standing``: the index that says it; None for MySQL. ``rows``: those that were read of it for this query."""
 
-    asked: Asked
+    asked: KeywordQuery
     tokens: dict[Namespace, dict[str, str]]
     frequency: dict[str, int]
     weighed: Weighed
     chunk_count: int
     lags: bool
-    standing: Standing | None = None
+    standing: IndexAtRevision | None = None
     rows: dict[ChunkId, TermsRow] = field(default_factory=dict)
 
     def wanted(self, clause: Clause) -> Wanted:
@@ -313,7 +313,7 @@ def _key(query: Query) -> tuple[str, str, str]:
     return query.tenant_id, query.query_id, query.query_text
 
 
-def _clause(query: Query, standing: Standing | None) -> Clause | None:
+def _clause(query: Query, standing: IndexAtRevision | None) -> Clause | None:
     """Return what fields have to be like in an index. What has no terms is judged where texts are read, and FULLTEXT answers
     instead while MySQL is there."""
     if standing is None:
@@ -322,7 +322,7 @@ def _clause(query: Query, standing: Standing | None) -> Clause | None:
     return EVERYTHING if clause is None and not standing.is_current else clause
 
 
-def _age(query: Query, standing: Standing) -> dict[str, Any]:
+def _age(query: Query, standing: IndexAtRevision) -> dict[str, Any]:
     """Report how old an index is that could not be compared with MySQL, and which namespaces it does not have."""
     if standing.is_current:
         return {}
@@ -344,7 +344,7 @@ def _words(statistics: Statistics, query: Query, lexicon: Lexicon) -> _Words:
     return _weighed(asked, tokens, frequency, list(sizes.values()), lags=any(size.lags for size in sizes.values()))
 
 
-def _words_of_index(standing: Standing, query: Query, lexicon: Lexicon) -> _Words:
+def _words_of_index(standing: IndexAtRevision, query: Query, lexicon: Lexicon) -> _Words:
     """The same from this host's index, which never lags; what changed after its revision is not counted."""
     asked = read(query.query_text, lexicon)
     tokens = _tokens(asked.terms, query.tenant_id, list(standing.states))
@@ -355,13 +355,13 @@ def _words_of_index(standing: Standing, query: Query, lexicon: Lexicon) -> _Word
 
 
 def _weighed(
-    asked: Asked,
+    asked: KeywordQuery,
     tokens: dict[Namespace, dict[str, str]],
     frequency: dict[str, int],
     sizes: Sequence[NamespaceState | NamespaceStatistics],
     *,
     lags: bool = False,
-    standing: Standing | None = None,
+    standing: IndexAtRevision | None = None,
 ) -> _Words:
     if not lags and not (standing and standing.changed):  # else some chunks are not counted yet
         asked = asked.held(frequency)
@@ -382,7 +382,7 @@ def _weighed(
 
 
 def _proposed(
-    connection: Callable[[], Connection], query: Query, standing: Standing, wanted: Wanted, pool: int
+    connection: Callable[[], Connection], query: Query, standing: IndexAtRevision, wanted: Wanted, pool: int
 ) -> list[TermsRow]:
     """The best chunks of this host's index, and those of documents that changed since, from MySQL."""
     limit = max(_LEAST_PROPOSED, int(_PROPOSED_PER_PLACE * pool))
@@ -397,7 +397,11 @@ def _proposed(
 
 
 def _rows_of(
-    connection: Callable[[], Connection], query: Query, words: _Words, standing: Standing, chunk_ids: Sequence[ChunkId]
+    connection: Callable[[], Connection],
+    query: Query,
+    words: _Words,
+    standing: IndexAtRevision,
+    chunk_ids: Sequence[ChunkId],
 ) -> list[TermsRow]:
     """Given chunks out of this host's index; of MySQL those that it does not have, and those of documents that changed
     after its revision, since an edited chunk keeps its id."""
@@ -407,7 +411,7 @@ def _rows_of(
     return rows + (KeywordIndex(connection(), query.tenant_id).rows(others) if others else [])
 
 
-def _rows_of_index(words: _Words, standing: Standing, chunk_ids: Sequence[ChunkId]) -> list[TermsRow]:
+def _rows_of_index(words: _Words, standing: IndexAtRevision, chunk_ids: Sequence[ChunkId]) -> list[TermsRow]:
     """Those of these chunks that this host's index has and that were not changed since; each is read once a query."""
     unread = [chunk_id for chunk_id in chunk_ids if chunk_id not in words.rows]
     words.rows.update((row.chunk_id, row) for row in standing.view.rows(unread, without=standing.changed))
@@ -429,12 +433,12 @@ def _of_all(tokens: Mapping[Namespace, Mapping[str, str]]) -> list[str]:
 
 
 def _respelled(
-    asked: Asked,
+    asked: KeywordQuery,
     tokens: dict[Namespace, dict[str, str]],
     frequency: dict[str, int],
     query: Query,
     count: Callable[[list[str]], Mapping[str, int]],
-) -> tuple[Asked, dict[Namespace, dict[str, str]], dict[str, int]]:
+) -> tuple[KeywordQuery, dict[Namespace, dict[str, str]], dict[str, int]]:
     """Add to words that no chunk holds the spellings one typing error away that some do. ``count``: in how many
     chunks each token occurs."""
     bound = _MOST_SPELLINGS // max(1, len(tokens))
@@ -461,7 +465,7 @@ def _counted(tokens: Mapping[Namespace, Mapping[str, str]], found: Mapping[str, 
 
 
 def _documents_rows(
-    connection: Callable[[], Connection], rule: Rule, query: Query, standing: Standing | None
+    connection: Callable[[], Connection], rule: Rule, query: Query, standing: IndexAtRevision | None
 ) -> list[TermsRow]:
     document = (Namespace(rule.namespace), DocumentId(rule.document_id))
     if standing is not None and not standing.is_current:

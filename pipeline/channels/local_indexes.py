@@ -34,7 +34,7 @@ _LEAST_INDEXED = 20  # chunks for each changed document; with fewer its frequenc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class IndexAtRevision:
     """A tenant's index and how far it is. ``changed``: documents that changed after its revision; what the index has of
     them is old, and MySQL has it. ``is_current`` is false for an index that could not be compared with MySQL;
     ``behind_s``: how long ago the indexer last did."""
@@ -93,7 +93,7 @@ class LocalIndexes:
         self._lock = threading.Lock()
         self._open: OrderedDict[TenantId, _Open] = OrderedDict()
 
-    def at(self, tenant_id: TenantId, stamps: Mapping[Namespace, str], ask: AskMysql) -> Standing | None:
+    def at(self, tenant_id: TenantId, stamps: Mapping[Namespace, str], ask: AskMysql) -> IndexAtRevision | None:
         """Return the index at these stamps, or at an older one with the documents that changed since then; None where the
         index is missing, lacks a namespace, or is too far behind. Wait for the indexer only if the index lacks a namespace
         or many documents changed. ``ask`` reads from MySQL, where that is needed. Raises StoreUnavailable."""
@@ -106,7 +106,7 @@ class LocalIndexes:
         return (
             None
             if look.view is None or changed is None
-            else Standing(view=look.view, states=look.states, changed=changed)
+            else IndexAtRevision(view=look.view, states=look.states, changed=changed)
         )
 
     def distrust(self, tenant_id: TenantId) -> None:
@@ -114,14 +114,14 @@ class LocalIndexes:
         log.warning("keyword_index_damaged", tenant_id=tenant_id)
         self._tenant(tenant_id).reader.distrust()
 
-    def last_known(self, tenant_id: TenantId, namespaces: Sequence[Namespace]) -> Standing | None:
+    def last_known(self, tenant_id: TenantId, namespaces: Sequence[Namespace]) -> IndexAtRevision | None:
         """Return the index as it is, with those of the namespaces that it has; None if it has none of them. Asks nobody."""
         view = self._tenant(tenant_id).reader.view()
         found = {} if view is None else {namespace: view.state(namespace) for namespace in namespaces}
         states = {namespace: state for namespace, state in found.items() if state is not None}
         if view is None or not states:
             return None
-        return Standing(view=view, states=states, is_current=False, behind_s=self._folder.behind_s())
+        return IndexAtRevision(view=view, states=states, is_current=False, behind_s=self._folder.behind_s())
 
     def _is_coming(self, tenant: _Open, look: _Look) -> bool:
         """Whether an indexer is at work that will soon be there, as far as anybody knows."""

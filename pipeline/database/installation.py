@@ -25,7 +25,7 @@ from pipeline.database.engines import (
 )
 from pipeline.database.installation_claims import (
     ADOPT,
-    Claim,
+    InstallationClaim,
     addresses,
     compare,
     has_redis_broker,
@@ -108,7 +108,10 @@ class Installation:
             theirs = id_in(reading)
         where = addresses(self._settings)
         record, other = where["mysql"], where["postgres"]
-        found = compare(Claim(address=record, installation_id=ours), Claim(address=other, installation_id=theirs))
+        found = compare(
+            InstallationClaim(address=record, installation_id=ours),
+            InstallationClaim(address=other, installation_id=theirs),
+        )
         if self._own not in (None, found):
             raise WrongInstallation(
                 f"{record} and {other} belong to installation {found} now, and belonged to {self._own} when this process"
@@ -192,9 +195,9 @@ def refuse_strangers(mysql: Engine, postgres: Engine, settings: Settings) -> Non
     join if PostgreSQL has no vectors or MySQL knows most chunks of a sample."""
     where = addresses(settings)
     with mysql_errors(), mysql.connect() as connection:
-        record = Claim(address=where["mysql"], installation_id=id_in(connection))
+        record = InstallationClaim(address=where["mysql"], installation_id=id_in(connection))
     with postgres_errors(), postgres.connect() as connection:
-        other = Claim(address=where["postgres"], installation_id=id_in(connection))
+        other = InstallationClaim(address=where["postgres"], installation_id=id_in(connection))
         sample = {} if record.installation_id and other.installation_id else _sample(connection)
     if record.installation_id and other.installation_id:
         compare(record, other)

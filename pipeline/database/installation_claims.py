@@ -25,7 +25,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class InstallationClaim:
     """The installation that a store belongs to; ``installation_id`` None: none yet, or no table."""
 
     address: Address
@@ -44,7 +44,7 @@ def addresses(settings: Settings) -> dict[Literal["mysql", "postgres", "redis", 
     return found
 
 
-def compare(record: Claim, other: Claim) -> str:
+def compare(record: InstallationClaim, other: InstallationClaim) -> str:
     """Return the id of the installation that both stores belong to. Raises WrongInstallation unless there is one."""
     if record.installation_id is not None and record.installation_id == other.installation_id:
         return record.installation_id
@@ -65,7 +65,7 @@ def has_redis_broker(settings: Settings) -> bool:
     return is_redis and settings.broker != settings.redis_url.get_secret_value()
 
 
-def named(claim: Claim) -> str:
+def named(claim: InstallationClaim) -> str:
     """Return the words for the owner of a store."""
     return "no installation yet" if claim.installation_id is None else f"installation {claim.installation_id}"
 

@@ -40,22 +40,22 @@ _EXTENSION = text(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class RecordedTable:
     """Columns with their types, and indexes with their definitions (``unique btree (tenant_id, chunk_id)``), by name."""
 
     columns: dict[str, str] = field(default_factory=dict)
     indexes: dict[str, str] = field(default_factory=dict)
 
 
-Tables = Mapping[str, Table]
+Tables = Mapping[str, RecordedTable]
 
 
-def read(side: Side, connection: Connection) -> dict[str, Table]:
+def read(side: Side, connection: Connection) -> dict[str, RecordedTable]:
     """Return every table of the connection's database (MySQL) or current schema (PostgreSQL) that the user may see."""
     columns, indexes = (_MYSQL_COLUMNS, _MYSQL_INDEXES) if side == "mysql" else (_POSTGRES_COLUMNS, _POSTGRES_INDEXES)
-    found: dict[str, Table] = {}
+    found: dict[str, RecordedTable] = {}
     for table, column, kind in connection.execute(columns).all():
-        found.setdefault(table, Table()).columns[column] = _plain_type(kind)
+        found.setdefault(table, RecordedTable()).columns[column] = _plain_type(kind)
     if side == "mysql":
         for table, index, unique, kind, names in connection.execute(indexes).all():
             made = "fulltext" if kind == "FULLTEXT" else f"{'' if unique else 'unique '}{kind.lower()}"
@@ -69,10 +69,10 @@ def read(side: Side, connection: Connection) -> dict[str, Table]:
 
 
 @functools.cache
-def recorded(side: Side) -> dict[str, Table]:
+def recorded(side: Side) -> dict[str, RecordedTable]:
     """Return the schema that the migrations of this version make."""
     record = json.loads((files("pipeline.database") / "migrations" / RECORD).read_text(encoding="utf-8"))
-    return {name: Table(**table) for name, table in record[side].items()}
+    return {name: RecordedTable(**table) for name, table in record[side].items()}
 
 
 def record(mysql: Connection, postgres: Connection) -> str:
@@ -96,7 +96,9 @@ def missing(side: Side, connection: Connection, *, vector_tables: Iterable[str] 
     return lacks
 
 
-def _differences(name: str, wanted: Table, found: Table | None, *, names_matter: bool = True) -> Iterator[str]:
+def _differences(
+    name: str, wanted: RecordedTable, found: RecordedTable | None, *, names_matter: bool = True
+) -> Iterator[str]:
     if found is None:
         yield f"table {name}"
         return

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pipeline.chunking.strategies import cut, searched_text
 from pipeline.errors import EmptyDocument
-from pipeline.keyword.indexed_fields import Indexed, indexed
+from pipeline.keyword.indexed_fields import IndexedTokens, indexed
 from pipeline.keyword.terms import Tokenizer, tokenizer_of
 from pipeline.records import (
     Chunking,
@@ -41,7 +41,7 @@ class CutDocument:
     title: str | None
     passages: Sequence[Passage]
     searched: Sequence[str | None]
-    indexed: Sequence[Indexed] = ()
+    indexed: Sequence[IndexedTokens] = ()
     parents: Sequence[Passage] = ()
     encoding: Encoding | None = None
 

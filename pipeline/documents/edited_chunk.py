@@ -23,7 +23,7 @@ from pipeline.records import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class RecordedChunk:
     """What the system of record knows of a chunk now. ``shown``: whether its generation is the published one."""
 
     namespace: str

@@ -27,7 +27,7 @@ from pipeline.records import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class PublishedState:
     """What an upload finds. ``shown``: what searches see now, described by the rest; ``recipe``: None if its bytes
     would not become its chunks today. ``overtaken``: never to be shown, since a later upload was or it was deleted."""
 
@@ -67,11 +67,11 @@ class History:
 class Generations(TenantStore):
     """One tenant's generations."""
 
-    def standing(self, uploads: Sequence[Generation], *, lock: bool = False) -> dict[Generation, Standing]:
+    def standing(self, uploads: Sequence[Generation], *, lock: bool = False) -> dict[Generation, PublishedState]:
         """Return what these uploads find. ``lock``: documents are locked in key order until the transaction ends."""
         if lock:
             Documents(self._connection, self._tenant_id).lock(uploads)
-        found: dict[Generation, Standing] = {}
+        found: dict[Generation, PublishedState] = {}
         for namespace in sorted({upload.scope.namespace for upload in uploads}):
             here = [upload for upload in uploads if upload.scope.namespace == namespace]
             rows = {
@@ -232,13 +232,13 @@ _COPY_FIELDS = text(
 _SIZE = text(f"SELECT body_bytes FROM generations {_SAME}")
 
 
-def _standing(upload: Generation, row: Mapping[Any, Any] | None) -> Standing:
+def _standing(upload: Generation, row: Mapping[Any, Any] | None) -> PublishedState:
     if row is None or upload.number <= row["overtaken"] or upload.number < (row["published_generation"] or 0):
-        return Standing(overtaken=True)
+        return PublishedState(overtaken=True)
     published = row["published_generation"]
     if published is None or row["chunk_count"] is None:
-        return Standing(overtaken=False)
-    return Standing(
+        return PublishedState(overtaken=False)
+    return PublishedState(
         overtaken=False,
         shown=Generation(scope=upload.scope, document_id=upload.document_id, number=published),
         recipe=bytes(row["recipe"]) if row["recipe"] else None,

@@ -14,7 +14,7 @@ from pipeline.documents.owned_chunk_store import (
     OwnedChunk,
     owned_chunk,
 )
-from pipeline.keyword.indexed_fields import Indexed
+from pipeline.keyword.indexed_fields import IndexedTokens
 from pipeline.keyword.terms import VERSION
 from pipeline.records import ChunkId, Generation, TenantId
 
@@ -45,7 +45,7 @@ class OutdatedTerms(TenantStore):
         rows = self._connection.execute(_CHUNKS, generation_key(generation)).mappings().all()
         return [owned_chunk(self._tenant_id, row) for row in rows], bool(rows and rows[0]["is_shown"])
 
-    def rewrite(self, changed: Sequence[tuple[ChunkId, Indexed]]) -> None:
+    def rewrite(self, changed: Sequence[tuple[ChunkId, IndexedTokens]]) -> None:
         """Give chunks these terms. Text, hash, version and time of the last edit stay."""
         values = [
             {

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, text
 from pipeline.database.rows import as_utc, record_of
 from pipeline.documents.chunk_store import segment_of
 from pipeline.documents.document_store import fields_of
-from pipeline.documents.edited_chunk import Standing
+from pipeline.documents.edited_chunk import RecordedChunk
 from pipeline.records import (
     ChunkId,
     Chunking,
@@ -147,12 +147,12 @@ def _passage(row: Mapping[Any, Any], **structure: Any) -> Passage:
     )
 
 
-def standing_of(connection: Connection, tenant_id: TenantId, chunk_id: ChunkId) -> Standing | None:
+def standing_of(connection: Connection, tenant_id: TenantId, chunk_id: ChunkId) -> RecordedChunk | None:
     """Where one of the tenant's chunks stands, None if there is none of this id."""
     row = connection.execute(_STANDING, {"tenant": tenant_id, "chunk": chunk_id}).mappings().one_or_none()
     if row is None:
         return None
-    return Standing(
+    return RecordedChunk(
         namespace=row["namespace"],
         document_id=row["document_id"],
         shown=row["published_generation"] == row["generation"],

@@ -16,7 +16,7 @@ MOST_NAMED = 3  # tenants whose deletions are withheld
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ReconcilePosition:
     """Where to go on with a tenant: a namespace, the phase in it, the document after which the next page begins."""
 
     namespace: Namespace | None
@@ -49,16 +49,20 @@ def next_tenant(connection: Connection) -> TenantId | None:
     return None if found is None else TenantId(found)
 
 
-def place_of(connection: Connection, tenant_id: TenantId) -> Place:
+def place_of(connection: Connection, tenant_id: TenantId) -> ReconcilePosition:
     """Where the last run stopped with this tenant; the beginning if there was none."""
     row = connection.execute(_PLACE, {"tenant": tenant_id}).one_or_none()
     if row is None or row.namespace is None:
-        return Place(namespace=None, phase=None, after=None)
-    return Place(namespace=Namespace(row.namespace), phase=row.phase, after=row.after_document)
+        return ReconcilePosition(namespace=None, phase=None, after=None)
+    return ReconcilePosition(namespace=Namespace(row.namespace), phase=row.phase, after=row.after_document)
 
 
 def note(
-    connection: Connection, tenant_id: TenantId, place: Place, counts: Mapping[str, int], deletions: Deletions
+    connection: Connection,
+    tenant_id: TenantId,
+    place: ReconcilePosition,
+    counts: Mapping[str, int],
+    deletions: Deletions,
 ) -> None:
     """Store the position to continue at and the deleted and withheld counts, and add to the other counts."""
     values = {name: counts.get(name, 0) for name in COUNTED}

@@ -63,7 +63,7 @@ return bytes
 """
 
 
-class VectorStore:
+class VectorCacheStore:
     """What the caches of all tenants share: the connection, the size of it all, and when Redis was last away."""
 
     def __init__(self, client: redis.Redis, *, most_bytes: int, ttl_s: int) -> None:
@@ -86,7 +86,7 @@ class VectorStore:
 class VectorCache:
     """One tenant's vectors of one model by text, in half precision as stored; empty without Redis."""
 
-    def __init__(self, store: VectorStore, tenant_id: TenantId, *, model: str, dimension: int) -> None:
+    def __init__(self, store: VectorCacheStore, tenant_id: TenantId, *, model: str, dimension: int) -> None:
         digest = hashlib.blake2b(f"{dimension} {model}".encode(), digest_size=8).hexdigest()
         self._store = store
         self._prefix = f"{tenant_id}:vectors:{digest}:"

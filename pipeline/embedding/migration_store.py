@@ -57,7 +57,7 @@ class Cursor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class MigrationProgress:
     """Sums over all tenants: ``chunks``, found and mended in the present pass, ``embedded`` in all, ``chunks_total``
     searchable now."""
 
@@ -197,10 +197,10 @@ class ModelMigrations:
             },
         )
 
-    def progress(self, number: int, pass_number: int) -> Progress:
+    def progress(self, number: int, pass_number: int) -> MigrationProgress:
         """How far the present pass has come."""
         row = self._connection.execute(_PROGRESS, {"space": number, "pass": pass_number}).mappings().one()
-        return Progress(**{name: int(value or 0) for name, value in row.items()})
+        return MigrationProgress(**{name: int(value or 0) for name, value in row.items()})
 
     def forget_progress(self, number: int) -> None:
         """Drop the cursors of a move that has ended."""

@@ -22,7 +22,7 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ComparedQuery:
     """One query answered by both models: chunks to compare, documents to judge, if there are judgments."""
 
     active_chunks: Sequence[str]
@@ -33,7 +33,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class ComparisonResult:
     """Means over all queries; nDCG over the judged ones, None if there are none. ``reason``: why it did not pass."""
 
     queries: int
@@ -59,10 +59,10 @@ def ndcg(ranking: Sequence[str], grades: Mapping[str, int], *, k: int) -> float:
     return min(1.0, gained / best) if best else 0.0
 
 
-def judge(asked: Sequence[Asked], gate: Gate) -> Verdict:
+def judge(asked: Sequence[ComparedQuery], gate: Gate) -> ComparisonResult:
     """Compare the models over all queries. Judgments decide where there are any, agreement where there are none."""
     if not asked:
-        return Verdict(
+        return ComparisonResult(
             queries=0, judged=0, overlap=0.0, ndcg_active=None, ndcg_target=None, passed=False, reason="no queries"
         )
     shared = fmean(overlap(each.active_chunks, each.target_chunks, k=gate.k) for each in asked)
@@ -70,7 +70,7 @@ def judge(asked: Sequence[Asked], gate: Gate) -> Verdict:
     if not judged:
         passed = shared >= gate.min_overlap
         reason = None if passed else f"overlap@{gate.k} is {shared:.3f}, below {gate.min_overlap:g}"
-        return Verdict(
+        return ComparisonResult(
             queries=len(asked),
             judged=0,
             overlap=shared,
@@ -83,7 +83,7 @@ def judge(asked: Sequence[Asked], gate: Gate) -> Verdict:
     target = fmean(ndcg(each.target_documents, grades, k=gate.k) for each, grades in judged)
     passed = target >= active - gate.max_ndcg_loss
     reason = None if passed else f"nDCG@{gate.k} falls from {active:.3f} to {target:.3f}"
-    return Verdict(
+    return ComparisonResult(
         queries=len(asked),
         judged=len(judged),
         overlap=shared,

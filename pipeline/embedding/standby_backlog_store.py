@@ -28,7 +28,7 @@ class Behind:
     attempts: int
 
 
-class Backlog(TenantStore):
+class StandbyBacklog(TenantStore):
     """One tenant's documents that are behind in one space."""
 
     def __init__(self, connection: Connection, tenant_id: TenantId, space: int) -> None:

@@ -22,8 +22,8 @@ from pipeline.examples.example import (
     CategoryStatistics,
     Column,
     Example,
+    ExampleSheet,
     Flaw,
-    Table,
 )
 from pipeline.examples.headings import (
     lines,
@@ -143,7 +143,7 @@ class _Checker:
         self._ids: dict[str, str] = {}
         self._questions = {category: NearDuplicates() for category in Category}
 
-    def look_at(self, row: BookRow, table: Table) -> None:
+    def look_at(self, row: BookRow, table: ExampleSheet) -> None:
         """Accept or refuse one row."""
         statistics = self._checked.statistics[table.category]
         statistics.read += 1
@@ -189,7 +189,7 @@ class _Checker:
             )
         )
 
-    def _note_near_duplicate(self, user_input: str, row: BookRow, table: Table) -> None:
+    def _note_near_duplicate(self, user_input: str, row: BookRow, table: ExampleSheet) -> None:
         place = f"row {row.number} of sheet {table.name}"
         found = self._questions[table.category].add(user_input, place)
         if found is None:
@@ -210,7 +210,7 @@ class _Checker:
 class _Reading:
     """The values of one row, and what is wrong with them."""
 
-    def __init__(self, row: BookRow, table: Table) -> None:
+    def __init__(self, row: BookRow, table: ExampleSheet) -> None:
         self._row, self._sheet = row, table.name
         self.flaws: list[Flaw] = []
         for column, (code, detail) in row.faults.items():

@@ -79,7 +79,7 @@ class BookRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class ExampleSheet:
     """A sheet of a book. ``unusable``: why none of its rows can be read. ``blank`` counts rows that hold nothing."""
 
     name: str
@@ -94,7 +94,7 @@ class Table:
 class Book:
     """All of a book that is to be imported. ``warnings``: what was left out on the way, such as unknown sheets."""
 
-    tables: Sequence[Table]
+    tables: Sequence[ExampleSheet]
     warnings: Sequence[Flaw] = ()
 
     def only(self, category: Category | None) -> Book:

@@ -11,8 +11,8 @@ from pipeline.examples.example import (
     BookRow,
     Category,
     Column,
+    ExampleSheet,
     Flaw,
-    Table,
 )
 from pipeline.examples.headings import (
     category_of,
@@ -28,7 +28,7 @@ _LONGEST_NAME = 64
 def json_tables(value: Mapping[str, Any], *, most_rows: int) -> Book:
     """Return the book in a decoded JSON object; rows count from 1, columns may use a sheet's names. Raises
     DocumentTooLarge above ``most_rows``."""
-    tables: list[Table] = []
+    tables: list[ExampleSheet] = []
     warnings: list[Flaw] = []
     rows = 0
     for key, entries in value.items():
@@ -39,7 +39,7 @@ def json_tables(value: Mapping[str, Any], *, most_rows: int) -> Book:
                 warnings.append(Flaw(sheet=name, code="unknown_sheet", detail="is no category, and was left out"))
         elif not isinstance(entries, list):
             flaw = Flaw(sheet=name, code="wrong_type", detail="must be a list of rows")
-            tables.append(Table(name=name, category=category, unusable=flaw))
+            tables.append(ExampleSheet(name=name, category=category, unusable=flaw))
         else:
             rows += len(entries)
             if rows > most_rows:
@@ -48,7 +48,7 @@ def json_tables(value: Mapping[str, Any], *, most_rows: int) -> Book:
     return Book(tables=tables, warnings=warnings)
 
 
-def _table(name: str, category: Category, entries: list[Any]) -> Table:
+def _table(name: str, category: Category, entries: list[Any]) -> ExampleSheet:
     rows: list[BookRow] = []
     unknown: dict[str, int] = {}
     blank = 0
@@ -68,7 +68,7 @@ def _table(name: str, category: Category, entries: list[Any]) -> Table:
         Flaw(sheet=name, row=number, column=key, code="unknown_column", detail="is no known column, and was left out")
         for key, number in unknown.items()
     ]
-    return Table(name=name, category=category, rows=rows, blank=blank, warnings=warnings)
+    return ExampleSheet(name=name, category=category, rows=rows, blank=blank, warnings=warnings)
 
 
 def _row(number: int, entry: Mapping[str, Any], unknown: dict[str, int]) -> BookRow:

@@ -14,8 +14,8 @@ from pipeline.examples.example import (
     BookRow,
     Category,
     Column,
+    ExampleSheet,
     Flaw,
-    Table,
 )
 from pipeline.examples.headings import (
     category_of,
@@ -77,7 +77,7 @@ def _sheets(workbook: Workbook) -> Iterator[Sheet]:
 
 def workbook_tables(sheets: Sequence[Sheet], *, most_rows: int) -> Book:
     """The book in a workbook. Hidden sheets are left out, hidden rows are not. Raises DocumentTooLarge."""
-    tables: list[Table] = []
+    tables: list[ExampleSheet] = []
     warnings: list[Flaw] = []
     rows = 0
     for sheet in sheets:
@@ -96,7 +96,7 @@ def workbook_tables(sheets: Sequence[Sheet], *, most_rows: int) -> Book:
     return Book(tables=tables, warnings=warnings)
 
 
-def _table(name: str, category: Category, sheet: Sheet) -> Table:
+def _table(name: str, category: Category, sheet: Sheet) -> ExampleSheet:
     place, header = _header(sheet.rows)
     if place < 0:
         flaw = Flaw(sheet=name, row=sheet.rows[0].number, code="no_header", detail=_NO_HEADER)
@@ -120,7 +120,7 @@ def _table(name: str, category: Category, sheet: Sheet) -> Table:
     rows = [row for row in found if row is not None]
     span = rows[-1].number - top.number if rows else 0
     warnings = [*_about_columns(name, sheet.rows[place:], header), *_about_sheet(name, sheet, place)]
-    return Table(name=name, category=category, rows=rows, blank=max(0, span - len(rows)), warnings=warnings)
+    return ExampleSheet(name=name, category=category, rows=rows, blank=max(0, span - len(rows)), warnings=warnings)
 
 
 def _header(rows: Sequence[Row]) -> tuple[int, dict[int, Column | None]]:
@@ -137,9 +137,9 @@ def _is_repeated(column: int, named: Column, columns: Mapping[int, Column]) -> b
     return named is not Column.NOTES and any(other < column and columns[other] is named for other in columns)
 
 
-def _unusable(name: str, category: Category, rows: Sequence[Row], flaw: Flaw) -> Table:
+def _unusable(name: str, category: Category, rows: Sequence[Row], flaw: Flaw) -> ExampleSheet:
     unread = [BookRow(number=row.number, values={}) for row in rows]
-    return Table(name=name, category=category, rows=unread, unusable=flaw)
+    return ExampleSheet(name=name, category=category, rows=unread, unusable=flaw)
 
 
 def _row(row: Row, columns: Mapping[int, Column]) -> BookRow | None:

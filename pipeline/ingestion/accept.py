@@ -27,7 +27,7 @@ from pipeline.records import (
 )
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
-from pipeline.tenants.quota_store import Limits, Quotas
+from pipeline.tenants.quota_store import QuotaLimits, Quotas
 from pipeline.vector_stores.collection_store import VectorStores
 
 OnConflict = Literal["replace", "skip", "error", "new"]
@@ -68,7 +68,7 @@ class Renamed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ticket:
+class AcceptedJob:
     """A job that stands in the ledger. ``due``: how many of its items wait for a worker."""
 
     tenant_id: TenantId
@@ -92,9 +92,9 @@ def accept(
     batch: Batch,
     use: Resources,
     *,
-    ring: Callable[[Ticket], None],
-    together_with: Callable[[Connection, Ticket], None] | None = None,
-) -> Ticket:
+    ring: Callable[[AcceptedJob], None],
+    together_with: Callable[[Connection, AcceptedJob], None] | None = None,
+) -> AcceptedJob:
     """Write the job with its documents in one transaction, then ring for the workers; ``ring`` may fail, the sweeper
     rings again. ``together_with`` writes what stands or falls with the job; its errors pass. Raises StoreUnavailable,
     QuotaExceeded or QueueFull; then nothing was accepted."""
@@ -102,7 +102,7 @@ def accept(
     with unit_of_work(use.mysql) as work:
         ledger = Ledger(work.connection, batch.tenant_id)
         if batch.job_id and (total := ledger.total(job_id)) is not None:
-            return Ticket(
+            return AcceptedJob(
                 tenant_id=batch.tenant_id,
                 job_id=job_id,
                 request_id=batch.request_id,
@@ -121,7 +121,7 @@ def accept(
         quotas(work.connection, batch.tenant_id, use).check(arriving=len(taken))
         documents.store(job_id, taken)
         ledger.open(job_id, batch.namespace, batch.request_id, items, priority=_priority(batch, use))
-        ticket = Ticket(
+        ticket = AcceptedJob(
             tenant_id=batch.tenant_id,
             job_id=job_id,
             request_id=batch.request_id,
@@ -157,7 +157,7 @@ def _priority(batch: Batch, use: Resources) -> Priority:
 def quotas(connection: Connection, tenant_id: TenantId, use: Resources) -> Quotas:
     """The tenant's quotas, with the installation's as defaults."""
     limits = use.settings
-    defaults = Limits(
+    defaults = QuotaLimits(
         documents=limits.quota_documents,
         chunks=limits.quota_chunks,
         queued=limits.quota_queued,

@@ -21,7 +21,7 @@ from pipeline.ingestion.finish_items import end
 from pipeline.ingestion.make_vectors import vectors_of
 from pipeline.ingestion.prepare import Breather, Prepared, advance
 from pipeline.ingestion.standby import fill_standby
-from pipeline.jobs.ledger_store import Claim
+from pipeline.jobs.ledger_store import ItemClaim
 from pipeline.models.ports import (
     Embedder,
     Matrix,
@@ -36,7 +36,7 @@ from pipeline.records import (
 )
 from pipeline.resources import Resources
 from pipeline.semantic.document_vectors import Means
-from pipeline.tenants.usage_store import Counts, Purpose
+from pipeline.tenants.usage_store import EmbeddingCounts, Purpose
 
 _CHUNKS_PER_LEASE = 128  # embedded and stored before the lease is renewed and other tenants are served
 T = TypeVar("T")
@@ -88,7 +88,7 @@ def embed(
 
 
 def _vectors(
-    tenant_id: TenantId, claims: Sequence[Claim], embedder: Embedder, use: Resources, chunks: Sequence[Chunk]
+    tenant_id: TenantId, claims: Sequence[ItemClaim], embedder: Embedder, use: Resources, chunks: Sequence[Chunk]
 ) -> Matrix:
     """The vectors of these chunks. A service may be slow or busy for long: the lease is renewed while it is."""
     texts = [chunk.embedding_text for chunk in chunks]
@@ -105,7 +105,7 @@ def _vectors(
         vectors = asked()
     if isinstance(embedder, PaidEmbedder):
         return vectors
-    counts = Counts(requests=1, texts=len(texts), tokens=sum(chunk.passage.token_count for chunk in chunks))
+    counts = EmbeddingCounts(requests=1, texts=len(texts), tokens=sum(chunk.passage.token_count for chunk in chunks))
     use.usage_book.note(tenant_id, Purpose.INGEST, embedder.model, counts, job_id=claims[0].job_id)
     use.usage_book.write()
     return vectors

@@ -19,10 +19,10 @@ from pipeline.errors import (
     Rejected,
     Unavailable,
 )
-from pipeline.ingestion.fetch_store import FetchedPayloads, Place
+from pipeline.ingestion.fetch_store import BytesLocation, FetchedPayloads
 from pipeline.ingestion.finish_items import end
 from pipeline.ingestion.retry_or_give_up import give_up_or_retry
-from pipeline.jobs.claims import Claim
+from pipeline.jobs.claims import ItemClaim
 from pipeline.jobs.ledger_store import Ledger
 from pipeline.outbound.fetch_client import Fetched
 from pipeline.parsing.formats import charset_of
@@ -40,7 +40,7 @@ _LOOKUP_S = 5.0  # beyond its time, a document waits only for the system to look
 _LONGEST_MEDIA_TYPE = 127
 
 
-def hand_over(tenant_id: TenantId, claims: Sequence[Claim], use: Resources, *, ring: Ring) -> Sequence[Claim]:
+def hand_over(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, *, ring: Ring) -> Sequence[ItemClaim]:
     """Let threads fetch what is to be fetched. Gives the claims that can be worked on at once."""
     if not any(claim.to_fetch for claim in claims):
         return claims
@@ -57,12 +57,14 @@ def hand_over(tenant_id: TenantId, claims: Sequence[Claim], use: Resources, *, r
 class _Round:
     """Documents that were claimed together and are fetched at the same time."""
 
-    def __init__(self, tenant_id: TenantId, places: Mapping[Claim, Place], use: Resources, ring: Ring) -> None:
+    def __init__(
+        self, tenant_id: TenantId, places: Mapping[ItemClaim, BytesLocation], use: Resources, ring: Ring
+    ) -> None:
         self._tenant_id = tenant_id
         self._places = places
         self._use = use
         self._ring = ring
-        self._ended: queue.SimpleQueue[tuple[Claim, Ending]] = queue.SimpleQueue()
+        self._ended: queue.SimpleQueue[tuple[ItemClaim, Ending]] = queue.SimpleQueue()
         self._open = set(places)
         self._overdue_at = time.monotonic() + use.settings.fetch_timeout_s + _LOOKUP_S
 
@@ -82,7 +84,7 @@ class _Round:
         finally:
             self._use.fetches.give_back(self._tenant_id, len(self._open))
 
-    def _fetch(self, claim: Claim, place: Place) -> None:
+    def _fetch(self, claim: ItemClaim, place: BytesLocation) -> None:
         """The work of one thread."""
         began = time.monotonic()
         try:
@@ -101,10 +103,10 @@ class _Round:
         )
         self._ended.put((claim, ending))
 
-    def _next_ones(self) -> dict[Claim, Ending]:
+    def _next_ones(self) -> dict[ItemClaim, Ending]:
         """What has ended, waiting for it no longer than the lease allows."""
         ends = time.monotonic() + self._use.settings.ingest_lease_s / 6
-        found: dict[Claim, Ending] = {}
+        found: dict[ItemClaim, Ending] = {}
         while (left_s := ends - time.monotonic()) > 0:
             try:
                 claim, ending = self._ended.get(timeout=left_s)
@@ -118,9 +120,9 @@ class _Round:
             found = {**dict.fromkeys(self._open - set(found), late), **found}
         return found
 
-    def _settle(self, endings: Mapping[Claim, Ending]) -> None:
+    def _settle(self, endings: Mapping[ItemClaim, Ending]) -> None:
         """Write how these have ended, those with bytes together, and let go of them."""
-        fetched: dict[Claim, tuple[bytes, str]] = {}
+        fetched: dict[ItemClaim, tuple[bytes, str]] = {}
         for claim, ending in endings.items():
             found = self._read(self._places[claim], ending)
             if isinstance(found, tuple):
@@ -135,7 +137,7 @@ class _Round:
         for job_id in sorted({claim.job_id for claim in fetched}):
             self._ring(self._tenant_id, job_id)
 
-    def _read(self, place: Place, ending: Ending) -> tuple[bytes, str] | Exception:
+    def _read(self, place: BytesLocation, ending: Ending) -> tuple[bytes, str] | Exception:
         """The bytes with the media type to parse them as, or what is wrong."""
         if isinstance(ending, Exception):
             return ending
@@ -155,13 +157,13 @@ class _Round:
         fits = found.isascii() and found.isprintable() and len(found) <= _LONGEST_MEDIA_TYPE
         return ending.body, found if fits else found.partition(";")[0]
 
-    def _park(self, claim: Claim, error: Rejected) -> None:
+    def _park(self, claim: ItemClaim, error: Rejected) -> None:
         try:
             end(self._tenant_id, [], [(claim, error)], self._use)
         except LeaseLost as lost:
             log.warning("lease_lost", job_id=claim.job_id, ordinal=claim.ordinal, detail=str(lost))
 
-    def _store(self, fetched: Mapping[Claim, tuple[bytes, str]]) -> None:
+    def _store(self, fetched: Mapping[ItemClaim, tuple[bytes, str]]) -> None:
         if not fetched:
             return
         with unit_of_work(self._use.mysql) as work:

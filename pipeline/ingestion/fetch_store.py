@@ -11,13 +11,13 @@ from typing import Any
 from sqlalchemy import bindparam, text
 
 from pipeline.database.rows import TenantStore, now
-from pipeline.jobs.claims import Claim, becomes, may
+from pipeline.jobs.claims import ItemClaim, becomes, may
 from pipeline.jobs.states import Move
 from pipeline.records import Generation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class BytesLocation:
     """Where a generation's bytes are. ``media_type``: what to read them as, or what stands for not knowing."""
 
     uri: str
@@ -27,9 +27,9 @@ class Place:
 class FetchedPayloads(TenantStore):
     """One tenant's payloads, as whoever fetches them sees them."""
 
-    def places(self, generations: Sequence[Generation]) -> dict[Generation, Place]:
+    def places(self, generations: Sequence[Generation]) -> dict[Generation, BytesLocation]:
         """Where those of the generations are that have no bytes yet."""
-        found: dict[Generation, Place] = {}
+        found: dict[Generation, BytesLocation] = {}
         wanted = set(generations)
         for namespace in sorted({generation.scope.namespace for generation in wanted}):
             rows = self._run(
@@ -40,7 +40,7 @@ class FetchedPayloads(TenantStore):
             for document_id, number, uri, media_type in rows:
                 generation = self._generation(namespace, document_id, number)
                 if generation in wanted:
-                    found[generation] = Place(uri=uri, media_type=media_type)
+                    found[generation] = BytesLocation(uri=uri, media_type=media_type)
         return found
 
     def store(self, generation: Generation, body: bytes, *, media_type: str) -> None:
@@ -56,18 +56,18 @@ class FetchedPayloads(TenantStore):
         self._connection.execute(_STORE_TYPE, {**values, "media_type": media_type, "hash": digest})
         self._connection.execute(_SOURCE_TYPE, {**values, "media_type": media_type.partition(";")[0]})
 
-    def queue(self, sizes: Mapping[Claim, int]) -> None:
+    def queue(self, sizes: Mapping[ItemClaim, int]) -> None:
         """Queue items whose bytes were stored (by size), not counting an attempt. Call `Ledger.still_held` first."""
         for claim, size in sizes.items():
             self._connection.execute(_QUEUE, {**self._at([claim]), "size": size, "now": now()})
 
-    def renew(self, claims: Sequence[Claim], *, lease_s: float) -> None:
+    def renew(self, claims: Sequence[ItemClaim], *, lease_s: float) -> None:
         """Hold items of one job longer. Call `Ledger.still_held` first."""
         if claims:
             until = now() + timedelta(seconds=lease_s)
             self._connection.execute(_RENEW, {**self._at(claims), "lease": until, "now": now()})
 
-    def _at(self, claims: Sequence[Claim]) -> dict[str, Any]:
+    def _at(self, claims: Sequence[ItemClaim]) -> dict[str, Any]:
         ordinals = [claim.ordinal for claim in claims]
         return {"tenant": self._tenant_id, "job": claims[0].job_id, "ordinals": ordinals}
 

@@ -10,7 +10,7 @@ from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
 from pipeline.documents.document_store import Documents
 from pipeline.documents.retention_store import Retired
 from pipeline.errors import Rejected
-from pipeline.jobs.ledger_store import Claim, Ledger
+from pipeline.jobs.ledger_store import ItemClaim, Ledger
 from pipeline.keyword.statistics_store import Statistics
 from pipeline.records import JobId, TenantId
 from pipeline.resources import Resources
@@ -18,7 +18,9 @@ from pipeline.resources import Resources
 log = structlog.get_logger(__name__)
 
 
-def end(tenant_id: TenantId, gone: Sequence[Claim], refused: Sequence[tuple[Claim, Rejected]], use: Resources) -> None:
+def end(
+    tenant_id: TenantId, gone: Sequence[ItemClaim], refused: Sequence[tuple[ItemClaim, Rejected]], use: Resources
+) -> None:
     """Close items that need no further work: superseded ones, whose payload was dropped, and those at fault."""
     if not gone and not refused:
         return
@@ -40,7 +42,7 @@ def end(tenant_id: TenantId, gone: Sequence[Claim], refused: Sequence[tuple[Clai
 
 def close(
     tenant_id: TenantId,
-    claims: Sequence[Claim],
+    claims: Sequence[ItemClaim],
     ledger: Ledger,
     use: Resources,
     work: UnitOfWork,

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from pipeline.archives.import_store import Imports, NewPart, PartView
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import PartKnown
-from pipeline.ingestion.accept import Batch, Ticket, accept
+from pipeline.ingestion.accept import AcceptedJob, Batch, accept
 from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
@@ -28,14 +28,14 @@ class Received:
     part: PartView
 
 
-def receive_part(batch: Batch, part: NewPart, use: Resources, *, ring: Callable[[Ticket], None]) -> Received:
+def receive_part(batch: Batch, part: NewPart, use: Resources, *, ring: Callable[[AcceptedJob], None]) -> Received:
     """Accept a part's documents once, the part and its job in one transaction; a repetition changes nothing. Raises as
     ``accept``."""
     known = _known(batch.tenant_id, batch.namespace, part.import_id, part.number, use)
     status: Literal["accepted", "present"] = "present"
     if known is None:
 
-        def note(connection: Connection, ticket: Ticket) -> None:
+        def note(connection: Connection, ticket: AcceptedJob) -> None:
             Imports(connection, batch.tenant_id, batch.namespace).note(part, ticket.job_id)
 
         try:

@@ -27,10 +27,10 @@ from pipeline.examples.report import (
 )
 from pipeline.filters import lenient_json
 from pipeline.ingestion.accept import (
+    AcceptedJob,
     Batch,
     OnConflict,
     Refusal,
-    Ticket,
     accept,
 )
 from pipeline.jobs.computation import BookForm, Computation, Done
@@ -45,11 +45,11 @@ class Imported:
     """What became of a book. Without a ticket nothing was stored; ``refused_because`` says why, if it was to be."""
 
     checked: Checked
-    ticket: Ticket | None = None
+    ticket: AcceptedJob | None = None
     refused_because: str | None = None
 
 
-def import_book(computation: Computation, use: Resources, *, ring: Callable[[Ticket], None]) -> Done:
+def import_book(computation: Computation, use: Resources, *, ring: Callable[[AcceptedJob], None]) -> Done:
     """Import the book in the body; ``asked`` has its form and `hand_in`'s parameters. ``about``: ``job_id``, or
     ``refused`` with the reason."""
     asked = computation.asked
@@ -119,7 +119,7 @@ def hand_in(
     name: str | None,
     job_id: JobId | None = None,
     use: Resources,
-    ring: Callable[[Ticket], None],
+    ring: Callable[[AcceptedJob], None],
 ) -> Imported:
     """Check the book and accept its good rows as one job, refused rows being failed items. Stores nothing with
     ``dry_run``, without a good row, or with ``strict`` and a bad one. ``name``: the file's. A repeated ``job_id`` finds

@@ -21,7 +21,7 @@ from pipeline.models.ports import (
 )
 from pipeline.privacy.redaction import redact
 from pipeline.records import JobId, TenantId
-from pipeline.tenants.usage_store import Counts, Purpose
+from pipeline.tenants.usage_store import EmbeddingCounts, Purpose
 
 if TYPE_CHECKING:
     from pipeline.resources import Resources
@@ -72,7 +72,9 @@ def vectors_of(
         guilty = sorted(place for index in error.indexes for place in places[unknown[index]])
         raise EmbedderRefused(str(error), indexes=tuple(guilty)) from None
     else:
-        keeper.counts += Counts(cached_texts=len(saved), saved_tokens=sum(count_tokens(text) for text in saved))
+        keeper.counts += EmbeddingCounts(
+            cached_texts=len(saved), saved_tokens=sum(count_tokens(text) for text in saved)
+        )
     finally:
         use.usage_book.note(tenant_id, purpose, embedder.model, keeper.counts, job_id=job_id)
         if purpose is Purpose.QUERY:
@@ -91,11 +93,11 @@ class _Keeper:
         self._cache = cache
         self._digests = digests
         self._lock = threading.Lock()
-        self.counts = Counts()
+        self.counts = EmbeddingCounts()
 
     def answered(self, places: range, vectors: Matrix | None, tokens: int) -> None:
         """Count it, whatever it is worth; keep it if it is worth something."""
         with self._lock:
-            self.counts += Counts(requests=1, texts=len(places), tokens=tokens)
+            self.counts += EmbeddingCounts(requests=1, texts=len(places), tokens=tokens)
         if vectors is not None:
             self._cache.put({self._digests[place]: row for place, row in zip(places, vectors, strict=True)})

@@ -19,7 +19,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_store import Chunks
 from pipeline.documents.cut_document import CutRequest
 from pipeline.documents.document_store import Documents, Source
-from pipeline.documents.generation_store import Generations, Standing
+from pipeline.documents.generation_store import Generations, PublishedState
 from pipeline.documents.parent_store import Parents
 from pipeline.documents.recipe import same_fields
 from pipeline.documents.retention_store import Retired
@@ -27,7 +27,7 @@ from pipeline.errors import IngestCrowded, Rejected
 from pipeline.ingestion.assemble import assembled
 from pipeline.ingestion.finish_items import close, end
 from pipeline.ingestion.unpack import unpacked
-from pipeline.jobs.ledger_store import Claim, Ledger
+from pipeline.jobs.ledger_store import ItemClaim, Ledger
 from pipeline.keyword.terms import tokenizer_of
 from pipeline.records import (
     Chunk,
@@ -49,18 +49,18 @@ class Compared:
     """What became of claims when they were held against what is shown. ``unchanged`` ones have ended; ``overtaken``
     ones are to be closed; ``replacing`` ones would take the place of something."""
 
-    unchanged: frozenset[Claim] = frozenset()
-    overtaken: tuple[Claim, ...] = ()
-    replacing: frozenset[Claim] = frozenset()
+    unchanged: frozenset[ItemClaim] = frozenset()
+    overtaken: tuple[ItemClaim, ...] = ()
+    replacing: frozenset[ItemClaim] = frozenset()
 
     @property
-    def ended(self) -> frozenset[Claim]:
+    def ended(self) -> frozenset[ItemClaim]:
         """Those that need no further work."""
         return self.unchanged | set(self.overtaken)
 
 
 def compare(
-    tenant_id: TenantId, claims: Sequence[Claim], sources: Mapping[Generation, Source], use: Resources
+    tenant_id: TenantId, claims: Sequence[ItemClaim], sources: Mapping[Generation, Source], use: Resources
 ) -> Compared:
     """End claims whose upload is shown already, and tell which others replace something; a first upload costs nothing.
     Accepted numbers order uploads: one found unchanged overtakes all earlier ones under way."""
@@ -78,7 +78,7 @@ def compare(
     )
 
 
-def _is_shown_already(source: Source, standing: Standing, *, use: Resources) -> bool:
+def _is_shown_already(source: Source, standing: PublishedState, *, use: Resources) -> bool:
     return (
         standing.recipe is not None
         and standing.model == use.embedder.model
@@ -89,8 +89,8 @@ def _is_shown_already(source: Source, standing: Standing, *, use: Resources) -> 
 
 
 def _complete(
-    tenant_id: TenantId, alike: Sequence[Claim], found: Mapping[Generation, Standing], use: Resources
-) -> list[Claim]:
+    tenant_id: TenantId, alike: Sequence[ItemClaim], found: Mapping[Generation, PublishedState], use: Resources
+) -> list[ItemClaim]:
     """Those whose shown generation has all its vectors too: handing a document in again mends what was lost of it."""
     shown = {claim: found[claim.generation].shown for claim in alike}
     counts = use.vectors(tenant_id).counts([each for each in shown.values() if each is not None])
@@ -98,8 +98,8 @@ def _complete(
 
 
 def _end(
-    tenant_id: TenantId, claims: Sequence[Claim], sources: Mapping[Generation, Source], use: Resources
-) -> list[Claim]:
+    tenant_id: TenantId, claims: Sequence[ItemClaim], sources: Mapping[Generation, Source], use: Resources
+) -> list[ItemClaim]:
     """Look again with the documents held still, and end those of which it is still true."""
     if not claims:
         return []
@@ -147,7 +147,7 @@ class Prepared:
     """A claimed document as chunks. ``reused``: those that need no embedding. ``marks``, ``vectors``: what imported
     chunks brought, by ordinal."""
 
-    claim: Claim
+    claim: ItemClaim
     fields: DocumentFields
     title: str | None
     chunks: Sequence[Chunk]
@@ -185,7 +185,7 @@ class Prepared:
 
 
 def prepare(
-    tenant_id: TenantId, claims: Sequence[Claim], use: Resources, *, aside: Aside = lambda _: None
+    tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, *, aside: Aside = lambda _: None
 ) -> list[Prepared]:
     """Read and cut a batch's documents, renewing the lease. Faulty ones are parked; shown or overtaken ones end here.
     ``aside`` is called a few times a second; its exceptions propagate."""
@@ -193,7 +193,7 @@ def prepare(
         sources = Documents(work.connection, tenant_id).sources([claim.generation for claim in claims])
     compared = compare(tenant_id, claims, sources, use)
     prepared: list[Prepared] = []
-    refused: list[tuple[Claim, Rejected]] = []
+    refused: list[tuple[ItemClaim, Rejected]] = []
     gone = list(compared.overtaken)
     claims = [claim for claim in claims if claim not in compared.ended]
     pauses = _Pauses(tenant_id, claims, prepared, use, aside)
@@ -215,7 +215,12 @@ class _Pauses:
     """Pauses in the preparation of a batch, in which its lease is renewed and other tenants are served."""
 
     def __init__(
-        self, tenant_id: TenantId, claims: Sequence[Claim], prepared: Sequence[Prepared], use: Resources, aside: Aside
+        self,
+        tenant_id: TenantId,
+        claims: Sequence[ItemClaim],
+        prepared: Sequence[Prepared],
+        use: Resources,
+        aside: Aside,
     ) -> None:
         self._tenant_id, self._claims, self._prepared, self._use = tenant_id, claims, prepared, use
         self._aside = aside
@@ -238,7 +243,7 @@ class _Pauses:
         self._paused = time.monotonic()
 
 
-def _renew(tenant_id: TenantId, claims: Sequence[Claim], parsed: set[Claim], use: Resources) -> None:
+def _renew(tenant_id: TenantId, claims: Sequence[ItemClaim], parsed: set[ItemClaim], use: Resources) -> None:
     """Keep the lease on all, and note which are parsed: whoever follows the job sees it move."""
     with unit_of_work(use.mysql) as work:
         ledger = Ledger(work.connection, tenant_id)
@@ -251,7 +256,7 @@ def _renew(tenant_id: TenantId, claims: Sequence[Claim], parsed: set[Claim], use
     use.bells.progressed(tenant_id, claims[0].job_id)
 
 
-def _cut(claim: Claim, source: Source, replaces: bool, use: Resources, meanwhile: Callable[[], None]) -> Prepared:
+def _cut(claim: ItemClaim, source: Source, replaces: bool, use: Resources, meanwhile: Callable[[], None]) -> Prepared:
     if is_packed(source.media_type):
         tokenizer = tokenizer_of(claim.generation.scope)
         packed = unpacked(source, claim.generation, tokenizer, use, meanwhile=meanwhile)
@@ -316,7 +321,7 @@ def write_aside(
         ledger.advance(claims, Stage.CHUNKED, lease_s=use.settings.ingest_lease_s)
 
 
-def advance(tenant_id: TenantId, claims: Sequence[Claim], stage: Stage, use: Resources) -> None:
+def advance(tenant_id: TenantId, claims: Sequence[ItemClaim], stage: Stage, use: Resources) -> None:
     with unit_of_work(use.mysql) as work:
         ledger = Ledger(work.connection, tenant_id)
         ledger.hold(claims)

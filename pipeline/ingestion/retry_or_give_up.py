@@ -16,7 +16,7 @@ from pipeline.errors import (
     Unavailable,
 )
 from pipeline.ingestion.finish_items import close
-from pipeline.jobs.ledger_store import Claim, Ledger
+from pipeline.jobs.ledger_store import ItemClaim, Ledger
 from pipeline.records import FailureReason, TenantId
 from pipeline.resources import Resources
 
@@ -33,7 +33,7 @@ def backoff_s(attempt: int, *, jitter: float | None = None) -> float:
     return ceiling * (0.5 + draw / 2)
 
 
-def give_up_or_retry(tenant_id: TenantId, claim: Claim, error: Exception, use: Resources) -> None:
+def give_up_or_retry(tenant_id: TenantId, claim: ItemClaim, error: Exception, use: Resources) -> None:
     """Decide from the number of attempts; where even that cannot be written, the lease runs out and decides."""
     code = getattr(error, "code", "internal_error")
     detail = error.public if isinstance(error, PipelineError) else f"unexpected {type(error).__name__}"

@@ -37,11 +37,11 @@ from pipeline.ingestion.prepare import (
 from pipeline.ingestion.retry_or_give_up import give_up_or_retry
 from pipeline.ingestion.standby import settle
 from pipeline.ingestion.unpack import keep_vectors
-from pipeline.jobs.claims import Claim, Claims
+from pipeline.jobs.claims import Claims, ItemClaim
 from pipeline.jobs.ledger_store import Ledger
 from pipeline.jobs.turn_store import (
-    Turn,
     Turns,
+    WaitingJob,
     turns,
     waiting_for_each_other,
 )
@@ -120,14 +120,14 @@ class _Aside:
             structlog.contextvars.bind_contextvars(**before)
 
 
-def _begin(tenant_id: TenantId, claims: Sequence[Claim], use: Resources, *, ring: Ring, aside: Aside) -> None:
+def _begin(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, *, ring: Ring, aside: Aside) -> None:
     """Work on what has its bytes; what is to be fetched goes to threads, and comes back to the queue with them."""
     ready = hand_over(tenant_id, claims, use, ring=ring)
     if ready:
         _work_on(tenant_id, ready, use, aside)
 
 
-def _work_on(tenant_id: TenantId, claims: Sequence[Claim], use: Resources, aside: Aside) -> None:
+def _work_on(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, aside: Aside) -> None:
     """Carry claims to their end together; where one of them spoils the batch, each goes its own way."""
     try:
         _carry_out(tenant_id, claims, use, aside)
@@ -153,7 +153,7 @@ def _work_on(tenant_id: TenantId, claims: Sequence[Claim], use: Resources, aside
             give_up_or_retry(tenant_id, claims[0], error, use)
 
 
-def _still_held(tenant_id: TenantId, claims: Sequence[Claim], use: Resources) -> list[Claim]:
+def _still_held(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources) -> list[ItemClaim]:
     """What is left of a batch of which something was cancelled or taken over. The lease of it runs on or runs out."""
     try:
         with unit_of_work(use.mysql) as work:
@@ -163,12 +163,12 @@ def _still_held(tenant_id: TenantId, claims: Sequence[Claim], use: Resources) ->
         return []
 
 
-def _one_by_one(tenant_id: TenantId, claims: Sequence[Claim], use: Resources, aside: Aside) -> None:
+def _one_by_one(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, aside: Aside) -> None:
     for claim in claims:
         _work_on(tenant_id, [replace(claim, again=True)], use, aside)
 
 
-def _carry_out(tenant_id: TenantId, claims: Sequence[Claim], use: Resources, aside: Aside) -> None:
+def _carry_out(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, aside: Aside) -> None:
     prepared = prepare(tenant_id, claims, use, aside=aside)
     if not prepared:
         return
@@ -184,7 +184,7 @@ def _carry_out(tenant_id: TenantId, claims: Sequence[Claim], use: Resources, asi
         show(tenant_id, embedded, use)
 
 
-def _put_back(tenant_id: TenantId, claims: Sequence[Claim], error: Exception, use: Resources) -> None:
+def _put_back(tenant_id: TenantId, claims: Sequence[ItemClaim], error: Exception, use: Resources) -> None:
     for claim in claims:
         give_up_or_retry(tenant_id, claim, error, use)
 
@@ -265,8 +265,8 @@ class Taken:
     """A batch, and for whom the bell is to be rung when it has ended; None if nothing else was due."""
 
     tenant_id: TenantId
-    claims: tuple[Claim, ...]
-    heir: Turn | None
+    claims: tuple[ItemClaim, ...]
+    heir: WaitingJob | None
 
 
 def somebody_waits(use: Resources, *, besides: Collection[TenantId] = ()) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection
 
 from pipeline.database.rows import slices
-from pipeline.embedding.standby_backlog_store import Backlog
+from pipeline.embedding.standby_backlog_store import StandbyBacklog
 from pipeline.errors import PipelineError, VectorsMissing
 from pipeline.ingestion.make_vectors import vectors_of
 from pipeline.models.live_spaces import FRESH_S, log
@@ -74,7 +74,7 @@ def settle(
     if held.standby is not None:
         ready = complete.get(held.standby.number, ())
         behind = [(g.scope.namespace, g.document_id) for g in generations if g not in ready]
-        Backlog(connection, tenant_id, held.standby.number).add(behind)
+        StandbyBacklog(connection, tenant_id, held.standby.number).add(behind)
     return held.active
 
 
@@ -119,4 +119,4 @@ def write_everywhere(
             use.vectors(tenant_id).upsert(chunks, vectors[space], fields=fields, model=space.model)
         else:
             documents = {(chunk.generation.scope.namespace, chunk.generation.document_id) for chunk in chunks}
-            Backlog(connection, tenant_id, space.number).add(documents)
+            StandbyBacklog(connection, tenant_id, space.number).add(documents)

@@ -14,7 +14,7 @@ STATES = ("due", "later", "running", "paused")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Backlog:
+class LedgerBacklog:
     """Open items and dead letters. ``due``: workable now; ``later``: waits for its next attempt; ``running``: held by a
     worker; ``paused``: in a paused job. ``oldest_s``: seconds in that state; for ``running`` since the last sign of
     life."""
@@ -24,12 +24,12 @@ class Backlog:
     dead_letters: Mapping[str, int]
 
 
-def backlog(connection: Connection) -> Backlog:
+def backlog(connection: Connection) -> LedgerBacklog:
     """What stands in the ledger now. Reads the open items and the dead letters, both by their keys."""
     moment = now()
     rows = {row.standing: row for row in connection.execute(_OPEN, {"now": moment})}
     dead = {reason: int(count) for reason, count in connection.execute(_DEAD)}
-    return Backlog(
+    return LedgerBacklog(
         items={state: int(rows[state].items) if state in rows else 0 for state in STATES},
         oldest_s={
             state: max(0.0, (moment - rows[state].since).total_seconds()) if state in rows else 0.0 for state in STATES

@@ -26,7 +26,7 @@ class NewItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class ItemClaim:
     """An item this worker holds. ``again``: it has begun to write under this claim. ``to_fetch``: its bytes are still
     to be fetched."""
 
@@ -48,13 +48,13 @@ class Claim:
 class Claims:
     """What one bell brought. ``more``: the job has further items that are due now."""
 
-    items: tuple[Claim, ...]
+    items: tuple[ItemClaim, ...]
     more: bool
 
 
-def by_job(claims: Sequence[Claim]) -> list[tuple[JobId, list[Claim]]]:
+def by_job(claims: Sequence[ItemClaim]) -> list[tuple[JobId, list[ItemClaim]]]:
     """Claims by job, both in order."""
-    grouped: dict[JobId, list[Claim]] = {}
+    grouped: dict[JobId, list[ItemClaim]] = {}
     for claim in sorted(claims, key=lambda claim: (claim.job_id, claim.ordinal)):
         grouped.setdefault(claim.job_id, []).append(claim)
     return list(grouped.items())

@@ -17,7 +17,7 @@ ComputationId = NewType("ComputationId", str)
 LARGEST_ANSWER: Final = 48 * 1024 * 1024  # bytes: a preview of the largest document, every character of it escaped
 
 
-class Kind(enum.StrEnum):
+class ComputationKind(enum.StrEnum):
     """Kinds of computations."""
 
     PREVIEW = "preview"  # parse and cut one document
@@ -36,7 +36,7 @@ class BookForm(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ComputationLimits:
     """Bounds of one kind of computation. ``step_s``: the seconds of a step, which a worker then stops; the gateway
     waits a little longer. ``lane``: computations of one lane and tenant run ``at_once`` at a time in each gateway."""
 
@@ -45,12 +45,12 @@ class Limits:
     at_once: int = 1
 
 
-LIMITS: Final[Mapping[Kind, Limits]] = {
-    Kind.PREVIEW: Limits(step_s=60.0, lane="documents"),
-    Kind.BOOK: Limits(step_s=600.0, lane="documents"),
-    Kind.CHUNK_EDIT: Limits(step_s=300.0, lane="edits"),
-    Kind.VERIFY: Limits(step_s=300.0, lane="verify"),
-    Kind.EXPLAIN: Limits(step_s=15.0, lane="explain", at_once=4),
+LIMITS: Final[Mapping[ComputationKind, ComputationLimits]] = {
+    ComputationKind.PREVIEW: ComputationLimits(step_s=60.0, lane="documents"),
+    ComputationKind.BOOK: ComputationLimits(step_s=600.0, lane="documents"),
+    ComputationKind.CHUNK_EDIT: ComputationLimits(step_s=300.0, lane="edits"),
+    ComputationKind.VERIFY: ComputationLimits(step_s=300.0, lane="verify"),
+    ComputationKind.EXPLAIN: ComputationLimits(step_s=15.0, lane="explain", at_once=4),
 }
 
 
@@ -61,7 +61,7 @@ class Computation:
 
     tenant_id: TenantId
     computation_id: ComputationId
-    kind: Kind
+    kind: ComputationKind
     asked: Mapping[str, Any]
     body: bytes = b""
     request_id: str = ""

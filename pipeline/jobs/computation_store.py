@@ -21,9 +21,9 @@ from pipeline.jobs.computation import (
     LIMITS,
     Computation,
     ComputationId,
+    ComputationKind,
     Done,
     Failed,
-    Kind,
     error_as_json,
     error_from_json,
 )
@@ -65,7 +65,7 @@ return 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class ComputationProgress:
     """The progress of a computation. ``begun``: whether a worker has taken the present step."""
 
     step: int
@@ -128,7 +128,7 @@ class Computations:
         return Computation(
             tenant_id=self._tenant_id,
             computation_id=computation_id,
-            kind=Kind(request["kind"]),
+            kind=ComputationKind(request["kind"]),
             asked=request["asked"],
             body=self._fetch(computation_id) if request["in_mysql"] else body,
             request_id=request["request_id"],
@@ -177,7 +177,7 @@ class Computations:
                 )
             )
 
-    def standing(self, computation_id: ComputationId) -> Standing | None:
+    def standing(self, computation_id: ComputationId) -> ComputationProgress | None:
         """Return the progress of a computation, with the outcome once there is one; None if the computation is gone."""
         with redis_errors():
             step, begun, told, answer = self._redis.hmget(  # type: ignore[misc]
@@ -185,7 +185,9 @@ class Computations:
             )
         if step is None:
             return None
-        return Standing(step=int(step), begun=begun == step, outcome=None if told is None else _outcome(told, answer))
+        return ComputationProgress(
+            step=int(step), begun=begun == step, outcome=None if told is None else _outcome(told, answer)
+        )
 
     def drop(self, computation: Computation) -> None:
         """Delete a computation: its worker then finds no step to do, or no caller for the outcome."""

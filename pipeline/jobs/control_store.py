@@ -18,7 +18,7 @@ _ROWS_PER_STATEMENT = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class JobState:
     """What a job is like when somebody wants to do something to it."""
 
     finished: bool
@@ -42,12 +42,12 @@ class Cancelled:
 class Control(TenantStore):
     """One tenant's jobs, as their owner steers them. Items are locked before their job, as workers do it."""
 
-    def standing(self, job_id: JobId) -> Standing | None:
+    def standing(self, job_id: JobId) -> JobState | None:
         """Whether the job is over or paused; None if there is no such job."""
         row = self._run(
             text("SELECT finished_at, paused_at FROM jobs WHERE tenant_id = :tenant AND job_id = :job"), job=job_id
         ).one_or_none()
-        return None if row is None else Standing(finished=row.finished_at is not None, paused=row.paused_at is not None)
+        return None if row is None else JobState(finished=row.finished_at is not None, paused=row.paused_at is not None)
 
     def cancel(self, job_id: JobId) -> Cancelled:
         """End every open item. The fencing tokens move, so nothing a worker writes about one afterwards is kept."""

@@ -31,7 +31,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class LedgerPosition:
     """Where a dead letter stands in the ledger."""
 
     job_id: JobId
@@ -43,7 +43,7 @@ class Place:
         return base64.urlsafe_b64encode(packed).rstrip(b"=").decode()
 
     @classmethod
-    def from_id(cls, letter_id: str) -> Place | None:
+    def from_id(cls, letter_id: str) -> LedgerPosition | None:
         """The place an id stands for, None for what is no id."""
         try:
             packed = base64.b64decode(letter_id + "=" * (-len(letter_id) % 4), altchars=b"-_", validate=True)
@@ -69,7 +69,7 @@ class Payload:
 class DeadLetter:
     """One item that failed for good. ``stage``: the last step it had finished."""
 
-    place: Place
+    place: LedgerPosition
     namespace: str
     document_id: str
     generation: int
@@ -96,13 +96,13 @@ class DeadLetters(TenantStore):
             values |= {"at": before[0].replace(tzinfo=None), "before_job": before[1], "before_ordinal": before[2]}
         return self._read(where, values, limit=limit)
 
-    def one(self, place: Place) -> DeadLetter | None:
+    def one(self, place: LedgerPosition) -> DeadLetter | None:
         """The letter at this place, or None."""
         values = {"at_job": place.job_id, "at_ordinal": place.ordinal}
         found = self._read(" AND i.job_id = :at_job AND i.ordinal = :at_ordinal", values, limit=1)
         return found[0] if found else None
 
-    def places(self, chosen: Selection, *, until: datetime, limit: int) -> list[Place]:
+    def places(self, chosen: Selection, *, until: datetime, limit: int) -> list[LedgerPosition]:
         """Where the chosen ones stand that died no later than ``until``, the oldest first."""
         where, values = _where(chosen)
         rows = self._run(
@@ -114,9 +114,9 @@ class DeadLetters(TenantStore):
             limit=limit,
             **values,
         )
-        return [Place(job_id=JobId(job_id), ordinal=ordinal) for job_id, ordinal in rows]
+        return [LedgerPosition(job_id=JobId(job_id), ordinal=ordinal) for job_id, ordinal in rows]
 
-    def drop(self, place: Place) -> bool:
+    def drop(self, place: LedgerPosition) -> bool:
         """Give the letter up, and the bytes with it. The item stays failed. False if there is no such letter."""
         values = {"tenant": self._tenant_id, "job": place.job_id, "ordinal": place.ordinal, "now": now()}
         dropped = self._connection.execute(
@@ -136,7 +136,7 @@ class DeadLetters(TenantStore):
             record_of(
                 DeadLetter,
                 row,
-                place=Place(job_id=JobId(row.job_id), ordinal=row.ordinal),
+                place=LedgerPosition(job_id=JobId(row.job_id), ordinal=row.ordinal),
                 reason=FailureReason(row.failure),
                 code=row.error_code or "",
                 detail=row.error_detail,

@@ -15,7 +15,7 @@ from pipeline.database.rows import TenantStore, now, record_of
 from pipeline.documents.document_store import encoding_of
 from pipeline.documents.duplicate_store import IS_DUPLICATE, Duplicates
 from pipeline.jobs.turn_store import workers_seen
-from pipeline.jobs.waiting_reason import Standing, WaitingReason, waiting_reason
+from pipeline.jobs.waiting_reason import JobFacts, WaitingReason, waiting_reason
 from pipeline.records import (
     DocumentId,
     Encoding,
@@ -24,7 +24,7 @@ from pipeline.records import (
     Namespace,
     Stage,
 )
-from pipeline.tenants.usage_store import Counts, Usage, UsageRow
+from pipeline.tenants.usage_store import EmbeddingCounts, Usage, UsageRow
 
 JobStatus = Literal["queued", "running", "succeeded", "partly_failed", "failed", "cancelled"]
 _ERRORS_SHOWN = 100
@@ -170,7 +170,7 @@ class JobViews(TenantStore):
 
     def _viewed(self, jobs: Sequence[Any], *, errors: bool) -> list[JobView]:
         usage = Usage(self._connection, self._tenant_id).of_jobs([JobId(job.job_id) for job in jobs])
-        nothing = UsageRow(key="", counts=Counts(), cost=Decimal(0))
+        nothing = UsageRow(key="", counts=EmbeddingCounts(), cost=Decimal(0))
         return [self._view(job, usage.get(job.job_id, nothing), errors=errors) for job in jobs]
 
     def _view(self, job: Any, usage: UsageRow, *, errors: bool) -> JobView:
@@ -219,7 +219,7 @@ class JobViews(TenantStore):
             job=job.job_id,
             now=moment,
         ).scalar_one()
-        standing = Standing(
+        standing = JobFacts(
             paused=job.paused_at is not None,
             running=running,
             queued=queued,

@@ -18,8 +18,8 @@ from pipeline.database.rows import (
 from pipeline.documents.outcome_store import DocumentOutcomes
 from pipeline.errors import LeaseLost
 from pipeline.jobs.claims import (
-    Claim,
     Claims,
+    ItemClaim,
     NewItem,
     becomes,
     by_job,
@@ -37,7 +37,7 @@ from pipeline.records import (
     TenantId,
 )
 
-__all__ = ["Claim", "Claims", "Ledger", "NewItem", "tenants_with_open_jobs"]
+__all__ = ["Claims", "ItemClaim", "Ledger", "NewItem", "tenants_with_open_jobs"]
 
 _DETAIL_LENGTH = 1000
 
@@ -124,7 +124,7 @@ class Ledger(TenantStore):
         up to ``fetch_limit`` to be fetched."""
         fetch_limit = limit if fetch_limit is None else fetch_limit
         rows = self._run(_DUE, job=job_id, now=now(), limit=limit + 1, least=0 if fetch_limit else 1).all()
-        taken: list[Claim] = []
+        taken: list[ItemClaim] = []
         size = 0
         alike = [row for row in rows if bool(row.body_bytes) == bool(rows[0].body_bytes)]
         for row in alike[: limit if rows and rows[0].body_bytes else min(limit, fetch_limit)]:
@@ -133,7 +133,7 @@ class Ledger(TenantStore):
                 break
             generation = self._generation(row.namespace, row.document_id, row.generation)
             taken.append(
-                Claim(
+                ItemClaim(
                     job_id=job_id,
                     ordinal=row.ordinal,
                     generation=generation,
@@ -152,22 +152,22 @@ class Ledger(TenantStore):
             )
         return Claims(items=tuple(taken), more=len(taken) < len(rows))
 
-    def hold(self, claims: Sequence[Claim]) -> None:
+    def hold(self, claims: Sequence[ItemClaim]) -> None:
         """Lock these items until the transaction ends. Raises LeaseLost if any is not ours any more."""
         lost = len(claims) - len(self.still_held(claims))
         if lost:
             raise LeaseLost(f"{lost} of {len(claims)} items are held by another worker or were cancelled")
 
-    def still_held(self, claims: Sequence[Claim]) -> list[Claim]:
+    def still_held(self, claims: Sequence[ItemClaim]) -> list[ItemClaim]:
         """Those of the claims that are still ours, locked until the transaction ends."""
-        held: list[Claim] = []
+        held: list[ItemClaim] = []
         for job_id, group in by_job(claims):
             rows = self._run(_HOLD, job=job_id, ordinals=[claim.ordinal for claim in group])
             tokens = {row.ordinal: row.fencing_token for row in rows if row.state == ItemState.RUNNING}
             held += [claim for claim in group if tokens.get(claim.ordinal) == claim.fencing_token]
         return held
 
-    def advance(self, claims: Sequence[Claim], stage: Stage, *, lease_s: float) -> None:
+    def advance(self, claims: Sequence[ItemClaim], stage: Stage, *, lease_s: float) -> None:
         """Note the step that was finished and renew the lease. Call ``hold`` first."""
         self._update(
             claims,
@@ -175,7 +175,9 @@ class Ledger(TenantStore):
             {"stage": stage, "lease": now() + timedelta(seconds=lease_s)},
         )
 
-    def succeed(self, claims: Mapping[Claim, int], *, outcome: str, reused: Mapping[Claim, int] | None = None) -> None:
+    def succeed(
+        self, claims: Mapping[ItemClaim, int], *, outcome: str, reused: Mapping[ItemClaim, int] | None = None
+    ) -> None:
         """End items well, with their chunks, ``reused`` of them without embedding. Call ``hold`` first."""
         for job_id, group in by_job(list(claims)):
             counts = [value for claim in group for value in (claim.ordinal, claims[claim])]
@@ -191,7 +193,7 @@ class Ledger(TenantStore):
 
     def fail(
         self,
-        claims: Sequence[Claim],
+        claims: Sequence[ItemClaim],
         *,
         code: str,
         detail: str,
@@ -211,7 +213,7 @@ class Ledger(TenantStore):
         )
 
     def put_back(
-        self, claims: Sequence[Claim], *, delay_s: float, code: str, detail: str, counted: bool = True
+        self, claims: Sequence[ItemClaim], *, delay_s: float, code: str, detail: str, counted: bool = True
     ) -> None:
         """Retry items later, remembering why. Call ``hold`` first. Not ``counted``: the attempt does not count."""
         uncount = "" if counted else "attempts = GREATEST(attempts, 1) - 1, "
@@ -275,7 +277,7 @@ class Ledger(TenantStore):
         return [JobId(job_id) for job_id in rows]
 
     def _update(
-        self, claims: Sequence[Claim], assignments: str, values: dict[str, Any], *, move: Move | None = None
+        self, claims: Sequence[ItemClaim], assignments: str, values: dict[str, Any], *, move: Move | None = None
     ) -> None:
         only = f" AND {may(move)}" if move else ""
         for job_id, group in by_job(claims):

@@ -15,7 +15,7 @@ _TURNS = 200  # looked at for one batch; those behind get there once these were 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class WaitingJob:
     """A job with items that could be worked on now."""
 
     tenant_id: TenantId
@@ -24,13 +24,13 @@ class Turn:
     priority: Priority = Priority.BULK
 
 
-def turns(connection: Connection) -> list[Turn]:
+def turns(connection: Connection) -> list[WaitingJob]:
     """Jobs with due items: those of the tenant that was served least recently come first, and among a tenant's own the
     one that was, interactive jobs before bulk; after a few interactive turns in a row, bulk before interactive for one.
     Looks across tenants, and reads nothing but ids and times."""
     rows = connection.execute(_TURNS_NOW, {"now": now(), "limit": _TURNS, "most": MOST_INTERACTIVE})
     return [
-        Turn(
+        WaitingJob(
             tenant_id=TenantId(tenant),
             job_id=JobId(job),
             request_id=str(request or ""),
@@ -40,7 +40,7 @@ def turns(connection: Connection) -> list[Turn]:
     ]
 
 
-def waiting_for_each_other(found: Sequence[Turn]) -> bool:
+def waiting_for_each_other(found: Sequence[WaitingJob]) -> bool:
     """Whether some of these should not wait long for others: several tenants, or somebody beside a tenant's bulk."""
     return len({(turn.tenant_id, turn.priority) for turn in found}) > 1
 

@@ -20,7 +20,7 @@ class WaitingReason(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class JobFacts:
     """Facts of an unfinished job. ``due_since``: when its oldest due item became due, None without any.
     ``workers_seen``: a worker was seen lately."""
 
@@ -32,7 +32,7 @@ class Standing:
     workers_seen: bool
 
 
-def waiting_reason(job: Standing, *, now: datetime) -> WaitingReason | None:
+def waiting_reason(job: JobFacts, *, now: datetime) -> WaitingReason | None:
     """The reason, or None for a job that is worked on, has nothing left, or has waited less than ``PATIENCE``."""
     if job.running or not job.queued:
         return None

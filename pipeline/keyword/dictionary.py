@@ -51,7 +51,7 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class KeywordQuery:
     """A query as the keyword channel looks for it."""
 
     units: tuple[Unit, ...]
@@ -63,13 +63,13 @@ class Asked:
         """Every term there is to look for, each once."""
         return tuple(dict.fromkeys(term for unit in self.units for way in unit.ways for term in way))
 
-    def held(self, frequency: Mapping[str, int]) -> Asked:
+    def held(self, frequency: Mapping[str, int]) -> KeywordQuery:
         """Return the query without synonyms and other spellings that occur in no chunk."""
         if all(len(unit.ways) == 1 for unit in self.units):
             return self
         return replace(self, units=tuple(_held(unit, frequency) for unit in self.units))
 
-    def respelled(self, spellings: Mapping[str, Sequence[str]]) -> Asked:
+    def respelled(self, spellings: Mapping[str, Sequence[str]]) -> KeywordQuery:
         """Return the query with these other spellings of its terms, where a term is a unit of its own."""
         units = tuple(
             replace(unit, ways=(*unit.ways, *((other,) for other in others)), near=unit.near + len(others))
@@ -120,7 +120,7 @@ class Lexicon:
         )
 
 
-def read(text: str, lexicon: Lexicon) -> Asked:
+def read(text: str, lexicon: Lexicon) -> KeywordQuery:
     """Read the query by the lexicon. Stop words go first unless nothing is left; then, longest first from left to
     right, runs of terms with synonyms become one unit, other terms one each. Former terms of older rows
     (`keyword.terms.former_terms`) and stems (`keyword.inflections`) are further ways, the latter as other spellings if
@@ -148,7 +148,7 @@ def read(text: str, lexicon: Lexicon) -> Asked:
         ways = (run, *lexicon.synonyms.get(run, ()), *((term,) for term in (*former.get(own, ()), *stems.get(own, ()))))
         units.append(Unit(ways=ways, count=count, near=0 if is_sure else len(stems.get(own, ()))))
         place += len(run)
-    return Asked(
+    return KeywordQuery(
         units=tuple(units),
         phrases=tuple(phrase for phrase in sorted(lexicon.phrases) if _holds(terms, phrase)),
         rules=tuple(rule for run, rule in lexicon.rules if _holds(whole, run)),

@@ -12,14 +12,14 @@ from pipeline.records import FieldTerms, Passage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Indexed:
+class IndexedTokens:
     """The tokens of a chunk, in the order title, body, summary, entity names, and how many are of which field."""
 
     terms: tuple[str, ...]
     fields: FieldTerms
 
 
-def indexed(passage: Passage, title: str | None, *, strategy: str, tokenizer: Tokenizer) -> Indexed:
+def indexed(passage: Passage, title: str | None, *, strategy: str, tokenizer: Tokenizer) -> IndexedTokens:
     """The tokens of ``passage`` with those of its document's ``title``.
 
     The body is what the strategy looks the passage up by; of a story's segment its summary and its entity names are
@@ -33,7 +33,7 @@ def indexed(passage: Passage, title: str | None, *, strategy: str, tokenizer: To
     of_title = _terms_of_title(title, language) if title else ()
     summary = _terms(segment.summary, language) if segment and segment.summary else []
     names = analyze("\n".join(segment.entity_names)) if segment and segment.entity_names else []
-    return Indexed(
+    return IndexedTokens(
         terms=tuple(tokenizer.tokens([*of_title, *body, *summary, *names])),
         fields=FieldTerms(title=len(of_title), summary=len(summary), entity_names=len(names)),
     )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.keyword.bm25 import K1, B, Collection
-from pipeline.keyword.dictionary import Asked, Run, Unit
+from pipeline.keyword.dictionary import KeywordQuery, Run, Unit
 from pipeline.keyword.matching import (
     FieldWeights,
     Occurrences,
@@ -44,7 +44,7 @@ class Weighed:
     bound: float
 
 
-def weigh(asked: Asked, collection: Collection, *, k1: float = K1) -> Weighed:
+def weigh(asked: KeywordQuery, collection: Collection, *, k1: float = K1) -> Weighed:
     """What each part of a query is worth.
 
     A term is worth ``(k1 + 1) * idf``, one of letters and digits (``e1234``) half as much again, and what a long query
@@ -101,7 +101,7 @@ def score(
 
 
 def coverage(
-    asked: Asked, blocks: Sequence[tuple[Occurrences, Mapping[str, str]]], fields: FieldWeights
+    asked: KeywordQuery, blocks: Sequence[tuple[Occurrences, Mapping[str, str]]], fields: FieldWeights
 ) -> list[float]:
     """How much of a query each row holds, in order, in [0, 1]: what its terms are worth that occur there at all,
     neither how often nor in how long a text, over what all are worth.

@@ -17,7 +17,7 @@ from pipeline.embedding.migration_store import (
     ModelMigration,
     ModelMigrations,
 )
-from pipeline.embedding.standby_backlog_store import Backlog, Behind
+from pipeline.embedding.standby_backlog_store import Behind, StandbyBacklog
 from pipeline.errors import Misconfigured, PipelineError, Unavailable
 from pipeline.maintenance.compare import look
 from pipeline.maintenance.mend import mend
@@ -87,7 +87,7 @@ def _catch_up(found: ModelMigration, use: Resources) -> int:
         assert standby is not None
         at_once = _BEHIND_OF_ENCODER if isinstance(use.spaces.embedder(standby), SentenceEncoder) else _BEHIND_AT_ONCE
         with unit_of_work(use.mysql) as work:
-            due = Backlog(work.connection, tenant_id, standby.number).due(limit=at_once)
+            due = StandbyBacklog(work.connection, tenant_id, standby.number).due(limit=at_once)
         left: list[Behind] = []
         for namespace in sorted({each.namespace for each in due}):
             ids = sorted({each.document_id for each in due if each.namespace == namespace})
@@ -96,7 +96,7 @@ def _catch_up(found: ModelMigration, use: Resources) -> int:
             left += [each for each in due if each.namespace == namespace and each.document_id in guilty]
         with unit_of_work(use.mysql) as work:
             settled = [each for each in due if each not in left]
-            Backlog(work.connection, tenant_id, standby.number).settle(settled, left)
+            StandbyBacklog(work.connection, tenant_id, standby.number).settle(settled, left)
     if done:
         log.info("migration_caught_up", space=found.space.number, vectors=done)
     return done

@@ -28,7 +28,7 @@ UNNEEDED = "unneeded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class PageDifferences:
     """Differences of some documents: chunks by id with their document, generations by document and number.
     ``miscounted``: documents whose generation has another number of rows, given here, or lacks a parent.
     ``document_vectors``: documents whose own vector is missing, outdated or unneeded."""
@@ -63,7 +63,7 @@ class Found:
         """Rows of generations nobody needs."""
         return sum(self.leftover.values())
 
-    def confirmed_by(self, other: Found) -> Found:
+    def confirmed_by(self, other: PageDifferences) -> PageDifferences:
         """What both looks found."""
         return replace(
             self,
@@ -85,7 +85,7 @@ def look(
     *,
     space: EmbeddingSpace,
     lock: bool = False,
-) -> Found:
+) -> PageDifferences:
     """Compare these documents in MySQL with one space; vectors are read first. ``lock`` prevents publishing and edits
     meanwhile."""
     with unit_of_work(use.mysql) as work:
@@ -117,7 +117,7 @@ def differences(
     space: EmbeddingSpace,
     *,
     whole: Sequence[DocumentVectorRow] | None = None,
-) -> Found:
+) -> PageDifferences:
     """What differs between the chunks of these documents, read over ``connection``, and their vectors as they were read
     before; ``whole``: the documents' own vectors, None if they are not to be compared."""
     documents = alignment_store.documents_of(connection, tenant_id, namespace, document_ids)
@@ -133,7 +133,7 @@ def differences(
     has_doubtful = bool(odd or unneeded or spare)
     busy = alignment_store.busy_generations(connection, tenant_id, namespace, document_ids) if has_doubtful else set()
     here = {chunk_id: row for chunk_id, row in vectors.items() if chunk_id in expected}
-    return Found(
+    return PageDifferences(
         chunks=len(expected),
         vectors=len(vectors),
         missing={chunk_id: row.document_id for chunk_id, row in expected.items() if chunk_id not in vectors},

@@ -16,9 +16,9 @@ from pipeline.documents.chunk_store import Chunks
 from pipeline.embedding import space_store
 from pipeline.embedding.migration_store import ModelMigrations
 from pipeline.embedding.model_comparison import (
-    Asked,
+    ComparedQuery,
+    ComparisonResult,
     Gate,
-    Verdict,
     judge,
 )
 from pipeline.errors import MigrationRefused, Unavailable
@@ -48,7 +48,9 @@ class GoldenQuery:
     grades: Mapping[str, int] | None = None
 
 
-def compare_models(number: int, queries: Sequence[GoldenQuery], gate: Gate, use: Resources, *, sample: int) -> Verdict:
+def compare_models(
+    number: int, queries: Sequence[GoldenQuery], gate: Gate, use: Resources, *, sample: int
+) -> ComparisonResult:
     """Ask both models, judge, and note the verdict with the migration; ``switch``: ask for one that has passed. Without
     ``queries`` up to ``sample`` come from searches or the texts. Only numbers are kept. Raises MigrationRefused, and as
     the models."""
@@ -95,7 +97,7 @@ def _golden(each: Sampled) -> GoldenQuery:
 
 def _ask_both(
     asked: Sequence[GoldenQuery], source: EmbeddingSpace, target: EmbeddingSpace, k: int, use: Resources
-) -> list[Asked]:
+) -> list[ComparedQuery]:
     texts = [query.text for query in asked]
     if not texts:
         return []
@@ -106,7 +108,7 @@ def _ask_both(
         for space, vectors in by_space.items():
             chunks[space], documents[space] = _nearest(query, space, vectors[place : place + 1], k, use)
         answered.append(
-            Asked(
+            ComparedQuery(
                 active_chunks=chunks[source],
                 target_chunks=chunks[target],
                 active_documents=documents[source],

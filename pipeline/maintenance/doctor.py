@@ -24,7 +24,7 @@ class Severity(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class CheckResult:
     """One thing that was looked at. ``advice``: a sentence saying what to do; empty where all is well."""
 
     check: str
@@ -101,11 +101,13 @@ class FlowerFacts:
     elsewhere: tuple[str, ...] = ()
 
 
-def _ok(check: str, detail: str) -> Finding:
-    return Finding(check=check, severity=Severity.OK, detail=detail)
+def _ok(check: str, detail: str) -> CheckResult:
+    return CheckResult(check=check, severity=Severity.OK, detail=detail)
 
 
-def visibility(workers: Sequence[WorkerFacts], *, own_timeout_s: float, own_limit_s: float, seen_s: float) -> Finding:
+def visibility(
+    workers: Sequence[WorkerFacts], *, own_timeout_s: float, own_limit_s: float, seen_s: float
+) -> CheckResult:
     """Check that the broker's visibility timeout exceeds every task: Redis hands an unacknowledged message to a second
     worker then. ``own_…``: this process's configuration; ``seen_s``: the longest task in the metrics."""
     check = "broker_visibility_timeout"
@@ -118,44 +120,44 @@ def visibility(workers: Sequence[WorkerFacts], *, own_timeout_s: float, own_limi
     detail = f"{timeout_s:g} s; the longest task takes up to {longest_s:g} s"
     if timeout_s <= longest_s:
         advice = "raise visibility_timeout in celery_config.py above the longest task, or work is done twice"
-        return Finding(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
+        return CheckResult(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
     if len(set(timeouts)) > 1:
         advice = "restart the workers, so that all have the same celery_config.py: the shortest counts for everybody"
         detail = f"processes disagree: {', '.join(f'{each:g} s' for each in sorted(set(timeouts)))}"
-        return Finding(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
+        return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
     return _ok(check, detail)
 
 
-def eviction(check: str, found: RedisFacts | None) -> Finding:
+def eviction(check: str, found: RedisFacts | None) -> CheckResult:
     """Check that a full Redis cannot evict messages or running queries. ``found`` None: the user may not read the
     policy."""
     if found is None:
         advice = "check by hand that maxmemory-policy is noeviction, or give the user +info: docs/operations.md"
         detail = "the user may not run INFO, so maxmemory-policy cannot be read"
-        return Finding(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
+        return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
     limit = f"{found.maxmemory // 2**20} MiB" if found.maxmemory else "no limit"
     detail = f"maxmemory-policy {found.policy}, {limit}, {found.used_memory // 2**20} MiB used"
     if found.policy != "noeviction":
         advice = (
             "set maxmemory-policy noeviction in redis.conf, or Redis drops messages and running queries when it is full"
         )
-        return Finding(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
+        return CheckResult(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
     if found.maxmemory and found.used_memory > 0.9 * found.maxmemory:
         advice = "raise maxmemory or shorten CHORDWISE_QUERY_TTL_S: a full Redis refuses every write"
-        return Finding(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
+        return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
     return _ok(check, detail)
 
 
-def installation(installation_id: str | None, problem: str = "") -> Finding:
+def installation(installation_id: str | None, problem: str = "") -> CheckResult:
     """Check that the stores belong to one installation. ``problem``: a sentence that names both, empty if they do."""
     check = "installation"
     if problem:
         advice = "correct the address that is wrong and restart; until then nothing is repaired or deleted"
-        return Finding(check=check, severity=Severity.FAILED, detail=problem, advice=advice)
+        return CheckResult(check=check, severity=Severity.FAILED, detail=problem, advice=advice)
     return _ok(check, f"MySQL, PostgreSQL and Redis belong to {installation_id}")
 
 
-def deletions(withheld: Mapping[str, int]) -> Finding:
+def deletions(withheld: Mapping[str, int]) -> CheckResult:
     """Check whether repairs wait for an operator. ``withheld``: vectors and chunk rows by tenant, the largest first."""
     check = "deletions"
     if not withheld:
@@ -165,54 +167,56 @@ def deletions(withheld: Mapping[str, int]) -> Finding:
         "compare the stores with the last backup; if these deletions are right, run"
         " chordwise verify --repair --delete-share 1.0 with a key of each tenant"
     )
-    return Finding(check=check, severity=Severity.FAILED, detail=f"withheld as too many: {named}", advice=advice)
+    return CheckResult(check=check, severity=Severity.FAILED, detail=f"withheld as too many: {named}", advice=advice)
 
 
-def expiry(expires_s: float | None, *, deadline_s: float) -> Finding:
+def expiry(expires_s: float | None, *, deadline_s: float) -> CheckResult:
     """Whether the parts of a chord live as long as its query, and not for ever."""
     check = "result_expiry"
     if not expires_s:
         advice = "set result_expires in celery_config.py to minutes: results that never expire fill Redis"
-        return Finding(check=check, severity=Severity.FAILED, detail="results never expire", advice=advice)
+        return CheckResult(check=check, severity=Severity.FAILED, detail="results never expire", advice=advice)
     detail = f"{expires_s:g} s; a query lives for {deadline_s:g} s"
     if expires_s <= deadline_s:
         advice = "set result_expires in celery_config.py above CHORDWISE_QUERY_DEADLINE_MS, or chords lose their parts"
-        return Finding(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
+        return CheckResult(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
     if expires_s > LONGEST_RESULT_EXPIRY_S:
         advice = "set result_expires in celery_config.py to minutes: nobody reads results after the query"
-        return Finding(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
+        return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
     return _ok(check, detail)
 
 
-def schema(problem: str | None) -> Finding:
+def schema(problem: str | None) -> CheckResult:
     """Check that both servers, pgvector and both schemas are those that this version was written for."""
     if problem is None:
         return _ok("schema", "both servers are new enough, and no table, column or index is missing")
     advice = "do what the sentence says; docs/operations.md (Parts of the schema are missing) has more"
-    return Finding(check="schema", severity=Severity.FAILED, detail=problem, advice=advice)
+    return CheckResult(check="schema", severity=Severity.FAILED, detail=problem, advice=advice)
 
 
-def vectors(found: VectorFacts) -> Finding:
+def vectors(found: VectorFacts) -> CheckResult:
     """Whether a table of vectors is what the settings say."""
     check = "vectors" if found.table == "chunk_embeddings" else f"vectors:{found.table}"
     if found.dimension is None:
         advice = (
             "run python -m pipeline.maintenance.migrate_schema upgrade, then chordwise verify --repair for each tenant"
         )
-        return Finding(check=check, severity=Severity.FAILED, detail=f"there is no table {found.table}", advice=advice)
+        return CheckResult(
+            check=check, severity=Severity.FAILED, detail=f"there is no table {found.table}", advice=advice
+        )
     if found.dimension != found.wanted_dimension:
         detail = f"{found.dimension} dimensions are stored, the settings say {found.wanted_dimension}"
         advice = "put CHORDWISE_EMBEDDING_DIM back, or move to the other model as docs/model-migration.md says"
-        return Finding(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
+        return CheckResult(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
     wrong = [f"{name} ({made})" for name, made in found.indexes if made != found.wanted_operator_class]
     if found.operator_class != found.wanted_operator_class or wrong:
         detail = f"made with {', '.join(wrong) or found.operator_class}, the settings say {found.wanted_operator_class}"
         advice = "put CHORDWISE_PGVECTOR_DISTANCE back, or drop the indexes: with another class they are never used"
-        return Finding(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
+        return CheckResult(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
     return _ok(check, f"{found.dimension} dimensions, {found.operator_class}, {len(found.indexes)} graph indexes")
 
 
-def fulltext(shortest: int, longest: int) -> Finding:
+def fulltext(shortest: int, longest: int) -> CheckResult:
     """Whether the server's FULLTEXT takes terms of the length that ours have."""
     detail = f"terms of {shortest} to {longest} characters are indexed, ours have {TERM_CHARACTERS}"
     if shortest <= TERM_CHARACTERS <= longest:
@@ -220,10 +224,10 @@ def fulltext(shortest: int, longest: int) -> Finding:
     advice = (
         "set innodb_ft_min_token_size and innodb_ft_max_token_size back to 3 and 84, restart MySQL, rebuild the index"
     )
-    return Finding(check="fulltext", severity=Severity.FAILED, detail=detail, advice=advice)
+    return CheckResult(check="fulltext", severity=Severity.FAILED, detail=detail, advice=advice)
 
 
-def clock(whose: str, skew_s: float) -> Finding:
+def clock(whose: str, skew_s: float) -> CheckResult:
     """Whether somebody's clock goes as the gateway's does."""
     check = f"clock:{whose}"
     if abs(skew_s) < SKEW_WARNING_S:
@@ -231,12 +235,14 @@ def clock(whose: str, skew_s: float) -> Finding:
     way = "ahead of" if skew_s > 0 else "behind"
     severity = Severity.FAILED if abs(skew_s) >= SKEW_FAILURE_S else Severity.WARNING
     advice = "have NTP or chrony keep the time on both machines: deadlines and leases are compared between clocks"
-    return Finding(
+    return CheckResult(
         check=check, severity=severity, detail=f"at least {abs(skew_s):.1f} s {way} the gateway's", advice=advice
     )
 
 
-def workers(found: Sequence[WorkerFacts], *, queues: Sequence[str], own: Versions, broker: str) -> Iterator[Finding]:
+def workers(
+    found: Sequence[WorkerFacts], *, queues: Sequence[str], own: Versions, broker: str
+) -> Iterator[CheckResult]:
     """Check that a worker listens to each queue, and that each worker has the gateway's versions and broker."""
     unserved = [finding for queue in queues if (finding := queue_served(queue, found)).severity is not Severity.OK]
     yield from unserved
@@ -247,16 +253,16 @@ def workers(found: Sequence[WorkerFacts], *, queues: Sequence[str], own: Version
         yield worker_brokers(found, broker)
 
 
-def queue_served(queue: str, found: Sequence[WorkerFacts]) -> Finding:
+def queue_served(queue: str, found: Sequence[WorkerFacts]) -> CheckResult:
     """Check that a worker listens to ``queue``."""
     check, count = f"queue:{queue}", sum(queue in worker.queues for worker in found)
     if count:
         return _ok(check, f"{count} worker{'s' if count > 1 else ''}")
     advice = f"start a worker for it: celery -A workers.app worker -Q {queue}; what is sent there waits until then"
-    return Finding(check=check, severity=Severity.FAILED, detail="no worker listens to it", advice=advice)
+    return CheckResult(check=check, severity=Severity.FAILED, detail="no worker listens to it", advice=advice)
 
 
-def worker_versions(found: Sequence[WorkerFacts], own: Versions) -> Finding:
+def worker_versions(found: Sequence[WorkerFacts], own: Versions) -> CheckResult:
     """Check that every worker has the gateway's versions of our code and of the libraries that read the messages."""
     check = "worker_versions"
     theirs = {
@@ -267,19 +273,19 @@ def worker_versions(found: Sequence[WorkerFacts], own: Versions) -> Finding:
     if not other:
         return _ok(check, f"{own} everywhere")
     advice = "restart these workers with the gateway's versions: messages of one version need not suit another"
-    return Finding(
+    return CheckResult(
         check=check, severity=Severity.WARNING, detail=f"the gateway has {own}; {'; '.join(other)}", advice=advice
     )
 
 
-def worker_brokers(found: Sequence[WorkerFacts], own: str) -> Finding:
+def worker_brokers(found: Sequence[WorkerFacts], own: str) -> CheckResult:
     """Check that every worker was given the gateway's broker. One broker may have two names, so this is no failure."""
     check = "worker_brokers"
     other = [f"{worker.name} uses {worker.broker}" for worker in found if worker.broker not in (None, own)]
     if not other:
         return _ok(check, own)
     advice = "compare CHORDWISE_BROKER_URL: a worker at another broker never gets what the gateway sends"
-    return Finding(
+    return CheckResult(
         check=check, severity=Severity.WARNING, detail=f"the gateway uses {own}; {'; '.join(other)}", advice=advice
     )
 
@@ -289,32 +295,32 @@ def sweep_overdue_after_s(interval_s: float) -> float:
     return 3 * interval_s + 30.0
 
 
-def last_sweep(age_s: float | None, *, interval_s: float, watched_s: float) -> Finding:
+def last_sweep(age_s: float | None, *, interval_s: float, watched_s: float) -> CheckResult:
     """Check that the sweeper runs. ``age_s`` None: no sweep is known. ``watched_s``: how long the asking process could
     have seen one."""
     check, limit_s = "last_sweep", sweep_overdue_after_s(interval_s)
     advice = "see that beat runs, that a worker listens to upkeep, and what its log says of the task upkeep.sweep"
     if age_s is None and watched_s < limit_s:
-        return Finding(check=check, severity=Severity.WARNING, detail="no sweep is known yet", advice=advice)
+        return CheckResult(check=check, severity=Severity.WARNING, detail="no sweep is known yet", advice=advice)
     if age_s is None:
-        return Finding(check=check, severity=Severity.FAILED, detail="no sweep is known", advice=advice)
+        return CheckResult(check=check, severity=Severity.FAILED, detail="no sweep is known", advice=advice)
     detail = f"{age_s:.0f} s ago"
     if age_s <= limit_s:
         return _ok(check, detail)
     detail = f"{detail}, more than {limit_s:.0f} s: work that was interrupted or is due again is not taken up"
-    return Finding(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
+    return CheckResult(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
 
 
-def query_lane(*, wanted: int, ready: int) -> Finding:
+def query_lane(*, wanted: int, ready: int) -> CheckResult:
     """Check that the gateway's own processes for queries run. While none does, the workers answer its queries."""
     check, detail = "query_lane", f"{ready} of {wanted} processes are ready"
     if ready == wanted:
         return _ok(check, detail)
     advice = "see the gateway's log events lane_process_ended and lane_process_not_started; is there memory for them?"
-    return Finding(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
+    return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
 
 
-def keyword_index(indexers: Sequence[IndexerFacts]) -> Finding:
+def keyword_index(indexers: Sequence[IndexerFacts]) -> CheckResult:
     """Check that the hosts' keyword indexes follow MySQL. What they do not have is answered by FULLTEXT."""
     check = "keyword_index"
     if not indexers:
@@ -322,11 +328,11 @@ def keyword_index(indexers: Sequence[IndexerFacts]) -> Finding:
             "start python -m workers.indexer on every host with query workers, or set CHORDWISE_KEYWORD_ENGINE=mysql"
         )
         detail = "no indexer reports: FULLTEXT answers"
-        return Finding(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
+        return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
     wrong = [line for each in indexers for line in _behind(each)]
     if wrong:
         advice = "see the indexer's log event keyword_index_not_updated: is the disk full, or the folder read-only?"
-        return Finding(check=check, severity=Severity.WARNING, detail="; ".join(wrong), advice=advice)
+        return CheckResult(check=check, severity=Severity.WARNING, detail="; ".join(wrong), advice=advice)
     return _ok(check, ", ".join(f"{each.host}: {each.disk_bytes / 1e6:.1f} MB" for each in indexers))
 
 
@@ -340,18 +346,20 @@ def _behind(found: IndexerFacts) -> Iterator[str]:
         )
 
 
-def flower(found: FlowerFacts | None) -> Finding:
+def flower(found: FlowerFacts | None) -> CheckResult:
     """Whether anybody may look at the tasks, or end them."""
     check = "flower"
     if found is None:
         return _ok(check, "CHORDWISE_FLOWER_URL is not set, so it was not looked at")
     if found.status is None:
         advice = "start Flower, or clear CHORDWISE_FLOWER_URL"
-        return Finding(check=check, severity=Severity.WARNING, detail=f"nothing answers at {found.url}", advice=advice)
+        return CheckResult(
+            check=check, severity=Severity.WARNING, detail=f"nothing answers at {found.url}", advice=advice
+        )
     if found.status not in (401, 403):
         detail = f"{found.url} answers {found.status} to somebody without a password"
         advice = "set FLOWER_BASIC_AUTH to user:password and restart Flower: who reaches it can end tasks"
-        return Finding(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
+        return CheckResult(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
     exposed = (*found.public, *found.elsewhere)
     if exposed:
         advice = (
@@ -359,5 +367,5 @@ def flower(found: FlowerFacts | None) -> Finding:
         )
         detail = f"it answers at {', '.join(exposed)}"
         severity = Severity.FAILED if found.public else Severity.WARNING
-        return Finding(check=check, severity=severity, detail=detail, advice=advice)
+        return CheckResult(check=check, severity=severity, detail=detail, advice=advice)
     return _ok(check, f"{found.url} asks for a password")

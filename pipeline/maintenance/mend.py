@@ -28,7 +28,7 @@ from pipeline.ingestion.unpack import unpacked
 from pipeline.keyword.terms import tokenizer_of
 from pipeline.maintenance.compare import (
     UNNEEDED,
-    Found,
+    PageDifferences,
     differences,
     look,
 )
@@ -56,7 +56,7 @@ _EMBEDDED_AT_ONCE = 500
 def mend(
     tenant_id: TenantId,
     namespace: Namespace,
-    found: Found,
+    found: PageDifferences,
     use: Resources,
     *,
     space: EmbeddingSpace,

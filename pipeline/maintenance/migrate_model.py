@@ -16,10 +16,10 @@ from pipeline.database.rows import now
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.embedding import space_store, space_table_store, standby_backlog_store
 from pipeline.embedding.migration_store import (
+    MigrationProgress,
     MigrationState,
     ModelMigration,
     ModelMigrations,
-    Progress,
 )
 from pipeline.errors import MigrationRefused
 from pipeline.models.make_models import check_embedder, make_space_embedder
@@ -36,7 +36,7 @@ class Status:
     """A migration, how far it is, how many documents wait for the standby's vectors, and which space searches use."""
 
     migration: ModelMigration
-    progress: Progress
+    progress: MigrationProgress
     behind: int
     active: int
 

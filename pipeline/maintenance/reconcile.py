@@ -8,12 +8,12 @@ import structlog
 
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents import reconcile_store
-from pipeline.documents.reconcile_store import Deletions, Place
+from pipeline.documents.reconcile_store import Deletions, ReconcilePosition
 from pipeline.maintenance.deletion_limit import DeletionLimit, measure
 from pipeline.maintenance.erase import finish_erasures
 from pipeline.maintenance.verify import (
     DOCUMENTS,
-    Counts,
+    AlignmentCounts,
     Spot,
     all_namespaces,
     compare,
@@ -26,17 +26,17 @@ from pipeline.resources import Resources
 log = structlog.get_logger(__name__)
 
 
-def reconcile(use: Resources) -> Counts:
+def reconcile(use: Resources) -> AlignmentCounts:
     """Compare and mend up to ``reconcile_chunks`` chunks of the tenant that waited longest; return the counts. The next
     run continues here; a crash repeats one page. Raises WrongInstallation before any change."""
     use.installation.confirm()
     finish_erasures(use)
     with unit_of_work(use.mysql) as work:
         tenant_id = reconcile_store.next_tenant(work.connection)
-    return Counts() if tenant_id is None else reconcile_tenant(tenant_id, use)
+    return AlignmentCounts() if tenant_id is None else reconcile_tenant(tenant_id, use)
 
 
-def reconcile_tenant(tenant_id: TenantId, use: Resources) -> Counts:
+def reconcile_tenant(tenant_id: TenantId, use: Resources) -> AlignmentCounts:
     """The same for a given tenant."""
     use.installation.confirm()
     with unit_of_work(use.mysql) as work:
@@ -45,7 +45,7 @@ def reconcile_tenant(tenant_id: TenantId, use: Resources) -> Counts:
     known = documents_by_namespace(tenant_id, use)
     names = sorted(all_namespaces(tenant_id, known, use))
     waiting = [name for name in names if place.namespace is None or name >= place.namespace]
-    total = Counts()
+    total = AlignmentCounts()
     for namespace in waiting:
         resumed = namespace == place.namespace and place.phase is not None
         start = Spot(phase=place.phase or DOCUMENTS, after=place.after or "") if resumed else Spot()
@@ -54,13 +54,13 @@ def reconcile_tenant(tenant_id: TenantId, use: Resources) -> Counts:
                 found = counts + recounted(tenant_id, namespace, use, repair=True)
                 following = _after(namespace, names)
             else:
-                found, following = counts, Place(namespace=namespace, phase=spot.phase, after=spot.after)
+                found, following = counts, ReconcilePosition(namespace=namespace, phase=spot.phase, after=spot.after)
             total += found
             _note(tenant_id, following, found, limit, use)
             if total.chunks >= use.settings.reconcile_chunks:
                 return _told(tenant_id, total, limit)
     if not waiting:
-        _note(tenant_id, Place(namespace=None, phase=None, after=None), Counts(), limit, use)
+        _note(tenant_id, ReconcilePosition(namespace=None, phase=None, after=None), AlignmentCounts(), limit, use)
     return _told(tenant_id, total, limit)
 
 
@@ -81,7 +81,7 @@ class _PassLimit:
         return Deletions(pass_deleted=deleted, pass_withheld=withheld, withheld=asked)
 
 
-def _limit(tenant_id: TenantId, place: Place, use: Resources) -> _PassLimit:
+def _limit(tenant_id: TenantId, place: ReconcilePosition, use: Resources) -> _PassLimit:
     """Return the limit of the pass that begins or continues at ``place``."""
     with unit_of_work(use.mysql) as work:
         before = reconcile_store.deletions_of(work.connection, tenant_id)
@@ -95,19 +95,21 @@ def _limit(tenant_id: TenantId, place: Place, use: Resources) -> _PassLimit:
     return _PassLimit(before=before, now=left)
 
 
-def _after(namespace: Namespace, names: list[Namespace]) -> Place:
+def _after(namespace: Namespace, names: list[Namespace]) -> ReconcilePosition:
     """The beginning of the next namespace, or of the whole when this was the last."""
     following = next((name for name in names if name > namespace), None)
-    return Place(namespace=following, phase=None, after=None)
+    return ReconcilePosition(namespace=following, phase=None, after=None)
 
 
-def _note(tenant_id: TenantId, place: Place, counts: Counts, limit: _PassLimit, use: Resources) -> None:
+def _note(
+    tenant_id: TenantId, place: ReconcilePosition, counts: AlignmentCounts, limit: _PassLimit, use: Resources
+) -> None:
     deletions = limit.noted(ended=place.namespace is None)
     with unit_of_work(use.mysql) as work:
         reconcile_store.note(work.connection, tenant_id, place, asdict(counts), deletions)
 
 
-def _told(tenant_id: TenantId, total: Counts, limit: _PassLimit) -> Counts:
+def _told(tenant_id: TenantId, total: AlignmentCounts, limit: _PassLimit) -> AlignmentCounts:
     tell = log.warning if total.wrong or limit.now.withheld else log.info
     tell("reconciled", tenant_id=tenant_id, wrong=total.wrong, withheld=limit.now.withheld, **asdict(total))
     return total

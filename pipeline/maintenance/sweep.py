@@ -24,7 +24,7 @@ from pipeline.documents.retention_store import (
 from pipeline.errors import Unavailable
 from pipeline.ingestion.finish_items import close_jobs
 from pipeline.jobs.ledger_store import Ledger, tenants_with_open_jobs
-from pipeline.keyword.indexed_fields import Indexed, indexed
+from pipeline.keyword.indexed_fields import IndexedTokens, indexed
 from pipeline.keyword.statistics_store import Statistics, tenants_with_waiting_terms
 from pipeline.keyword.terms import tokenizer_of
 from pipeline.records import (
@@ -170,7 +170,7 @@ def _bounded(due: list[OutdatedGeneration]) -> list[OutdatedGeneration]:
 def _renew(tenant_id: TenantId, namespace: Namespace, due: list[OutdatedGeneration], work: UnitOfWork) -> int:
     outdated, documents = OutdatedTerms(work.connection, tenant_id), {each.generation.document_id for each in due}
     ChunkEdits(work.connection, tenant_id).lock(namespace, sorted(documents))
-    rewritten: list[tuple[ChunkId, Indexed]] = []
+    rewritten: list[tuple[ChunkId, IndexedTokens]] = []
     removed: defaultdict[str, list[tuple[str, ...]]] = defaultdict(list)
     added: defaultdict[str, list[tuple[str, ...]]] = defaultdict(list)
     for each in due:
@@ -193,7 +193,7 @@ def _renew(tenant_id: TenantId, namespace: Namespace, due: list[OutdatedGenerati
     return len(rewritten)
 
 
-def _differing(chunks: list[OwnedChunk]) -> list[tuple[OwnedChunk, Indexed]]:
+def _differing(chunks: list[OwnedChunk]) -> list[tuple[OwnedChunk, IndexedTokens]]:
     """Return the chunks that have other terms by today's rules, with these."""
     if not chunks:
         return []

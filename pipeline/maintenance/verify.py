@@ -18,7 +18,7 @@ from pipeline.documents import alignment_store, reconcile_store
 from pipeline.errors import StoreUnavailable
 from pipeline.jobs.computation import Computation, Done, Further
 from pipeline.keyword.statistics_store import recount
-from pipeline.maintenance.compare import Found, look
+from pipeline.maintenance.compare import PageDifferences, look
 from pipeline.maintenance.deletion_limit import DeletionLimit, measure
 from pipeline.maintenance.mend import mend
 from pipeline.records import (
@@ -60,15 +60,17 @@ class Differences:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts(Differences):
+class AlignmentCounts(Differences):
     """How much was looked at, differs and was repaired."""
 
     chunks: int = 0
     vectors: int = 0
     repaired: int = 0
 
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(Counts)})
+    def __add__(self, other: AlignmentCounts) -> AlignmentCounts:
+        return AlignmentCounts(
+            **{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(AlignmentCounts)}
+        )
 
     @property
     def wrong(self) -> int:
@@ -106,7 +108,7 @@ class Spot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class VerifyProgress:
     """The progress of a comparison. ``waiting``: unfinished namespaces, the present first. ``spot``: where the present
     one continues, None for its recount. ``counts``: of the present one. ``documents``: shown, by namespace.
     ``is_whole``: all namespaces. ``limit``: deletions the repair may still make."""
@@ -115,18 +117,18 @@ class Progress:
     waiting: tuple[str, ...]
     documents: Mapping[str, int]
     spot: Spot | None = Spot()
-    counts: Counts = Counts()
+    counts: AlignmentCounts = AlignmentCounts()
     finished: tuple[NamespaceReport, ...] = ()
     repaired: int = 0
     is_whole: bool = False
     limit: DeletionLimit | None = None
 
 
-_PROGRESS: TypeAdapter[Progress] = TypeAdapter(Progress)
+_PROGRESS: TypeAdapter[VerifyProgress] = TypeAdapter(VerifyProgress)
 
 
 def verify_step(computation: Computation, use: Resources, *, step_s: float = STEP_S) -> Done | Further:
-    """Compare for about ``step_s`` seconds, at least a page; the state is a `Progress`, the answer the `Report`.
+    """Compare for about ``step_s`` seconds, at least a page; the state is a `VerifyProgress`, the answer the `Report`.
     ``asked``: ``namespaces`` (None: all), ``repair``, ``delete_share`` as for `verify`."""
     tenant_id, repair = computation.tenant_id, bool(computation.asked["repair"])
     if computation.state is None:
@@ -175,18 +177,20 @@ def begin(
     space: EmbeddingSpace,
     repair: bool,
     delete_share: float | None = None,
-) -> Progress:
+) -> VerifyProgress:
     """Return the start of a comparison of these or all namespaces; for a repair, measure its deletion limit first."""
     documents = documents_by_namespace(tenant_id, use)
     wanted = sorted(namespaces if namespaces is not None else all_namespaces(tenant_id, documents, use, space=space))
     shown: dict[str, int] = {name: documents[name] for name in wanted if name in documents}
     limit = measure(tenant_id, use, space, share=delete_share) if repair else None
-    return Progress(
+    return VerifyProgress(
         space=space.number, waiting=tuple(wanted), documents=shown, is_whole=namespaces is None, limit=limit
     )
 
 
-def go_on(tenant_id: TenantId, progress: Progress, use: Resources, *, space: EmbeddingSpace, repair: bool) -> Progress:
+def go_on(
+    tenant_id: TenantId, progress: VerifyProgress, use: Resources, *, space: EmbeddingSpace, repair: bool
+) -> VerifyProgress:
     """Compare one page, or recount a namespace whose pages are done. Repeating repairs nothing twice."""
     namespace = Namespace(progress.waiting[0])
     if progress.spot is not None:
@@ -196,19 +200,19 @@ def go_on(tenant_id: TenantId, progress: Progress, use: Resources, *, space: Emb
         spot, counts = next(pages)
         return replace(progress, spot=spot, counts=progress.counts + counts)
     counts = progress.counts + recounted(tenant_id, namespace, use, repair=repair)
-    shown = {each.name: getattr(counts, each.name) for each in fields(Counts) if each.name != "repaired"}
+    shown = {each.name: getattr(counts, each.name) for each in fields(AlignmentCounts) if each.name != "repaired"}
     report = NamespaceReport(namespace=namespace, documents=progress.documents.get(namespace, 0), **shown)
     return replace(
         progress,
         waiting=progress.waiting[1:],
         spot=Spot(),
-        counts=Counts(),
+        counts=AlignmentCounts(),
         finished=(*progress.finished, report),
         repaired=progress.repaired + counts.repaired,
     )
 
 
-def finish(tenant_id: TenantId, progress: Progress, use: Resources, *, repair: bool) -> Report:
+def finish(tenant_id: TenantId, progress: VerifyProgress, use: Resources, *, repair: bool) -> Report:
     """Return the report on a finished comparison, and note a repair in the audit."""
     limit = progress.limit
     if repair:
@@ -217,7 +221,7 @@ def finish(tenant_id: TenantId, progress: Progress, use: Resources, *, repair: b
             Audit(work.connection, tenant_id).wrote("repair", namespaces=names, count=progress.repaired)
             if limit is not None and (progress.is_whole or limit.is_exceeded):
                 reconcile_store.note_withheld(work.connection, tenant_id, limit.withheld if limit.is_exceeded else 0)
-    kinds = [each.name for each in fields(Counts) if each.name not in ("chunks", "vectors", "repaired")]
+    kinds = [each.name for each in fields(AlignmentCounts) if each.name not in ("chunks", "vectors", "repaired")]
     sums = {kind: sum(getattr(report, kind) for report in progress.finished) for kind in kinds}
     withheld = limit.withheld if limit else 0
     return Report(namespaces=progress.finished, repaired=progress.repaired, withheld=withheld, **sums)
@@ -241,13 +245,13 @@ def compare(
     space: EmbeddingSpace | None = None,
     page_chunks: int | None = None,
     limit: DeletionLimit | None = None,
-) -> Iterator[tuple[Spot | None, Counts]]:
+) -> Iterator[tuple[Spot | None, AlignmentCounts]]:
     """Compare page by page, yielding where the next begins (None: the end). ``limit``: the most deletions, None for any."""
     spot: Spot | None = start or Spot()
     space = space or use.spaces.live().active
     while spot is not None:
         page, unknown = _page(tenant_id, namespace, spot, use, space, chunks=page_chunks or PAGE_CHUNKS)
-        counts = Counts()
+        counts = AlignmentCounts()
         if unknown:
             counts = _compare_page(tenant_id, namespace, unknown, use, space, repair=repair, limit=limit)
         if page.last is not None:
@@ -257,10 +261,10 @@ def compare(
         yield spot, counts
 
 
-def recounted(tenant_id: TenantId, namespace: Namespace, use: Resources, *, repair: bool) -> Counts:
+def recounted(tenant_id: TenantId, namespace: Namespace, use: Resources, *, repair: bool) -> AlignmentCounts:
     """The keyword statistics against the shown chunks. One pass over the namespace's terms."""
     wrong = recount(use.mysql, tenant_id, namespace, repair=repair).rows
-    return Counts(statistics=wrong, repaired=wrong if repair else 0)
+    return AlignmentCounts(statistics=wrong, repaired=wrong if repair else 0)
 
 
 def documents_by_namespace(tenant_id: TenantId, use: Resources) -> dict[str, int]:
@@ -322,7 +326,7 @@ def _compare_page(
     *,
     repair: bool,
     limit: DeletionLimit | None,
-) -> Counts:
+) -> AlignmentCounts:
     first = look(tenant_id, namespace, document_ids, use, space=space)
     if not first.wrong:
         return _counted(first, first)
@@ -330,11 +334,11 @@ def _compare_page(
     both = first.confirmed_by(second)
     repaired = mend(tenant_id, namespace, both, use, space=space, limit=limit) if repair and both.wrong else 0
     counts = _counted(first, both)
-    return counts + Counts(repaired=repaired)
+    return counts + AlignmentCounts(repaired=repaired)
 
 
-def _counted(looked: Found, wrong: Found) -> Counts:
-    return Counts(
+def _counted(looked: PageDifferences, wrong: PageDifferences) -> AlignmentCounts:
+    return AlignmentCounts(
         chunks=looked.chunks,
         vectors=looked.vectors,
         missing=len(wrong.missing),

@@ -16,7 +16,7 @@ import numpy as np
 from pipeline.errors import EmbedderUnavailable, Misconfigured
 from pipeline.models.model_texts import MAX_INPUT_TOKENS, sendable
 from pipeline.models.ports import Matrix
-from pipeline.models.retries import Deadline
+from pipeline.models.retries import CallDeadline
 from pipeline.models.token_ids import Tokens
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class LocalEmbedder:
     def embed(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
         """Return one unit vector per text (its first 8192 tokens); see the port. Raises EmbedderUnavailable when late,
         Misconfigured."""
-        deadline = Deadline(timeout_s)
+        deadline = CallDeadline(timeout_s)
         tokens, weights = self._model()
         vectors = np.empty((len(texts), self._dimension), dtype=np.float32)
         for start in range(0, len(texts), _AT_ONCE):

@@ -21,14 +21,14 @@ from pipeline.errors import (
 )
 from pipeline.models.model_texts import estimated_tokens, sendable
 from pipeline.models.ports import Governor, Listener, Matrix
-from pipeline.models.retries import FIRST_WAIT_S, Deadline, keep_trying
+from pipeline.models.retries import FIRST_WAIT_S, CallDeadline, keep_trying
 from pipeline.models.service_client import (
     OpenAIService,
     ServiceBusy,
     ServiceRefused,
     ServiceUnavailable,
 )
-from pipeline.models.service_pace import Limits, limits_in
+from pipeline.models.service_pace import ProviderLimits, limits_in
 
 _REMEMBERED: Final = 0.98  # of what earlier answers said about estimates, with each further answer
 _PROBE: Final = "hello"  # a text no service has a reason to refuse
@@ -81,7 +81,7 @@ class OpenAIEmbedder:
     def embed(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
         """Embed ``texts``, the beginning of those above about 8192 tokens; see the port. Raises EmbedderRefused with
         ``indexes`` once the others are known to work; EmbedderUnavailable after retries; Misconfigured."""
-        return self._embed(_Call(texts, self._dimension, Deadline(timeout_s)))
+        return self._embed(_Call(texts, self._dimension, CallDeadline(timeout_s)))
 
     def embed_counted(
         self,
@@ -93,7 +93,7 @@ class OpenAIEmbedder:
         stop: threading.Event | None = None,
     ) -> Matrix:
         """The same, telling ``listener`` of every answer; see the port. Sets ``stop`` when it is over."""
-        call = _Call(texts, self._dimension, Deadline(timeout_s), listener=listener, urgent=urgent, over=stop)
+        call = _Call(texts, self._dimension, CallDeadline(timeout_s), listener=listener, urgent=urgent, over=stop)
         return self._embed(call)
 
     def _embed(self, call: _Call) -> Matrix:
@@ -176,7 +176,7 @@ class OpenAIEmbedder:
         if self._governor is None:
             return self._send(call, texts, places, _Told())
         estimated = sum(estimated_tokens(text) for text in texts)
-        patience = Deadline(call.deadline.within(_PATIENCE_S))
+        patience = CallDeadline(call.deadline.within(_PATIENCE_S))
         while True:
             tokens = estimated * self._real_share
             turn = self._governor.admit(
@@ -224,7 +224,7 @@ class _Told:
     """The limits that an answer's headers name."""
 
     def __init__(self) -> None:
-        self.limits = Limits()
+        self.limits = ProviderLimits()
 
     def hear(self, headers: Mapping[str, str]) -> None:
         self.limits = limits_in(headers)
@@ -244,7 +244,7 @@ class _Call:
         self,
         texts: Sequence[str],
         dimension: int,
-        deadline: Deadline,
+        deadline: CallDeadline,
         *,
         listener: Listener | None = None,
         urgent: bool = False,

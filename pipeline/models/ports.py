@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.models.service_pace import Limits
+from pipeline.models.service_pace import ProviderLimits
 from pipeline.records import Candidate
 
 Matrix = NDArray[np.float32]
@@ -111,11 +111,11 @@ class Governor(Protocol):
         """Wait for leave to send one request. Raises RateLimited."""
         ...
 
-    def answered(self, turn: Any, told: Limits) -> None:
+    def answered(self, turn: Any, told: ProviderLimits) -> None:
         """It was answered, with these limits in its headers."""
         ...
 
-    def refused(self, turn: Any, *, too_many: bool, retry_after_s: float | None, told: Limits) -> None:
+    def refused(self, turn: Any, *, too_many: bool, retry_after_s: float | None, told: ProviderLimits) -> None:
         """It was sent away, for ``too_many`` requests or for a while."""
         ...
 

@@ -15,7 +15,7 @@ from pipeline.errors import Misconfigured, Rejected, RerankerUnavailable
 from pipeline.filters.hit_conditions import finite
 from pipeline.models.model_texts import masked_beginning, sendable
 from pipeline.models.retries import (
-    Deadline,
+    CallDeadline,
     bounded,
     keep_trying,
     retry_after_s,
@@ -156,7 +156,7 @@ class HttpReranker:
         late or scored nothing."""
         if not candidates:
             return {}
-        deadline = Deadline(min(timeout_s, self._timeout_s))
+        deadline = CallDeadline(min(timeout_s, self._timeout_s))
         share = max(1, min(_LONGEST_TEXT, _TEXT_BUDGET // len(candidates)))
         asked = sendable(masked_beginning(query, _LONGEST_QUERY))
         texts = [_text(candidate, share) for candidate in candidates]
@@ -176,7 +176,7 @@ class HttpReranker:
         """Close the connections to the service."""
         self._client.close()
 
-    def _scores(self, query: str, texts: Sequence[str], deadline: Deadline) -> dict[int, float]:
+    def _scores(self, query: str, texts: Sequence[str], deadline: CallDeadline) -> dict[int, float]:
         """Return scores by place in ``texts``, in as many requests as needed; one failure fails all, since partial
         scores would mislead."""
         found: dict[int, float] = {}
@@ -194,7 +194,7 @@ class HttpReranker:
             found |= {start + place: score for place, score in scores.items()}
         return found
 
-    def _post(self, body: bytes, deadline: Deadline) -> Any:
+    def _post(self, body: bytes, deadline: CallDeadline) -> Any:
         """Return an answer's JSON, read in pieces as a read timeout never ends one that trickles; NaN and Infinity pass."""
         seconds = deadline.within(self._timeout_s)
         if seconds <= 0.0:

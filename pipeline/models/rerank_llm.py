@@ -18,7 +18,7 @@ from pipeline.errors import (
 from pipeline.filters.hit_conditions import finite
 from pipeline.models.model_texts import masked_beginning
 from pipeline.models.prompt_texts import load_prompt
-from pipeline.models.retries import Deadline, bounded
+from pipeline.models.retries import CallDeadline, bounded
 from pipeline.models.service_client import OpenAIService
 from pipeline.privacy.redaction import redact
 from pipeline.records import Candidate
@@ -91,7 +91,7 @@ class LlmReranker:
         failed, was late or judged fewer than half."""
         if not candidates:
             return {}
-        deadline = Deadline(min(timeout_s, self._timeout_s))
+        deadline = CallDeadline(min(timeout_s, self._timeout_s))
         messages = self._messages(query, candidates, wishes)
         try:
             reply = bounded(

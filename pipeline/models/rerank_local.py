@@ -8,7 +8,7 @@ from typing import Final
 from pipeline.errors import RerankerUnavailable
 from pipeline.keyword.terms import content_terms, query_terms
 from pipeline.models.evidence import Reading, evidence
-from pipeline.models.retries import Deadline
+from pipeline.models.retries import CallDeadline
 from pipeline.records import Candidate
 
 _LONGEST_TEXT: Final = 20_000  # characters of one candidate that are read
@@ -36,7 +36,7 @@ class LocalReranker:
         wishes: str = "",  # noqa: ARG002 - it knows words, not what is meant by them
     ) -> dict[str, float]:
         """Score every candidate, equal texts equally; see the port. Raises RerankerUnavailable beyond ``timeout_s``."""
-        deadline = Deadline(timeout_s)
+        deadline = CallDeadline(timeout_s)
         asked = Reading(terms=query_terms(query), text=query)
         readings: list[Reading] = []
         for candidate in candidates:

@@ -26,7 +26,7 @@ LONGEST_RETRY_AFTER_S: Final = 60.0
 _GRACE_S: Final = 0.1  # for a call that ends itself at the same moment, with a better reason
 
 
-class Deadline:
+class CallDeadline:
     """A moment by which a call must be over; ``None`` seconds is no such moment."""
 
     def __init__(self, seconds: float | None, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -68,7 +68,7 @@ def keep_trying(
     attempt: Callable[[], Result],
     *,
     retries: int,
-    deadline: Deadline,
+    deadline: CallDeadline,
     stop: threading.Event | None = None,
     first_wait_s: float = FIRST_WAIT_S,
 ) -> Result:

@@ -18,7 +18,7 @@ from pipeline.local_models import ONNX, LocalModel
 from pipeline.models.local_embedder import unit
 from pipeline.models.model_texts import sendable
 from pipeline.models.ports import Matrix
-from pipeline.models.retries import Deadline
+from pipeline.models.retries import CallDeadline
 
 Encode = Callable[[str, bool], Matrix]  # a text and whether it is a question, to a vector of any length
 
@@ -61,17 +61,17 @@ class LocalEncoder:
         self, texts: Sequence[str], *, timeout_s: float | None = None, stop: threading.Event | None = None
     ) -> Matrix:
         """Embed passages; see the port. Raises EmbedderUnavailable when late or stopped, and Misconfigured."""
-        return self._embedded(texts, False, Deadline(timeout_s), stop)
+        return self._embedded(texts, False, CallDeadline(timeout_s), stop)
 
     def embed_queries(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
         """Embed questions. Raises as ``embed`` does."""
-        return self._embedded(texts, True, Deadline(timeout_s), None)
+        return self._embedded(texts, True, CallDeadline(timeout_s), None)
 
     def close(self) -> None:
         """Do nothing: the weights stay for the next embedder of this process."""
 
     def _embedded(
-        self, texts: Sequence[str], are_queries: bool, deadline: Deadline, stop: threading.Event | None
+        self, texts: Sequence[str], are_queries: bool, deadline: CallDeadline, stop: threading.Event | None
     ) -> Matrix:
         with _LOADING:
             encode = self._load()

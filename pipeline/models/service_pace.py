@@ -34,19 +34,19 @@ ALONE: Final = 0.1  # the share of a process that does not know what the others 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ProviderLimits:
     """Most that may be asked in a minute; 0 is not known."""
 
     requests: float = 0.0
     tokens: float = 0.0
 
-    def shared_by(self, share: float) -> Limits:
+    def shared_by(self, share: float) -> ProviderLimits:
         """This part of them."""
-        return Limits(requests=self.requests * share, tokens=self.tokens * share)
+        return ProviderLimits(requests=self.requests * share, tokens=self.tokens * share)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class ServicePace:
     """Allowed requests and tokens per second; ``request_at``, ``token_at``: when the next are due; ``told``: limits the
     service named."""
 
@@ -58,7 +58,7 @@ class Pace:
     slowed_at: float = 0.0
     grown_at: float = 0.0
     refusals: int = 0
-    told: Limits = Limits()
+    told: ProviderLimits = ProviderLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,19 +66,19 @@ class Grant:
     """The reply to a request to send: after ``wait_s`` if ``granted``, else ask again then. ``pace``: the new pace;
     ``at``: now."""
 
-    pace: Pace
+    pace: ServicePace
     at: float
     wait_s: float
     granted: bool
 
 
-def beginning(configured: Limits) -> Pace:
+def beginning(configured: ProviderLimits) -> ServicePace:
     """The pace of which nothing is known but what the settings say."""
-    most_requests, most_tokens = most(configured, Limits())
-    return Pace(requests=most_requests or START_REQUESTS, tokens=most_tokens or START_TOKENS)
+    most_requests, most_tokens = most(configured, ProviderLimits())
+    return ServicePace(requests=most_requests or START_REQUESTS, tokens=most_tokens or START_TOKENS)
 
 
-def most(configured: Limits, told: Limits) -> tuple[float, float]:
+def most(configured: ProviderLimits, told: ProviderLimits) -> tuple[float, float]:
     """Return requests and tokens per second just below the smaller of the set and the told limit; 0 where neither is
     known."""
     pairs = ((configured.requests, told.requests), (configured.tokens, told.tokens))
@@ -86,7 +86,9 @@ def most(configured: Limits, told: Limits) -> tuple[float, float]:
     return requests, tokens
 
 
-def admit(pace: Pace, configured: Limits, *, now: float, tokens: float, urgent: bool, horizon_s: float) -> Grant:
+def admit(
+    pace: ServicePace, configured: ProviderLimits, *, now: float, tokens: float, urgent: bool, horizon_s: float
+) -> Grant:
     """Reserve a place for one request of ``tokens``, at most ``horizon_s`` away, each place one request's and its
     tokens' time after the last. An urgent request goes first, taking time from those that wait."""
     requests_now, tokens_now = _within(pace, configured)
@@ -103,7 +105,9 @@ def admit(pace: Pace, configured: Limits, *, now: float, tokens: float, urgent: 
     return Grant(pace=taken, at=now, wait_s=wait_s, granted=True)
 
 
-def slowed(pace: Pace, configured: Limits, *, now: float, sent_at: float, retry_after_s: float | None) -> Pace:
+def slowed(
+    pace: ServicePace, configured: ProviderLimits, *, now: float, sent_at: float, retry_after_s: float | None
+) -> ServicePace:
     """The pace after the service said it was too much. What was sent before the last cut says nothing new about it."""
     known = sent_at <= pace.slowed_at
     pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0**pace.refusals) if retry_after_s is None else retry_after_s
@@ -125,12 +129,12 @@ def slowed(pace: Pace, configured: Limits, *, now: float, sent_at: float, retry_
     )
 
 
-def closed_for(pace: Pace, *, now: float, seconds: float) -> Pace:
+def closed_for(pace: ServicePace, *, now: float, seconds: float) -> ServicePace:
     """The pace when nothing may be sent for a while; a later opening that is known already stands."""
     return replace(pace, closed_until=max(pace.closed_until, now + min(LONGEST_CLOSED_S, seconds)))
 
 
-def quickened(pace: Pace, configured: Limits, *, now: float, waited: bool) -> Pace:
+def quickened(pace: ServicePace, configured: ProviderLimits, *, now: float, waited: bool) -> ServicePace:
     """The pace after an answer: a step back up towards the limit that is known. Where none is known it doubles each
     second until one is felt and creeps from then on, and only while somebody waits for it."""
     calm = replace(pace, refusals=0) if pace.refusals else pace
@@ -146,9 +150,9 @@ def quickened(pace: Pace, configured: Limits, *, now: float, waited: bool) -> Pa
     return replace(calm, requests=requests, tokens=tokens, grown_at=now)
 
 
-def told(pace: Pace, configured: Limits, limits: Limits) -> Pace:
+def told(pace: ServicePace, configured: ProviderLimits, limits: ProviderLimits) -> ServicePace:
     """The pace when the service names limits: a first one is taken up at once, a lower one holds at once."""
-    known = Limits(requests=limits.requests or pace.told.requests, tokens=limits.tokens or pace.told.tokens)
+    known = ProviderLimits(requests=limits.requests or pace.told.requests, tokens=limits.tokens or pace.told.tokens)
     if known == pace.told:
         return pace
     before, after = most(configured, pace.told), most(configured, known)
@@ -159,7 +163,7 @@ def told(pace: Pace, configured: Limits, limits: Limits) -> Pace:
     return replace(pace, requests=rates[0], tokens=rates[1], told=known)
 
 
-def alone(pace: Pace) -> Pace:
+def alone(pace: ServicePace) -> ServicePace:
     """The pace of a process that cannot see what the others do: a tenth, so that ten of them exceed nothing."""
     return replace(
         pace,
@@ -175,10 +179,10 @@ _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:([\d.]+)s)?(?:
 _MINUTE_AT_MOST_S = 600.0  # a limit that takes longer to be whole again is not one of a minute
 
 
-def limits_in(headers: Mapping[str, str]) -> Limits:
+def limits_in(headers: Mapping[str, str]) -> ProviderLimits:
     """Return the limits per minute in ``x-ratelimit-limit-requests`` and ``-tokens``; the reset time tells a limit per
     day apart."""
-    return Limits(requests=_limit_in(headers, "requests"), tokens=_limit_in(headers, "tokens"))
+    return ProviderLimits(requests=_limit_in(headers, "requests"), tokens=_limit_in(headers, "tokens"))
 
 
 def _limit_in(headers: Mapping[str, str], what: str) -> float:
@@ -197,7 +201,7 @@ def _number(text: str) -> float:
     return float(text) if re.fullmatch(r"\d{1,15}(\.\d{1,9})?", text) else 0.0
 
 
-def _within(pace: Pace, configured: Limits) -> tuple[float, float]:
+def _within(pace: ServicePace, configured: ProviderLimits) -> tuple[float, float]:
     """The present pace, never above what is known: the settings may have changed since it was written."""
     most_requests, most_tokens = most(configured, pace.told)
     return (

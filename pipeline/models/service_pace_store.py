@@ -17,11 +17,11 @@ from pydantic import TypeAdapter, ValidationError
 from pipeline.database.engines import redis_errors
 from pipeline.errors import RateLimited, StoreUnavailable
 from pipeline.models import service_pace
-from pipeline.models.service_pace import Grant, Limits, Pace
+from pipeline.models.service_pace import Grant, ProviderLimits, ServicePace
 
 _KEPT_S: Final = 86_400  # a pace nobody has asked for since is learnt again
 _TRIES: Final = 50
-_PACE: TypeAdapter[Pace] = TypeAdapter(Pace)
+_PACE: TypeAdapter[ServicePace] = TypeAdapter(ServicePace)
 
 # Redis tells the time, so that the clocks of the hosts need not agree.
 _READ = "local t = redis.call('TIME') return {redis.call('GET', KEYS[1]) or '', t[1], t[2]}"
@@ -49,18 +49,18 @@ _BATCH_SHARE: Final = 0.25  # of a minute's tokens: services refuse a request of
 class SharedPace:
     """The pace of one account at one service. Says nothing of any tenant."""
 
-    def __init__(self, client: redis.Redis, account: str, *, beginning: Pace) -> None:
+    def __init__(self, client: redis.Redis, account: str, *, beginning: ServicePace) -> None:
         digest = hashlib.blake2b(account.encode(), digest_size=8).hexdigest()
         self._redis = client
         self._key = f"chordwise:pace:{digest}"
         self._beginning = beginning
 
-    def read(self) -> tuple[Pace, float]:
+    def read(self) -> tuple[ServicePace, float]:
         """The pace and the time. Raises StoreUnavailable."""
         _, pace, now = self._parsed(self._eval(_READ))
         return pace, now
 
-    def change(self, step: Callable[[Pace, float], tuple[Pace, T]]) -> T:
+    def change(self, step: Callable[[ServicePace, float], tuple[ServicePace, T]]) -> T:
         """Replace the pace by ``step`` of it and the time; return what else it gives. ``step`` may run several times.
         Raises StoreUnavailable."""
         found = self._eval(_READ)
@@ -79,7 +79,7 @@ class SharedPace:
         with redis_errors():
             return self._redis.eval(script, 1, self._key, *arguments)
 
-    def _parsed(self, found: Any) -> tuple[bytes, Pace, float]:
+    def _parsed(self, found: Any) -> tuple[bytes, ServicePace, float]:
         raw, seconds, microseconds = found
         try:
             pace = _PACE.validate_json(raw) if raw else self._beginning
@@ -89,10 +89,10 @@ class SharedPace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class RequestPermit:
     """A leave to send one request, now. ``waited``: there was a row. ``share``: of the limits, less than 1 without Redis."""
 
-    pace: Pace
+    pace: ServicePace
     at: float
     waited: bool
     share: float
@@ -101,12 +101,12 @@ class Turn:
 class FleetGovernor:
     """Keeps one account at a service within its limits; thread-safe. Without Redis, at a tenth of the last pace."""
 
-    def __init__(self, client: redis.Redis, account: str, configured: Limits) -> None:
+    def __init__(self, client: redis.Redis, account: str, configured: ProviderLimits) -> None:
         beginning = service_pace.beginning(configured)
         self._shared = SharedPace(client, account, beginning=beginning)
         self._configured = configured
         self._seen = beginning
-        self._alone: Pace | None = None  # the pace of this process by itself, while Redis is away
+        self._alone: ServicePace | None = None  # the pace of this process by itself, while Redis is away
         self._lock = threading.Lock()
         self._ask_redis_at = 0.0
 
@@ -116,7 +116,7 @@ class FleetGovernor:
         _, tokens = service_pace.most(self._configured, self._seen.told)
         return max(1, int(tokens * 60 * _BATCH_SHARE)) if tokens else None
 
-    def admit(self, tokens: float, *, urgent: bool, longest_s: float, stop: threading.Event) -> Turn:
+    def admit(self, tokens: float, *, urgent: bool, longest_s: float, stop: threading.Event) -> RequestPermit:
         """Wait at most ``longest_s`` for leave to send ``tokens``. Raises RateLimited with the seconds to come back
         after, once the time is known to be too short or ``stop`` is set."""
         ends = time.monotonic() + longest_s
@@ -131,12 +131,12 @@ class FleetGovernor:
             if stop.wait(pause_s):
                 raise RateLimited("nobody waits for this any more", retry_after_s=0.0)
             if grant.granted and (pause_s < _LOOK_AGAIN_S or not self._closed()):
-                return Turn(pace=grant.pace, at=grant.at, waited=grant.wait_s > 0.0, share=share)
+                return RequestPermit(pace=grant.pace, at=grant.at, waited=grant.wait_s > 0.0, share=share)
 
-    def answered(self, turn: Turn, told: Limits) -> None:
+    def answered(self, turn: RequestPermit, told: ProviderLimits) -> None:
         """The service has answered, and named these limits. Mostly there is nothing to change, and nobody is asked."""
 
-        def step(pace: Pace, now: float, share: float) -> tuple[Pace, None]:
+        def step(pace: ServicePace, now: float, share: float) -> tuple[ServicePace, None]:
             limits = self._configured.shared_by(share)
             heard = service_pace.told(pace, limits, told.shared_by(share))
             return service_pace.quickened(heard, limits, now=now, waited=turn.waited), None
@@ -144,10 +144,12 @@ class FleetGovernor:
         if step(turn.pace, turn.pace.grown_at + 1.0, turn.share)[0] != turn.pace:
             self._change(step)
 
-    def refused(self, turn: Turn, *, too_many: bool, retry_after_s: float | None, told: Limits) -> None:
+    def refused(
+        self, turn: RequestPermit, *, too_many: bool, retry_after_s: float | None, told: ProviderLimits
+    ) -> None:
         """The service has asked to be left alone, because of ``too_many`` requests or for reasons of its own."""
 
-        def step(pace: Pace, now: float, share: float) -> tuple[Pace, None]:
+        def step(pace: ServicePace, now: float, share: float) -> tuple[ServicePace, None]:
             limits = self._configured.shared_by(share)
             heard = service_pace.told(pace, limits, told.shared_by(share))
             if too_many:
@@ -158,7 +160,7 @@ class FleetGovernor:
         log.info("service_asks_for_rest", too_many=too_many, retry_after_s=retry_after_s)
 
     def _ask(self, tokens: float, *, urgent: bool, horizon_s: float) -> tuple[Grant, float]:
-        def step(pace: Pace, now: float, share: float) -> tuple[Pace, tuple[Grant, float]]:
+        def step(pace: ServicePace, now: float, share: float) -> tuple[ServicePace, tuple[Grant, float]]:
             limits = self._configured.shared_by(share)
             grant = service_pace.admit(pace, limits, now=now, tokens=tokens, urgent=urgent, horizon_s=horizon_s)
             return grant.pace, (grant, share)
@@ -175,7 +177,7 @@ class FleetGovernor:
             return True  # ask again; it will be alone
         return pace.closed_until > now
 
-    def _change(self, step: Callable[[Pace, float, float], tuple[Pace, T]]) -> T:
+    def _change(self, step: Callable[[ServicePace, float, float], tuple[ServicePace, T]]) -> T:
         """Take a step with the whole fleet's pace or, without Redis, with this process's own tenth of it."""
         if time.monotonic() >= self._ask_redis_at:
             if self._ask_redis_at:
@@ -195,6 +197,6 @@ class FleetGovernor:
             self._alone, said = step(mine, time.time(), service_pace.ALONE)
             return said
 
-    def _remembered(self, made: tuple[Pace, T]) -> tuple[Pace, T]:
+    def _remembered(self, made: tuple[ServicePace, T]) -> tuple[ServicePace, T]:
         self._seen = made[0]
         return made

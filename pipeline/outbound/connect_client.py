@@ -69,7 +69,7 @@ def refused(host: str) -> FetchRefused:
     return FetchRefused(f"{host[:253]} has no address that this installation may ask")
 
 
-class Deadline:
+class FetchDeadline:
     """The end of one fetch, on the monotonic clock."""
 
     def __init__(self, seconds: float) -> None:
@@ -89,7 +89,7 @@ class GuardedBackend(httpcore.NetworkBackend):
 
     def __init__(
         self,
-        deadline: Deadline,
+        deadline: FetchDeadline,
         *,
         permitted: Iterable[Network] = (),
         resolve: Resolve | None = None,
@@ -147,7 +147,7 @@ class GuardedBackend(httpcore.NetworkBackend):
 class _BoundedStream(httpcore.NetworkStream):
     """A connection of which every step gets the time that is left of the whole, however slowly the other side drips."""
 
-    def __init__(self, inner: httpcore.NetworkStream, deadline: Deadline) -> None:
+    def __init__(self, inner: httpcore.NetworkStream, deadline: FetchDeadline) -> None:
         self._inner = inner
         self._deadline = deadline
 

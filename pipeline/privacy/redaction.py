@@ -30,7 +30,7 @@ _FOLDED: Final[dict[int, int | str]] = {
 _POSSIBLE: Final = re.compile(r"[0-9@]")
 
 
-class Kind(enum.StrEnum):
+class MaskedKind(enum.StrEnum):
     """What is masked; each stands in brackets in the place of what it was."""
 
     EMAIL = "email"
@@ -39,7 +39,7 @@ class Kind(enum.StrEnum):
     PHONE = "phone"
 
 
-def redact(text: str, *, kinds: Collection[Kind] = tuple(Kind)) -> str:
+def redact(text: str, *, kinds: Collection[MaskedKind] = tuple(MaskedKind)) -> str:
     """Replace e-mail addresses, Chinese identity numbers, bank cards and phone numbers, of the ``kinds`` wanted, by
     ``[email]``, ``[id-card]``, ``[bank-card]`` and ``[phone]``; idempotent. Where no check digit exists (phones,
     15-digit identity numbers) the form decides: masking too much is preferred."""
@@ -76,7 +76,7 @@ def is_luhn(number: str) -> bool:
 class _Rule:
     """One form of personal data: how it looks, and whether what looks like it is it."""
 
-    kind: Kind
+    kind: MaskedKind
     pattern: re.Pattern[str]
     holds: Callable[[str], bool] = lambda _: True
 
@@ -100,18 +100,18 @@ def _bare(number: str) -> str:
 # In this order: what an earlier rule takes cannot be half taken by a later one.
 _RULES: Final = (
     _Rule(
-        kind=Kind.EMAIL,
+        kind=MaskedKind.EMAIL,
         pattern=re.compile(
             r"(?<![A-Za-z0-9])[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}" + _ENDS
         ),
     ),
     _Rule(
-        kind=Kind.ID_CARD,
+        kind=MaskedKind.ID_CARD,
         pattern=re.compile(_ALONE + r"[1-9][0-9]{5}[ -]?[0-9]{4}[ -]?[0-9]{4}[ -]?[0-9]{3}[0-9Xx]" + _ENDS),
         holds=lambda found: is_identity_number(_bare(found)),
     ),
     _Rule(
-        kind=Kind.BANK_CARD,
+        kind=MaskedKind.BANK_CARD,
         pattern=re.compile(
             _ALONE
             + r"(?:[2-69][0-9]{12,18}"
@@ -122,16 +122,16 @@ _RULES: Final = (
         holds=lambda found: 13 <= len(_bare(found)) <= 19 and is_luhn(_bare(found)),
     ),
     _Rule(
-        kind=Kind.ID_CARD,
+        kind=MaskedKind.ID_CARD,
         pattern=re.compile(_ALONE + r"[1-9][0-9]{5}[ -]?[0-9]{6}[ -]?[0-9]{3}" + _ENDS),
         holds=lambda found: is_old_identity_number(_bare(found)),
     ),
     _Rule(
-        kind=Kind.PHONE,
+        kind=MaskedKind.PHONE,
         pattern=re.compile(_ALONE + r"(?:(?:\+|00)?86[ -]?)?1[3-9][0-9][ -]?[0-9]{4}[ -]?[0-9]{4}" + _ENDS),
     ),
-    _Rule(kind=Kind.PHONE, pattern=re.compile(r"(?<![0-9A-Za-z_.])1[3-9][0-9]\.[0-9]{4}\.[0-9]{4}" + _ENDS)),
-    _Rule(kind=Kind.PHONE, pattern=re.compile(r"(?<![A-Za-z+])\+[0-9](?:[ .()-]{0,2}[0-9]){6,14}" + _ENDS)),
-    _Rule(kind=Kind.PHONE, pattern=re.compile(_ALONE + r"0[0-9]{2,3}[ -][0-9]{7,8}" + _ENDS)),
-    _Rule(kind=Kind.PHONE, pattern=re.compile(r"\(0[0-9]{2,3}\)[ -]?[0-9]{7,8}" + _ENDS)),
+    _Rule(kind=MaskedKind.PHONE, pattern=re.compile(r"(?<![0-9A-Za-z_.])1[3-9][0-9]\.[0-9]{4}\.[0-9]{4}" + _ENDS)),
+    _Rule(kind=MaskedKind.PHONE, pattern=re.compile(r"(?<![A-Za-z+])\+[0-9](?:[ .()-]{0,2}[0-9]){6,14}" + _ENDS)),
+    _Rule(kind=MaskedKind.PHONE, pattern=re.compile(_ALONE + r"0[0-9]{2,3}[ -][0-9]{7,8}" + _ENDS)),
+    _Rule(kind=MaskedKind.PHONE, pattern=re.compile(r"\(0[0-9]{2,3}\)[ -]?[0-9]{7,8}" + _ENDS)),
 )

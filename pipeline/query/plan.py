@@ -13,7 +13,7 @@ import orjson
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from pipeline.channel_time import ChannelTime
-from pipeline.privacy.redaction import Kind
+from pipeline.privacy.redaction import MaskedKind
 from pipeline.query.plan_rules import contradictions
 from pipeline.records import ChannelName
 
@@ -252,7 +252,7 @@ class PrivacyPlan:
     __pydantic_config__ = _STRICT
 
     mask_answers: bool = False
-    kinds: tuple[Kind, ...] = tuple(Kind)
+    kinds: tuple[MaskedKind, ...] = tuple(MaskedKind)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -65,7 +65,7 @@ class Understanding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class OriginalRequest:
     """What a query asked for, before a route changed it."""
 
     plan: Plan
@@ -97,7 +97,7 @@ class Query:
     experiment_bucket: str | None = None
     trace: bool = False
     remarks: tuple[str, ...] = ()  # what was asked for and refused, in words; shown in ``stats``
-    before_routing: Asked | None = None  # None: no route has changed it
+    before_routing: OriginalRequest | None = None  # None: no route has changed it
     understanding: Understanding | None = None
     model_steps: tuple[Step, ...] = ()  # what a model is asked about it while the channels answer
     embedding_space: int | None = None  # every part of a query uses the same one, whatever is switched meanwhile
@@ -118,9 +118,9 @@ class Query:
         return Present(at=datetime.fromtimestamp(self.created_at, UTC), story_time=self.filters.story_time)
 
     @property
-    def asked(self) -> Asked:
+    def asked(self) -> OriginalRequest:
         """The plan it came with, and the remarks on that."""
-        return self.before_routing or Asked(plan=self.plan, remarks=self.remarks)
+        return self.before_routing or OriginalRequest(plan=self.plan, remarks=self.remarks)
 
     @property
     def top_k(self) -> int:

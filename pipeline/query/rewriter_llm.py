@@ -14,7 +14,7 @@ from pipeline.errors import (
     Unavailable,
 )
 from pipeline.models.prompt_texts import as_json, load_prompt
-from pipeline.models.retries import Deadline
+from pipeline.models.retries import CallDeadline
 from pipeline.models.service_client import OpenAIService
 from pipeline.privacy.redaction import redact
 from pipeline.query.background import Background
@@ -78,7 +78,7 @@ class LlmRewriter:
         self, prompt: str, query_text: str, read: Callable[[str], Found | None], *, timeout_s: float, **blanks: str
     ) -> Found:
         """What ``read`` finds in the model's reply. Raises RewriterUnavailable."""
-        deadline = Deadline(min(timeout_s, self._timeout_s))
+        deadline = CallDeadline(min(timeout_s, self._timeout_s))
         words = load_prompt(prompt)
         sent = words.fill(query=as_json(redact(query_text)[:_LONGEST_QUERY]), **blanks)
         messages = [{"role": "system", "content": words.system}, {"role": "user", "content": sent}]

@@ -44,7 +44,7 @@ from pipeline.retrieval.fuse import fuse
 from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.load_text import hydrate
 from pipeline.retrieval.rerank import good_enough, reranked
-from pipeline.retrieval.retry_poor import Found, improved
+from pipeline.retrieval.retry_poor import RetrievalRound, improved
 from pipeline.retrieval.support_neighbours import with_feedback
 from pipeline.retrieval.understand import expanded
 
@@ -65,7 +65,7 @@ def compose(
         return empty_answer(arrived, journal)
     note_losses(arrived, journal)
 
-    def run(said: Arrived) -> Found:
+    def run(said: Arrived) -> RetrievalRound:
         return _round(said, use, channels, journal)
 
     expand = partial(expanded, use=use) if use.settings.llm_model else None
@@ -117,14 +117,16 @@ def _note_loss(channel: ChannelName, envelope: Envelope | None, journal: Journal
             journal.answered_from_index(age_s)
 
 
-def _round(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal) -> Found:
+def _round(
+    arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal
+) -> RetrievalRound:
     """From what the channels said to the hits that are returned."""
     hits = _candidates(arrived, use, channels, journal)
     placed = reranked(arrived, hits, use, journal)
     journal.saw("rerank", placed)
     kept = selected(good_enough(placed, arrived.query.plan.rerank, journal), arrived.query.plan, journal)
     journal.saw("select", kept)
-    return Found(arrived=arrived, placed=placed, kept=kept)
+    return RetrievalRound(arrived=arrived, placed=placed, kept=kept)
 
 
 def _candidates(
@@ -233,8 +235,6 @@ def narrowed(arrived: Arrived, hits: Sequence[Hit], journal: Journal) -> list[Hi
         journal.dropped(unlike)
         journal.saw("ladder", kept)
     return kept
-
-
 
 
 def highlighted(

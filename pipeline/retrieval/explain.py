@@ -11,7 +11,7 @@ import orjson
 import structlog
 
 from pipeline.answer.trace import mentions
-from pipeline.answer.why_not import Finding, in_the_answer, why_not
+from pipeline.answer.why_not import WhyNotVerdict, in_the_answer, why_not
 from pipeline.channels.channel import Channel
 from pipeline.database.unit_of_work import reading
 from pipeline.documents.owned_chunk_store import standing_of
@@ -76,7 +76,7 @@ def _lost(trace: Mapping[str, Any]) -> bool:
     return any(said["status"] != "ok" for name, said in trace["channels"].items() if name not in own)
 
 
-def _told(chunk_id: ChunkId, document_id: str | None, finding: Finding, *, replayed: bool) -> dict[str, Any]:
+def _told(chunk_id: ChunkId, document_id: str | None, finding: WhyNotVerdict, *, replayed: bool) -> dict[str, Any]:
     return {"chunk_id": chunk_id, "document_id": document_id, "replayed": replayed, **asdict(finding)}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
-from pipeline.channels.local_indexes import Standing
+from pipeline.channels.local_indexes import IndexAtRevision
 from pipeline.chunking.strategies import window_of
 from pipeline.database.unit_of_work import reading
 from pipeline.documents.chunk_store import Chunks, StoredChunk
@@ -247,7 +247,7 @@ class ShownChunks:
         self._query = query
         self._since = since
         self._use = use
-        self._standing: Standing | None = None
+        self._standing: IndexAtRevision | None = None
         self._missing = 0
         self._withheld = 0
 

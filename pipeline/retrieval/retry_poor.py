@@ -26,7 +26,7 @@ _LEAST_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class RetrievalRound:
     """What one round of fusing, reading and selecting came to: all hits in their last order, and those returned."""
 
     arrived: Arrived
@@ -35,13 +35,13 @@ class Found:
 
 
 def improved(
-    first: Found,
-    run: Callable[[Arrived], Found],
+    first: RetrievalRound,
+    run: Callable[[Arrived], RetrievalRound],
     channels: Mapping[ChannelName, Channel],
     journal: Journal,
     *,
     expand: Callable[[Query], Query] | None = None,
-) -> Found:
+) -> RetrievalRound:
     """The first round, or where it falls short of what the plan asks a second one, ``run`` over what the channels said
     both times. ``expand`` gives a query its sub-queries. What stands in the way of it is named.
     """

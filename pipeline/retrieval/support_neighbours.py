@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from pipeline.channels.channel import Channel, Indexed
+from pipeline.channels.channel import Channel, TokenHolder
 from pipeline.database.unit_of_work import reading
 from pipeline.keyword.fulltext_store import KeywordIndex
 from pipeline.query.request import Query
@@ -46,7 +46,7 @@ def with_feedback(
     started = time.perf_counter()
     first = [ChunkId(hit.chunk_id) for hit in fused[:CONSIDERED]]
     keyword = channels.get(ChannelName.KEYWORD)
-    terms = keyword.indexed(query, first) if isinstance(keyword, Indexed) else None
+    terms = keyword.indexed(query, first) if isinstance(keyword, TokenHolder) else None
     if terms is None:
         terms = in_time(
             aside(_terms, query, first, use),

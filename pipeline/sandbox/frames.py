@@ -12,7 +12,7 @@ import orjson
 from pipeline.documents.cut_document import CutDocument, CutRequest
 from pipeline.errors import CuttingMemory, ParserMemory, Rejected
 from pipeline.examples.workbook_book import Sheet
-from pipeline.keyword.indexed_fields import Indexed
+from pipeline.keyword.indexed_fields import IndexedTokens
 from pipeline.parsing.sheets import Row
 from pipeline.records import (
     Chunking,
@@ -179,9 +179,11 @@ def _encoding_of(header: Mapping[str, Any]) -> Encoding | None:
     return Encoding(name=name, probability=probability, warning=warning)
 
 
-def _indexed(fields: Sequence[Sequence[int]], tokens: str) -> list[Indexed]:
+def _indexed(fields: Sequence[Sequence[int]], tokens: str) -> list[IndexedTokens]:
     return [
-        Indexed(terms=tuple(line.split()), fields=FieldTerms(title=title, summary=summary, entity_names=entity_names))
+        IndexedTokens(
+            terms=tuple(line.split()), fields=FieldTerms(title=title, summary=summary, entity_names=entity_names)
+        )
         for line, (title, summary, entity_names) in zip(tokens.split("\n"), fields, strict=False)
     ]
 

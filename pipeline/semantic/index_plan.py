@@ -65,7 +65,7 @@ class IndexRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class ExistingIndex:
     """An index that the database has. One that is not ``valid`` was never finished."""
 
     table: str
@@ -153,7 +153,7 @@ def plan_repairs(
     sizes: Mapping[TenantId, int],
     tables: Collection[str],
     noted: Collection[IndexRow],
-    found: Collection[Found],
+    found: Collection[ExistingIndex],
     exact_chunks: int,
     grace_s: float,
 ) -> list[Step]:

@@ -23,7 +23,7 @@ from pipeline.embedding.distance import Distance
 from pipeline.errors import PipelineError
 from pipeline.records import TenantId
 from pipeline.semantic.index_plan import (
-    Found,
+    ExistingIndex,
     IndexRow,
     IndexState,
     Span,
@@ -59,10 +59,10 @@ class IndexBuilder:
         """What is noted of every tenant's indexes."""
         return [_index_row(row) for row in self._connection.execute(_NOTED)]
 
-    def found(self) -> list[Found]:
+    def found(self) -> list[ExistingIndex]:
         """What the database has, on whichever table of vectors."""
         return [
-            Found(table=row.table_name, name=row.index_name, valid=row.indisvalid)
+            ExistingIndex(table=row.table_name, name=row.index_name, valid=row.indisvalid)
             for row in self._connection.execute(_FOUND)
         ]
 

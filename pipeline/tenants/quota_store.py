@@ -26,7 +26,7 @@ _CHUNKS_OF_ONE, _TOKENS_OF_ONE = 10, 1000  # per ordinary document, to convert c
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class QuotaLimits:
     """Of one tenant; 0 is no limit."""
 
     documents: int = 0
@@ -53,10 +53,10 @@ class Rooms:
     def __init__(self, *, clock: Callable[[], float] = time.monotonic, most: int = 10_000) -> None:
         self._clock = clock
         self._most = most
-        self._known: OrderedDict[TenantId, tuple[Limits, float, int]] = OrderedDict()
+        self._known: OrderedDict[TenantId, tuple[QuotaLimits, float, int]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def take(self, tenant_id: TenantId, limits: Limits, arriving: int) -> bool:
+    def take(self, tenant_id: TenantId, limits: QuotaLimits, arriving: int) -> bool:
         """Return whether ``arriving`` documents are known to fit, and if so count them."""
         with self._lock:
             known = self._known.get(tenant_id)
@@ -65,7 +65,7 @@ class Rooms:
             self._known[tenant_id] = (limits, known[1], known[2] - arriving)
             return True
 
-    def note(self, tenant_id: TenantId, limits: Limits, room: int) -> None:
+    def note(self, tenant_id: TenantId, limits: QuotaLimits, room: int) -> None:
         """Remember how many more documents fit, if there are many."""
         with self._lock:
             self._known.pop(tenant_id, None)
@@ -79,7 +79,7 @@ class Quotas(TenantStore):
     """One tenant's limits, checked in the transaction that would go beyond them."""
 
     def __init__(
-        self, connection: Connection, tenant_id: TenantId, defaults: Limits, *, rooms: Rooms | None = None
+        self, connection: Connection, tenant_id: TenantId, defaults: QuotaLimits, *, rooms: Rooms | None = None
     ) -> None:
         """``rooms``: this process's counts for tenants that are far from their limits."""
         super().__init__(connection, tenant_id)
@@ -93,7 +93,7 @@ class Quotas(TenantStore):
         if not arriving:
             return
         limits = self._limits()
-        if limits == Limits() or self._rooms.take(self._tenant_id, limits, arriving):
+        if limits == QuotaLimits() or self._rooms.take(self._tenant_id, limits, arriving):
             return
         self._run(_LOCK)
         rooms = []
@@ -156,13 +156,13 @@ class Quotas(TenantStore):
             "tokens": (limits.tokens, self._spent()),
         }
 
-    def _limits(self) -> Limits:
+    def _limits(self) -> QuotaLimits:
         """The tenant's own limits, else the defaults."""
         row = self._run(_OWN).one_or_none()
         own = (None,) * 4 if row is None else tuple(row)
         default = (self._defaults.documents, self._defaults.chunks, self._defaults.queued, self._defaults.tokens)
         documents, chunks, queued, tokens = (d if o is None else int(o) for o, d in zip(own, default, strict=True))
-        return Limits(documents=documents, chunks=chunks, queued=queued, tokens=tokens)
+        return QuotaLimits(documents=documents, chunks=chunks, queued=queued, tokens=tokens)
 
     def _spent(self) -> int:
         """Tokens embedded in this calendar month, UTC."""

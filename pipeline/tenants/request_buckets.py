@@ -28,7 +28,7 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Allowance:
+class BucketReply:
     """A bucket's reply. ``left``: whole requests that could follow at once; ``wait_s``: seconds until one may, 0 if now."""
 
     admitted: bool
@@ -44,7 +44,7 @@ class LocalBuckets:
         self._clock = clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def take(self, name: str, rate: Rate) -> Allowance:
+    def take(self, name: str, rate: Rate) -> BucketReply:
         """Take one token from a bucket, if there is one."""
         at = self._clock()
         left, noted = self._buckets.get(name, (float(rate.burst), at))
@@ -56,4 +56,4 @@ class LocalBuckets:
         if len(self._buckets) > self._most:
             self._buckets.popitem(last=False)
         wait_s = 0.0 if left >= 1 or not rate.per_minute else (1 - left) * 60 / rate.per_minute
-        return Allowance(admitted=admitted, left=int(left), wait_s=wait_s)
+        return BucketReply(admitted=admitted, left=int(left), wait_s=wait_s)

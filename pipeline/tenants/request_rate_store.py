@@ -7,7 +7,7 @@ from redis.exceptions import RedisError
 
 from pipeline.errors import StoreUnavailable
 from pipeline.records import TenantId
-from pipeline.tenants.request_buckets import Allowance, Rate
+from pipeline.tenants.request_buckets import BucketReply, Rate
 
 # KEYS[1]: the bucket. ARGV: requests a minute, burst. A bucket nobody has touched is full, so one that would be full
 # again need not be kept.
@@ -34,14 +34,14 @@ class RequestRates:
     def __init__(self, client: redis.asyncio.Redis) -> None:
         self._take = client.register_script(_TAKE)
 
-    async def take(self, tenant_id: TenantId, rate: Rate) -> Allowance:
+    async def take(self, tenant_id: TenantId, rate: Rate) -> BucketReply:
         """One request, if there is room for it. Raises StoreUnavailable."""
         return await self.take_named(f"{tenant_id}:requests", rate)
 
-    async def take_named(self, name: str, rate: Rate) -> Allowance:
+    async def take_named(self, name: str, rate: Rate) -> BucketReply:
         """Take one token from the bucket under this key of Redis. Raises StoreUnavailable."""
         try:
             admitted, left, wait_s = await self._take(keys=[name], args=[rate.per_minute, rate.burst])
         except (RedisError, OSError, TimeoutError) as error:
             raise StoreUnavailable(f"Redis: {type(error).__name__}") from error
-        return Allowance(admitted=bool(admitted), left=int(left), wait_s=float(wait_s))
+        return BucketReply(admitted=bool(admitted), left=int(left), wait_s=float(wait_s))

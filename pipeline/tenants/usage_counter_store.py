@@ -16,7 +16,7 @@ from pipeline.errors import PipelineError
 from pipeline.metrics.meter_store import Meter
 from pipeline.records import JobId, TenantId
 from pipeline.tenants.usage_store import (
-    Counts,
+    EmbeddingCounts,
     Purpose,
     Usage,
     UsageEntry,
@@ -37,12 +37,14 @@ class UsageBook:
         self._meter = meter
         self._price = price_per_million
         self._lock = threading.Lock()
-        self._notes: dict[TenantId, dict[UsageEntry, Counts]] = {}
+        self._notes: dict[TenantId, dict[UsageEntry, EmbeddingCounts]] = {}
         self._timer: threading.Timer | None = None
 
-    def note(self, tenant_id: TenantId, purpose: Purpose, model: str, counts: Counts, *, job_id: JobId | None) -> None:
+    def note(
+        self, tenant_id: TenantId, purpose: Purpose, model: str, counts: EmbeddingCounts, *, job_id: JobId | None
+    ) -> None:
         """Add to the notes of today (UTC)."""
-        if counts == Counts():
+        if counts == EmbeddingCounts():
             return
         if self._meter is not None:
             meter, what_for = self._meter(), f"embed_{purpose.value}"
@@ -52,7 +54,7 @@ class UsageBook:
         entry = UsageEntry(day=datetime.now(UTC).date(), job_id=job_id, purpose=purpose, model=model)
         with self._lock:
             mine = self._notes.setdefault(tenant_id, {})
-            mine[entry] = mine.get(entry, Counts()) + counts
+            mine[entry] = mine.get(entry, EmbeddingCounts()) + counts
 
     def write(self) -> None:
         """Write what was noted. What cannot be written now stays in the book, and is written with what comes next."""
@@ -66,7 +68,7 @@ class UsageBook:
                 with self._lock:
                     mine = self._notes.setdefault(tenant_id, {})
                     for entry, counts in entries.items():
-                        mine[entry] = mine.get(entry, Counts()) + counts
+                        mine[entry] = mine.get(entry, EmbeddingCounts()) + counts
 
     def write_soon(self) -> None:
         """Write within half a second, with what else is noted until then."""
@@ -90,6 +92,6 @@ class UsageBook:
         self.write()
 
     @retry_conflicts()
-    def _add(self, tenant_id: TenantId, entries: dict[UsageEntry, Counts]) -> None:
+    def _add(self, tenant_id: TenantId, entries: dict[UsageEntry, EmbeddingCounts]) -> None:
         with unit_of_work(self._mysql()) as work:
             Usage(work.connection, tenant_id).add(entries, price_per_million=self._price)

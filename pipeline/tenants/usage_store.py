@@ -27,7 +27,7 @@ class Purpose(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
+class EmbeddingCounts:
     """``texts`` sent in ``requests`` as ``tokens``; ``cached_texts`` saved about ``saved_tokens``."""
 
     requests: int = 0
@@ -36,8 +36,10 @@ class Counts:
     cached_texts: int = 0
     saved_tokens: int = 0
 
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
+    def __add__(self, other: EmbeddingCounts) -> EmbeddingCounts:
+        return EmbeddingCounts(
+            **{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)}
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,14 +57,14 @@ class UsageRow:
     """Counts that belong together. ``cost`` is at the prices that held when they were made."""
 
     key: str
-    counts: Counts
+    counts: EmbeddingCounts
     cost: Decimal
 
 
 class Usage(TenantStore):
     """One tenant's counts."""
 
-    def add(self, entries: Mapping[UsageEntry, Counts], *, price_per_million: Decimal) -> None:
+    def add(self, entries: Mapping[UsageEntry, EmbeddingCounts], *, price_per_million: Decimal) -> None:
         """Add to earlier counts, in one order against deadlocks."""
         rows = [
             (
@@ -102,7 +104,7 @@ class Usage(TenantStore):
 
 
 def _row(row: Any) -> UsageRow:
-    counts = Counts(**{each.name: int(getattr(row, each.name) or 0) for each in fields(Counts)})
+    counts = EmbeddingCounts(**{each.name: int(getattr(row, each.name) or 0) for each in fields(EmbeddingCounts)})
     return UsageRow(key=str(row.name), counts=counts, cost=Decimal(row.cost or 0))
 
 

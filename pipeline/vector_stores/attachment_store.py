@@ -31,13 +31,22 @@ from pipeline.records import (
 
 Status = Literal["in_progress", "completed", "failed", "cancelled"]
 STATUSES: tuple[Status, ...] = ("in_progress", "completed", "failed", "cancelled")
-__all__ = ["STATUSES", "Attached", "Attachments", "NewAttachment", "Place", "Status", "Tally", "tenants_with_old_marks"]
+__all__ = [
+    "STATUSES",
+    "Attached",
+    "Attachments",
+    "ListPosition",
+    "NewAttachment",
+    "Status",
+    "Tally",
+    "tenants_with_old_marks",
+]
 
 _MARKED_FOR_HOURS = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ListPosition:
     """A place in a list by time: entries after it are wanted or, if ``backwards``, the last ones before it."""
 
     at: datetime
@@ -136,7 +145,7 @@ DROP_MARKS = text("DELETE FROM attachments WHERE tenant_id = :tenant AND detache
 
 
 def paged(
-    place: Place | None, *, newest_first: bool, status: Status | None, of_job: bool
+    place: ListPosition | None, *, newest_first: bool, status: Status | None, of_job: bool
 ) -> tuple[str, dict[str, Any]]:
     """Return the statement of one page of ids; either kind is read along its index, as many as a page has."""
     descending = newest_first != (place is not None and place.backwards)
@@ -282,7 +291,7 @@ class Attachments(TenantStore):
         self,
         namespace: Namespace,
         *,
-        place: Place | None,
+        place: ListPosition | None,
         newest_first: bool,
         status: Status | None,
         limit: int,

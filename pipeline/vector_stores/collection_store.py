@@ -19,7 +19,7 @@ from pipeline.database.rows import (
     to_naive,
 )
 from pipeline.records import Namespace, TenantId
-from pipeline.vector_stores.attachment_store import Place
+from pipeline.vector_stores.attachment_store import ListPosition
 
 _ACTIVE_AGAIN_S = 60  # who searches all the time does not write all the time
 
@@ -71,7 +71,7 @@ class VectorStores(TenantStore):
         row = self._run(text(statement), namespace=namespace).one_or_none()
         return None if row is None else _store(row)
 
-    def page(self, *, place: Place | None, newest_first: bool, limit: int) -> list[VectorStore]:
+    def page(self, *, place: ListPosition | None, newest_first: bool, limit: int) -> list[VectorStore]:
         """Namespaces by the time they were made."""
         backwards = place is not None and place.backwards
         sign, order = ("<", "DESC") if newest_first != backwards else (">", "ASC")

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, text
 
 from pipeline.database.rows import TenantStore, now, record_of
 from pipeline.records import JobId, TenantId
-from pipeline.webhooks.signatures import Event, Standing, Verdict
+from pipeline.webhooks.signatures import DeliveryResult, DeliveryState, Event
 
 _ERROR_LENGTH = 255
 
@@ -24,7 +24,7 @@ class Delivery:
     webhook_id: str
     event: Event
     job_id: JobId | None
-    standing: Standing
+    standing: DeliveryState
     attempts: int
     created_at: datetime
     last_attempt_at: datetime | None
@@ -89,11 +89,11 @@ def tenants_following_progress(connection: Connection) -> list[TenantId]:
 class Deliveries(TenantStore):
     """One tenant's deliveries."""
 
-    def settle(self, sent: Sending, verdict: Verdict, *, status: int | None, error: str | None) -> bool:
+    def settle(self, sent: Sending, verdict: DeliveryResult, *, status: int | None, error: str | None) -> bool:
         """Write down what an attempt led to. False if somebody else is sending it by now."""
-        standing = Standing.DELIVERED if verdict.delivered else Standing.DEAD
+        standing = DeliveryState.DELIVERED if verdict.delivered else DeliveryState.DEAD
         if verdict.delay_s is not None:
-            standing = Standing.PENDING
+            standing = DeliveryState.PENDING
         moment = now()
         settled = self._run(
             _SETTLE,
@@ -102,14 +102,14 @@ class Deliveries(TenantStore):
             claim=sent.claim_id,
             state=standing.value,
             next=None if verdict.delay_s is None else moment + timedelta(seconds=verdict.delay_s),
-            ended=None if standing is Standing.PENDING else moment,
+            ended=None if standing is DeliveryState.PENDING else moment,
             status=status,
             error=None if error is None else error[:_ERROR_LENGTH],
         )
         return bool(settled.rowcount)
 
     def page(
-        self, webhook_id: str, *, standing: Standing | None, before: tuple[datetime, str] | None, limit: int
+        self, webhook_id: str, *, standing: DeliveryState | None, before: tuple[datetime, str] | None, limit: int
     ) -> list[Delivery]:
         """Deliveries to one endpoint, the newest first, those before the given time and id."""
         where, values = "", dict[str, Any](webhook=webhook_id, limit=limit)
@@ -133,7 +133,7 @@ class Deliveries(TenantStore):
 
 
 def _delivery(row: Any) -> Delivery:
-    return record_of(Delivery, row, event=Event(row.event), standing=Standing(row.state))
+    return record_of(Delivery, row, event=Event(row.event), standing=DeliveryState(row.state))
 
 
 _DUE = text(

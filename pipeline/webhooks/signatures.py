@@ -29,7 +29,7 @@ class Event(enum.StrEnum):
     TEST = "webhook.test"
 
 
-class Standing(enum.StrEnum):
+class DeliveryState(enum.StrEnum):
     """What became of a delivery."""
 
     PENDING = "pending"
@@ -41,7 +41,7 @@ DEFAULT_EVENTS = (Event.SUCCEEDED, Event.PARTLY_FAILED, Event.FAILED, Event.CANC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class DeliveryResult:
     """The result of an attempt; neither ``delivered`` nor ``delay_s``: it was the last. ``gone``: the endpoint wants no
     more calls."""
 
@@ -72,14 +72,14 @@ def attempts_allowed(event: Event) -> int:
 
 def judge(
     event: Event, *, attempts: int, status: int | None, retry_after_s: float | None = None, chance: float = 0.0
-) -> Verdict:
+) -> DeliveryResult:
     """Judge attempt number ``attempts``, from 1, that ended with ``status`` or none. ``chance`` in [0, 1] spreads
     repetitions. A target's own retry time is respected, up to a day."""
     if status is not None and 200 <= status < 300:
-        return Verdict(delivered=True)
+        return DeliveryResult(delivered=True)
     if status == 410:
-        return Verdict(gone=True)
+        return DeliveryResult(gone=True)
     if attempts >= attempts_allowed(event):
-        return Verdict()
+        return DeliveryResult()
     delay_s = DELAYS_S[attempts - 1] * (1 + _JITTER * chance)
-    return Verdict(delay_s=max(delay_s, min(retry_after_s or 0.0, _LONGEST_ASKED_S)))
+    return DeliveryResult(delay_s=max(delay_s, min(retry_after_s or 0.0, _LONGEST_ASKED_S)))

@@ -20,9 +20,9 @@ from pipeline.jobs.computation import (
     BookForm,
     Computation,
     ComputationId,
+    ComputationKind,
     Done,
     Further,
-    Kind,
 )
 from pipeline.jobs.computation_store import MOST_IN_REDIS
 from pipeline.jobs.job_view_store import JobViews
@@ -36,7 +36,7 @@ LARGE = "".join(f"第{number}句：茶 has {number} leaves.\n" for number in ran
 LI = Actor(key_id="k1", key_name="Li", scopes=("write",))
 
 
-def asked(tenant: TenantId, kind: Kind, parameters: Any, body: bytes = b"") -> Computation:
+def asked(tenant: TenantId, kind: ComputationKind, parameters: Any, body: bytes = b"") -> Computation:
     made = ComputationId(str(uuid.uuid4()))
     return Computation(tenant_id=tenant, computation_id=made, kind=kind, asked=parameters, body=body, actor=LI)
 
@@ -81,20 +81,20 @@ class DescribeALargeBody:
             seen.append(computation.body)
             return Done(body=b"")
 
-        computation = asked(tenant, Kind.BOOK, {}, LARGE)
+        computation = asked(tenant, ComputationKind.BOOK, {}, LARGE)
         carried_out(computation, use, perform)
         assert seen == [LARGE]
         assert bodies(tenant, use) == 0
 
     def it_is_not_in_redis(self, use, tenant):
-        computation = asked(tenant, Kind.BOOK, {}, LARGE)
+        computation = asked(tenant, ComputationKind.BOOK, {}, LARGE)
         computations = use.computations(tenant)
         computations.open(computation, begin_s=20)
         assert int(use.redis.memory_usage(computations.wake_name(computation.computation_id))) < 10_000
         computations.drop(computation)
 
     def it_goes_by_itself_when_its_gateway_died(self, use, tenant):
-        use.computations(tenant).open(asked(tenant, Kind.BOOK, {}, LARGE), begin_s=20)
+        use.computations(tenant).open(asked(tenant, ComputationKind.BOOK, {}, LARGE), begin_s=20)
         there = bodies(tenant, use)
         drop_expired(use)
         with unit_of_work(use.mysql) as work:
@@ -121,13 +121,13 @@ class DescribeAComparisonInSteps:
 
     def it_says_the_same_as_one_in_one_piece(self, corner):
         whole = verify(corner.tenant, None, corner.use, repair=False)
-        asking = asked(corner.tenant, Kind.VERIFY, {"namespaces": None, "repair": False})
+        asking = asked(corner.tenant, ComputationKind.VERIFY, {"namespaces": None, "repair": False})
         found, steps = carried_out(asking, corner.use, partial(verify_step, step_s=0))
         assert orjson.loads(found.body) == orjson.loads(orjson.dumps(whole))
         assert (whole.missing, steps > 5) == (3, True)
 
     def it_repairs_once_and_notes_who_asked(self, corner):
-        asking = asked(corner.tenant, Kind.VERIFY, {"namespaces": ["one", "三"], "repair": True})
+        asking = asked(corner.tenant, ComputationKind.VERIFY, {"namespaces": ["one", "三"], "repair": True})
         found, _ = carried_out(asking, corner.use, partial(verify_step, step_s=0))
         assert orjson.loads(found.body)["repaired"] >= 2
         again = verify(corner.tenant, None, corner.use, repair=False)
@@ -150,7 +150,7 @@ class DescribeABook:
         parameters |= {"on_conflict": "replace", "dry_run": False, "job_id": str(uuid.uuid4())}
         for _ in range(2):  # as two computations too: somebody sent the same request again
             performer = partial(import_book, ring=lambda _: None)
-            found, _ = carried_out(asked(tenant, Kind.BOOK, parameters, body), use, performer)
+            found, _ = carried_out(asked(tenant, ComputationKind.BOOK, parameters, body), use, performer)
             assert found.about == {"job_id": parameters["job_id"], "refused": None}
         with unit_of_work(use.mysql) as work:
             jobs = JobViews(work.connection, tenant).newest(before=None, limit=9)
@@ -160,5 +160,5 @@ class DescribeABook:
 class DescribeAPreview:
     def it_tells_what_would_park_the_document(self, use, tenant):
         parameters = {"media_type": "text/markdown", "filename": None, "title": None, "chunking": {}}
-        found, _ = carried_out(asked(tenant, Kind.PREVIEW, parameters, b"\xef\xbb\xbf"), use, preview_body)
+        found, _ = carried_out(asked(tenant, ComputationKind.PREVIEW, parameters, b"\xef\xbb\xbf"), use, preview_body)
         assert isinstance(found.error, EmptyDocument)

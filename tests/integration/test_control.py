@@ -11,7 +11,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import EmbedderUnavailable
 from pipeline.ingestion import run
 from pipeline.ingestion.run import ingest_batch
-from pipeline.jobs.dead_letter_store import DeadLetters, Place, Selection
+from pipeline.jobs.dead_letter_store import DeadLetters, LedgerPosition, Selection
 from pipeline.records import FailureReason, JobId
 from pipeline.resources import Resources
 from tests.integration.test_ingest_flow import Corner, _upload
@@ -189,7 +189,7 @@ class DescribeDeadLetters:
     def it_replays_one_and_only_while_it_is_dead(self, corner, use):
         ticket = corner.accept(*documents(2))
         corner.work(ticket, failing(use, EmbedderUnavailable("not there")))
-        place = Place(job_id=ticket.job_id, ordinal=1)
+        place = LedgerPosition(job_id=ticket.job_id, ordinal=1)
         assert steer_jobs.replay(corner.tenant, place, use, ring=nobody)
         assert not steer_jobs.replay(corner.tenant, place, use, ring=nobody)
         corner.work(ticket)
@@ -232,9 +232,9 @@ class DescribeDeadLetters:
 
 @pytest.mark.parametrize("letter_id", ["", "x", "%%%", "AAAA", "A" * 27 + "=="])
 def test_what_is_no_id_is_no_place(letter_id):
-    assert Place.from_id(letter_id) is None
+    assert LedgerPosition.from_id(letter_id) is None
 
 
 def test_an_id_leads_back_to_its_place():
-    place = Place(job_id=JobId("5f0c3f0e-6d5b-4b0e-9f57-2a4f9c1d7e10"), ordinal=9999)
-    assert Place.from_id(place.to_id()) == place
+    place = LedgerPosition(job_id=JobId("5f0c3f0e-6d5b-4b0e-9f57-2a4f9c1d7e10"), ordinal=9999)
+    assert LedgerPosition.from_id(place.to_id()) == place

@@ -19,7 +19,7 @@ from api_gateway.doctor import examine, flower_facts, models
 from compose.localstack import programs
 from pipeline.maintenance import doctor as diagnosis
 from pipeline.maintenance import doctor_store
-from pipeline.maintenance.doctor import Finding, Severity
+from pipeline.maintenance.doctor import CheckResult, Severity
 from pipeline.models import sentence_encoders
 from pipeline.resources import Resources
 from tests.support.http_server import serving
@@ -71,7 +71,7 @@ def odd_worker(careless_redis, tmp_path_factory) -> Iterator[Celery]:
 
 
 @pytest.fixture(scope="module")
-def examined(use_alone: Resources, odd_worker, careless_redis) -> dict[str, Finding]:
+def examined(use_alone: Resources, odd_worker, careless_redis) -> dict[str, CheckResult]:
     """Everything the doctor says of sound databases, that broker and that worker."""
     with redis.Redis.from_url(careless_redis) as broker:
         found = examine(use_alone, broker, use_alone.settings, app=odd_worker, heartbeats=list)

@@ -18,7 +18,7 @@ from sqlalchemy import text
 
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import QueueFull, QuotaExceeded
-from pipeline.ingestion.accept import Batch, Ticket, accept
+from pipeline.ingestion.accept import AcceptedJob, Batch, accept
 from pipeline.ingestion.run import ingest_next, take
 from pipeline.jobs.job_view_store import JobViews
 from pipeline.jobs.ledger_store import Ledger
@@ -192,7 +192,7 @@ def _work_until(done: threading.Event, use: Resources) -> None:
             time.sleep(0.05)
 
 
-def _is_over(use: Resources, tenant: TenantId, ticket: Ticket) -> bool:
+def _is_over(use: Resources, tenant: TenantId, ticket: AcceptedJob) -> bool:
     with unit_of_work(use.mysql) as work:
         return JobViews(work.connection, tenant).one(ticket.job_id).status not in ("queued", "running")
 

@@ -15,7 +15,7 @@ from sqlalchemy import text
 from pipeline.administration.steer_jobs import cancel
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.document_view_store import DocumentViews
-from pipeline.ingestion.accept import Batch, Ticket, accept
+from pipeline.ingestion.accept import AcceptedJob, Batch, accept
 from pipeline.ingestion.fetch import hand_over
 from pipeline.ingestion.run import ingest_batch, take
 from pipeline.jobs.dead_letter_store import DeadLetters, Selection
@@ -59,7 +59,7 @@ class Corner:
     def ring(self, *_: object) -> None:
         self.bells += 1
 
-    def send(self, *uploads: Upload) -> Ticket:
+    def send(self, *uploads: Upload) -> AcceptedJob:
         batch = Batch(tenant_id=self.tenant, namespace=self.namespace, request_id="r", entries=uploads)
         return accept(batch, self.use, ring=lambda ticket: None)
 

@@ -17,7 +17,7 @@ from pipeline.administration.rollback import roll_back
 from pipeline.database.engines import Conflict
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import GenerationNotKept, PreconditionFailed, QuotaExceeded
-from pipeline.ingestion.accept import Ticket
+from pipeline.ingestion.accept import AcceptedJob
 from pipeline.ingestion.run import ingest_batch
 from pipeline.records import DocumentId
 from pipeline.resources import Resources
@@ -244,7 +244,7 @@ class DescribeUploadsAtOnce:
                 if len(labels) != 1:
                     mixed.append(sorted(labels))
 
-        open_jobs: list[Ticket] = []
+        open_jobs: list[AcceptedJob] = []
         helpers = [threading.Thread(target=guarded(work_on)) for _ in range(4)]
         helpers.append(threading.Thread(target=guarded(read)))
         for each in helpers:
@@ -280,7 +280,7 @@ class DescribeUploadsAtOnce:
         return "\n\n".join(f"label-{label} paragraph {n}. " * 60 for n in range(length))
 
     @staticmethod
-    def _settle(corner: Corner, tickets: list[Ticket]) -> None:
+    def _settle(corner: Corner, tickets: list[AcceptedJob]) -> None:
         """Until the workers are done; what was put back is due again at once."""
         ends = time.monotonic() + 30
         while not all(corner.job(ticket).finished_at for ticket in tickets) and time.monotonic() < ends:

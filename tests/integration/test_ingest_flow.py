@@ -13,9 +13,9 @@ from pipeline.administration.drop_retired import drop_retired
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import EmbedderRefused, EmbedderUnavailable, StoreUnavailable
 from pipeline.ingestion.accept import (
+    AcceptedJob,
     Batch,
     Refusal,
-    Ticket,
     accept,
 )
 from pipeline.ingestion.run import ingest_batch
@@ -47,13 +47,13 @@ class Corner:
     def __init__(self, use: Resources, tenant: TenantId, namespace: Namespace) -> None:
         self.use, self.tenant, self.namespace = use, tenant, namespace
 
-    def accept(self, *entries: Upload | Refusal, on_conflict: Any = "replace") -> Ticket:
+    def accept(self, *entries: Upload | Refusal, on_conflict: Any = "replace") -> AcceptedJob:
         batch = Batch(
             tenant_id=self.tenant, namespace=self.namespace, request_id="r", entries=entries, on_conflict=on_conflict
         )
         return accept(batch, self.use, ring=lambda ticket: None)
 
-    def work(self, ticket: Ticket, use: Resources | None = None) -> None:
+    def work(self, ticket: AcceptedJob, use: Resources | None = None) -> None:
         while ingest_batch(self.tenant, ticket.job_id, use or self.use, ring=lambda *_: None):
             pass
 
@@ -62,7 +62,7 @@ class Corner:
         self.work(ticket)
         return self.job(ticket)
 
-    def job(self, ticket: Ticket) -> JobView:
+    def job(self, ticket: AcceptedJob) -> JobView:
         with unit_of_work(self.use.mysql) as work:
             found = JobViews(work.connection, self.tenant).one(ticket.job_id)
         assert found is not None

@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.ingestion.make_vectors import vectors_of
 from pipeline.metrics.meter_store import read_totals
-from pipeline.privacy.redaction import Kind
+from pipeline.privacy.redaction import MaskedKind
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.usage_store import Purpose
@@ -31,8 +31,8 @@ def server() -> Iterator[OpenAIServer]:
         yield found
 
 
-def masking(use: Resources, *kinds: Kind) -> Resources:
-    update = {"mask_embeddings": True, "mask_kinds": kinds or tuple(Kind)}
+def masking(use: Resources, *kinds: MaskedKind) -> Resources:
+    update = {"mask_embeddings": True, "mask_kinds": kinds or tuple(MaskedKind)}
     return replace(use, settings=use.settings.model_copy(update=update))
 
 
@@ -56,7 +56,7 @@ class DescribeEmbeddings:
         other.close()
 
     def it_masks_the_kinds_that_are_chosen(self, use, tenant, server):
-        other = masking(use, Kind.PHONE)
+        other = masking(use, MaskedKind.PHONE)
         with embedder_on(server) as embedder:
             vectors_of(tenant, [PASSAGE], other, purpose=Purpose.QUERY, embedder=embedder)
         assert sent(server) == ["Call Li at [phone] or li@example.com"]

@@ -17,7 +17,7 @@ from pipeline.maintenance import migrate_schema
 from pipeline.query.plan import read_plan
 from pipeline.records import Namespace, TenantId
 from pipeline.settings import Settings
-from pipeline.tenants.quota_store import Limits, Quotas
+from pipeline.tenants.quota_store import QuotaLimits, Quotas
 
 OUTCOMES = Path(migrate_schema.__file__).parent / "migrations/mysql/versions/0025_document_outcomes.py"
 TENANT = TenantId("t")
@@ -72,7 +72,7 @@ def it_takes_outcomes_from_the_ledger_and_shortens_the_times_of_channels(fresh: 
             for state in ("failed", "cancelled"):
                 [view] = views.views(namespace=Namespace("知识库"), status=state, after=None, limit=9)
                 assert (view.document_id, view.status) == (state, state)
-            assert Quotas(connection, TENANT, Limits()).use()["documents"][1] == 2
+            assert Quotas(connection, TENANT, QuotaLimits()).use()["documents"][1] == 2
             config = json.loads(connection.execute(text("SELECT config FROM profiles")).scalar_one())
             channels = read_plan({}, config).retrieve.channels
             assert (channels["keyword"].timeout_ms, channels["semantic"].timeout_ms) == (2000, 500)

@@ -13,7 +13,7 @@ from pipeline.errors import EmbedderUnavailable
 from pipeline.ingestion import retry_or_give_up
 from pipeline.ingestion.retry_or_give_up import give_up_or_retry
 from pipeline.ingestion.run import take
-from pipeline.jobs.claims import Claim
+from pipeline.jobs.claims import ItemClaim
 from tests.integration.test_ingest_flow import Corner, _upload
 
 
@@ -23,7 +23,7 @@ def corner(use, tenant, namespace) -> Corner:
 
 
 @pytest.fixture
-def claim(corner: Corner) -> Claim:
+def claim(corner: Corner) -> ItemClaim:
     ticket = corner.accept(_upload("d", "The kettle boils."))
     claims = take(corner.tenant, ticket.job_id, corner.use)
     assert claims is not None

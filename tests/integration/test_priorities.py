@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.ingestion.accept import Batch, Ticket, accept
+from pipeline.ingestion.accept import AcceptedJob, Batch, accept
 from pipeline.ingestion.run import ingest_next
 from pipeline.jobs.job_view_store import JobViews
 from pipeline.records import (
@@ -20,7 +20,7 @@ from pipeline.records import (
 from tests.conftest import make_tenant
 
 
-def submit(use, tenant: TenantId, count: int, *, prefix: str, priority: Priority | None = None) -> Ticket:
+def submit(use, tenant: TenantId, count: int, *, prefix: str, priority: Priority | None = None) -> AcceptedJob:
     uploads = [
         Upload(
             document_id=DocumentId(f"{prefix}{number}"),
@@ -34,7 +34,7 @@ def submit(use, tenant: TenantId, count: int, *, prefix: str, priority: Priority
     return accept(batch, use, ring=lambda ticket: None)
 
 
-def view(use, tenant: TenantId, ticket: Ticket):
+def view(use, tenant: TenantId, ticket: AcceptedJob):
     with unit_of_work(use.mysql) as work:
         return JobViews(work.connection, tenant).one(ticket.job_id)
 

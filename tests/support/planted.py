@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.jobs.computation import Computation, ComputationId, Kind
+from pipeline.jobs.computation import Computation, ComputationId, ComputationKind
 from pipeline.jobs.computation_store import MOST_IN_REDIS, Computations
 from pipeline.jobs.outbox_store import Outbox
 from pipeline.records import TenantId
@@ -71,7 +71,7 @@ def _computation(client: httpx.Client, planted: Planted, use: Resources) -> dict
     computation = Computation(
         tenant_id=planted.tenant,
         computation_id=ComputationId(uuid.uuid4().hex),
-        kind=Kind.PREVIEW,
+        kind=ComputationKind.PREVIEW,
         asked={"title": planted.marker},
         body=f"{planted.marker} ".encode() * (MOST_IN_REDIS // len(planted.marker)),
     )

@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import Unavailable
-from pipeline.ingestion.accept import Batch, Ticket, accept
+from pipeline.ingestion.accept import AcceptedJob, Batch, accept
 from pipeline.ingestion.run import ingest_next
 from pipeline.jobs.job_view_store import JobView, JobViews
 from pipeline.maintenance.sweep import sweep
@@ -41,7 +41,7 @@ class Served:
     def worker(self, **changes: Any) -> Resources:
         return Resources(self.settings.model_copy(update=changes))
 
-    def submit(self, texts: list[str], *, tenant: TenantId | None = None) -> Ticket:
+    def submit(self, texts: list[str], *, tenant: TenantId | None = None) -> AcceptedJob:
         uploads = [
             Upload(
                 document_id=DocumentId(f"d{place}"),
@@ -54,13 +54,13 @@ class Served:
         batch = Batch(tenant_id=tenant or self.tenant, namespace=Namespace("kb"), request_id="r", entries=uploads)
         return accept(batch, self.use, ring=lambda ticket: None)
 
-    def job(self, ticket: Ticket) -> JobView:
+    def job(self, ticket: AcceptedJob) -> JobView:
         with unit_of_work(self.use.mysql) as work:
             found = JobViews(work.connection, ticket.tenant_id).one(ticket.job_id)
         assert found is not None
         return found
 
-    def work(self, ticket: Ticket, *, workers: int = 1, seconds: float = 60, **changes: Any) -> JobView:
+    def work(self, ticket: AcceptedJob, *, workers: int = 1, seconds: float = 60, **changes: Any) -> JobView:
         """Let workers go on, with a sweeper beside them, until the job has ended or the time is over."""
         over = threading.Event()
 

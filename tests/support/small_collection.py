@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pipeline.keyword.bm25 import Collection
 from pipeline.keyword.dictionary import Dictionary, Lexicon, read
-from pipeline.keyword.indexed_fields import Indexed, indexed
+from pipeline.keyword.indexed_fields import IndexedTokens, indexed
 from pipeline.keyword.matching import FieldWeights, IndexRows
 from pipeline.keyword.scoring import score, weigh
 from pipeline.keyword.terms import tokenizer_of
@@ -26,14 +26,14 @@ def passage(text: str, **segment: object) -> Passage:
     return Passage(text=text, start=0, end=len(text), token_count=1, segment=found)
 
 
-def index(text: str | Passage, title: str | None = None) -> Indexed:
+def index(text: str | Passage, title: str | None = None) -> IndexedTokens:
     whole = passage(text) if isinstance(text, str) else text
     return indexed(whole, title, strategy="sentences", tokenizer=tokenizer_of(SCOPE))
 
 
 def scores(
     query: str,
-    chunks: Sequence[Indexed],
+    chunks: Sequence[IndexedTokens],
     *,
     dictionary: Dictionary = Dictionary(),  # noqa: B008 - frozen
     fields: FieldWeights = FieldWeights(),  # noqa: B008 - frozen

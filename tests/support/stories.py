@@ -11,7 +11,7 @@ from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
 from pipeline.administration.rollback import roll_back
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits, OwnedChunk
-from pipeline.ingestion.accept import Batch, Ticket, accept
+from pipeline.ingestion.accept import AcceptedJob, Batch, accept
 from pipeline.jobs.ledger_store import Ledger
 from pipeline.maintenance.sweep import release_kept
 from pipeline.maintenance.verify import verify
@@ -292,7 +292,7 @@ def work_on_open_jobs(corner: Corner) -> None:
     with unit_of_work(corner.use.mysql) as work:
         open_jobs = Ledger(work.connection, corner.tenant).unfinished()
     for job_id in open_jobs:
-        corner.work(Ticket(tenant_id=corner.tenant, job_id=job_id, request_id="r", total=1, due=1))
+        corner.work(AcceptedJob(tenant_id=corner.tenant, job_id=job_id, request_id="r", total=1, due=1))
 
 
 def make_old(corner: Corner, table: str, column: str) -> None:

@@ -10,7 +10,7 @@ from pipeline.administration.drop_retired import drop_retired
 from pipeline.administration.rollback import roll_back
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.generation_store import Generations, History
-from pipeline.ingestion.accept import Ticket
+from pipeline.ingestion.accept import AcceptedJob
 from pipeline.jobs.job_view_store import ItemView, JobViews
 from pipeline.maintenance.sweep import release_kept
 from pipeline.records import DocumentId, Upload
@@ -67,7 +67,7 @@ def counting_with(use: Resources) -> Resources:
     return other
 
 
-def items(corner: Corner, ticket: Ticket) -> list[ItemView]:
+def items(corner: Corner, ticket: AcceptedJob) -> list[ItemView]:
     with unit_of_work(corner.use.mysql) as work:
         return JobViews(work.connection, corner.tenant).items(ticket.job_id, status=None, after=-1, limit=100)
 
@@ -82,7 +82,7 @@ def states(corner: Corner) -> dict[int, str]:
     return {} if found is None else {each.number: each.state for each in found.generations}
 
 
-def back(corner: Corner, **options: Any) -> Ticket:
+def back(corner: Corner, **options: Any) -> AcceptedJob:
     options = {"request_id": "r", "ring": lambda ticket: None, **options}
     ticket = roll_back(corner.tenant, corner.namespace, A, corner.use, **options)
     assert ticket is not None

@@ -18,7 +18,7 @@ from api_gateway.fleet_metrics import FleetMetrics
 from api_gateway.metrics import AlignmentMetrics, BacklogMetrics
 from compose.localstack.promtool import promtool
 from pipeline.documents.reconcile_store import KINDS, Totals
-from pipeline.jobs.backlog_store import STATES, Backlog
+from pipeline.jobs.backlog_store import STATES, LedgerBacklog
 from pipeline.keyword_index.indexer_facts import IndexerFacts
 from pipeline.keyword_index.indexer_report_store import IndexerReports
 from pipeline.metrics.definitions import METRICS
@@ -53,7 +53,7 @@ def page() -> Iterator[dict[str, set[str]]]:
     fleet, alignment, backlog = FleetMetrics(), AlignmentMetrics(), BacklogMetrics()
     fleet.read(use, client)
     alignment.totals = Totals(counted=dict.fromkeys([*KINDS, "repaired", "chunks"], 1), last_run=1.0)
-    backlog.seen = Backlog(
+    backlog.seen = LedgerBacklog(
         items=dict.fromkeys(STATES, 1), oldest_s=dict.fromkeys(STATES, 1.0), dead_letters={"rejected": 1}
     )
     registry = CollectorRegistry()

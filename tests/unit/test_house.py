@@ -73,6 +73,14 @@ class DescribeNames:
             places[path.stem].append(str(path))
         assert {stem: found for stem, found in places.items() if len(found) > 1} == {}
 
+    def it_uses_every_class_name_once(self):
+        places: defaultdict[str, list[str]] = defaultdict(list)
+        for path in files():
+            for node in ast.parse((PIPELINE / path).read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    places[node.name].append(str(path))
+        assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
     @pytest.mark.parametrize("folder", USE_CASES)
     def it_names_use_cases_by_verbs_and_never_by_gerunds(self, folder):
         stems = [path.stem for path in files() if path.parts[0] == folder]

@@ -11,7 +11,7 @@ from pipeline.administration import compute as computing
 from pipeline.administration.edit_chunks import edit_body
 from pipeline.ingestion.import_examples import import_book
 from pipeline.ingestion.preview import preview_body
-from pipeline.jobs.computation import ComputationId, Kind
+from pipeline.jobs.computation import ComputationId, ComputationKind
 from pipeline.maintenance.verify import verify_step
 from pipeline.records import TenantId
 from workers.base import LoggedTask
@@ -28,13 +28,13 @@ def compute(tenant_id: str, computation_id: str, step: int, kind: str) -> None:
         TenantId(tenant_id),
         ComputationId(computation_id),
         step,
-        Kind(kind),
+        ComputationKind(kind),
         use,
         {
-            Kind.PREVIEW: partial(preview_body, use=use),
-            Kind.BOOK: partial(import_book, use=use, ring=ring),
-            Kind.CHUNK_EDIT: partial(edit_body, use=use),
-            Kind.VERIFY: partial(verify_step, use=use),
+            ComputationKind.PREVIEW: partial(preview_body, use=use),
+            ComputationKind.BOOK: partial(import_book, use=use, ring=ring),
+            ComputationKind.CHUNK_EDIT: partial(edit_body, use=use),
+            ComputationKind.VERIFY: partial(verify_step, use=use),
         },
         send_next=compute_next,
         interrupts=(SoftTimeLimitExceeded,),

@@ -8,7 +8,7 @@ from typing import Any
 from celery import shared_task
 
 from pipeline.administration import compute
-from pipeline.jobs.computation import ComputationId, Kind
+from pipeline.jobs.computation import ComputationId, ComputationKind
 from pipeline.records import QueryId, TenantId
 from pipeline.retrieval import explain as explaining
 from pipeline.retrieval import run_chord
@@ -55,8 +55,8 @@ def explain(tenant_id: str, computation_id: str, step: int, kind: str) -> None:
         TenantId(tenant_id),
         ComputationId(computation_id),
         step,
-        Kind(kind),
+        ComputationKind(kind),
         use,
-        {Kind.EXPLAIN: partial(explaining.explain, use=use, channels=channels())},
+        {ComputationKind.EXPLAIN: partial(explaining.explain, use=use, channels=channels())},
         send_next=compute_next,
     )

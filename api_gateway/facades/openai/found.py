@@ -16,13 +16,13 @@ from api_gateway.problems import Problem
 from api_gateway.wire.fields import tidy_namespace
 from pipeline.administration.edit_vector_stores import NoSuchFile, Put, put_files
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.ingestion.accept import Ticket
+from pipeline.ingestion.accept import AcceptedJob
 from pipeline.records import JobId, Namespace
 from pipeline.tenants.tenant_store import Principal
 from pipeline.vector_stores.attachment_store import (
     Attached,
     Attachments,
-    Place,
+    ListPosition,
     Status,
 )
 from pipeline.vector_stores.collection_store import VectorStore, VectorStores
@@ -40,7 +40,7 @@ Filter = Annotated[
 ]
 
 
-def place_of(after: str | None, before: str | None, position: Callable[[str], datetime | None]) -> Place | None:
+def place_of(after: str | None, before: str | None, position: Callable[[str], datetime | None]) -> ListPosition | None:
     """Return the position a request names. Raises Problem for an unknown entry, or for two. ``position``: when it was made."""
     if after is not None and before is not None:
         raise wrong("before", "cannot be given together with after")
@@ -50,10 +50,10 @@ def place_of(after: str | None, before: str | None, position: Callable[[str], da
     found = position(named)
     if found is None:
         raise wrong(param, "is not the id of an entry of this list")
-    return Place(at=found, name=named, backwards=param == "before")
+    return ListPosition(at=found, name=named, backwards=param == "before")
 
 
-def cut(entries: Sequence[T], limit: int, place: Place | None) -> tuple[Sequence[T], bool]:
+def cut(entries: Sequence[T], limit: int, place: ListPosition | None) -> tuple[Sequence[T], bool]:
     """One page out of up to ``limit + 1`` entries, and whether there are more the way it goes."""
     if len(entries) <= limit:
         return entries, False
@@ -99,7 +99,7 @@ def put(
     *,
     request_id: str,
     opening: VectorStore | None = None,
-) -> Ticket:
+) -> AcceptedJob:
     """Put files into a vector store. Blocking. Raises Problem 404 for a file that there is not."""
     try:
         return put_files(

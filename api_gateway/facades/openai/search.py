@@ -26,7 +26,7 @@ from api_gateway.wire.answers import json_response
 from pipeline.administration.edit_vector_stores import shown_attributes
 from pipeline.answer.mask_answers import masked_value
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.privacy.redaction import Kind
+from pipeline.privacy.redaction import MaskedKind
 from pipeline.query.request import Query
 from pipeline.records import (
     Condition,
@@ -186,7 +186,7 @@ def _files(tenant_id: TenantId, namespace: Namespace, ids: Sequence[str], gatewa
         return Attachments(work.connection, tenant_id).named(namespace, list(dict.fromkeys(ids)))
 
 
-def _shown(result: _Result, file: Attached, kinds: Collection[Kind]) -> dict[str, Any]:
+def _shown(result: _Result, file: Attached, kinds: Collection[MaskedKind]) -> dict[str, Any]:
     """A result as it is sent. Its text came masked if need be; what the file says of itself is masked here."""
     return {
         "file_id": result.document_id,

@@ -23,7 +23,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.maintenance.erase import delete_namespace
 from pipeline.records import Namespace
 from pipeline.tenants.tenant_store import Principal
-from pipeline.vector_stores.attachment_store import Attachments, Place, Tally
+from pipeline.vector_stores.attachment_store import Attachments, ListPosition, Tally
 from pipeline.vector_stores.collection_store import VectorStore, VectorStores
 from pipeline.vector_stores.file_store import made_at, new_id
 
@@ -80,7 +80,7 @@ async def list_stores(
     """Every namespace of the tenant, the newest first unless `order` says otherwise."""
     gateway = gateway_of(request)
 
-    def read() -> tuple[list[VectorStore], dict[str, Tally], Place | None]:
+    def read() -> tuple[list[VectorStore], dict[str, Tally], ListPosition | None]:
         with unit_of_work(gateway.resources.mysql) as work:
             stores = VectorStores(work.connection, principal.tenant_id)
 

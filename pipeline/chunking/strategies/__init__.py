@@ -13,18 +13,18 @@ from pipeline.chunking.strategies.registry import (
     window_of,
 )
 from pipeline.chunking.strategies.strategy import (
-    Allowance,
     Cut,
     Option,
+    PassageBudget,
     Strategy,
 )
 
 __all__ = [
     "BUILT_IN",
     "STRATEGIES",
-    "Allowance",
     "Cut",
     "Option",
+    "PassageBudget",
     "Strategy",
     "complete",
     "cut",

@@ -9,9 +9,9 @@ from pipeline.chunking.cut import chunks
 from pipeline.chunking.strategies.strategy import (
     MAX_TOKENS,
     OVERLAP,
-    Allowance,
     Cut,
     Option,
+    PassageBudget,
     Strategy,
     cut_stretch,
     numbered,
@@ -21,7 +21,7 @@ from pipeline.records import Chunking, Parsed, Passage
 _PARENT_TOKENS = 1024
 
 
-def _cut(parsed: Parsed, chunking: Chunking, allowance: Allowance) -> Cut:
+def _cut(parsed: Parsed, chunking: Chunking, allowance: PassageBudget) -> Cut:
     """Parents share nothing; within a parent, children are cut as `sentences` cuts a document."""
     budget = chunking.options.get("parent_tokens", _PARENT_TOKENS)
     parents: list[Passage] = []

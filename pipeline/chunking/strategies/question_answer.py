@@ -13,8 +13,8 @@ from pipeline.chunking.sentences import paragraphs
 from pipeline.chunking.strategies.strategy import (
     MAX_TOKENS,
     OVERLAP,
-    Allowance,
     Cut,
+    PassageBudget,
     Strategy,
     cut_stretch,
     numbered,
@@ -62,7 +62,7 @@ def _indexed(passage: Passage) -> str:
     return f"{pair[0]} {pair[1]}" if pair else passage.text
 
 
-def _cut(parsed: Parsed, chunking: Chunking, allowance: Allowance) -> Cut:
+def _cut(parsed: Parsed, chunking: Chunking, allowance: PassageBudget) -> Cut:
     """Cut pairs, and text between them as `sentences` does. An overlong pair is a parent of parts below the question."""
     passages: list[Passage] = []
     parents: list[Passage] = []

@@ -10,9 +10,9 @@ from pipeline.chunking.strategies.parent_child import PARENT_CHILD
 from pipeline.chunking.strategies.question_answer import QA
 from pipeline.chunking.strategies.segments import SEGMENTS
 from pipeline.chunking.strategies.strategy import (
-    Allowance,
     Cut,
     Option,
+    PassageBudget,
     Strategy,
 )
 from pipeline.chunking.strategies.whole_sentences import SENTENCES
@@ -39,7 +39,7 @@ def cut(parsed: Parsed, chunking: Chunking, *, most: int | None = None) -> Cut:
     strategy = STRATEGIES.get(chunking.strategy)
     if strategy is None:
         raise ValueError(f"there is no chunking strategy {chunking.strategy}; there are: {', '.join(STRATEGIES)}")
-    return strategy.cut(parsed, chunking, Allowance(most))
+    return strategy.cut(parsed, chunking, PassageBudget(most))
 
 
 def searched_text(passage: Passage, strategy: str) -> str:

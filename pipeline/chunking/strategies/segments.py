@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from pipeline.chunking.strategies.strategy import (
     MAX_TOKENS,
     OVERLAP,
-    Allowance,
     Cut,
+    PassageBudget,
     Strategy,
     cut_stretch,
     numbered,
@@ -56,7 +56,7 @@ class _Found:
     bodies: list[tuple[int, int]] = field(default_factory=list)
 
 
-def _cut(parsed: Parsed, chunking: Chunking, allowance: Allowance) -> Cut:
+def _cut(parsed: Parsed, chunking: Chunking, allowance: PassageBudget) -> Cut:
     """Return each segment's body in passages that carry its fields. Raises MalformedDocument for a story time that is
     no integer."""
     passages: list[Passage] = []

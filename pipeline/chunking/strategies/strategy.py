@@ -34,7 +34,7 @@ class Cut:
     parents: Sequence[Passage] = ()
 
 
-class Allowance:
+class PassageBudget:
     """The number of passages that a document may become, counted while it is cut; None for any number."""
 
     def __init__(self, most: int | None = None) -> None:
@@ -69,7 +69,7 @@ class Strategy:
 
     name: str
     meaning: str
-    cut: Callable[[Parsed, Chunking, Allowance], Cut]
+    cut: Callable[[Parsed, Chunking, PassageBudget], Cut]
     options: Mapping[str, Option] = field(default_factory=dict)
     indexed: Callable[[Passage], str] = _own_text
     conflict: Callable[[Mapping[str, float]], tuple[str, str] | None] = _agreeable

@@ -6,15 +6,15 @@ from pipeline.chunking.cut import chunks
 from pipeline.chunking.strategies.strategy import (
     MAX_TOKENS,
     OVERLAP,
-    Allowance,
     Cut,
+    PassageBudget,
     Strategy,
     numbered,
 )
 from pipeline.records import Chunking, Parsed
 
 
-def _cut(parsed: Parsed, chunking: Chunking, allowance: Allowance) -> Cut:
+def _cut(parsed: Parsed, chunking: Chunking, allowance: PassageBudget) -> Cut:
     return Cut(passages=numbered(allowance.taken_by(chunks(parsed, chunking))))
 
 

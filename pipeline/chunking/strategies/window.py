@@ -10,9 +10,9 @@ from itertools import chain, islice
 from pipeline.chunking.sentences import Sentence, paragraphs, sentences
 from pipeline.chunking.strategies.strategy import (
     MAX_TOKENS,
-    Allowance,
     Cut,
     Option,
+    PassageBudget,
     Strategy,
     numbered,
 )
@@ -27,7 +27,7 @@ from pipeline.records import (
 DEFAULT_WINDOW = 3
 
 
-def _cut(parsed: Parsed, chunking: Chunking, allowance: Allowance) -> Cut:
+def _cut(parsed: Parsed, chunking: Chunking, allowance: PassageBudget) -> Cut:
     """One passage for each sentence; one longer than the budget comes in pieces. A heading goes with what follows it."""
     tokens = TokenMap(parsed.text)
     found = (

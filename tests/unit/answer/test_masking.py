@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.answer.mask_answers import masked, masked_texts
-from pipeline.privacy.redaction import Kind, redact
+from pipeline.privacy.redaction import MaskedKind, redact
 from pipeline.ranking.hits import Hydrated
 
 PHONE, CARD = "13812345678", "4111111111111111"
@@ -52,7 +52,7 @@ class DescribeMasked:
         assert (found.chunk_id, found.document_id, found.namespace) == ("c1", "d-13812345678", "kb")
 
     def it_masks_only_the_kinds_that_are_wanted(self):
-        found = masked(hit(), kinds=[Kind.EMAIL])
+        found = masked(hit(), kinds=[MaskedKind.EMAIL])
         assert found.text == f"{PHONE} or [email]"
 
     def it_changes_nothing_of_what_it_was_given(self):
@@ -115,9 +115,9 @@ class DescribeHardCases:
         assert redact("（电话）１３８１２３４５６７８ｅｘｔ　１２") == "（电话）１３８１２３４５６７８ｅｘｔ　１２"
         assert redact("（电话）１３８１２３４５６７８　ｅｘｔ") == "（电话）[phone]　ｅｘｔ"
 
-    @pytest.mark.parametrize("kind", list(Kind))
-    def it_masks_one_kind_alone(self, kind: Kind):
+    @pytest.mark.parametrize("kind", list(MaskedKind))
+    def it_masks_one_kind_alone(self, kind: MaskedKind):
         text = "a@b.com 11010519491231002X 4111111111111111 13812345678"
         found = redact(text, kinds=[kind])
-        assert [label for label in Kind if f"[{label}]" in found] == [kind]
+        assert [label for label in MaskedKind if f"[{label}]" in found] == [kind]
         assert redact(text, kinds=[]) == text

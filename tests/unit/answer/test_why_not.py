@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.answer.why_not import Finding, why_not
-from pipeline.documents.edited_chunk import Standing
+from pipeline.answer.why_not import WhyNotVerdict, why_not
+from pipeline.documents.edited_chunk import RecordedChunk
 from pipeline.query.plan import ChannelPlan
 from pipeline.records import DocumentFields, Filters
 from tests.support.traces import channel, query, trace
 
-THERE = Standing(namespace="n", document_id="d", shown=True, enabled=True, fields=DocumentFields())
+THERE = RecordedChunk(namespace="n", document_id="d", shown=True, enabled=True, fields=DocumentFields())
 BOTH = {"keyword": channel({"a": 9.0, "b": 4.0}), "semantic": channel({"a": 0.9, "c": 0.5})}
 DROP = ("x", "ladder", "below_similarity", 0.3, 0.5)
 UNREAD = ("x", "fuse", "below_what_was_read", 60.0, 50.0)
 
 
-def found(run=None, standing=THERE, scores=None, asked=None) -> Finding:
+def found(run=None, standing=THERE, scores=None, asked=None) -> WhyNotVerdict:
     return why_not("x", trace(**BOTH) if run is None else run, standing, scores or {}, query=asked or query())
 
 

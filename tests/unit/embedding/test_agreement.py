@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.embedding.model_comparison import (
-    Asked,
+    ComparedQuery,
     Gate,
     judge,
     ndcg,
@@ -55,13 +55,15 @@ class DescribeTheGate:
 
     @pytest.mark.parametrize(("second", "passed"), [("abcd", True), ("abxy", True), ("axyz", False)])
     def it_asks_for_overlap_where_nothing_was_judged(self, second, passed):
-        verdict = judge([Asked(active_chunks="abcd", target_chunks=second)], Gate(min_overlap=0.5))
+        verdict = judge([ComparedQuery(active_chunks="abcd", target_chunks=second)], Gate(min_overlap=0.5))
         assert (verdict.passed, verdict.reason is None, verdict.ndcg_active) == (passed, passed, None)
 
     @pytest.mark.parametrize(("target", "loss", "passed"), [("ab", 0, True), ("ba", 0.1, False), ("ba", 0.4, True)])
     def it_asks_for_judgments_where_there_are_any(self, target, loss, passed):
-        judged = Asked(
+        judged = ComparedQuery(
             active_chunks="a", target_chunks="z", active_documents="ab", target_documents=target, grades={"a": 1}
         )
-        verdict = judge([judged, Asked(active_chunks="a", target_chunks="z")], Gate(max_ndcg_loss=loss, min_overlap=1))
+        verdict = judge(
+            [judged, ComparedQuery(active_chunks="a", target_chunks="z")], Gate(max_ndcg_loss=loss, min_overlap=1)
+        )
         assert (verdict.queries, verdict.judged, verdict.passed) == (2, 1, passed)

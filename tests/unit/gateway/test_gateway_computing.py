@@ -14,11 +14,11 @@ from api_gateway.problems import Problem, from_error
 from pipeline.errors import ComputationTimeout, WorkerUnavailable
 from pipeline.jobs.computation import (
     LIMITS,
+    ComputationKind,
     Done,
     Failed,
-    Kind,
 )
-from pipeline.jobs.computation_store import Standing
+from pipeline.jobs.computation_store import ComputationProgress
 from pipeline.records import TenantId
 
 ACME, OTHER = TenantId("acme"), TenantId("other")
@@ -41,7 +41,13 @@ class Crowd:
         self._ends: dict[str, asyncio.Event] = {}
 
     async def come(
-        self, name: str, tenant: TenantId = ACME, kind: Kind = Kind.PREVIEW, *, size: int = 1, seconds: float = 60
+        self,
+        name: str,
+        tenant: TenantId = ACME,
+        kind: ComputationKind = ComputationKind.PREVIEW,
+        *,
+        size: int = 1,
+        seconds: float = 60,
     ) -> None:
         self._ends[name] = asyncio.Event()
 
@@ -86,9 +92,9 @@ class DescribeTurns:
 
     async def it_keeps_nobody_else_waiting(self, crowd):
         await crowd.come("mine")
-        await crowd.come("mine too", kind=Kind.BOOK)
+        await crowd.come("mine too", kind=ComputationKind.BOOK)
         await crowd.come("another tenant's", OTHER)
-        await crowd.come("my comparison", kind=Kind.VERIFY)
+        await crowd.come("my comparison", kind=ComputationKind.VERIFY)
         assert crowd.begun == ["mine", "another tenant's", "my comparison"]
 
     async def it_passes_over_who_has_left(self, crowd):
@@ -125,25 +131,25 @@ class DescribeTurns:
 class Watched:
     """A computation that progresses at each wait, with a record of the waits."""
 
-    def __init__(self, *moves: Standing | None) -> None:
+    def __init__(self, *moves: ComputationProgress | None) -> None:
         self.moves = list(moves)
         self.waited: list[float] = []
 
-    async def outcome(self, kind: Kind = Kind.VERIFY) -> Done | Failed:
+    async def outcome(self, kind: ComputationKind = ComputationKind.VERIFY) -> Done | Failed:
         return await await_outcome(kind, self._look_up, self._wait, begin_s=7)
 
-    async def _look_up(self) -> Standing | None:
+    async def _look_up(self) -> ComputationProgress | None:
         return self.moves[0] if self.moves else self._last
 
-    async def _wait(self, look: Any, seconds: float) -> Standing | None:
+    async def _wait(self, look: Any, seconds: float) -> ComputationProgress | None:
         self.waited.append(seconds)
         found = await look()
         self._last = self.moves.pop(0) if self.moves else None
         return found
 
 
-def at(step: int, outcome: Done | Failed | None = None, *, begun: bool = True) -> Standing:
-    return Standing(step=step, begun=begun, outcome=outcome)
+def at(step: int, outcome: Done | Failed | None = None, *, begun: bool = True) -> ComputationProgress:
+    return ComputationProgress(step=step, begun=begun, outcome=outcome)
 
 
 class DescribeWaitingForAnOutcome:
@@ -152,7 +158,7 @@ class DescribeWaitingForAnOutcome:
         steps = [at(0), at(1, begun=False), at(1), at(2, begun=False), at(2, done)]
         watched = Watched(*steps)
         assert await watched.outcome() == done
-        assert watched.waited == [7] + [LIMITS[Kind.VERIFY].step_s + 5] * 4
+        assert watched.waited == [7] + [LIMITS[ComputationKind.VERIFY].step_s + 5] * 4
 
     async def it_says_that_no_worker_is_there(self):
         with pytest.raises(WorkerUnavailable, match="within 7 s") as raised:

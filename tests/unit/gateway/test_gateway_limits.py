@@ -12,7 +12,7 @@ from api_gateway.rate_limits import headers_of
 from pipeline.errors import StoreUnavailable
 from pipeline.records import TenantId
 from pipeline.settings import load
-from pipeline.tenants.request_buckets import Allowance, Rate
+from pipeline.tenants.request_buckets import BucketReply, Rate
 from pipeline.tenants.tenant_store import Principal
 from tests.support.attacks import code_of
 
@@ -28,7 +28,7 @@ NOWHERE = {
 class Bucket:
     """Stands for Redis: gives what it was told to."""
 
-    def __init__(self, allowance: Allowance | None) -> None:
+    def __init__(self, allowance: BucketReply | None) -> None:
         self.allowance, self.asked = allowance, 0
 
     async def take(self, tenant_id, rate):
@@ -60,7 +60,7 @@ async def client(app):
 
 class DescribeLimits:
     async def it_refuses_before_the_route_is_asked(self, app, client):
-        app.state.gateway.request_rates = Bucket(Allowance(admitted=False, left=0, wait_s=2.4))
+        app.state.gateway.request_rates = Bucket(BucketReply(admitted=False, left=0, wait_s=2.4))
         for path in ("/v1/jobs/x", "/openai/v1/anything", "/nothing"):
             found = await client.get(path, headers=KEY)
             assert (found.status_code, code_of(found)) == (429, "too_many_requests")
@@ -76,7 +76,7 @@ class DescribeLimits:
         assert bucket.asked == 1
 
     async def it_asks_for_nobody_it_does_not_know(self, app, client):
-        app.state.gateway.request_rates = bucket = Bucket(Allowance(admitted=False, left=0, wait_s=1))
+        app.state.gateway.request_rates = bucket = Bucket(BucketReply(admitted=False, left=0, wait_s=1))
         assert (await client.get("/v1/jobs")).status_code == 401
         assert (await client.get("/healthz", headers=KEY)).status_code == 200
         assert bucket.asked == 0
@@ -92,5 +92,5 @@ class DescribeARate:
         assert Rate(per_minute=30_000, burst=5_000).scaled_to(own) == Rate(per_minute=own, burst=burst)
 
     def it_tells_when_what_was_taken_is_there_again(self):
-        told = headers_of(Rate(per_minute=60, burst=10), Allowance(admitted=True, left=7, wait_s=0))
+        told = headers_of(Rate(per_minute=60, burst=10), BucketReply(admitted=True, left=7, wait_s=0))
         assert told == {"RateLimit-Policy": '"requests";q=10;w=10', "RateLimit": '"requests";r=7;t=3'}

@@ -27,7 +27,7 @@ from pipeline.records import (
     JobId,
 )
 from pipeline.settings import Settings
-from pipeline.vector_stores.attachment_store import Attached, Place, Tally
+from pipeline.vector_stores.attachment_store import Attached, ListPosition, Tally
 from tests.support.described_codes import document
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -205,7 +205,7 @@ class DescribeShown:
         assert shown.store_file(file)["chunking_strategy"] == {"type": "other"}
 
     def it_cuts_pages_at_the_end_that_is_further_away(self):
-        before = Place(at=NOW, name="x", backwards=True)
+        before = ListPosition(at=NOW, name="x", backwards=True)
         assert cut([1, 2, 3], 2, None) == ([1, 2], True)
         assert cut([1, 2, 3], 2, before) == ([2, 3], True)
         assert cut([1, 2], 2, before) == ([1, 2], False)

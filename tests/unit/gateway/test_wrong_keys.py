@@ -7,7 +7,7 @@ import pytest
 from api_gateway.wrong_keys import WrongKeys
 from pipeline.errors import StoreUnavailable
 from pipeline.outbound.addresses import parse_networks
-from pipeline.tenants.request_buckets import Allowance, LocalBuckets, Rate
+from pipeline.tenants.request_buckets import BucketReply, LocalBuckets, Rate
 
 RATE = Rate(per_minute=60, burst=3)
 
@@ -20,7 +20,7 @@ class Shared:
         self.asked: list[str] = []
         self._buckets = LocalBuckets(most=100)
 
-    async def take_named(self, name: str, rate: Rate) -> Allowance:
+    async def take_named(self, name: str, rate: Rate) -> BucketReply:
         self.asked.append(name)
         if self.away:
             raise StoreUnavailable("Redis: ConnectionError")

@@ -26,10 +26,10 @@ from pipeline.jobs.computation import (
     LARGEST_ANSWER,
     Computation,
     ComputationId,
+    ComputationKind,
     Done,
     Failed,
     Further,
-    Kind,
     error_as_json,
     error_from_json,
 )
@@ -65,7 +65,7 @@ class Desk:
         self.computations = Computations(redis, no_mysql, ACME)
         self.sent: list[int] = []
 
-    def open(self, kind: Kind = Kind.PREVIEW, **fields: Any) -> Computation:
+    def open(self, kind: ComputationKind = ComputationKind.PREVIEW, **fields: Any) -> Computation:
         found = Computation(tenant_id=ACME, computation_id=ONE, kind=kind, asked={"a": "é茶"}, **fields)
         self.computations.open(found, begin_s=5)
         return found
@@ -76,9 +76,9 @@ class Desk:
             options.pop("tenant_id", ACME),
             ONE,
             step,
-            Kind.PREVIEW,
+            ComputationKind.PREVIEW,
             use,
-            dict.fromkeys(Kind, performer),
+            dict.fromkeys(ComputationKind, performer),
             send_next=lambda computation: self.sent.append(computation.step + 1),
             **options,
         )
@@ -122,7 +122,7 @@ class DescribeACarriedOutComputation:
         assert (found.step, found.begun, found.outcome) == (1, False, None)
 
     def it_goes_on_where_the_step_before_ended(self, desk):
-        desk.open(Kind.VERIFY)
+        desk.open(ComputationKind.VERIFY)
         for step in range(3):
             desk.deliver(lambda found: Further(state={"page": (found.state or {"page": 0})["page"] + 1}), step)
         seen: list[Any] = []
@@ -164,7 +164,7 @@ class DescribeAMessageThatComesTwice:
         assert (again, desk.outcome) == ([], Done(body=b"once"))
 
     def it_does_nothing_at_a_later_step(self, desk):
-        desk.open(Kind.VERIFY)
+        desk.open(ComputationKind.VERIFY)
         desk.deliver(lambda _: Further(state={"page": 1}))
         desk.deliver(lambda _: Further(state={"page": 9}))
         assert (desk.computations.standing(ONE).step, desk.sent) == (1, [1])
@@ -239,14 +239,14 @@ class DescribeAnErrorOfAComputation:
 
     def it_ends_the_computation_if_the_next_step_cannot_be_sent(self, redis):
         desk = Desk(redis)
-        desk.open(Kind.VERIFY)
+        desk.open(ComputationKind.VERIFY)
         use: Any = SimpleNamespace(computations=lambda _: desk.computations)
 
         def refuse(_: Computation) -> None:
             raise StoreUnavailable("the broker took nothing")
 
-        performers = dict.fromkeys(Kind, lambda _: Further(state={}))
-        carry_out(ACME, ONE, 0, Kind.VERIFY, use, performers, send_next=refuse)
+        performers = dict.fromkeys(ComputationKind, lambda _: Further(state={}))
+        carry_out(ACME, ONE, 0, ComputationKind.VERIFY, use, performers, send_next=refuse)
         failed = desk.outcome
         assert isinstance(failed, Failed)
         assert failed.error.code == "store_unavailable"

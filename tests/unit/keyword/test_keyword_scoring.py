@@ -10,7 +10,7 @@ from pipeline.keyword.bm25 import (
     bm25,
     upper_bound,
 )
-from pipeline.keyword.dictionary import Asked, Unit
+from pipeline.keyword.dictionary import KeywordQuery, Unit
 from pipeline.keyword.matching import FieldWeights, IndexRows
 from pipeline.keyword.scoring import coverage, score, weigh
 from pipeline.records import FieldTerms
@@ -42,7 +42,7 @@ class DescribeScore:
             term_count=sum(map(len, documents)),
             chunk_frequency={term: sum(term in document for document in documents) for term in "abcdef"},
         )
-        weighed = weigh(Asked(units=tuple(Unit(ways=((term,),)) for term in query)), collection)
+        weighed = weigh(KeywordQuery(units=tuple(Unit(ways=((term,),)) for term in query)), collection)
         found = score(weighed, rows(documents), TOKENS, FieldWeights()).tolist()
         assert found == pytest.approx(bm25(query, map(TermCounts.of, documents), collection))
         assert weighed.bound == pytest.approx(upper_bound(query, collection))
@@ -52,7 +52,7 @@ class DescribeScore:
     def it_stays_below_the_bound_whatever_the_fields_weigh(self, documents, title, body):
         collection = Collection(chunk_count=9, term_count=90, chunk_frequency={"a": 3, "b": 2, "c": 0})
         units = (Unit(ways=(("a",), ("b", "c"))), Unit(ways=(("d",),)))
-        weighed = weigh(Asked(units=units, phrases=(("a", "b"),)), collection)
+        weighed = weigh(KeywordQuery(units=units, phrases=(("a", "b"),)), collection)
         fields = [FieldTerms(title=len(document) // 2) for document in documents]
         found = score(weighed, rows(documents, fields), TOKENS, FieldWeights(title=title, body=body))
         assert all(0 <= scored <= weighed.bound + 1e-9 for scored in found.tolist())
@@ -60,7 +60,7 @@ class DescribeScore:
 
 class DescribeCoverage:
     def it_asks_what_occurs_and_neither_how_often_nor_in_how_long_a_text(self):
-        asked = Asked(units=(Unit(ways=(("a",),)), Unit(ways=(("b",), ("c",)))))
+        asked = KeywordQuery(units=(Unit(ways=(("a",),)), Unit(ways=(("b",), ("c",)))))
         held = ["a", "aaadddd", "ab", "dddac", "d", ""]
         once, often, own_word, synonym, nothing, empty = coverage(asked, [(rows(held), TOKENS)], FieldWeights())
         assert once == pytest.approx(often)
@@ -68,7 +68,7 @@ class DescribeCoverage:
         assert nothing == empty == 0
 
     def it_counts_a_word_by_its_rarity_among_the_rows_of_all_blocks(self):
-        asked = Asked(units=(Unit(ways=(("a",),)), Unit(ways=(("b",),))))
+        asked = KeywordQuery(units=(Unit(ways=(("a",),)), Unit(ways=(("b",),))))
         common, both, rare = coverage(asked, [(rows(["a", "ab"]), TOKENS), (rows(["b"]), TOKENS)], FieldWeights())
         assert common == pytest.approx(rare) == pytest.approx(both / 2)
         common, _, _, rare = coverage(asked, [(rows(["a"] * 3), TOKENS), (rows(["b"]), TOKENS)], FieldWeights())
@@ -77,7 +77,7 @@ class DescribeCoverage:
     @settings(max_examples=30)
     @given(chunks, queries)
     def it_lies_between_0_and_1(self, documents, query):
-        asked = Asked(units=tuple(Unit(ways=((term,),)) for term in query))
+        asked = KeywordQuery(units=tuple(Unit(ways=((term,),)) for term in query))
         assert all(0 <= share <= 1 for share in coverage(asked, [(rows(documents), TOKENS)], FieldWeights(title=0.0)))
         assert coverage(asked, [], FieldWeights()) == []
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from pipeline.models import service_pace
 from pipeline.models.service_pace import (
     HEADROOM,
-    Limits,
-    Pace,
+    ProviderLimits,
+    ServicePace,
     admit,
     beginning,
     quickened,
@@ -18,7 +18,7 @@ from pipeline.models.service_pace import (
     told,
 )
 
-SIXTY = Limits(requests=60 / HEADROOM, tokens=6000 / HEADROOM)  # one request and a hundred tokens a second
+SIXTY = ProviderLimits(requests=60 / HEADROOM, tokens=6000 / HEADROOM)  # one request and a hundred tokens a second
 FELT = replace(beginning(SIXTY), slowed_at=995.0)
 NOW = 1000.0
 
@@ -94,7 +94,7 @@ class DescribeSlowed:
         once = slowed(beginning(SIXTY), SIXTY, now=NOW, sent_at=NOW - 1, retry_after_s=0.0)
         assert once.requests == pytest.approx(0.95)
         assert slowed(once, SIXTY, now=NOW + 2, sent_at=NOW + 1, retry_after_s=0.0).requests == pytest.approx(0.76)
-        unknown = slowed(beginning(Limits()), Limits(), now=NOW, sent_at=NOW - 1, retry_after_s=0.0)
+        unknown = slowed(beginning(ProviderLimits()), ProviderLimits(), now=NOW, sent_at=NOW - 1, retry_after_s=0.0)
         assert unknown.requests == pytest.approx(0.8 * service_pace.START_REQUESTS)
 
     def it_pauses_longer_each_time_where_no_time_is_named(self):
@@ -129,7 +129,7 @@ class DescribeQuickened:
         assert quickened(pace, SIXTY, now=NOW + 0.1, waited=True).requests == pace.requests
 
     def it_looks_for_a_limit_nobody_told_and_creeps_once_it_felt_one(self):
-        unknown, pace = Limits(), beginning(Limits())
+        unknown, pace = ProviderLimits(), beginning(ProviderLimits())
         assert quickened(pace, unknown, now=NOW, waited=False) == pace
         found = quickened(pace, unknown, now=NOW, waited=True)
         assert found.requests == 2 * service_pace.START_REQUESTS
@@ -140,7 +140,7 @@ class DescribeQuickened:
     @settings(max_examples=30)
     @given(
         steps=st.lists(st.tuples(st.floats(0, 5), st.booleans()), max_size=80),
-        limits=st.sampled_from([SIXTY, Limits()]),
+        limits=st.sampled_from([SIXTY, ProviderLimits()]),
     )
     def it_stays_within_its_bounds_whatever_happens(self, steps, limits):
         pace, now = beginning(limits), NOW
@@ -157,22 +157,22 @@ class DescribeQuickened:
 
 class DescribeTold:
     def it_takes_a_first_limit_up_at_once(self):
-        pace = told(beginning(Limits()), Limits(), Limits(requests=3000))
+        pace = told(beginning(ProviderLimits()), ProviderLimits(), ProviderLimits(requests=3000))
         assert pace.requests == pytest.approx(50 * HEADROOM)
         assert pace.tokens == service_pace.START_TOKENS
 
     def it_holds_to_the_lower_one_of_what_is_set_and_told(self):
-        assert told(beginning(SIXTY), SIXTY, Limits(requests=3000)).requests == pytest.approx(1.0)
-        assert told(beginning(SIXTY), SIXTY, Limits(requests=30)).requests == pytest.approx(0.5 * HEADROOM)
+        assert told(beginning(SIXTY), SIXTY, ProviderLimits(requests=3000)).requests == pytest.approx(1.0)
+        assert told(beginning(SIXTY), SIXTY, ProviderLimits(requests=30)).requests == pytest.approx(0.5 * HEADROOM)
 
     def it_does_not_forget_a_limit_that_an_answer_leaves_out(self):
-        pace = told(beginning(Limits()), Limits(), Limits(requests=600, tokens=60_000))
-        assert told(pace, Limits(), Limits(requests=600)) == pace
+        pace = told(beginning(ProviderLimits()), ProviderLimits(), ProviderLimits(requests=600, tokens=60_000))
+        assert told(pace, ProviderLimits(), ProviderLimits(requests=600)) == pace
 
 
 class DescribeAlone:
     def it_takes_a_tenth(self):
-        pace = service_pace.alone(told(Pace(), Limits(), Limits(requests=600, tokens=60_000)))
+        pace = service_pace.alone(told(ServicePace(), ProviderLimits(), ProviderLimits(requests=600, tokens=60_000)))
         assert pace.requests == pytest.approx(HEADROOM)
         assert ask(pace, limits=SIXTY.shared_by(service_pace.ALONE)).granted
 

@@ -25,7 +25,7 @@ from pipeline.query.plan import (
     Plan,
     RetrievePlan,
 )
-from pipeline.query.request import Asked, Query, Understanding
+from pipeline.query.request import OriginalRequest, Query, Understanding
 from pipeline.records import (
     Actor,
     Filters,
@@ -86,7 +86,7 @@ OTHERS: dict[str, Any] = {
     "stamps": {KB: "7"},
     "rules_known": False,
     "missing_namespaces": (OTHER,),
-    "before_routing": Asked(plan=Plan()),
+    "before_routing": OriginalRequest(plan=Plan()),
 }
 
 

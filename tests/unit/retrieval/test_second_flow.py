@@ -23,13 +23,13 @@ from pipeline.records import (
 )
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.journal import Journal
-from pipeline.retrieval.retry_poor import Found, improved
+from pipeline.retrieval.retry_poor import RetrievalRound, improved
 
 CHANNELS = {ChannelName.KEYWORD: AbsentChannel(ChannelName.KEYWORD)}
 
 
 @pytest.fixture
-def first() -> Found:
+def first() -> RetrievalRound:
     now = time.time()
     query = Query(
         query_id=QueryId("q"),
@@ -45,7 +45,7 @@ def first() -> Found:
         created_at=now,
         deadline_at=now + 60,
     )
-    return Found(arrived=Arrived(query=query, envelopes={}, elapsed_ms={}), placed=[], kept=[])
+    return RetrievalRound(arrived=Arrived(query=query, envelopes={}, elapsed_ms={}), placed=[], kept=[])
 
 
 def it_does_not_say_that_it_expanded_what_has_no_other_wording(first):

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.records import TenantId
 from pipeline.semantic.index_plan import (
-    Found,
+    ExistingIndex,
     IndexRow,
     Tail,
     covering,
@@ -45,7 +45,7 @@ def waiting(chunks):
 
 
 def index(of, *, valid=True):
-    return Found(table=of.table, name=of.name, valid=valid)
+    return ExistingIndex(table=of.table, name=of.name, valid=valid)
 
 
 def repairs(chunks, noted=(), found=(), tables=(TABLE,)):

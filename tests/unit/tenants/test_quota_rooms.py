@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pipeline.records import TenantId
-from pipeline.tenants.quota_store import HEADROOM, Limits, Rooms
+from pipeline.tenants.quota_store import HEADROOM, QuotaLimits, Rooms
 
 ACME, OTHER = TenantId("acme"), TenantId("other")
-LIMITS = Limits(documents=1_000_000)
+LIMITS = QuotaLimits(documents=1_000_000)
 
 
 class Clock:
@@ -38,7 +38,7 @@ class DescribeRooms:
 
     def it_knows_nothing_of_others_or_of_other_limits(self, rooms):
         assert not rooms.take(OTHER, LIMITS, 1)
-        assert not rooms.take(ACME, Limits(documents=10), 1)
+        assert not rooms.take(ACME, QuotaLimits(documents=10), 1)
 
     def it_counts_again_after_a_while(self, rooms, clock):
         clock.now = 31.0
