@@ -26,14 +26,14 @@ log = structlog.get_logger(__name__)
 QuestionVectors = NDArray[np.float32]
 
 # Of the lists; tried in this order.
-_SHARES = (0.01, 0.02, 0.03, 0.045, 0.06, 0.08, 0.1, 0.13, 0.17, 0.22, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0)
+_SHARES = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.085, 0.1, 0.12, 0.145, 0.175, 0.22, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0)
 # The recall to guarantee for any question. The sample of questions is small, so the measured recall must exceed it by
 # `_MARGIN` / sqrt(number of questions).
 _GOAL = 0.97
 # Numbers of nearest rows that are measured. With a filter that 10 % pass, the best ten are about the nearest hundred.
 _FEW, _DEEP = 10, 100
 _MARGIN = 0.09  # two standard errors of a recall of 0.97 to 0.99, with ten rows a question
-_MOST_QUESTIONS, _FEWEST_QUESTIONS = 64, 20
+_MOST_QUESTIONS, _FEWEST_QUESTIONS = 192, 20
 _ROWS_COMPARED = 100_000_000  # of all questions together, for the exact answers: 30 s of PostgreSQL once a day
 _FRESH_S = 86_400.0
 

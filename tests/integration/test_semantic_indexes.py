@@ -556,7 +556,7 @@ class DescribeUpkeep:
         (row,) = noted(library.use, grown)
         assert 1 <= row.probes <= row.lists
         assert row.recall >= 0.97
-        assert row.questions == 64
+        assert row.questions == 192
 
 
 @pytest.mark.parametrize("library", ["cosine"], indirect=True, scope="module")
