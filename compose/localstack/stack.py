@@ -220,7 +220,7 @@ class Stack:
 
     def _how_to_adopt(self, said: str) -> str:
         command = f"{Path(sys.executable).name} compose/local.py up --adopt"
-        return f" (here: {command})" if self.folder.name == "up" and "migrate adopt" in said else ""
+        return f" (here: {command})" if self.folder.name == "up" and "migrate_schema adopt" in said else ""
 
     def _key_that_works(self) -> str:
         """Return a key of tenant demo that the gateway accepts: the saved one, or a new one if the database does not

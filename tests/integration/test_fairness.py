@@ -250,7 +250,7 @@ class DescribeASlowDocument:
     def it_keeps_nobody_else_waiting_and_ends_as_its_own_failure(self, use, tenants):
         alone_s = _seconds_until_shown(use, tenants[2])
         words = " ".join(map("".join, islice(product("qzxjkvbpygfw", repeat=7), 500_000)))
-        few = limited(use, cutting_timeout_s=3.0)
+        few = limited(use, cutting_timeout_s=2.0)
         slow = submit(few, tenants[0], 1, body=words)
         worker = threading.Thread(target=lambda: ingest_next(few, ring=lambda *_: None))
         worker.start()

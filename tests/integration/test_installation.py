@@ -133,7 +133,7 @@ class DescribeAnotherMySQL:
             address = make_url(url.get_secret_value())
             assert f"@127.0.0.1:{address.port}/{address.database}" in said
             assert str(address.password) not in said
-        assert "migrate adopt" in said
+        assert "migrate_schema adopt" in said
 
     def it_would_have_deleted_everything_without_the_id(self, settings):
         """Show on separate stores that only the id stops an empty MySQL from deleting everything."""
@@ -239,7 +239,7 @@ class DescribeMigrations:
         with scratch_databases(settings) as elsewhere:
             changed = use.settings.model_copy(update={"mysql_url": elsewhere.mysql_url})
             with closing(Resources(changed)) as moved:
-                with pytest.raises(WrongInstallation, match="migrate adopt"):
+                with pytest.raises(WrongInstallation, match="migrate_schema adopt"):
                     upgrade(moved.mysql, moved.postgres, moved.settings)
                 assert sqlalchemy.inspect(moved.mysql).get_table_names() == []
 

@@ -19,7 +19,7 @@ from pipeline.records import Namespace, TenantId
 from pipeline.settings import Settings
 from pipeline.tenants.quota_store import QuotaLimits, Quotas
 
-OUTCOMES = Path(migrate_schema.__file__).parent / "migrations/mysql/versions/0025_document_outcomes.py"
+OUTCOMES = Path(migrate_schema.__file__).parents[1] / "database/migrations/mysql/versions/0025_document_outcomes.py"
 TENANT = TenantId("t")
 LONG = {"retrieve": {"channels": {"keyword": {"timeout_ms": 60_000}, "semantic": {"timeout_ms": 500}}}}
 SOURCE = {"url": "https://x/", "mapping": {"text": "/t"}, "timeout_ms": 9000}

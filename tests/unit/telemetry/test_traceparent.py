@@ -209,8 +209,8 @@ class DescribeTheExtra:
     def it_is_not_imported_unless_spans_are_sent_somewhere(self):
         """Nor is what only migrates: every process would start later for it."""
         code = (
-            "import sys; import api_gateway.app, workers.app; from pipeline import tracing; tracing.warm_up();"
-            "sys.exit(any(name.startswith(('opentelemetry.sdk', 'pipeline.otel', 'alembic')) for name in sys.modules))"
+            "import sys; import api_gateway.app, workers.app; from pipeline.telemetry import tracing; tracing.warm_up();"
+            "sys.exit(any(name.startswith(('opentelemetry.sdk', 'pipeline.telemetry.otel', 'alembic')) for name in sys.modules))"
         )
         assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
