@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 QuestionVectors = NDArray[np.float32]
 
 # Of the lists; tried in this order.
-_SHARES = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.085, 0.1, 0.12, 0.145, 0.175, 0.22, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0)
+_SHARES = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.085, 0.1, 0.12, 0.145, 0.18, 0.22, 0.3, 0.4, 0.5, 0.7, 1.0)
 # The recall to guarantee for any question. The sample of questions is small, so the measured recall must exceed it by
 # `_MARGIN` / sqrt(number of questions).
 _GOAL = 0.97

@@ -210,7 +210,8 @@ class DescribeTheExtra:
         """Nor is what only migrates: every process would start later for it."""
         code = (
             "import sys; import api_gateway.app, workers.app; from pipeline.telemetry import tracing; tracing.warm_up();"
-            "sys.exit(any(name.startswith(('opentelemetry.sdk', 'pipeline.telemetry.otel', 'alembic')) for name in sys.modules))"
+            "sys.exit(any(name.startswith(('opentelemetry.sdk', 'pipeline.telemetry.otel', 'alembic'))"
+            " for name in sys.modules))"
         )
         assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
