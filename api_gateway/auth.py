@@ -19,13 +19,7 @@ from pipeline.records import Actor
 from pipeline.resources import Resources
 from pipeline.settings import Settings
 from pipeline.tenants.audit_store import act_as
-from pipeline.tenants.tenant_store import (
-    OPERATOR,
-    Principal,
-    Tenants,
-    hashed,
-    tenant_of,
-)
+from pipeline.tenants.tenant_store import OPERATOR, Principal, Tenants, hashed, tenant_of
 
 # A revoked key, or one of a disabled tenant, works for at most this long; and a new one is refused so, if tried too
 # early.

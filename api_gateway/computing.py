@@ -19,14 +19,7 @@ from starlette.types import Receive
 
 from api_gateway.problems import Problem, internal
 from pipeline.errors import ComputationTimeout, PipelineError, WorkerUnavailable
-from pipeline.jobs.computation import (
-    LIMITS,
-    Computation,
-    ComputationId,
-    ComputationKind,
-    Done,
-    Failed,
-)
+from pipeline.jobs.computation import LIMITS, Computation, ComputationId, ComputationKind, Done, Failed
 from pipeline.jobs.computation_store import MOST_IN_REDIS, ComputationProgress, Computations
 from pipeline.records import Actor, TenantId
 from workers import dispatch

@@ -25,12 +25,7 @@ from pipeline.documents import reconcile_store
 from pipeline.errors import Misconfigured, PipelineError, WrongInstallation
 from pipeline.keyword_index.indexer_report_store import IndexerReports
 from pipeline.maintenance import doctor, doctor_store
-from pipeline.maintenance.doctor import (
-    CheckResult,
-    FlowerFacts,
-    Severity,
-    WorkerFacts,
-)
+from pipeline.maintenance.doctor import CheckResult, FlowerFacts, Severity, WorkerFacts
 from pipeline.metrics.last_sweep_store import LastSweep
 from pipeline.resources import Resources
 from pipeline.settings import Settings

@@ -21,13 +21,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import Unavailable
 from pipeline.jobs.bell_store import progress_name
 from pipeline.jobs.progress_rate import ProgressRate, pace
-from pipeline.jobs.signal_store import (
-    Failure,
-    Fingerprint,
-    JobSignals,
-    Position,
-    Snapshot,
-)
+from pipeline.jobs.signal_store import Failure, Fingerprint, JobSignals, Position, Snapshot
 from pipeline.query.query_store import wake_name
 from pipeline.records import ItemState, JobId, TenantId
 from pipeline.resources import Resources

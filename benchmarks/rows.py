@@ -14,15 +14,7 @@ from pipeline.ingestion.assemble import assemble
 from pipeline.keyword.terms import Tokenizer
 from pipeline.models.make_models import make_embedder
 from pipeline.parsing import parse
-from pipeline.records import (
-    Chunk,
-    Chunking,
-    DocumentId,
-    Generation,
-    Namespace,
-    Scope,
-    TenantId,
-)
+from pipeline.records import Chunk, Chunking, DocumentId, Generation, Namespace, Scope, TenantId
 from pipeline.settings import settings
 
 

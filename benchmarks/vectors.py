@@ -10,16 +10,7 @@ from numpy.typing import NDArray
 from sqlalchemy import text
 
 from pipeline.database.rows import now
-from pipeline.records import (
-    Chunk,
-    DocumentFields,
-    DocumentId,
-    Generation,
-    Namespace,
-    Passage,
-    Scope,
-    TenantId,
-)
+from pipeline.records import Chunk, DocumentFields, DocumentId, Generation, Namespace, Passage, Scope, TenantId
 from pipeline.resources import Resources
 from pipeline.semantic.vector_store import Vectors
 

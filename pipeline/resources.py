@@ -19,12 +19,7 @@ from pipeline.channels.circuit_breaker import BreakerLimits
 from pipeline.channels.circuit_breaker_store import Breakers
 from pipeline.channels.local_indexes import LocalIndexes
 from pipeline.channels.semantic_channel import SearchedSpace
-from pipeline.database.engines import (
-    indexed_engine,
-    mysql_engine,
-    postgres_engine,
-    redis_client,
-)
+from pipeline.database.engines import indexed_engine, mysql_engine, postgres_engine, redis_client
 from pipeline.database.installation import Installation
 from pipeline.embedding.cache_store import VectorCacheStore
 from pipeline.errors import CircuitOpen

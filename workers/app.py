@@ -27,12 +27,7 @@ from celery.signals import (
 
 from pipeline.database.engines import check_redis, mysql_engine, postgres_engine
 from pipeline.database.installation import confirm_stores
-from pipeline.errors import (
-    Misconfigured,
-    PipelineError,
-    Unavailable,
-    WrongInstallation,
-)
+from pipeline.errors import Misconfigured, PipelineError, Unavailable, WrongInstallation
 from pipeline.garbage import keep_for_good
 from pipeline.maintenance.migrate_schema import check_all
 from pipeline.metrics.queue_depth_store import SENT_AT

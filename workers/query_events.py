@@ -20,13 +20,7 @@ from kombu.exceptions import KombuError
 from kombu.messaging import Producer
 from redis.exceptions import RedisError
 
-from pipeline.answer.ended_query import (
-    UNDERSTAND,
-    EndedQuery,
-    TaskRun,
-    is_shown,
-    task_id_of,
-)
+from pipeline.answer.ended_query import UNDERSTAND, EndedQuery, TaskRun, is_shown, task_id_of
 from pipeline.settings import settings
 from workers.names import TaskName
 from workers.producer import producer

@@ -19,12 +19,7 @@ from pipeline.documents.chunk_edit_store import ChunkEdits, OwnedChunk, Position
 from pipeline.documents.document_view_store import DocumentView, DocumentViews
 from pipeline.documents.text import joined
 from pipeline.privacy.redaction import MaskedKind
-from pipeline.records import (
-    ChunkId,
-    DocumentId,
-    Namespace,
-    TenantId,
-)
+from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 from pipeline.tenants.namespace_store import Namespaces
 from pipeline.tenants.tenant_store import Principal
 

@@ -21,12 +21,7 @@ from api_gateway.wire import dead_letters as shapes
 from api_gateway.wire.fields import namespace_parameter
 from pipeline.administration import steer_jobs
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.jobs.dead_letter_store import (
-    DeadLetter,
-    DeadLetters,
-    LedgerPosition,
-    Selection,
-)
+from pipeline.jobs.dead_letter_store import DeadLetter, DeadLetters, LedgerPosition, Selection
 from pipeline.records import FailureReason, JobId
 from pipeline.tenants.audit_store import Audit
 from workers.dispatch import ring_for

@@ -35,12 +35,7 @@ from pipeline.documents.document_view_store import DocumentView, DocumentViews
 from pipeline.documents.generation_store import Generations
 from pipeline.documents.outcome_store import DocumentStatus
 from pipeline.ingestion.accept import AcceptedJob, accept
-from pipeline.records import (
-    DocumentId,
-    JobId,
-    Namespace,
-    TenantId,
-)
+from pipeline.records import DocumentId, JobId, Namespace, TenantId
 from pipeline.tenants.tenant_store import Principal
 from workers import dispatch
 

@@ -22,12 +22,7 @@ from api_gateway.wire import answers as wire
 from api_gateway.wire.shapes import ItemPage, Job, JobPage
 from pipeline.administration import steer_jobs
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.jobs.job_view_store import (
-    ItemView,
-    JobStatus,
-    JobView,
-    JobViews,
-)
+from pipeline.jobs.job_view_store import ItemView, JobStatus, JobView, JobViews
 from pipeline.query.query_store import wake_name
 from pipeline.records import JobId, TenantId
 from pipeline.resources import Resources

@@ -19,12 +19,7 @@ from api_gateway.wire import tenancy as shapes
 from api_gateway.wire.answers import json_response, page_response
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import TenantId
-from pipeline.tenants.api_key_store import (
-    ApiKey,
-    ApiKeys,
-    Issued,
-    TooManyKeys,
-)
+from pipeline.tenants.api_key_store import ApiKey, ApiKeys, Issued, TooManyKeys
 from pipeline.tenants.tenant_store import OPERATOR, Principal
 
 router = APIRouter(tags=["keys"])

@@ -30,12 +30,7 @@ from api_gateway.wire.parts import (
 from pipeline.archives.archive import PART, read_part
 from pipeline.archives.import_store import NewPart
 from pipeline.ingestion.accept import Batch, OnConflict
-from pipeline.ingestion.import_archive import (
-    Received,
-    forget,
-    parts_of,
-    receive_part,
-)
+from pipeline.ingestion.import_archive import Received, forget, parts_of, receive_part
 from pipeline.maintenance.export import ExportedPart, export_part
 from workers import dispatch
 

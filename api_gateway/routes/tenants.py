@@ -21,12 +21,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import TenantId
 from pipeline.tenants.audit_store import Audit
 from pipeline.tenants.quota_store import OwnQuotas, own_quotas, set_own_quotas
-from pipeline.tenants.tenant_store import (
-    TENANT_ID,
-    Tenant,
-    Tenants,
-    tenants_page,
-)
+from pipeline.tenants.tenant_store import TENANT_ID, Tenant, Tenants, tenants_page
 
 router = APIRouter(tags=["admin"], dependencies=[Depends(require_operator)])
 

@@ -14,13 +14,7 @@ from api_gateway.problems import invalid, places
 from api_gateway.wire.fields import Wire
 from api_gateway.wire.shapes import Shape
 from pipeline.administration.edit_api_sources import Tried
-from pipeline.api_sources.api_source import (
-    ApiMapping,
-    ApiSource,
-    header_value,
-    read_source,
-    source_as_json,
-)
+from pipeline.api_sources.api_source import ApiMapping, ApiSource, header_value, read_source, source_as_json
 from pipeline.api_sources.api_source_store import StoredSource
 from pipeline.channel_time import ChannelTime
 

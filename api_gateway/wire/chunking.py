@@ -11,12 +11,7 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
 from api_gateway.problems import MOST_ERRORS
 from api_gateway.wire.fields import Wire
-from pipeline.chunking.strategies import (
-    STRATEGIES,
-    Option,
-    flaws_in_options,
-    options_of,
-)
+from pipeline.chunking.strategies import STRATEGIES, Option, flaws_in_options, options_of
 from pipeline.records import Chunking
 
 # Compared with options that an uploader names; what the settings have is checked when the gateway starts.

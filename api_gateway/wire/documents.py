@@ -28,12 +28,7 @@ from api_gateway.wire.sources import BadSource, Content, SourceIn, content_of, d
 from pipeline.chunking.strategies import complete
 from pipeline.document_sources import SourceRef
 from pipeline.ingestion.accept import OnConflict, Refusal
-from pipeline.records import (
-    Chunking,
-    DocumentFields,
-    DocumentId,
-    Upload,
-)
+from pipeline.records import Chunking, DocumentFields, DocumentId, Upload
 from pipeline.settings import Settings
 
 

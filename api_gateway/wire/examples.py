@@ -13,13 +13,7 @@ from api_gateway.wire.example_shapes import ExamplesVerification, MissingExample
 from api_gateway.wire.fields import NamespaceName, Wire
 from api_gateway.wire.shapes import shown
 from pipeline.examples.example import Category
-from pipeline.examples.example_store import (
-    LENGTHS,
-    Examples,
-    Spread,
-    Stored,
-    Verified,
-)
+from pipeline.examples.example_store import LENGTHS, Examples, Spread, Stored, Verified
 from pipeline.examples.report import ordered
 from pipeline.ingestion.accept import OnConflict
 from pipeline.records import Namespace

@@ -28,22 +28,12 @@ from api_gateway.wire.fields import (
     TypeName,
 )
 from api_gateway.wire.shapes import Shape
-from pipeline.archives.archive import (
-    Enclosed,
-    Part,
-    packed_type,
-    write_part,
-)
+from pipeline.archives.archive import Enclosed, Part, packed_type, write_part
 from pipeline.archives.import_store import PartView
 from pipeline.document_sources import SourceKind, SourceRef
 from pipeline.ingestion.accept import Refusal
 from pipeline.ingestion.import_archive import Received
-from pipeline.records import (
-    Chunking,
-    DocumentFields,
-    DocumentId,
-    Upload,
-)
+from pipeline.records import Chunking, DocumentFields, DocumentId, Upload
 
 _DIGEST = re.compile(r"sha-256=:([A-Za-z0-9+/]{43}=):")
 _IMPORT_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")

@@ -34,13 +34,7 @@ from pipeline.query.plan import (
     require_story_time,
 )
 from pipeline.query.request import Query
-from pipeline.records import (
-    Actor,
-    Filters,
-    Namespace,
-    QueryId,
-    TenantId,
-)
+from pipeline.records import Actor, Filters, Namespace, QueryId, TenantId
 from pipeline.retrieval.build_plan import plan_of
 from pipeline.settings import Settings
 

@@ -18,12 +18,7 @@ from pipeline.document_sources import SourceKind
 from pipeline.documents.derived_ids import LONGEST_ID, with_hash
 from pipeline.errors import FetchRefused, UnsupportedMediaType
 from pipeline.outbound.web import LONGEST_URI, web_address
-from pipeline.parsing import (
-    JSONL,
-    charset_of,
-    codec_of,
-    media_type_of,
-)
+from pipeline.parsing import JSONL, charset_of, codec_of, media_type_of
 from pipeline.parsing.sniffing import media_type_of_fetched
 from pipeline.records import OCTETS
 

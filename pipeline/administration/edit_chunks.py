@@ -29,26 +29,14 @@ from pipeline.chunking.tokens import count_tokens
 from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits, OwnedChunk
 from pipeline.documents.document_store import Documents
-from pipeline.documents.edited_chunk import (
-    bound_of,
-    edited,
-    prepared,
-    repeats,
-)
+from pipeline.documents.edited_chunk import bound_of, edited, prepared, repeats
 from pipeline.documents.parent_store import Parents
 from pipeline.documents.retention_store import Retired
 from pipeline.errors import EmbedderRefused, Unavailable
 from pipeline.ingestion.standby import embed_everywhere, write_everywhere
 from pipeline.jobs.computation import Computation, Done
 from pipeline.keyword.statistics_store import Statistics
-from pipeline.records import (
-    Chunk,
-    ChunkId,
-    DocumentId,
-    Generation,
-    Namespace,
-    TenantId,
-)
+from pipeline.records import Chunk, ChunkId, DocumentId, Generation, Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
 from pipeline.tenants.usage_store import Purpose

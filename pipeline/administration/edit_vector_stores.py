@@ -15,23 +15,9 @@ from pipeline.document_sources import SourceKind, SourceRef
 from pipeline.documents.document_store import Documents
 from pipeline.errors import DocumentTooLarge, UnsupportedMediaType
 from pipeline.filters.conditions import kind_of
-from pipeline.ingestion.accept import (
-    AcceptedJob,
-    Batch,
-    Refusal,
-    accept,
-)
+from pipeline.ingestion.accept import AcceptedJob, Batch, Refusal, accept
 from pipeline.parsing import JSONL, PLAIN, media_type_of
-from pipeline.records import (
-    Chunking,
-    DocumentFields,
-    DocumentId,
-    Generation,
-    Namespace,
-    Scope,
-    TenantId,
-    Upload,
-)
+from pipeline.records import Chunking, DocumentFields, DocumentId, Generation, Namespace, Scope, TenantId, Upload
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
 from pipeline.vector_stores.attachment_store import Attached, Attachments, NewAttachment

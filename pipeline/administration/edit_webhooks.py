@@ -20,26 +20,12 @@ from pipeline.jobs.ledger_store import Ledger
 from pipeline.jobs.outbox_store import Outbox
 from pipeline.outbound.addresses import is_address
 from pipeline.outbound.connect_client import within
-from pipeline.outbound.post_client import (
-    REFUSED_AFTER_S,
-    NotAllowed,
-    Poster,
-    Reply,
-    checked_url,
-    not_allowed,
-    resolve,
-)
+from pipeline.outbound.post_client import REFUSED_AFTER_S, NotAllowed, Poster, Reply, checked_url, not_allowed, resolve
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
 from pipeline.webhooks import signatures as core
-from pipeline.webhooks.delivery_store import (
-    Deliveries,
-    Sending,
-    claim,
-    prune,
-    tenants_following_progress,
-)
+from pipeline.webhooks.delivery_store import Deliveries, Sending, claim, prune, tenants_following_progress
 from pipeline.webhooks.endpoint_store import Webhook, Webhooks
 
 log = structlog.get_logger(__name__)

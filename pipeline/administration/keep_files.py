@@ -11,12 +11,7 @@ from pipeline.records import DocumentId, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
 from pipeline.vector_stores.attachment_store import Attachments
-from pipeline.vector_stores.file_store import (
-    StoredFile,
-    StoredFiles,
-    made_at,
-    new_id,
-)
+from pipeline.vector_stores.file_store import StoredFile, StoredFiles, made_at, new_id
 
 ID_PREFIX = "file-"
 

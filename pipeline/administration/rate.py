@@ -15,24 +15,13 @@ from pipeline.database.unit_of_work import reading, unit_of_work
 from pipeline.documents.chunk_store import Chunks
 from pipeline.documents.document_view_store import DocumentViews
 from pipeline.errors import NothingRated, QueryUnanswered
-from pipeline.feedback.judgments import (
-    Feedback,
-    JudgedText,
-    Rating,
-    feedback_id,
-    judgments,
-)
+from pipeline.feedback.judgments import Feedback, JudgedText, Rating, feedback_id, judgments
 from pipeline.feedback.rating_store import ArmCounts, FeedbackStore
 from pipeline.query.experiments import read_experiment
 from pipeline.query.profile_store import Experiments
 from pipeline.query.query_store import QueryState
 from pipeline.query.request import Query
-from pipeline.records import (
-    ChunkId,
-    DocumentId,
-    Namespace,
-    TenantId,
-)
+from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import ArmSearches, Audit
 

@@ -11,14 +11,7 @@ from pipeline.documents.generation_store import Generations, History
 from pipeline.errors import GenerationNotKept, PreconditionFailed
 from pipeline.ingestion.accept import AcceptedJob, quotas
 from pipeline.jobs.ledger_store import Ledger, NewItem
-from pipeline.records import (
-    DocumentId,
-    Generation,
-    JobId,
-    Namespace,
-    Scope,
-    TenantId,
-)
+from pipeline.records import DocumentId, Generation, JobId, Namespace, Scope, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
 

@@ -8,12 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from pipeline.answer.result import AnswerChunk, TextSpan
-from pipeline.keyword.inflections import (
-    LANGUAGES,
-    Language,
-    language_of,
-    stems,
-)
+from pipeline.keyword.inflections import LANGUAGES, Language, language_of, stems
 from pipeline.keyword.normal_form import normal_form
 from pipeline.keyword.spellings import joined_parts
 from pipeline.keyword.terms import (

@@ -5,19 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from pipeline.answer.result import (
-    AnswerChunk,
-    HitSource,
-    RerankMove,
-    UnderstoodQuery,
-)
+from pipeline.answer.result import AnswerChunk, HitSource, RerankMove, UnderstoodQuery
 from pipeline.filters.hit_conditions import as_sent
-from pipeline.query.request import (
-    Envelope,
-    Query,
-    Understanding,
-    filters_as_sent,
-)
+from pipeline.query.request import Envelope, Query, Understanding, filters_as_sent
 from pipeline.ranking.fusion import Contribution
 from pipeline.ranking.hits import Hit
 from pipeline.records import ChannelName

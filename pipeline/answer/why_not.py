@@ -12,11 +12,7 @@ from pipeline.documents.edited_chunk import RecordedChunk
 from pipeline.filters.conditions import condition_as_json
 from pipeline.query.request import Query
 from pipeline.ranking.validity import unmet
-from pipeline.records import (
-    ChannelName,
-    Comparison,
-    Compound,
-)
+from pipeline.records import ChannelName, Comparison, Compound
 
 # The field of a document that a filter of another name is about.
 _FIELDS = {"start": "published_at", "end": "published_at", "where": "metadata"}

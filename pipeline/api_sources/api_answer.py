@@ -14,12 +14,7 @@ from typing import Any
 
 import orjson
 
-from pipeline.api_sources.api_source import (
-    MISSING,
-    ApiMapping,
-    ApiSource,
-    resolve,
-)
+from pipeline.api_sources.api_source import MISSING, ApiMapping, ApiSource, resolve
 from pipeline.errors import ApiSourceFailed
 from pipeline.query.request import Brought
 from pipeline.ranking.validity import unmet

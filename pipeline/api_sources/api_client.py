@@ -22,12 +22,7 @@ from pipeline.errors import (
 )
 from pipeline.outbound.addresses import Network, is_within
 from pipeline.outbound.body import ENCODINGS, read_body
-from pipeline.outbound.connect_client import (
-    FetchDeadline,
-    GuardedBackend,
-    Resolve,
-    resolved,
-)
+from pipeline.outbound.connect_client import FetchDeadline, GuardedBackend, Resolve, resolved
 from pipeline.outbound.fetch_client import bad_certificate, told_status
 
 _TRY_LATER = frozenset({408, 425, 429})

@@ -19,13 +19,7 @@ from pipeline.errors import DocumentTooLarge, EmptyDocument, InvalidPackedDocume
 from pipeline.keyword.indexed_fields import indexed
 from pipeline.keyword.terms import Tokenizer
 from pipeline.outbound import json_limits
-from pipeline.records import (
-    Chunk,
-    Generation,
-    ParentChunk,
-    Passage,
-    Segment,
-)
+from pipeline.records import Chunk, Generation, ParentChunk, Passage, Segment
 
 _MOST = 2**31 - 1  # of every number: what fits into all columns it may end in
 _LONGEST_TEXT = 1_000_000  # characters of a chunk; an edited one has at most 64,000

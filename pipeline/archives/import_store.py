@@ -9,19 +9,9 @@ from datetime import datetime
 from sqlalchemy import Connection, text
 
 from pipeline.archives.chunk_lines import Mark
-from pipeline.database.rows import (
-    now,
-    placeholders,
-    record_of,
-    to_naive,
-)
+from pipeline.database.rows import now, placeholders, record_of, to_naive
 from pipeline.errors import PartKnown
-from pipeline.records import (
-    Generation,
-    JobId,
-    Namespace,
-    TenantId,
-)
+from pipeline.records import Generation, JobId, Namespace, TenantId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

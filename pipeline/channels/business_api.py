@@ -18,13 +18,7 @@ from pipeline.api_sources.header_secrets import HeaderSecrets
 from pipeline.channels.channel import Recalled
 from pipeline.channels.circuit_breaker_store import Breakers, CircuitPass
 from pipeline.database.unit_of_work import reading
-from pipeline.errors import (
-    ApiSourceTimedOut,
-    ApiSourceUnknown,
-    CircuitOpen,
-    PipelineError,
-    Unavailable,
-)
+from pipeline.errors import ApiSourceTimedOut, ApiSourceUnknown, CircuitOpen, PipelineError, Unavailable
 from pipeline.query.channel_options import api_options
 from pipeline.query.request import Brought, Query
 from pipeline.records import ChannelName, ChunkId

@@ -20,13 +20,7 @@ import structlog
 from pydantic import TypeAdapter, ValidationError
 
 from pipeline.channels import circuit_breaker
-from pipeline.channels.circuit_breaker import (
-    CLOSED,
-    BreakerLimits,
-    Circuit,
-    CircuitState,
-    Permission,
-)
+from pipeline.channels.circuit_breaker import CLOSED, BreakerLimits, Circuit, CircuitState, Permission
 from pipeline.database.engines import redis_errors
 from pipeline.errors import Unavailable
 from pipeline.metrics.meter_store import Meter

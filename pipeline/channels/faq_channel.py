@@ -28,19 +28,8 @@ from pipeline.models.ports import Embedder
 from pipeline.query.channel_options import faq_options, searched_namespaces
 from pipeline.query.plan import ChannelPlan, QualityPlan
 from pipeline.query.request import Query
-from pipeline.records import (
-    ChannelName,
-    ChunkId,
-    QueryId,
-    TenantId,
-)
-from pipeline.semantic.question_pairs import (
-    compared_texts,
-    graded,
-    likeness,
-    question_of,
-    words_in_common,
-)
+from pipeline.records import ChannelName, ChunkId, QueryId, TenantId
+from pipeline.semantic.question_pairs import compared_texts, graded, likeness, question_of, words_in_common
 
 Matrix = NDArray[np.float32]
 Embed = Callable[[Embedder, TenantId, Sequence[str], float], Matrix]

@@ -20,25 +20,10 @@ from pipeline.database.unit_of_work import reading_if_asked
 from pipeline.errors import Unavailable
 from pipeline.filters.filter_terms import EVERYTHING, Clause, clause_of
 from pipeline.keyword.bm25 import Collection
-from pipeline.keyword.dictionary import (
-    KeywordQuery,
-    Lexicon,
-    Rule,
-    read,
-)
-from pipeline.keyword.fulltext_store import (
-    NARROW,
-    KeywordIndex,
-    Search,
-    TermsRow,
-)
+from pipeline.keyword.dictionary import KeywordQuery, Lexicon, Rule, read
+from pipeline.keyword.fulltext_store import NARROW, KeywordIndex, Search, TermsRow
 from pipeline.keyword.matching import FieldWeights, IndexRows
-from pipeline.keyword.scoring import (
-    Weighed,
-    coverage,
-    score,
-    weigh,
-)
+from pipeline.keyword.scoring import Weighed, coverage, score, weigh
 from pipeline.keyword.spellings import near_spellings
 from pipeline.keyword.statistics_store import NamespaceStatistics, Statistics
 from pipeline.keyword.terms import tokenizer_of
@@ -48,14 +33,7 @@ from pipeline.keyword_index.local_index_store import Wanted
 from pipeline.query.channel_options import keyword_options
 from pipeline.query.request import Query
 from pipeline.ranking.neighbours import Terms, terms_of
-from pipeline.records import (
-    ChannelName,
-    ChunkId,
-    DocumentId,
-    Namespace,
-    Scope,
-    TenantId,
-)
+from pipeline.records import ChannelName, ChunkId, DocumentId, Namespace, Scope, TenantId
 
 P = ParamSpec("P")
 T = TypeVar("T")

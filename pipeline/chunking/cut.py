@@ -8,12 +8,7 @@ from itertools import zip_longest
 
 from pipeline.chunking.sentences import Sentence, paragraphs, sentences
 from pipeline.chunking.tokens import TokenMap
-from pipeline.records import (
-    Chunking,
-    Parsed,
-    Passage,
-    Section,
-)
+from pipeline.records import Chunking, Parsed, Passage, Section
 
 # Shares of the budget.
 _SMALL_SECTION = 0.5  # neighbouring sections are put into one passage up to this size

@@ -16,14 +16,7 @@ from redis.retry import Retry
 from sqlalchemy import URL, Engine, event, make_url
 
 from pipeline.database.outages import watch
-from pipeline.database.store_errors import (
-    MYSQL,
-    POSTGRES,
-    location,
-    note_location,
-    of_redis,
-    translated,
-)
+from pipeline.database.store_errors import MYSQL, POSTGRES, location, note_location, of_redis, translated
 from pipeline.database.store_errors import Conflict as Conflict
 from pipeline.settings import Settings
 from pipeline.telemetry.tracing import edge

@@ -23,14 +23,7 @@ from pipeline.database.engines import (
     redis_client,
     redis_errors,
 )
-from pipeline.database.installation_claims import (
-    ADOPT,
-    InstallationClaim,
-    addresses,
-    compare,
-    has_redis_broker,
-    named,
-)
+from pipeline.database.installation_claims import ADOPT, InstallationClaim, addresses, compare, has_redis_broker, named
 from pipeline.database.rows import now
 from pipeline.errors import Unavailable, WrongInstallation
 from pipeline.settings import Settings

@@ -12,13 +12,7 @@ import orjson
 from pymysql.cursors import RE_INSERT_VALUES
 from sqlalchemy import Connection, CursorResult, Executable
 
-from pipeline.records import (
-    DocumentId,
-    Generation,
-    Namespace,
-    Scope,
-    TenantId,
-)
+from pipeline.records import DocumentId, Generation, Namespace, Scope, TenantId
 
 Record = TypeVar("Record")
 

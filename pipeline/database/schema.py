@@ -13,13 +13,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, exc, text
 
-from pipeline.database.store_errors import (
-    MYSQL,
-    POSTGRES,
-    Location,
-    create_extension,
-    location,
-)
+from pipeline.database.store_errors import MYSQL, POSTGRES, Location, create_extension, location
 from pipeline.errors import StoreMisconfigured
 
 Side = Literal["mysql", "postgres"]

@@ -16,12 +16,7 @@ import redis
 from sqlalchemy import URL, exc
 from sqlalchemy.engine import ExceptionContext
 
-from pipeline.errors import (
-    NoSuchName,
-    PipelineError,
-    StoreMisconfigured,
-    StoreUnavailable,
-)
+from pipeline.errors import NoSuchName, PipelineError, StoreMisconfigured, StoreUnavailable
 
 MIGRATE = "python -m pipeline.maintenance.migrate_schema"
 

@@ -10,12 +10,7 @@ from sqlalchemy import Connection, Engine, bindparam, text
 
 from pipeline.database.engines import postgres_errors
 from pipeline.database.rows import record_of, slices
-from pipeline.records import (
-    ChunkId,
-    DocumentId,
-    Namespace,
-    TenantId,
-)
+from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,29 +8,10 @@ from typing import Any, Literal
 
 from sqlalchemy import bindparam, text
 
-from pipeline.database.rows import (
-    TenantStore,
-    generation_key,
-    now,
-    to_json,
-)
-from pipeline.documents.owned_chunk_store import (
-    COLUMNS,
-    JOINED,
-    OwnedChunk,
-    owned_chunk,
-    owned_parent,
-)
+from pipeline.database.rows import TenantStore, generation_key, now, to_json
+from pipeline.documents.owned_chunk_store import COLUMNS, JOINED, OwnedChunk, owned_chunk, owned_parent
 from pipeline.filters.sql import mysql_condition
-from pipeline.records import (
-    Chunk,
-    ChunkId,
-    DocumentId,
-    Filters,
-    Generation,
-    Namespace,
-    Passage,
-)
+from pipeline.records import Chunk, ChunkId, DocumentId, Filters, Generation, Namespace, Passage
 
 __all__ = ["ChunkEdits", "ChunkOrder", "OwnedChunk", "Position"]
 

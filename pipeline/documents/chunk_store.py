@@ -12,24 +12,8 @@ import orjson
 from sqlalchemy import Connection, bindparam, text
 
 from pipeline.database.driver import execute
-from pipeline.database.rows import (
-    as_utc,
-    insert_many,
-    metadata_of,
-    now,
-    placeholders,
-    slices,
-    to_json,
-    to_naive,
-)
-from pipeline.records import (
-    Chunk,
-    ChunkId,
-    Chunking,
-    Generation,
-    Segment,
-    TenantId,
-)
+from pipeline.database.rows import as_utc, insert_many, metadata_of, now, placeholders, slices, to_json, to_naive
+from pipeline.records import Chunk, ChunkId, Chunking, Generation, Segment, TenantId
 
 _GENERATIONS_AT_ONCE = 200
 

@@ -9,13 +9,7 @@ from pipeline.chunking.strategies import cut, searched_text
 from pipeline.errors import EmptyDocument
 from pipeline.keyword.indexed_fields import IndexedTokens, indexed
 from pipeline.keyword.terms import Tokenizer, tokenizer_of
-from pipeline.records import (
-    Chunking,
-    Encoding,
-    Parsed,
-    Passage,
-    Scope,
-)
+from pipeline.records import Chunking, Encoding, Parsed, Passage, Scope
 
 LONGEST_TITLE = 1024  # characters
 

@@ -24,17 +24,7 @@ from pipeline.database.rows import (
 from pipeline.documents.recipe import recipe
 from pipeline.documents.source_store import Sources
 from pipeline.keyword.terms import VERSION
-from pipeline.records import (
-    Chunking,
-    DocumentFields,
-    DocumentId,
-    Encoding,
-    Generation,
-    JobId,
-    Namespace,
-    Scope,
-    Upload,
-)
+from pipeline.records import Chunking, DocumentFields, DocumentId, Encoding, Generation, JobId, Namespace, Scope, Upload
 
 _ROWS_PER_STATEMENT = 1000
 _NO_INGREDIENTS = {

@@ -13,13 +13,7 @@ from pipeline.database.rows import TenantStore, record_of
 from pipeline.documents.document_store import encoding_of, fields_of
 from pipeline.documents.duplicate_store import Duplicates, duplicate_of
 from pipeline.documents.outcome_store import STATUS, WORKED_ON, DocumentStatus
-from pipeline.records import (
-    Chunking,
-    DocumentFields,
-    DocumentId,
-    Encoding,
-    Namespace,
-)
+from pipeline.records import Chunking, DocumentFields, DocumentId, Encoding, Namespace
 from pipeline.tenants.quota_store import ALIVE
 
 

@@ -12,14 +12,7 @@ from pipeline.chunking.tokens import count_tokens
 from pipeline.documents.clean_text import clean
 from pipeline.keyword.indexed_fields import indexed
 from pipeline.keyword.terms import tokenizer_of
-from pipeline.records import (
-    Chunk,
-    ChunkId,
-    Chunking,
-    DocumentFields,
-    Generation,
-    Passage,
-)
+from pipeline.records import Chunk, ChunkId, Chunking, DocumentFields, Generation, Passage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

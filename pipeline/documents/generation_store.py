@@ -9,21 +9,10 @@ from typing import Any
 
 from sqlalchemy import bindparam, text
 
-from pipeline.database.rows import (
-    TenantStore,
-    generation_key,
-    now,
-    record_of,
-)
+from pipeline.database.rows import TenantStore, generation_key, now, record_of
 from pipeline.documents.document_store import Documents, fields_of
 from pipeline.documents.source_store import Sources
-from pipeline.records import (
-    DocumentFields,
-    DocumentId,
-    Generation,
-    JobId,
-    Namespace,
-)
+from pipeline.records import DocumentFields, DocumentId, Generation, JobId, Namespace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

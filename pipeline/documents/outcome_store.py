@@ -9,12 +9,7 @@ from typing import Literal
 from sqlalchemy import bindparam, text
 
 from pipeline.database.rows import TenantStore, now
-from pipeline.records import (
-    DocumentId,
-    Generation,
-    JobId,
-    Namespace,
-)
+from pipeline.records import DocumentId, Generation, JobId, Namespace
 
 DocumentStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 

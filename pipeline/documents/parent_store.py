@@ -7,23 +7,9 @@ from typing import Any
 
 from sqlalchemy import BindParameter, Connection, bindparam, text
 
-from pipeline.database.rows import (
-    TenantStore,
-    generation_key,
-    insert_many,
-    now,
-    to_json,
-)
+from pipeline.database.rows import TenantStore, generation_key, insert_many, now, to_json
 from pipeline.documents.edited_chunk import spliced
-from pipeline.records import (
-    ChunkId,
-    DocumentId,
-    Generation,
-    Namespace,
-    ParentChunk,
-    Passage,
-    TenantId,
-)
+from pipeline.records import ChunkId, DocumentId, Generation, Namespace, ParentChunk, Passage, TenantId
 
 
 class Parents(TenantStore):

@@ -7,19 +7,9 @@ from typing import Any
 
 from sqlalchemy import bindparam, text
 
-from pipeline.database.rows import (
-    TenantStore,
-    insert_many,
-    now,
-    slices,
-)
+from pipeline.database.rows import TenantStore, insert_many, now, slices
 from pipeline.document_sources import SourceKind, derived_source_id, original_type
-from pipeline.records import (
-    OCTETS,
-    Generation,
-    Namespace,
-    Upload,
-)
+from pipeline.records import OCTETS, Generation, Namespace, Upload
 
 _ROWS_PER_STATEMENT = 1000
 

@@ -9,12 +9,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, text
 
-from pipeline.database.rows import (
-    TenantStore,
-    insert_many,
-    now,
-    record_of,
-)
+from pipeline.database.rows import TenantStore, insert_many, now, record_of
 from pipeline.records import DocumentId, Namespace, TenantId
 
 

@@ -9,14 +9,7 @@ from typing import Any
 
 from sqlalchemy import BindParameter, bindparam, text
 
-from pipeline.database.rows import (
-    TenantStore,
-    insert_many,
-    now,
-    record_of,
-    slices,
-    to_json,
-)
+from pipeline.database.rows import TenantStore, insert_many, now, record_of, slices, to_json
 from pipeline.entities.entity import EntityState, name_key
 from pipeline.records import Namespace
 from pipeline.tenants.audit_store import Audit

@@ -2,14 +2,7 @@
 becomes one document per row (`checking`); errors name sheet, row and column."""
 
 from pipeline.examples.checks import Checked, check
-from pipeline.examples.example import (
-    Book,
-    Category,
-    CategoryStatistics,
-    Example,
-    Flaw,
-    upload_of,
-)
+from pipeline.examples.example import Book, Category, CategoryStatistics, Example, Flaw, upload_of
 from pipeline.examples.json_book import json_tables
 from pipeline.examples.workbook_book import read_tables, workbook_tables
 

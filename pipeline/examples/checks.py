@@ -25,12 +25,7 @@ from pipeline.examples.example import (
     ExampleSheet,
     Flaw,
 )
-from pipeline.examples.headings import (
-    lines,
-    one_line,
-    shown,
-    split_tags,
-)
+from pipeline.examples.headings import lines, one_line, shown, split_tags
 from pipeline.keyword.normal_form import normal_form
 from pipeline.keyword.terms import holds_unspaced
 from pipeline.records import DocumentId

@@ -11,12 +11,7 @@ from typing import Any
 from pipeline.chunking.tokens import count_tokens
 from pipeline.document_sources import SourceKind, SourceRef
 from pipeline.parsing import JSON, XLSX
-from pipeline.records import (
-    Chunking,
-    DocumentFields,
-    DocumentId,
-    Upload,
-)
+from pipeline.records import Chunking, DocumentFields, DocumentId, Upload
 
 _ONE_CHUNK = 512  # tokens, up to which a row is never cut
 _WHOLE = Chunking(strategy="sentences", max_tokens=2 * _ONE_CHUNK, overlap=0.0)  # sentences are counted generously

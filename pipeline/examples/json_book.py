@@ -6,21 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.errors import DocumentTooLarge
-from pipeline.examples.example import (
-    Book,
-    BookRow,
-    Category,
-    Column,
-    ExampleSheet,
-    Flaw,
-)
-from pipeline.examples.headings import (
-    category_of,
-    column_of,
-    is_guide,
-    one_line,
-    shown,
-)
+from pipeline.examples.example import Book, BookRow, Category, Column, ExampleSheet, Flaw
+from pipeline.examples.headings import category_of, column_of, is_guide, one_line, shown
 
 _LONGEST_NAME = 64
 

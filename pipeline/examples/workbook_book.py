@@ -8,22 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pipeline.errors import DocumentTooLarge
-from pipeline.examples.example import (
-    REQUIRED,
-    Book,
-    BookRow,
-    Category,
-    Column,
-    ExampleSheet,
-    Flaw,
-)
-from pipeline.examples.headings import (
-    category_of,
-    column_of,
-    is_guide,
-    one_line,
-    shown,
-)
+from pipeline.examples.example import REQUIRED, Book, BookRow, Category, Column, ExampleSheet, Flaw
+from pipeline.examples.headings import category_of, column_of, is_guide, one_line, shown
 from pipeline.parsing.csv import MOST_CELLS
 from pipeline.parsing.sheets import Row, column_letters, column_number
 from pipeline.parsing.workbook import Workbook, open_workbook

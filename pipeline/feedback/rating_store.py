@@ -10,12 +10,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from pipeline.database.rows import (
-    TenantStore,
-    record_of,
-    to_json,
-    to_naive,
-)
+from pipeline.database.rows import TenantStore, record_of, to_json, to_naive
 from pipeline.feedback.judgments import Feedback, Rating, text_key
 from pipeline.tenants.audit_store import Audit
 

@@ -15,12 +15,7 @@ import orjson
 
 from pipeline.chunking.pair_marks import ANSWER_KEY, PAIR_TYPE, QUESTION_KEY
 from pipeline.filters.conditions import choices_of
-from pipeline.records import (
-    Comparison,
-    Condition,
-    DocumentFields,
-    Filters,
-)
+from pipeline.records import Comparison, Condition, DocumentFields, Filters
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PAIR = "pair"

@@ -9,12 +9,7 @@ from pipeline.chunking.pair_marks import ANSWER_KEY, MARK, PAIR_TYPE, QUESTION_K
 from pipeline.database.rows import to_json, to_naive
 from pipeline.filters.conditions import choices_of, kind_of
 from pipeline.filters.filter_terms import leaves
-from pipeline.records import (
-    Comparison,
-    Condition,
-    Filters,
-    Scalar,
-)
+from pipeline.records import Comparison, Condition, Filters, Scalar
 
 _ORDERS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 _MYSQL_KINDS = {

@@ -16,15 +16,7 @@ from pipeline.documents.derived_ids import with_hash
 from pipeline.documents.document_store import Documents
 from pipeline.documents.duplicate_store import Content, Duplicates
 from pipeline.jobs.ledger_store import Ledger, NewItem
-from pipeline.records import (
-    DocumentId,
-    Generation,
-    JobId,
-    Namespace,
-    Priority,
-    TenantId,
-    Upload,
-)
+from pipeline.records import DocumentId, Generation, JobId, Namespace, Priority, TenantId, Upload
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
 from pipeline.tenants.quota_store import QuotaLimits, Quotas

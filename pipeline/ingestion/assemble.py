@@ -9,13 +9,7 @@ from dataclasses import dataclass
 from pipeline.chunking.cut import embedding_text
 from pipeline.documents.cut_document import CutDocument, cut_document
 from pipeline.keyword.terms import Tokenizer
-from pipeline.records import (
-    Chunk,
-    Chunking,
-    Generation,
-    ParentChunk,
-    Parsed,
-)
+from pipeline.records import Chunk, Chunking, Generation, ParentChunk, Parsed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

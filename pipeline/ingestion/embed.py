@@ -22,18 +22,8 @@ from pipeline.ingestion.make_vectors import vectors_of
 from pipeline.ingestion.prepare import Breather, Prepared, advance
 from pipeline.ingestion.standby import fill_standby
 from pipeline.jobs.ledger_store import ItemClaim
-from pipeline.models.ports import (
-    Embedder,
-    Matrix,
-    PaidEmbedder,
-    SentenceEncoder,
-)
-from pipeline.records import (
-    Chunk,
-    Generation,
-    Stage,
-    TenantId,
-)
+from pipeline.models.ports import Embedder, Matrix, PaidEmbedder, SentenceEncoder
+from pipeline.records import Chunk, Generation, Stage, TenantId
 from pipeline.resources import Resources
 from pipeline.semantic.document_vectors import Means
 from pipeline.tenants.usage_store import EmbeddingCounts, Purpose

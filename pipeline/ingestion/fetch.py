@@ -11,14 +11,7 @@ from functools import partial
 import structlog
 
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.errors import (
-    EmptyDocument,
-    FetchUnavailable,
-    LeaseLost,
-    PipelineError,
-    Rejected,
-    Unavailable,
-)
+from pipeline.errors import EmptyDocument, FetchUnavailable, LeaseLost, PipelineError, Rejected, Unavailable
 from pipeline.ingestion.fetch_store import BytesLocation, FetchedPayloads
 from pipeline.ingestion.finish_items import end
 from pipeline.ingestion.retry_or_give_up import give_up_or_retry

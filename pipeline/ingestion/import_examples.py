@@ -9,30 +9,10 @@ from typing import Any
 import orjson
 
 from pipeline.errors import MalformedDocument
-from pipeline.examples import (
-    Book,
-    Category,
-    Checked,
-    Flaw,
-    check,
-    json_tables,
-    upload_of,
-    workbook_tables,
-)
-from pipeline.examples.report import (
-    MOST_FLAWS,
-    findings,
-    flaws,
-    pointer_to,
-)
+from pipeline.examples import Book, Category, Checked, Flaw, check, json_tables, upload_of, workbook_tables
+from pipeline.examples.report import MOST_FLAWS, findings, flaws, pointer_to
 from pipeline.filters import lenient_json
-from pipeline.ingestion.accept import (
-    AcceptedJob,
-    Batch,
-    OnConflict,
-    Refusal,
-    accept,
-)
+from pipeline.ingestion.accept import AcceptedJob, Batch, OnConflict, Refusal, accept
 from pipeline.jobs.computation import BookForm, Computation, Done
 from pipeline.outbound import json_limits
 from pipeline.parsing import decode

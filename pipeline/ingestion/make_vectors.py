@@ -12,13 +12,7 @@ import numpy as np
 from pipeline.chunking.tokens import count_tokens
 from pipeline.embedding.cache_store import VectorCache, digest_of
 from pipeline.errors import EmbedderRefused
-from pipeline.models.ports import (
-    Embedder,
-    Matrix,
-    PaidEmbedder,
-    SentenceEncoder,
-    query_vectors,
-)
+from pipeline.models.ports import Embedder, Matrix, PaidEmbedder, SentenceEncoder, query_vectors
 from pipeline.privacy.redaction import redact
 from pipeline.records import JobId, TenantId
 from pipeline.tenants.usage_store import EmbeddingCounts, Purpose

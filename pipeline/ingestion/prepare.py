@@ -29,15 +29,7 @@ from pipeline.ingestion.finish_items import close, end
 from pipeline.ingestion.unpack import unpacked
 from pipeline.jobs.ledger_store import ItemClaim, Ledger
 from pipeline.keyword.terms import tokenizer_of
-from pipeline.records import (
-    Chunk,
-    DocumentFields,
-    Encoding,
-    Generation,
-    ParentChunk,
-    Stage,
-    TenantId,
-)
+from pipeline.records import Chunk, DocumentFields, Encoding, Generation, ParentChunk, Stage, TenantId
 from pipeline.resources import Resources
 
 log = structlog.get_logger(__name__)

@@ -17,41 +17,19 @@ from pipeline.documents.chunk_store import Chunks
 from pipeline.documents.document_store import Documents, Shown
 from pipeline.documents.generation_store import Generations
 from pipeline.documents.retention_store import Kept, Retired
-from pipeline.errors import (
-    IngestCrowded,
-    LeaseLost,
-    Misconfigured,
-    Unavailable,
-    VectorsMissing,
-)
+from pipeline.errors import IngestCrowded, LeaseLost, Misconfigured, Unavailable, VectorsMissing
 from pipeline.ingestion.embed import embed
 from pipeline.ingestion.fetch import Ring, hand_over
 from pipeline.ingestion.finish_items import close
-from pipeline.ingestion.prepare import (
-    Aside,
-    Breather,
-    Prepared,
-    prepare,
-    write_aside,
-)
+from pipeline.ingestion.prepare import Aside, Breather, Prepared, prepare, write_aside
 from pipeline.ingestion.retry_or_give_up import give_up_or_retry
 from pipeline.ingestion.standby import settle
 from pipeline.ingestion.unpack import keep_vectors
 from pipeline.jobs.claims import Claims, ItemClaim
 from pipeline.jobs.ledger_store import Ledger
-from pipeline.jobs.turn_store import (
-    Turns,
-    WaitingJob,
-    turns,
-    waiting_for_each_other,
-)
+from pipeline.jobs.turn_store import Turns, WaitingJob, turns, waiting_for_each_other
 from pipeline.keyword.statistics_store import Statistics
-from pipeline.records import (
-    Generation,
-    JobId,
-    Scope,
-    TenantId,
-)
+from pipeline.records import Generation, JobId, Scope, TenantId
 from pipeline.resources import Resources
 from pipeline.sandbox.parser import MOST_AT_ONCE
 

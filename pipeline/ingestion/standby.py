@@ -13,13 +13,7 @@ from pipeline.errors import PipelineError, VectorsMissing
 from pipeline.ingestion.make_vectors import vectors_of
 from pipeline.models.live_spaces import FRESH_S, log
 from pipeline.models.ports import Matrix
-from pipeline.records import (
-    Chunk,
-    DocumentFields,
-    EmbeddingSpace,
-    Generation,
-    TenantId,
-)
+from pipeline.records import Chunk, DocumentFields, EmbeddingSpace, Generation, TenantId
 from pipeline.tenants.usage_store import Purpose
 
 if TYPE_CHECKING:

@@ -11,12 +11,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from pipeline.database.rows import (
-    TenantStore,
-    as_utc,
-    now,
-    record_of,
-)
+from pipeline.database.rows import TenantStore, as_utc, now, record_of
 from pipeline.records import FailureReason, JobId
 
 

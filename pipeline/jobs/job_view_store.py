@@ -16,14 +16,7 @@ from pipeline.documents.document_store import encoding_of
 from pipeline.documents.duplicate_store import IS_DUPLICATE, Duplicates
 from pipeline.jobs.turn_store import workers_seen
 from pipeline.jobs.waiting_reason import JobFacts, WaitingReason, waiting_reason
-from pipeline.records import (
-    DocumentId,
-    Encoding,
-    ItemState,
-    JobId,
-    Namespace,
-    Stage,
-)
+from pipeline.records import DocumentId, Encoding, ItemState, JobId, Namespace, Stage
 from pipeline.tenants.usage_store import EmbeddingCounts, Usage, UsageRow
 
 JobStatus = Literal["queued", "running", "succeeded", "partly_failed", "failed", "cancelled"]

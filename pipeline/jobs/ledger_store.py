@@ -9,33 +9,13 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, text
 
-from pipeline.database.rows import (
-    TenantStore,
-    insert_many,
-    now,
-    placeholders,
-)
+from pipeline.database.rows import TenantStore, insert_many, now, placeholders
 from pipeline.documents.outcome_store import DocumentOutcomes
 from pipeline.errors import LeaseLost
-from pipeline.jobs.claims import (
-    Claims,
-    ItemClaim,
-    NewItem,
-    becomes,
-    by_job,
-    may,
-)
+from pipeline.jobs.claims import Claims, ItemClaim, NewItem, becomes, by_job, may
 from pipeline.jobs.outbox_store import Outbox
 from pipeline.jobs.states import Move
-from pipeline.records import (
-    FailureReason,
-    ItemState,
-    JobId,
-    Namespace,
-    Priority,
-    Stage,
-    TenantId,
-)
+from pipeline.records import FailureReason, ItemState, JobId, Namespace, Priority, Stage, TenantId
 
 __all__ = ["Claims", "ItemClaim", "Ledger", "NewItem", "tenants_with_open_jobs"]
 

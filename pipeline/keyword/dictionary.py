@@ -8,13 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pipeline.keyword.inflections import query_stems
-from pipeline.keyword.terms import (
-    counted_query_terms,
-    fold,
-    former_terms,
-    holds_unspaced,
-    query_terms,
-)
+from pipeline.keyword.terms import counted_query_terms, fold, former_terms, holds_unspaced, query_terms
 
 Run = tuple[str, ...]
 

@@ -11,12 +11,7 @@ from numpy.typing import NDArray
 
 from pipeline.keyword.bm25 import K1, B, Collection
 from pipeline.keyword.dictionary import KeywordQuery, Run, Unit
-from pipeline.keyword.matching import (
-    FieldWeights,
-    Occurrences,
-    Places,
-    damping,
-)
+from pipeline.keyword.matching import FieldWeights, Occurrences, Places, damping
 
 # Letters and digits in one term: who types a code wants what has it rather than what has the words around it.
 _CODE = re.compile(r"(?=.*[a-z])(?=.*\d).{4,}", re.ASCII)

@@ -21,12 +21,7 @@ import orjson
 from sqlalchemy import Connection, Engine, bindparam, text
 
 from pipeline.database.engines import Conflict, mysql_errors
-from pipeline.database.rows import (
-    TenantStore,
-    insert_many,
-    now,
-    slices,
-)
+from pipeline.database.rows import TenantStore, insert_many, now, slices
 from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.tenants.namespace_store import STAMP, Namespaces
 

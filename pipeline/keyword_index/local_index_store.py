@@ -22,14 +22,7 @@ import orjson
 import tantivy
 
 from pipeline.documents.chunk_store import StoredChunk, stored_chunk
-from pipeline.filters.filter_terms import (
-    EVERYTHING,
-    Between,
-    Clause,
-    Either,
-    Having,
-    Never,
-)
+from pipeline.filters.filter_terms import EVERYTHING, Between, Clause, Either, Having, Never
 from pipeline.keyword.bm25 import K1
 from pipeline.keyword.fulltext_store import TermsRow, terms_row
 from pipeline.keyword_index.index_documents import (
@@ -55,12 +48,7 @@ from pipeline.keyword_index.index_documents import (
 )
 from pipeline.keyword_index.index_faults import IndexDamaged, readable, writing
 from pipeline.keyword_index.indexed_chunk_store import IndexedChunk, NamespaceState
-from pipeline.records import (
-    ChunkId,
-    DocumentId,
-    Namespace,
-    TenantId,
-)
+from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 
 DAMAGED = "damaged"  # a mark in the folder of an index that is to be built anew
 _MOST_COUNTED = 50_000  # chunks; counting them takes some 0.2 ms

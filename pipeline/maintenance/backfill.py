@@ -11,30 +11,14 @@ import structlog
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.embedding import space_store, space_table_store, standby_backlog_store
-from pipeline.embedding.migration_store import (
-    Cursor,
-    MigrationState,
-    ModelMigration,
-    ModelMigrations,
-)
+from pipeline.embedding.migration_store import Cursor, MigrationState, ModelMigration, ModelMigrations
 from pipeline.embedding.standby_backlog_store import Behind, StandbyBacklog
 from pipeline.errors import Misconfigured, PipelineError, Unavailable
 from pipeline.maintenance.compare import look
 from pipeline.maintenance.mend import mend
-from pipeline.maintenance.verify import (
-    DOCUMENTS,
-    Spot,
-    all_namespaces,
-    compare,
-    documents_by_namespace,
-)
+from pipeline.maintenance.verify import DOCUMENTS, Spot, all_namespaces, compare, documents_by_namespace
 from pipeline.models.ports import SentenceEncoder
-from pipeline.records import (
-    DocumentId,
-    EmbeddingSpace,
-    Namespace,
-    TenantId,
-)
+from pipeline.records import DocumentId, EmbeddingSpace, Namespace, TenantId
 from pipeline.resources import Resources
 
 log = structlog.get_logger(__name__)

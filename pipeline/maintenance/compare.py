@@ -12,13 +12,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents import alignment_store
 from pipeline.documents.alignment_store import ChunkRow, VectorRow
 from pipeline.documents.parent_store import parent_counts, parents_lost
-from pipeline.records import (
-    ChunkId,
-    DocumentId,
-    EmbeddingSpace,
-    Namespace,
-    TenantId,
-)
+from pipeline.records import ChunkId, DocumentId, EmbeddingSpace, Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.semantic.document_vector_store import DocumentVectorRow
 from pipeline.semantic.document_vectors import hash_of

@@ -15,22 +15,12 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_store import Chunks
 from pipeline.embedding import space_store
 from pipeline.embedding.migration_store import ModelMigrations
-from pipeline.embedding.model_comparison import (
-    ComparedQuery,
-    ComparisonResult,
-    Gate,
-    judge,
-)
+from pipeline.embedding.model_comparison import ComparedQuery, ComparisonResult, Gate, judge
 from pipeline.errors import MigrationRefused, Unavailable
 from pipeline.maintenance import sample_query_store
 from pipeline.maintenance.sample_query_store import Sampled
 from pipeline.models.ports import Matrix, query_vectors
-from pipeline.records import (
-    EmbeddingSpace,
-    Filters,
-    Namespace,
-    TenantId,
-)
+from pipeline.records import EmbeddingSpace, Filters, Namespace, TenantId
 from pipeline.resources import Resources
 
 log = structlog.get_logger(__name__)

@@ -26,12 +26,7 @@ from pipeline.ingestion.assemble import Assembled, assembled
 from pipeline.ingestion.make_vectors import vectors_of
 from pipeline.ingestion.unpack import unpacked
 from pipeline.keyword.terms import tokenizer_of
-from pipeline.maintenance.compare import (
-    UNNEEDED,
-    PageDifferences,
-    differences,
-    look,
-)
+from pipeline.maintenance.compare import UNNEEDED, PageDifferences, differences, look
 from pipeline.maintenance.deletion_limit import DeletionLimit
 from pipeline.records import (
     Chunk,

@@ -15,12 +15,7 @@ import structlog
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.embedding import space_store, space_table_store, standby_backlog_store
-from pipeline.embedding.migration_store import (
-    MigrationProgress,
-    MigrationState,
-    ModelMigration,
-    ModelMigrations,
-)
+from pipeline.embedding.migration_store import MigrationProgress, MigrationState, ModelMigration, ModelMigrations
 from pipeline.errors import MigrationRefused
 from pipeline.models.make_models import check_embedder, make_space_embedder
 from pipeline.records import EmbeddingSpace

@@ -17,12 +17,7 @@ from typing import Literal
 from sqlalchemy import Connection, Engine, inspect, text
 
 from pipeline.database import installation, schema
-from pipeline.database.engines import (
-    mysql_engine,
-    mysql_errors,
-    postgres_engine,
-    postgres_errors,
-)
+from pipeline.database.engines import mysql_engine, mysql_errors, postgres_engine, postgres_errors
 from pipeline.database.schema import Side
 from pipeline.database.store_errors import MYSQL, POSTGRES, location
 from pipeline.embedding import space_store, space_table_store

@@ -15,24 +15,14 @@ from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.documents.outdated_term_store import OutdatedGeneration, OutdatedTerms, tenants_with_outdated_terms
 from pipeline.documents.owned_chunk_store import OwnedChunk
-from pipeline.documents.retention_store import (
-    Kept,
-    Retired,
-    tenants_with_expired,
-    tenants_with_retired,
-)
+from pipeline.documents.retention_store import Kept, Retired, tenants_with_expired, tenants_with_retired
 from pipeline.errors import Unavailable
 from pipeline.ingestion.finish_items import close_jobs
 from pipeline.jobs.ledger_store import Ledger, tenants_with_open_jobs
 from pipeline.keyword.indexed_fields import IndexedTokens, indexed
 from pipeline.keyword.statistics_store import Statistics, tenants_with_waiting_terms
 from pipeline.keyword.terms import tokenizer_of
-from pipeline.records import (
-    ChunkId,
-    JobId,
-    Namespace,
-    TenantId,
-)
+from pipeline.records import ChunkId, JobId, Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.idempotency_store import IdempotencyKeys, tenants_with_expired_keys
 from pipeline.tenants.publication_store import Publications, tenants_with_old_publications

@@ -21,12 +21,7 @@ from pipeline.keyword.statistics_store import recount
 from pipeline.maintenance.compare import PageDifferences, look
 from pipeline.maintenance.deletion_limit import DeletionLimit, measure
 from pipeline.maintenance.mend import mend
-from pipeline.records import (
-    DocumentId,
-    EmbeddingSpace,
-    Namespace,
-    TenantId,
-)
+from pipeline.records import DocumentId, EmbeddingSpace, Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
 from pipeline.tenants.namespace_store import Namespaces

@@ -16,12 +16,7 @@ import structlog
 
 from pipeline.database.engines import redis_errors
 from pipeline.errors import Unavailable
-from pipeline.metrics.definitions import (
-    METRICS,
-    WINDOW_MINUTES,
-    WINDOWED,
-    MetricSpec,
-)
+from pipeline.metrics.definitions import METRICS, WINDOW_MINUTES, WINDOWED, MetricSpec
 
 log = structlog.get_logger(__name__)
 

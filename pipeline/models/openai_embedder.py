@@ -12,22 +12,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import (
-    EmbedderRefused,
-    EmbedderUnavailable,
-    Misconfigured,
-    RateLimited,
-    Unavailable,
-)
+from pipeline.errors import EmbedderRefused, EmbedderUnavailable, Misconfigured, RateLimited, Unavailable
 from pipeline.models.model_texts import estimated_tokens, sendable
 from pipeline.models.ports import Governor, Listener, Matrix
 from pipeline.models.retries import FIRST_WAIT_S, CallDeadline, keep_trying
-from pipeline.models.service_client import (
-    OpenAIService,
-    ServiceBusy,
-    ServiceRefused,
-    ServiceUnavailable,
-)
+from pipeline.models.service_client import OpenAIService, ServiceBusy, ServiceRefused, ServiceUnavailable
 from pipeline.models.service_pace import ProviderLimits, limits_in
 
 _REMEMBERED: Final = 0.98  # of what earlier answers said about estimates, with each further answer

@@ -14,12 +14,7 @@ import httpx
 from pipeline.errors import Misconfigured, Rejected, RerankerUnavailable
 from pipeline.filters.hit_conditions import finite
 from pipeline.models.model_texts import masked_beginning, sendable
-from pipeline.models.retries import (
-    CallDeadline,
-    bounded,
-    keep_trying,
-    retry_after_s,
-)
+from pipeline.models.retries import CallDeadline, bounded, keep_trying, retry_after_s
 from pipeline.records import Candidate
 from pipeline.telemetry.tracing import edge
 

@@ -9,12 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from pipeline.errors import (
-    Misconfigured,
-    Rejected,
-    RerankerUnavailable,
-    Unavailable,
-)
+from pipeline.errors import Misconfigured, Rejected, RerankerUnavailable, Unavailable
 from pipeline.filters.hit_conditions import finite
 from pipeline.models.model_texts import masked_beginning
 from pipeline.models.prompt_texts import load_prompt

@@ -17,12 +17,7 @@ from pipeline.errors import DocumentTooLarge, FetchFailed, FetchUnavailable
 from pipeline.outbound.addresses import Network
 from pipeline.outbound.body import ENCODINGS, read_body
 from pipeline.outbound.connect_client import FetchDeadline, GuardedBackend, Resolve
-from pipeline.outbound.web import (
-    WebAddress,
-    redirected,
-    retry_after_s,
-    web_address,
-)
+from pipeline.outbound.web import WebAddress, redirected, retry_after_s, web_address
 
 _MOST_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})

@@ -9,12 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from xml.parsers import expat
 
-from pipeline.errors import (
-    DocumentTooLarge,
-    EncryptedDocument,
-    MalformedDocument,
-    UnsupportedMediaType,
-)
+from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocument, UnsupportedMediaType
 
 _SIGNATURES = (
     (b"%PDF-", "a PDF file"),

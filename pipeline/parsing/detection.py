@@ -17,12 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from pipeline.parsing.character_models import (
-    IMPOSSIBLE,
-    UNKNOWN,
-    Language,
-    languages,
-)
+from pipeline.parsing.character_models import IMPOSSIBLE, UNKNOWN, Language, languages
 
 _ASCII = -3.5  # of an ASCII character, whatever the language
 _DAMPING = 0.6

@@ -8,12 +8,7 @@ from zipfile import ZipFile
 
 from pipeline.errors import DocumentTooLarge, MalformedDocument
 from pipeline.parsing.assembly import LONGEST_TEXT, Block, assemble
-from pipeline.parsing.containers import (
-    PROPERTIES,
-    Properties,
-    XmlReader,
-    office_archive,
-)
+from pipeline.parsing.containers import PROPERTIES, Properties, XmlReader, office_archive
 from pipeline.records import Parsed
 
 _BODY, _STYLES = "word/document.xml", "word/styles.xml"

@@ -11,20 +11,8 @@ from xml.parsers import expat
 from zipfile import BadZipFile, ZipFile
 
 from pipeline.errors import MalformedDocument
-from pipeline.parsing.containers import (
-    PROPERTIES,
-    Properties,
-    XmlReader,
-    office_archive,
-    refuse_entities,
-)
-from pipeline.parsing.sheets import (
-    Formats,
-    Row,
-    SheetReader,
-    Strings,
-    number_formats,
-)
+from pipeline.parsing.containers import PROPERTIES, Properties, XmlReader, office_archive, refuse_entities
+from pipeline.parsing.sheets import Formats, Row, SheetReader, Strings, number_formats
 
 _WORKBOOK = "xl/workbook.xml"
 _READ_AT_ONCE = 64 * 1024  # bytes

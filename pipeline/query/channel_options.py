@@ -11,12 +11,7 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationE
 
 from pipeline.keyword.matching import FieldWeights
 from pipeline.keyword.normal_form import normal_form
-from pipeline.query.plan import (
-    ChannelPlan,
-    Name,
-    Plan,
-    PlanFlaw,
-)
+from pipeline.query.plan import ChannelPlan, Name, Plan, PlanFlaw
 from pipeline.records import ChannelName, Namespace
 
 _STRICT = ConfigDict(extra="forbid")

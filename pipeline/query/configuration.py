@@ -8,12 +8,7 @@ from typing import Any
 
 from pipeline.query.experiments import Experiment, arm_of
 from pipeline.query.plan import overlaid
-from pipeline.query.profiles import (
-    BUILT_IN,
-    DEFAULT_PROFILE,
-    ProfileHead,
-    built_in,
-)
+from pipeline.query.profiles import BUILT_IN, DEFAULT_PROFILE, ProfileHead, built_in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from pipeline.query.configuration import (
-    Assign,
-    Configuration,
-    internal,
-    nobody,
-)
+from pipeline.query.configuration import Assign, Configuration, internal, nobody
 from pipeline.records import TenantId
 from pipeline.settings import Settings
 

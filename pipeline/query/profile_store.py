@@ -8,19 +8,8 @@ from typing import Any
 
 from sqlalchemy import text
 
-from pipeline.database.rows import (
-    TenantStore,
-    now,
-    record_of,
-    to_json,
-)
-from pipeline.query.profiles import (
-    BUILT_IN,
-    BUILT_IN_VERSION,
-    ProfileHead,
-    ProfileVersion,
-    built_in,
-)
+from pipeline.database.rows import TenantStore, now, record_of, to_json
+from pipeline.query.profiles import BUILT_IN, BUILT_IN_VERSION, ProfileHead, ProfileVersion, built_in
 from pipeline.tenants.audit_store import Audit
 
 

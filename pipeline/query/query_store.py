@@ -18,12 +18,7 @@ from pipeline.database.engines import redis_errors
 from pipeline.query.request import Envelope, Query
 from pipeline.query.understanding import Understood
 from pipeline.records import JobId, QueryId, TenantId
-from pipeline.tenants.audit_queue_store import (
-    MOST_WAITING,
-    NOTE,
-    list_key,
-    packed,
-)
+from pipeline.tenants.audit_queue_store import MOST_WAITING, NOTE, list_key, packed
 from pipeline.tenants.audit_store import AuditRow
 
 WAKE_CHANNEL = "chordwise:wake"

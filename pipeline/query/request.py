@@ -11,14 +11,7 @@ from pipeline.filters.conditions import condition_as_json
 from pipeline.filters.hit_conditions import HitConditions
 from pipeline.query.background import Background
 from pipeline.query.plan import Plan
-from pipeline.records import (
-    Actor,
-    ChannelName,
-    Filters,
-    Namespace,
-    QueryId,
-    TenantId,
-)
+from pipeline.records import Actor, ChannelName, Filters, Namespace, QueryId, TenantId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,25 +7,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Final, TypeVar
 
-from pipeline.errors import (
-    Misconfigured,
-    Rejected,
-    RewriterUnavailable,
-    Unavailable,
-)
+from pipeline.errors import Misconfigured, Rejected, RewriterUnavailable, Unavailable
 from pipeline.models.prompt_texts import as_json, load_prompt
 from pipeline.models.retries import CallDeadline
 from pipeline.models.service_client import OpenAIService
 from pipeline.privacy.redaction import redact
 from pipeline.query.background import Background
-from pipeline.query.model_replies import (
-    Rewritten,
-    Routed,
-    read_passage,
-    read_rewrite,
-    read_route,
-    read_sub_queries,
-)
+from pipeline.query.model_replies import Rewritten, Routed, read_passage, read_rewrite, read_route, read_sub_queries
 
 _LONGEST_QUERY: Final = 2_000  # characters; a longer one is understood by its beginning
 _GRACE_S: Final = 0.05

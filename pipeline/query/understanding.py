@@ -12,13 +12,7 @@ from pipeline.query.background import conversation_words, profile_words
 from pipeline.query.keywords import entities_of, keywords_of
 from pipeline.query.model_replies import Rewritten, Routed
 from pipeline.query.plan import Method, Plan, RetrievePlan
-from pipeline.query.request import (
-    Degradation,
-    Envelope,
-    Query,
-    Step,
-    Understanding,
-)
+from pipeline.query.request import Degradation, Envelope, Query, Step, Understanding
 from pipeline.query.routing import Route, route
 from pipeline.records import ChannelName
 

@@ -8,12 +8,7 @@ from typing import get_args
 
 from pipeline.embedding.distance import ORTHOGONAL
 from pipeline.keyword.terms import holds_unspaced
-from pipeline.local_models import (
-    Calibration,
-    Evidence,
-    Writing,
-    calibrations_of,
-)
+from pipeline.local_models import Calibration, Evidence, Writing, calibrations_of
 from pipeline.query.request import Envelope
 from pipeline.ranking.fusion import Contribution, Fused
 from pipeline.records import ChannelName

@@ -6,12 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pipeline.ranking.fusion import (
-    Fused,
-    Weights,
-    as_fused,
-    best_first,
-)
+from pipeline.ranking.fusion import Fused, Weights, as_fused, best_first
 from pipeline.records import ChannelName, ChunkId
 
 CONSIDERED: Final = 50  # best candidates, as many as `ranking.neighbours` reads

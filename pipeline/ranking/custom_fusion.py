@@ -9,13 +9,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from pipeline.errors import FusionPluginFailed
-from pipeline.ranking.fusion import (
-    Completed,
-    Fused,
-    Weights,
-    best_first,
-    weighted_fusion,
-)
+from pipeline.ranking.fusion import Completed, Fused, Weights, best_first, weighted_fusion
 from pipeline.records import ChunkId, Ranking
 
 

@@ -6,12 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pipeline.query.plan import (
-    ChannelPlan,
-    Method,
-    Plan,
-    UnderstandPlan,
-)
+from pipeline.query.plan import ChannelPlan, Method, Plan, UnderstandPlan
 from pipeline.query.request import Envelope
 from pipeline.ranking.hits import Hit
 from pipeline.records import ChannelName, ChunkId

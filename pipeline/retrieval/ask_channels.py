@@ -10,12 +10,7 @@ from contextvars import copy_context
 import structlog
 
 from pipeline.channels.channel import Channel
-from pipeline.errors import (
-    ApiSourceTimedOut,
-    CircuitOpen,
-    PipelineError,
-    Unavailable,
-)
+from pipeline.errors import ApiSourceTimedOut, CircuitOpen, PipelineError, Unavailable
 from pipeline.query.request import Envelope, Query
 from pipeline.records import ChannelName
 from pipeline.retrieval.make_channels import aside

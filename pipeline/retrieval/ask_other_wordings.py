@@ -12,12 +12,7 @@ import structlog
 from pipeline.channels.channel import Channel, PreparingChannel
 from pipeline.errors import PipelineError
 from pipeline.query.request import Degradation, Envelope, Query
-from pipeline.query.understanding import (
-    Wording,
-    merged,
-    pool_share,
-    wordings_of,
-)
+from pipeline.query.understanding import Wording, merged, pool_share, wordings_of
 from pipeline.records import ChannelName
 from pipeline.retrieval.make_channels import aside
 

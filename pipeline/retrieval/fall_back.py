@@ -8,15 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from pipeline.answer.fallback import (
-    MOST_ANSWERS,
-    Kind,
-    fallback_chunk,
-    hint_passage,
-    reason_for,
-    told,
-    with_room,
-)
+from pipeline.answer.fallback import MOST_ANSWERS, Kind, fallback_chunk, hint_passage, reason_for, told, with_room
 from pipeline.answer.result import AnswerChunk
 from pipeline.channels.channel import Channel, Recalled
 from pipeline.errors import PipelineError

@@ -13,13 +13,7 @@ from pipeline.channels.channel import Channel
 from pipeline.errors import FusionPluginFailed
 from pipeline.ranking.channel_gate import Weak, lead_of
 from pipeline.ranking.custom_fusion import custom_fusion
-from pipeline.ranking.fusion import (
-    Completed,
-    Fused,
-    Weights,
-    reciprocal_rank_fusion,
-    weighted_fusion,
-)
+from pipeline.ranking.fusion import Completed, Fused, Weights, reciprocal_rank_fusion, weighted_fusion
 from pipeline.ranking.hits import Drop
 from pipeline.records import ChannelName, ChunkId, Ranking
 from pipeline.retrieval.arrived import Arrived

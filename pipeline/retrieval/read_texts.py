@@ -7,12 +7,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from pipeline.database.outages import outage_of
-from pipeline.errors import (
-    CircuitOpen,
-    PipelineError,
-    TooLate,
-    Unavailable,
-)
+from pipeline.errors import CircuitOpen, PipelineError, TooLate, Unavailable
 from pipeline.query.request import Query
 from pipeline.resources import Resources
 from pipeline.retrieval.ask_channels import RESERVE_S

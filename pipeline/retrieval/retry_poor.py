@@ -9,12 +9,7 @@ from dataclasses import dataclass, replace
 from pipeline.channels.channel import Channel
 from pipeline.query.request import Query
 from pipeline.ranking.hits import Hit
-from pipeline.ranking.second_retrieval import (
-    changed,
-    changes_of,
-    merged,
-    shortcomings,
-)
+from pipeline.ranking.second_retrieval import changed, changes_of, merged, shortcomings
 from pipeline.records import ChannelName
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.ask_channels import RESERVE_S, ask_side_by_side

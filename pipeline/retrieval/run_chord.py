@@ -25,12 +25,7 @@ from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.ask_channels import RESERVE_S, ask_and_blame
 from pipeline.retrieval.ask_other_wordings import asked_otherwise, unasked
-from pipeline.retrieval.compose import (
-    compose,
-    empty_answer,
-    note_losses,
-    render,
-)
+from pipeline.retrieval.compose import compose, empty_answer, note_losses, render
 from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.measure import answer_fields, measure_answer, measure_channel
 from pipeline.retrieval.record_search import search_row

@@ -10,13 +10,7 @@ from pipeline.database.unit_of_work import reading
 from pipeline.keyword.fulltext_store import KeywordIndex
 from pipeline.query.request import Query
 from pipeline.ranking.fusion import Fused
-from pipeline.ranking.neighbours import (
-    CONSIDERED,
-    Terms,
-    feedback_share,
-    neighbour_feedback,
-    terms_of,
-)
+from pipeline.ranking.neighbours import CONSIDERED, Terms, feedback_share, neighbour_feedback, terms_of
 from pipeline.records import ChannelName, ChunkId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived

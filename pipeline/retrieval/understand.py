@@ -23,13 +23,7 @@ from pipeline.errors import PipelineError
 from pipeline.models.prompt_texts import load_prompt
 from pipeline.query.query_store import QueryState
 from pipeline.query.request import Degradation, Query, Step
-from pipeline.query.understanding import (
-    Made,
-    Understood,
-    understood_by_model,
-    understood_by_rules,
-    wait_until,
-)
+from pipeline.query.understanding import Made, Understood, understood_by_model, understood_by_rules, wait_until
 from pipeline.query.understanding_store import Understandings, digest_of
 from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources

@@ -14,16 +14,7 @@ from pipeline.errors import CuttingMemory, ParserMemory, Rejected
 from pipeline.examples.workbook_book import Sheet
 from pipeline.keyword.indexed_fields import IndexedTokens
 from pipeline.parsing.sheets import Row
-from pipeline.records import (
-    Chunking,
-    Encoding,
-    FieldTerms,
-    Parsed,
-    Passage,
-    Scope,
-    Section,
-    Segment,
-)
+from pipeline.records import Chunking, Encoding, FieldTerms, Parsed, Passage, Scope, Section, Segment
 
 _LENGTHS = struct.Struct("!II")  # bytes of the header, bytes of the body
 CUTTING = "cutting"  # the stage after parsing

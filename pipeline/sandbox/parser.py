@@ -12,35 +12,12 @@ import structlog
 from pipeline import errors
 from pipeline.chunking.strategies import BUILT_IN
 from pipeline.documents.cut_document import CutDocument, CutRequest, cut_as
-from pipeline.errors import (
-    CuttingTooSlow,
-    MalformedDocument,
-    ParserTimeout,
-    ParserUnavailable,
-    Rejected,
-)
+from pipeline.errors import CuttingTooSlow, MalformedDocument, ParserTimeout, ParserUnavailable, Rejected
 from pipeline.examples.workbook_book import Sheet
-from pipeline.parsing import (
-    MARKDOWN,
-    PLAIN,
-    XLSX,
-    parse,
-)
+from pipeline.parsing import MARKDOWN, PLAIN, XLSX, parse
 from pipeline.records import Parsed
-from pipeline.sandbox.frames import (
-    CUTTING,
-    out_of_memory,
-    parsed_of,
-    pieces_of,
-    question_of,
-    sheets_of,
-)
-from pipeline.sandbox.process import (
-    NotStarted,
-    ParserProcess,
-    ProcessDied,
-    ProcessOverdue,
-)
+from pipeline.sandbox.frames import CUTTING, out_of_memory, parsed_of, pieces_of, question_of, sheets_of
+from pipeline.sandbox.process import NotStarted, ParserProcess, ProcessDied, ProcessOverdue
 
 log = structlog.get_logger(__name__)
 

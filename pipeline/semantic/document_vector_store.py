@@ -12,12 +12,7 @@ from sqlalchemy import Engine, text
 
 from pipeline.database.engines import postgres_errors
 from pipeline.database.rows import record_of
-from pipeline.records import (
-    DocumentId,
-    Generation,
-    Namespace,
-    TenantId,
-)
+from pipeline.records import DocumentId, Generation, Namespace, TenantId
 from pipeline.semantic.document_vectors import DocumentVector
 from pipeline.semantic.vector_store import as_sent
 

@@ -11,14 +11,7 @@ from sqlalchemy import Engine
 from pipeline.documents import alignment_store
 from pipeline.embedding.distance import Distance
 from pipeline.errors import VectorsMissing
-from pipeline.records import (
-    Chunk,
-    ChunkId,
-    DocumentFields,
-    Generation,
-    LiveSpaces,
-    TenantId,
-)
+from pipeline.records import Chunk, ChunkId, DocumentFields, Generation, LiveSpaces, TenantId
 from pipeline.semantic.vector_store import Vectors
 
 _CONFIRMED_FOR_S = 5.0  # a comparison of the stores holds for so long where vectors are only added

@@ -20,12 +20,7 @@ from pipeline.embedding.distance import Distance
 from pipeline.errors import Unavailable
 from pipeline.filters.sql import postgres_condition
 from pipeline.query.request import RecallGuard
-from pipeline.records import (
-    ChunkId,
-    Filters,
-    Namespace,
-    TenantId,
-)
+from pipeline.records import ChunkId, Filters, Namespace, TenantId
 from pipeline.semantic.index_plan import gaps
 from pipeline.semantic.search_plan import Passing, Sample, SearchPlan, Visited, plan_search, replan
 from pipeline.semantic.vector_index_store import (
@@ -35,12 +30,7 @@ from pipeline.semantic.vector_index_store import (
     numbered_rows,
     tenant_literal,
 )
-from pipeline.semantic.vector_store import (
-    OPERATORS,
-    halfvec_literal,
-    similarity,
-    space_errors,
-)
+from pipeline.semantic.vector_store import OPERATORS, halfvec_literal, similarity, space_errors
 
 log = structlog.get_logger(__name__)
 

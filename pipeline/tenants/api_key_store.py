@@ -8,21 +8,9 @@ from typing import Any
 
 from sqlalchemy import text
 
-from pipeline.database.rows import (
-    TenantStore,
-    as_utc,
-    now,
-    record_of,
-    to_naive,
-)
+from pipeline.database.rows import TenantStore, as_utc, now, record_of, to_naive
 from pipeline.tenants.audit_store import Audit
-from pipeline.tenants.tenant_store import (
-    OPERATOR,
-    SCOPES,
-    hashed,
-    key_id_of,
-    new_key,
-)
+from pipeline.tenants.tenant_store import OPERATOR, SCOPES, hashed, key_id_of, new_key
 
 MOST_KEYS = 1000  # of one tenant, those that have ended included: a list somebody can look through
 _ORDER = (*SCOPES, OPERATOR)

@@ -18,14 +18,7 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from pipeline.database.rows import (
-    TenantStore,
-    insert_many,
-    now,
-    record_of,
-    to_json,
-    to_naive,
-)
+from pipeline.database.rows import TenantStore, insert_many, now, record_of, to_json, to_naive
 from pipeline.records import Actor, TenantId
 
 MOST_COMPARED = (

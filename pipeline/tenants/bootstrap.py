@@ -11,13 +11,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import PipelineError
 from pipeline.records import TenantId
 from pipeline.settings import settings
-from pipeline.tenants.tenant_store import (
-    OPERATOR,
-    RESERVED,
-    SCOPES,
-    TENANT_ID,
-    Tenants,
-)
+from pipeline.tenants.tenant_store import OPERATOR, RESERVED, SCOPES, TENANT_ID, Tenants
 
 
 def main() -> int:

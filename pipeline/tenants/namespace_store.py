@@ -9,12 +9,7 @@ from datetime import datetime
 from sqlalchemy import bindparam, text
 
 from pipeline.database.driver import execute
-from pipeline.database.rows import (
-    TenantStore,
-    as_utc,
-    now,
-    record_of,
-)
+from pipeline.database.rows import TenantStore, as_utc, now, record_of
 from pipeline.records import DocumentId, Namespace
 from pipeline.tenants.publication_store import Publications
 

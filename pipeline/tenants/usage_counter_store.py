@@ -15,12 +15,7 @@ from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.errors import PipelineError
 from pipeline.metrics.meter_store import Meter
 from pipeline.records import JobId, TenantId
-from pipeline.tenants.usage_store import (
-    EmbeddingCounts,
-    Purpose,
-    Usage,
-    UsageEntry,
-)
+from pipeline.tenants.usage_store import EmbeddingCounts, Purpose, Usage, UsageEntry
 
 log = structlog.get_logger(__name__)
 

@@ -12,22 +12,8 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, bindparam, text
 
-from pipeline.database.rows import (
-    TenantStore,
-    as_utc,
-    insert_many,
-    now,
-    record_of,
-    to_json,
-    to_naive,
-)
-from pipeline.records import (
-    Chunking,
-    DocumentId,
-    JobId,
-    Namespace,
-    TenantId,
-)
+from pipeline.database.rows import TenantStore, as_utc, insert_many, now, record_of, to_json, to_naive
+from pipeline.records import Chunking, DocumentId, JobId, Namespace, TenantId
 
 Status = Literal["in_progress", "completed", "failed", "cancelled"]
 STATUSES: tuple[Status, ...] = ("in_progress", "completed", "failed", "cancelled")

@@ -10,14 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, text
 
-from pipeline.database.rows import (
-    TenantStore,
-    as_utc,
-    now,
-    record_of,
-    to_json,
-    to_naive,
-)
+from pipeline.database.rows import TenantStore, as_utc, now, record_of, to_json, to_naive
 from pipeline.records import Namespace, TenantId
 from pipeline.vector_stores.attachment_store import ListPosition
 

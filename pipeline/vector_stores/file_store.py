@@ -12,14 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, text
 
-from pipeline.database.rows import (
-    TenantStore,
-    now,
-    placeholders,
-    record_of,
-    slices,
-    to_naive,
-)
+from pipeline.database.rows import TenantStore, now, placeholders, record_of, slices, to_naive
 from pipeline.records import JobId, Namespace, TenantId
 
 _ID_DIGITS = 12  # of the time in an id: milliseconds since the epoch, hexadecimal

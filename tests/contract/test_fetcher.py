@@ -12,12 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import (
-    DocumentTooLarge,
-    FetchFailed,
-    FetchRefused,
-    FetchUnavailable,
-)
+from pipeline.errors import DocumentTooLarge, FetchFailed, FetchRefused, FetchUnavailable
 from pipeline.outbound.connect_client import resolved
 from pipeline.outbound.fetch_client import Fetcher
 from tests.support.patience import SPARE_S

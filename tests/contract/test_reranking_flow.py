@@ -8,20 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.query.plan import (
-    DecayPlan,
-    Plan,
-    RerankPlan,
-    RetrievePlan,
-)
+from pipeline.query.plan import DecayPlan, Plan, RerankPlan, RetrievePlan
 from pipeline.query.request import Query
 from pipeline.ranking.rerank_order import rerank_lift
-from pipeline.records import (
-    Filters,
-    Namespace,
-    QueryId,
-    TenantId,
-)
+from pipeline.records import Filters, Namespace, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.journal import Journal

@@ -10,15 +10,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.ingestion.assemble import assemble
 from pipeline.keyword.terms import Tokenizer
 from pipeline.parsing import parse
-from pipeline.records import (
-    Chunk,
-    Chunking,
-    DocumentId,
-    Generation,
-    Namespace,
-    Scope,
-    TenantId,
-)
+from pipeline.records import Chunk, Chunking, DocumentId, Generation, Namespace, Scope, TenantId
 from pipeline.resources import Resources
 
 Expected = dict[str, str]  # document id -> the text that was accepted last

@@ -24,12 +24,7 @@ from pipeline.retrieval import record_search
 from pipeline.settings import Settings
 from pipeline.tenants import erasure_store
 from pipeline.tenants.audit_queue_store import AuditQueue, list_key
-from pipeline.tenants.audit_store import (
-    Audit,
-    AuditFilter,
-    AuditRow,
-    act_as,
-)
+from pipeline.tenants.audit_store import Audit, AuditFilter, AuditRow, act_as
 from pipeline.tenants.tenant_store import Tenants
 from tests.conftest import databases_of_its_own
 from tests.integration.test_ingest_flow import Corner, _upload

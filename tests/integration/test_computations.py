@@ -16,14 +16,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import EmptyDocument
 from pipeline.ingestion.import_examples import import_book
 from pipeline.ingestion.preview import preview_body
-from pipeline.jobs.computation import (
-    BookForm,
-    Computation,
-    ComputationId,
-    ComputationKind,
-    Done,
-    Further,
-)
+from pipeline.jobs.computation import BookForm, Computation, ComputationId, ComputationKind, Done, Further
 from pipeline.jobs.computation_store import MOST_IN_REDIS
 from pipeline.jobs.job_view_store import JobViews
 from pipeline.maintenance.verify import verify, verify_step

@@ -16,12 +16,7 @@ from pipeline.maintenance.erase import delete_namespace, erase_tenant
 from pipeline.query.plan import ContextOptions, Plan
 from pipeline.query.request import Query
 from pipeline.ranking.hits import Hydrated
-from pipeline.records import (
-    Filters,
-    Namespace,
-    QueryId,
-    TenantId,
-)
+from pipeline.records import Filters, Namespace, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.build_context import context_of, states_named

@@ -23,14 +23,7 @@ from pipeline.ingestion.run import ingest_next, take
 from pipeline.jobs.job_view_store import JobViews
 from pipeline.jobs.ledger_store import Ledger
 from pipeline.models.ports import Embedder, Matrix
-from pipeline.records import (
-    Chunking,
-    DocumentFields,
-    DocumentId,
-    Namespace,
-    TenantId,
-    Upload,
-)
+from pipeline.records import Chunking, DocumentFields, DocumentId, Namespace, TenantId, Upload
 from pipeline.resources import Resources
 from tests.conftest import make_tenant
 

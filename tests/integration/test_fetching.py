@@ -20,15 +20,7 @@ from pipeline.ingestion.fetch import hand_over
 from pipeline.ingestion.run import ingest_batch, take
 from pipeline.jobs.dead_letter_store import DeadLetters, Selection
 from pipeline.jobs.job_view_store import ItemView, JobViews
-from pipeline.records import (
-    OCTETS,
-    DocumentFields,
-    DocumentId,
-    JobId,
-    Namespace,
-    TenantId,
-    Upload,
-)
+from pipeline.records import OCTETS, DocumentFields, DocumentId, JobId, Namespace, TenantId, Upload
 from pipeline.resources import Resources
 from tests.support.formats import pdf
 from tests.support.web_server import WebServer, page, redirect, slow

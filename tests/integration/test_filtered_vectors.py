@@ -18,12 +18,7 @@ from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.maintenance.build_indexes import keep_indexes
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.request import Query
-from pipeline.records import (
-    Comparison,
-    DocumentId,
-    Filters,
-    Namespace,
-)
+from pipeline.records import Comparison, DocumentId, Filters, Namespace
 from pipeline.resources import Resources
 from tests.conftest import make_tenant
 from tests.integration.test_ingest_flow import Corner, _upload

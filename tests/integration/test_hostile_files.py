@@ -14,20 +14,8 @@ from pipeline.ingestion.accept import Batch, accept
 from pipeline.ingestion.run import ingest_batch
 from pipeline.jobs.job_view_store import ItemView, JobView, JobViews
 from pipeline.maintenance.verify import verify
-from pipeline.parsing import (
-    DOCX,
-    PDF,
-    PLAIN,
-    XLSX,
-)
-from pipeline.records import (
-    DocumentFields,
-    DocumentId,
-    JobId,
-    Namespace,
-    TenantId,
-    Upload,
-)
+from pipeline.parsing import DOCX, PDF, PLAIN, XLSX
+from pipeline.records import DocumentFields, DocumentId, JobId, Namespace, TenantId, Upload
 from pipeline.resources import Resources
 from pipeline.settings import Settings
 from tests.support.formats import docx, paragraph, pdf, xlsx

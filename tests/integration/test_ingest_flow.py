@@ -12,23 +12,12 @@ from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.drop_retired import drop_retired
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import EmbedderRefused, EmbedderUnavailable, StoreUnavailable
-from pipeline.ingestion.accept import (
-    AcceptedJob,
-    Batch,
-    Refusal,
-    accept,
-)
+from pipeline.ingestion.accept import AcceptedJob, Batch, Refusal, accept
 from pipeline.ingestion.run import ingest_batch
 from pipeline.jobs.job_view_store import JobView, JobViews
 from pipeline.maintenance.sweep import sweep
 from pipeline.maintenance.verify import verify
-from pipeline.records import (
-    DocumentFields,
-    DocumentId,
-    Namespace,
-    TenantId,
-    Upload,
-)
+from pipeline.records import DocumentFields, DocumentId, Namespace, TenantId, Upload
 from pipeline.resources import Resources
 
 

@@ -10,12 +10,7 @@ import pytest
 
 from pipeline.ingestion.accept import Batch, accept
 from pipeline.ingestion.run import ingest_next
-from pipeline.records import (
-    DocumentFields,
-    DocumentId,
-    JobId,
-    Upload,
-)
+from pipeline.records import DocumentFields, DocumentId, JobId, Upload
 from tests.integration.test_ingest_flow import Corner, _upload
 
 

@@ -17,19 +17,9 @@ from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import StoreUnavailable
 from pipeline.maintenance.erase import delete_namespace
-from pipeline.query.plan import (
-    Plan,
-    PrivacyPlan,
-    RerankPlan,
-    RetrievePlan,
-)
+from pipeline.query.plan import Plan, PrivacyPlan, RerankPlan, RetrievePlan
 from pipeline.query.request import Query
-from pipeline.records import (
-    ChunkId,
-    DocumentId,
-    Namespace,
-    QueryId,
-)
+from pipeline.records import ChunkId, DocumentId, Namespace, QueryId
 from pipeline.resources import Resources
 from pipeline.retrieval import run_chord
 from pipeline.retrieval.reuse_answer import KeptAnswers

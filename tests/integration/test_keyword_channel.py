@@ -19,13 +19,7 @@ from pipeline.keyword.dictionary_store import EVERY_NAMESPACE, Dictionaries
 from pipeline.keyword.matching import FieldWeights
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.request import Query
-from pipeline.records import (
-    ChunkId,
-    Filters,
-    Namespace,
-    QueryId,
-    TenantId,
-)
+from pipeline.records import ChunkId, Filters, Namespace, QueryId, TenantId
 from pipeline.resources import Resources
 from tests.conftest import make_tenant
 from tests.integration.test_chunk_structure import cut_by

@@ -23,15 +23,7 @@ from pipeline.keyword.dictionary_store import EVERY_NAMESPACE, Dictionaries
 from pipeline.keyword.matching import FieldWeights
 from pipeline.keyword_index.local_index_store import folder_of
 from pipeline.maintenance.erase import delete_namespace
-from pipeline.records import (
-    Chunking,
-    Comparison,
-    Compound,
-    DocumentId,
-    Filters,
-    Namespace,
-    TenantId,
-)
+from pipeline.records import Chunking, Comparison, Compound, DocumentId, Filters, Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.namespace_store import Namespaces
 from tests.conftest import make_tenant

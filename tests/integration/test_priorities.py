@@ -9,14 +9,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.ingestion.accept import AcceptedJob, Batch, accept
 from pipeline.ingestion.run import ingest_next
 from pipeline.jobs.job_view_store import JobViews
-from pipeline.records import (
-    DocumentFields,
-    DocumentId,
-    Namespace,
-    Priority,
-    TenantId,
-    Upload,
-)
+from pipeline.records import DocumentFields, DocumentId, Namespace, Priority, TenantId, Upload
 from tests.conftest import make_tenant
 
 

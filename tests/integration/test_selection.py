@@ -16,12 +16,7 @@ from sqlalchemy import event, text
 from pipeline.channels.channel import Channel, Recalled
 from pipeline.errors import StoreUnavailable
 from pipeline.query.request import Query
-from pipeline.records import (
-    ChannelName,
-    ChunkId,
-    Filters,
-    Namespace,
-)
+from pipeline.records import ChannelName, ChunkId, Filters, Namespace
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.ask_channels import ask_side_by_side

@@ -25,13 +25,7 @@ from pipeline.maintenance.measure_recall import questions_of
 from pipeline.maintenance.migrate_schema import check
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.request import Query
-from pipeline.records import (
-    ChunkId,
-    EmbeddingSpace,
-    Filters,
-    Namespace,
-    TenantId,
-)
+from pipeline.records import ChunkId, EmbeddingSpace, Filters, Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.semantic import question_text_store, vector_index_store
 from pipeline.semantic.search_store import Nearest

@@ -27,13 +27,7 @@ from pipeline.ingestion.accept import Batch, accept
 from pipeline.ingestion.run import ingest_batch
 from pipeline.maintenance.erase import delete_namespace
 from pipeline.maintenance.expire import expire
-from pipeline.records import (
-    Chunking,
-    DocumentFields,
-    DocumentId,
-    Namespace,
-    Upload,
-)
+from pipeline.records import Chunking, DocumentFields, DocumentId, Namespace, Upload
 from pipeline.vector_stores.attachment_store import Attachments
 from pipeline.vector_stores.collection_store import VectorStore, VectorStores
 from pipeline.vector_stores.file_store import StoredFiles

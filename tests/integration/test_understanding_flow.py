@@ -14,13 +14,7 @@ import orjson
 import pytest
 
 from pipeline.embedding.reference_sentences import SPACED
-from pipeline.query.plan import (
-    ChannelPlan,
-    Plan,
-    RerankPlan,
-    RetrievePlan,
-    UnderstandPlan,
-)
+from pipeline.query.plan import ChannelPlan, Plan, RerankPlan, RetrievePlan, UnderstandPlan
 from pipeline.query.request import Query
 from pipeline.records import Namespace, QueryId, TenantId
 from pipeline.resources import Resources

@@ -17,12 +17,7 @@ from pipeline.database.unit_of_work import reading
 from pipeline.errors import StoreUnavailable
 from pipeline.query.request import Query
 from pipeline.ranking.fusion import Fused
-from pipeline.records import (
-    ChunkId,
-    DocumentId,
-    Namespace,
-    TenantId,
-)
+from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.journal import Journal

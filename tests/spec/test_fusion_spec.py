@@ -14,14 +14,7 @@ from pipeline.query.request import Query
 from pipeline.ranking.channel_gate import gated, strength_of
 from pipeline.ranking.custom_fusion import custom_fusion
 from pipeline.ranking.fusion import reciprocal_rank_fusion, weighted_fusion
-from pipeline.records import (
-    ChannelName,
-    ChunkId,
-    Namespace,
-    QueryId,
-    Ranking,
-    TenantId,
-)
+from pipeline.records import ChannelName, ChunkId, Namespace, QueryId, Ranking, TenantId
 
 KEYWORD, SEMANTIC, FAQ = ChannelName.KEYWORD, ChannelName.SEMANTIC, ChannelName.FAQ
 BOUNDS = {KEYWORD: 10.0, SEMANTIC: 1.0, FAQ: 1.0}

@@ -10,15 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.query.plan import (
-    DecayPlan,
-    LadderPlan,
-    Plan,
-    QualityPlan,
-    RerankPlan,
-    RetrievePlan,
-    SelectionPlan,
-)
+from pipeline.query.plan import DecayPlan, LadderPlan, Plan, QualityPlan, RerankPlan, RetrievePlan, SelectionPlan
 from pipeline.query.request import Present
 from pipeline.ranking.decay import decayed
 from pipeline.ranking.dedupe import content_hash, deduplicated

@@ -14,16 +14,7 @@ from pipeline.channels.channel import Channel
 from pipeline.ingestion.accept import Batch, accept
 from pipeline.ingestion.run import ingest_batch
 from pipeline.query.request import Query
-from pipeline.records import (
-    ChannelName,
-    DocumentFields,
-    DocumentId,
-    Filters,
-    Namespace,
-    QueryId,
-    TenantId,
-    Upload,
-)
+from pipeline.records import ChannelName, DocumentFields, DocumentId, Filters, Namespace, QueryId, TenantId, Upload
 from pipeline.resources import Resources
 from pipeline.retrieval.ask_in_process import ask_in_process
 from pipeline.retrieval.build_plan import plan_of

@@ -25,25 +25,9 @@ from pipeline.api_sources.api_source import ApiMapping, ApiSource
 from pipeline.channels.channel import Channel
 from pipeline.ingestion.accept import Batch, accept
 from pipeline.ingestion.run import ingest_batch
-from pipeline.query.plan import (
-    ChannelPlan,
-    ContextOptions,
-    Plan,
-    RerankPlan,
-    RetrievePlan,
-    UnderstandPlan,
-)
+from pipeline.query.plan import ChannelPlan, ContextOptions, Plan, RerankPlan, RetrievePlan, UnderstandPlan
 from pipeline.query.request import Query
-from pipeline.records import (
-    ChannelName,
-    Chunking,
-    DocumentFields,
-    DocumentId,
-    Namespace,
-    QueryId,
-    TenantId,
-    Upload,
-)
+from pipeline.records import ChannelName, Chunking, DocumentFields, DocumentId, Namespace, QueryId, TenantId, Upload
 from pipeline.resources import Resources
 from pipeline.retrieval import run_chord
 from pipeline.retrieval.make_channels import make_channels

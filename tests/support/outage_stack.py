@@ -17,12 +17,7 @@ from sqlalchemy import make_url
 
 from pipeline.ingestion.accept import Batch, Upload, accept
 from pipeline.ingestion.run import ingest_batch
-from pipeline.records import (
-    DocumentFields,
-    DocumentId,
-    Namespace,
-    TenantId,
-)
+from pipeline.records import DocumentFields, DocumentId, Namespace, TenantId
 from pipeline.settings import Settings
 from tests.conftest import databases_of_its_own, make_tenant, redis_of_its_own
 from tests.support.openai_server import OpenAIServer

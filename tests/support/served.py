@@ -15,13 +15,7 @@ from pipeline.ingestion.accept import AcceptedJob, Batch, accept
 from pipeline.ingestion.run import ingest_next
 from pipeline.jobs.job_view_store import JobView, JobViews
 from pipeline.maintenance.sweep import sweep
-from pipeline.records import (
-    DocumentFields,
-    DocumentId,
-    Namespace,
-    TenantId,
-    Upload,
-)
+from pipeline.records import DocumentFields, DocumentId, Namespace, TenantId, Upload
 from pipeline.resources import Resources
 from pipeline.settings import Settings
 from tests.conftest import databases_of_its_own, make_tenant

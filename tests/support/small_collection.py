@@ -10,13 +10,7 @@ from pipeline.keyword.indexed_fields import IndexedTokens, indexed
 from pipeline.keyword.matching import FieldWeights, IndexRows
 from pipeline.keyword.scoring import score, weigh
 from pipeline.keyword.terms import tokenizer_of
-from pipeline.records import (
-    Namespace,
-    Passage,
-    Scope,
-    Segment,
-    TenantId,
-)
+from pipeline.records import Namespace, Passage, Scope, Segment, TenantId
 
 SCOPE = Scope(tenant_id=TenantId("t"), namespace=Namespace("n"))
 

@@ -7,12 +7,7 @@ from typing import Any
 
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.request import Query
-from pipeline.records import (
-    Filters,
-    Namespace,
-    QueryId,
-    TenantId,
-)
+from pipeline.records import Filters, Namespace, QueryId, TenantId
 
 
 def query(*, filters: Filters | None = None, channels: Mapping[str, ChannelPlan] | None = None) -> Query:

@@ -17,38 +17,19 @@ from pipeline.chunking.tokens import count_tokens
 from pipeline.documents.cut_document import CutRequest, cut_as
 from pipeline.documents.text import joined
 from pipeline.errors import Rejected
-from pipeline.examples.headings import (
-    category_of,
-    column_of,
-    lines,
-    one_line,
-    split_tags,
-)
+from pipeline.examples.headings import category_of, column_of, lines, one_line, split_tags
 from pipeline.examples.json_book import json_tables
 from pipeline.filters.lenient_json import loads
 from pipeline.keyword.normal_form import normal_form
 from pipeline.keyword.terms import analyze, content_terms, query_terms
 from pipeline.models.evidence import identifiers
-from pipeline.parsing import (
-    CSV,
-    HTML,
-    JSON,
-    JSONL,
-    MARKDOWN,
-    PLAIN,
-    parse,
-)
+from pipeline.parsing import CSV, HTML, JSON, JSONL, MARKDOWN, PLAIN, parse
 from pipeline.privacy.redaction import redact
 from pipeline.query.keywords import entities_of, keywords_of
 from pipeline.query.model_replies import json_in, read_passage, read_sub_queries
 from pipeline.query.routing import route
 from pipeline.ranking.diversity import shingles
-from pipeline.records import (
-    Chunking,
-    Namespace,
-    Scope,
-    TenantId,
-)
+from pipeline.records import Chunking, Namespace, Scope, TenantId
 from tests.support.growth import Slow, grows, processor_time, run_of, runs
 
 _SCOPE = Scope(tenant_id=TenantId("t"), namespace=Namespace("n"))

@@ -7,15 +7,9 @@ import threading
 from celery import shared_task
 
 from pipeline.administration import compute, edit_webhooks
-from pipeline.maintenance import (
-    backfill,
-    build_indexes,
-    expire,
-)
+from pipeline.maintenance import backfill, build_indexes, expire
 from pipeline.maintenance import reconcile as reconciling
-from pipeline.maintenance import (
-    sweep as upkeep,
-)
+from pipeline.maintenance import sweep as upkeep
 from pipeline.metrics.last_sweep_store import LastSweep
 from pipeline.retrieval import record_search
 from workers.base import LoggedTask

@@ -9,12 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from api_gateway.wire.fields import Wire
 from pipeline.chunking.strategies import complete
-from pipeline.records import (
-    Chunking,
-    Comparison,
-    Compound,
-    Condition,
-)
+from pipeline.records import Chunking, Comparison, Compound, Condition
 from pipeline.settings import Settings
 
 MOST_FILES = 2000

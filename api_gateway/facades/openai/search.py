@@ -28,12 +28,7 @@ from pipeline.answer.mask_answers import masked_value
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.privacy.redaction import MaskedKind
 from pipeline.query.request import Query
-from pipeline.records import (
-    Condition,
-    Filters,
-    Namespace,
-    TenantId,
-)
+from pipeline.records import Condition, Filters, Namespace, TenantId
 from pipeline.tenants.tenant_store import Principal
 from pipeline.vector_stores.attachment_store import Attached, Attachments
 

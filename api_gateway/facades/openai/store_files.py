@@ -28,12 +28,7 @@ from api_gateway.routes.documenting import json_body
 from api_gateway.routes.jobs import until_finished
 from api_gateway.routes.reading import read_shape
 from api_gateway.wire.answers import json_response
-from pipeline.administration.edit_vector_stores import (
-    NoSuchFile,
-    Put,
-    describe_file,
-    take_out,
-)
+from pipeline.administration.edit_vector_stores import NoSuchFile, Put, describe_file, take_out
 from pipeline.administration.list_chunks import list_chunks
 from pipeline.records import DocumentId, JobId
 from pipeline.tenants.tenant_store import Principal

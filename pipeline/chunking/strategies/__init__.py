@@ -12,12 +12,7 @@ from pipeline.chunking.strategies.registry import (
     searched_text,
     window_of,
 )
-from pipeline.chunking.strategies.strategy import (
-    Cut,
-    Option,
-    PassageBudget,
-    Strategy,
-)
+from pipeline.chunking.strategies.strategy import Cut, Option, PassageBudget, Strategy
 
 __all__ = [
     "BUILT_IN",

@@ -17,13 +17,7 @@ from pipeline.chunking.strategies.strategy import (
     numbered,
 )
 from pipeline.errors import MalformedDocument
-from pipeline.records import (
-    Chunking,
-    Parsed,
-    Passage,
-    Section,
-    Segment,
-)
+from pipeline.records import Chunking, Parsed, Passage, Section, Segment
 
 _NAMES = {
     "chapter_id": "chapter_id chapter chapter_number 章节 章节号 章",

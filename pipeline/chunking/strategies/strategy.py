@@ -7,12 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from pipeline.chunking.cut import chunks, touched
 from pipeline.errors import DocumentTooLarge
-from pipeline.records import (
-    Chunking,
-    Parsed,
-    Passage,
-    Section,
-)
+from pipeline.records import Chunking, Parsed, Passage, Section
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

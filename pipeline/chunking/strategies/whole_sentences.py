@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from pipeline.chunking.cut import chunks
-from pipeline.chunking.strategies.strategy import (
-    MAX_TOKENS,
-    OVERLAP,
-    Cut,
-    PassageBudget,
-    Strategy,
-    numbered,
-)
+from pipeline.chunking.strategies.strategy import MAX_TOKENS, OVERLAP, Cut, PassageBudget, Strategy, numbered
 from pipeline.records import Chunking, Parsed
 
 

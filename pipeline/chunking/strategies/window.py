@@ -8,21 +8,9 @@ from dataclasses import replace
 from itertools import chain, islice
 
 from pipeline.chunking.sentences import Sentence, paragraphs, sentences
-from pipeline.chunking.strategies.strategy import (
-    MAX_TOKENS,
-    Cut,
-    Option,
-    PassageBudget,
-    Strategy,
-    numbered,
-)
+from pipeline.chunking.strategies.strategy import MAX_TOKENS, Cut, Option, PassageBudget, Strategy, numbered
 from pipeline.chunking.tokens import TokenMap, count_tokens
-from pipeline.records import (
-    Chunking,
-    Parsed,
-    Passage,
-    Section,
-)
+from pipeline.records import Chunking, Parsed, Passage, Section
 
 DEFAULT_WINDOW = 3
 

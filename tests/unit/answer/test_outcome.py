@@ -9,12 +9,7 @@ import pytest
 from pipeline.answer.outcome import problem_of
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.request import Degradation, Query
-from pipeline.records import (
-    ChannelName,
-    Namespace,
-    QueryId,
-    TenantId,
-)
+from pipeline.records import ChannelName, Namespace, QueryId, TenantId
 
 QUERY = Query(
     query_id=QueryId("1f0c9f0e-3a52-4b8e-9d37-6f1f6f8f2a11"),

@@ -25,16 +25,7 @@ from pipeline.errors import DocumentTooLarge, MalformedDocument, PipelineError
 from pipeline.ingestion.assemble import assemble_all
 from pipeline.keyword.terms import Tokenizer
 from pipeline.parsing import parse
-from pipeline.records import (
-    Chunking,
-    DocumentId,
-    Generation,
-    Namespace,
-    Parsed,
-    Scope,
-    TenantId,
-    parent_ordinal,
-)
+from pipeline.records import Chunking, DocumentId, Generation, Namespace, Parsed, Scope, TenantId, parent_ordinal
 
 USUAL = {"max_tokens": 400, "overlap": 0.2}
 GENERATION = Generation(

@@ -8,13 +8,7 @@ from hypothesis import strategies as st
 
 from pipeline.chunking.cut import chunk
 from pipeline.chunking.strategies import complete, cut
-from pipeline.documents.edited_chunk import (
-    bound_of,
-    position_in,
-    prepared,
-    repeats,
-    spliced,
-)
+from pipeline.documents.edited_chunk import bound_of, position_in, prepared, repeats, spliced
 from pipeline.parsing import PLAIN, parse
 from pipeline.records import Chunking, Passage
 

@@ -13,15 +13,7 @@ from pipeline.documents.recipe import ANALYSIS, recipe, same_fields
 from pipeline.ingestion.assemble import assemble
 from pipeline.keyword.terms import VERSION, Tokenizer
 from pipeline.parsing import parse
-from pipeline.records import (
-    Chunking,
-    DocumentFields,
-    DocumentId,
-    Generation,
-    Namespace,
-    Scope,
-    TenantId,
-)
+from pipeline.records import Chunking, DocumentFields, DocumentId, Generation, Namespace, Scope, TenantId
 
 GENERATION = Generation(
     scope=Scope(tenant_id=TenantId("t"), namespace=Namespace("n")), document_id=DocumentId("d"), number=1

@@ -6,13 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.embedding.model_comparison import (
-    ComparedQuery,
-    Gate,
-    judge,
-    ndcg,
-    overlap,
-)
+from pipeline.embedding.model_comparison import ComparedQuery, Gate, judge, ndcg, overlap
 
 rankings = st.lists(st.sampled_from("abcdefghij"), unique=True)
 

@@ -12,23 +12,8 @@ from hypothesis import strategies as st
 from pipeline.chunking.cut import chunk
 from pipeline.chunking.tokens import count_tokens
 from pipeline.errors import DocumentTooLarge
-from pipeline.examples import (
-    Category,
-    Checked,
-    Flaw,
-    check,
-    json_tables,
-    read_tables,
-    upload_of,
-    workbook_tables,
-)
-from pipeline.examples.headings import (
-    category_of,
-    column_of,
-    lines,
-    one_line,
-    split_tags,
-)
+from pipeline.examples import Category, Checked, Flaw, check, json_tables, read_tables, upload_of, workbook_tables
+from pipeline.examples.headings import category_of, column_of, lines, one_line, split_tags
 from pipeline.examples.template import template
 from pipeline.parsing import PLAIN, parse
 from tests.support.formats import with_part, xlsx

@@ -6,13 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pipeline.feedback.judgments import (
-    Feedback,
-    Rating,
-    feedback_id,
-    judgments,
-    text_key,
-)
+from pipeline.feedback.judgments import Feedback, Rating, feedback_id, judgments, text_key
 from pipeline.records import QueryId
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -20,12 +20,7 @@ from pipeline.filters.filter_terms import (
     terms_of_fields,
 )
 from pipeline.ranking.validity import unmet
-from pipeline.records import (
-    Comparison,
-    Compound,
-    DocumentFields,
-    Filters,
-)
+from pipeline.records import Comparison, Compound, DocumentFields, Filters
 from tests.integration.test_filters import HELD
 
 

@@ -12,12 +12,7 @@ import structlog
 from api_gateway.computing import MOST_WAITING, Turns, await_outcome
 from api_gateway.problems import Problem, from_error
 from pipeline.errors import ComputationTimeout, WorkerUnavailable
-from pipeline.jobs.computation import (
-    LIMITS,
-    ComputationKind,
-    Done,
-    Failed,
-)
+from pipeline.jobs.computation import LIMITS, ComputationKind, Done, Failed
 from pipeline.jobs.computation_store import ComputationProgress
 from pipeline.records import TenantId
 

@@ -15,12 +15,7 @@ from api_gateway.problems import Problem
 from api_gateway.submitting import batch_of
 from api_gateway.wire.fields import Moment, NamespaceName, tidy_document_id
 from pipeline.ingestion.accept import Refusal
-from pipeline.records import (
-    Chunking,
-    DocumentFields,
-    TenantId,
-    Upload,
-)
+from pipeline.records import Chunking, DocumentFields, TenantId, Upload
 from pipeline.settings import load
 from pipeline.tenants.tenant_store import Principal
 

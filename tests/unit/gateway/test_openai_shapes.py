@@ -20,12 +20,7 @@ from api_gateway.facades.openai.asked import (
 from api_gateway.facades.openai.errors import told
 from api_gateway.facades.openai.found import cut
 from api_gateway.problems import Problem
-from pipeline.records import (
-    Chunking,
-    Comparison,
-    Compound,
-    JobId,
-)
+from pipeline.records import Chunking, Comparison, Compound, JobId
 from pipeline.settings import Settings
 from pipeline.vector_stores.attachment_store import Attached, ListPosition, Tally
 from tests.support.described_codes import document

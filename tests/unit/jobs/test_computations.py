@@ -14,14 +14,7 @@ from api_gateway.problems import from_error
 from pipeline import errors
 from pipeline.administration.compute import carry_out
 from pipeline.database.engines import Conflict
-from pipeline.errors import (
-    DocumentTooLarge,
-    EmptyDocument,
-    PipelineError,
-    QueueFull,
-    QuotaExceeded,
-    StoreUnavailable,
-)
+from pipeline.errors import DocumentTooLarge, EmptyDocument, PipelineError, QueueFull, QuotaExceeded, StoreUnavailable
 from pipeline.jobs.computation import (
     LARGEST_ANSWER,
     Computation,

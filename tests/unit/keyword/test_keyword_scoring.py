@@ -4,12 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.keyword.bm25 import (
-    Collection,
-    TermCounts,
-    bm25,
-    upper_bound,
-)
+from pipeline.keyword.bm25 import Collection, TermCounts, bm25, upper_bound
 from pipeline.keyword.dictionary import KeywordQuery, Unit
 from pipeline.keyword.matching import FieldWeights, IndexRows
 from pipeline.keyword.scoring import coverage, score, weigh

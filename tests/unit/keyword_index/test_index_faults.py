@@ -17,18 +17,8 @@ import pytest
 
 from pipeline.keyword_index.index_faults import IndexDamaged, IndexUnusable
 from pipeline.keyword_index.indexed_chunk_store import IndexedChunk, NamespaceState
-from pipeline.keyword_index.local_index_store import (
-    LocalIndexReader,
-    LocalIndexWriter,
-    Wanted,
-    folder_of,
-)
-from pipeline.records import (
-    ChunkId,
-    DocumentId,
-    Namespace,
-    TenantId,
-)
+from pipeline.keyword_index.local_index_store import LocalIndexReader, LocalIndexWriter, Wanted, folder_of
+from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 
 TENANT, SPACE = TenantId("acme"), Namespace("kb")
 MADE = datetime(2026, 1, 1, tzinfo=UTC)

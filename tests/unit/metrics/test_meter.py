@@ -15,13 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from api_gateway.fleet_metrics import FleetMetrics
 from pipeline.metrics.definitions import METRICS
-from pipeline.metrics.meter_store import (
-    MOST_FIELDS,
-    TOTALS,
-    Meter,
-    read_totals,
-    read_window,
-)
+from pipeline.metrics.meter_store import MOST_FIELDS, TOTALS, Meter, read_totals, read_window
 from pipeline.metrics.queue_depth_store import queue_depths
 from pipeline.resources import Resources
 from pipeline.settings import load

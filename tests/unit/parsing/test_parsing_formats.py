@@ -9,22 +9,8 @@ import sys
 import pytest
 
 from pipeline.chunking.cut import chunk
-from pipeline.errors import (
-    DocumentTooLarge,
-    EmptyDocument,
-    MalformedDocument,
-    UnsupportedMediaType,
-)
-from pipeline.parsing import (
-    CSV,
-    DOCX,
-    JSON,
-    PDF,
-    TSV,
-    XLSX,
-    media_type_of,
-    parse,
-)
+from pipeline.errors import DocumentTooLarge, EmptyDocument, MalformedDocument, UnsupportedMediaType
+from pipeline.parsing import CSV, DOCX, JSON, PDF, TSV, XLSX, media_type_of, parse
 from pipeline.records import Chunking, Parsed
 from tests.support.formats import docx, paragraph, pdf, styles, table, xlsx
 

@@ -7,22 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.errors import (
-    EmptyDocument,
-    MalformedDocument,
-    UndecodableText,
-    UnsupportedMediaType,
-)
-from pipeline.parsing import (
-    JSONL,
-    MARKDOWN,
-    PLAIN,
-    clean,
-    decode,
-    media_type_of,
-    parse,
-    split_jsonl,
-)
+from pipeline.errors import EmptyDocument, MalformedDocument, UndecodableText, UnsupportedMediaType
+from pipeline.parsing import JSONL, MARKDOWN, PLAIN, clean, decode, media_type_of, parse, split_jsonl
 from pipeline.parsing.encodings import unmarked_utf16
 
 CHINESE = "维生素缺乏引起的疾病，是由于人体中没有足够的维生素所导致的。我们在这里说明它的原因。"

@@ -4,32 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.query.background import (
-    Background,
-    background_of,
-    conversation_words,
-    profile_words,
-)
+from pipeline.query.background import Background, background_of, conversation_words, profile_words
 from pipeline.query.model_replies import Rewritten
-from pipeline.query.plan import (
-    ChannelPlan,
-    Plan,
-    RetrievePlan,
-    UnderstandPlan,
-)
+from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan, UnderstandPlan
 from pipeline.query.request import Query
-from pipeline.query.understanding import (
-    Made,
-    understood_by_model,
-    understood_by_rules,
-    wordings_of,
-)
-from pipeline.records import (
-    ChannelName,
-    Namespace,
-    QueryId,
-    TenantId,
-)
+from pipeline.query.understanding import Made, understood_by_model, understood_by_rules, wordings_of
+from pipeline.records import ChannelName, Namespace, QueryId, TenantId
 
 SPOKEN = Background(conversation=("user: I like green tea", "assistant: Use eighty degrees."))
 

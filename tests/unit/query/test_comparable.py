@@ -5,12 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.query.comparability import comparable
-from pipeline.query.plan import (
-    Plan,
-    RerankPlan,
-    RetrievePlan,
-    SecondRetrievalPlan,
-)
+from pipeline.query.plan import Plan, RerankPlan, RetrievePlan, SecondRetrievalPlan
 from pipeline.ranking.second_retrieval import changes_of
 
 OFF = RerankPlan(enabled=False)

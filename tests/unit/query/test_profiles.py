@@ -23,18 +23,8 @@ from pipeline.query.configuration import (
 from pipeline.query.experiment_platform import make_assigner
 from pipeline.query.experiments import Experiment, arm_of, read_experiment
 from pipeline.query.growthbook_client import GrowthBookExperiments
-from pipeline.query.plan import (
-    PlanFlaw,
-    overlaid,
-    plan_as_json,
-    read_plan,
-)
-from pipeline.query.profiles import (
-    BUILT_IN,
-    ProfileHead,
-    ProfileVersion,
-    position,
-)
+from pipeline.query.plan import PlanFlaw, overlaid, plan_as_json, read_plan
+from pipeline.query.profiles import BUILT_IN, ProfileHead, ProfileVersion, position
 from pipeline.records import TenantId
 from pipeline.retrieval.build_plan import plan_of
 from pipeline.settings import load

@@ -11,13 +11,7 @@ import pytest
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.query_store import WAKE_CHANNEL, Queries
 from pipeline.query.request import Envelope, Query
-from pipeline.records import (
-    ChannelName,
-    Filters,
-    Namespace,
-    QueryId,
-    TenantId,
-)
+from pipeline.records import ChannelName, Filters, Namespace, QueryId, TenantId
 
 A, B = TenantId("a"), TenantId("b")
 

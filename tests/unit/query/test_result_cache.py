@@ -12,27 +12,10 @@ from hypothesis.strategies import dictionaries, integers, text
 
 from pipeline.filters.hit_conditions import HitCondition, HitConditions
 from pipeline.query.background import Background
-from pipeline.query.cache_key import (
-    NOT_ASKED,
-    SETTLES_AFTER_S,
-    cache_key,
-    can_tell,
-    has_settled,
-)
-from pipeline.query.plan import (
-    ChannelPlan,
-    FallbackPlan,
-    Plan,
-    RetrievePlan,
-)
+from pipeline.query.cache_key import NOT_ASKED, SETTLES_AFTER_S, cache_key, can_tell, has_settled
+from pipeline.query.plan import ChannelPlan, FallbackPlan, Plan, RetrievePlan
 from pipeline.query.request import OriginalRequest, Query, Understanding
-from pipeline.records import (
-    Actor,
-    Filters,
-    Namespace,
-    QueryId,
-    TenantId,
-)
+from pipeline.records import Actor, Filters, Namespace, QueryId, TenantId
 
 NOON = datetime(2026, 3, 1, 12, 30, tzinfo=UTC).timestamp()
 KB, OTHER = Namespace("kb"), Namespace("other")

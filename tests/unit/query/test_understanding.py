@@ -10,13 +10,7 @@ from hypothesis import given, settings
 from hypothesis.strategies import dictionaries, floats, integers, lists, sampled_from, text, tuples
 
 from pipeline.query.model_replies import Rewritten, Routed
-from pipeline.query.plan import (
-    ChannelPlan,
-    Plan,
-    RerankPlan,
-    RetrievePlan,
-    UnderstandPlan,
-)
+from pipeline.query.plan import ChannelPlan, Plan, RerankPlan, RetrievePlan, UnderstandPlan
 from pipeline.query.request import Envelope, Query
 from pipeline.query.understanding import (
     Made,
@@ -28,12 +22,7 @@ from pipeline.query.understanding import (
     wait_until,
     wordings_of,
 )
-from pipeline.records import (
-    ChannelName,
-    Namespace,
-    QueryId,
-    TenantId,
-)
+from pipeline.records import ChannelName, Namespace, QueryId, TenantId
 
 KEYWORD, SEMANTIC, FAQ, API = ChannelName.KEYWORD, ChannelName.SEMANTIC, ChannelName.FAQ, ChannelName.API
 BOTH = {"keyword": ChannelPlan(weight=0.7), "semantic": ChannelPlan(weight=0.3)}

@@ -19,12 +19,7 @@ from pipeline.query.plan import (
     read_plan,
 )
 from pipeline.query.request import Brought, Envelope
-from pipeline.ranking.second_retrieval import (
-    changed,
-    changes_of,
-    merged,
-    shortcomings,
-)
+from pipeline.ranking.second_retrieval import changed, changes_of, merged, shortcomings
 from pipeline.records import ChannelName
 from tests.support.hits import hit
 

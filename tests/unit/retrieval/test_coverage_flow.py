@@ -10,21 +10,10 @@ import pytest
 
 from pipeline.channels.channel import Recalled
 from pipeline.errors import StoreUnavailable
-from pipeline.query.plan import (
-    ChannelPlan,
-    FusionPlan,
-    Plan,
-    RetrievePlan,
-)
+from pipeline.query.plan import ChannelPlan, FusionPlan, Plan, RetrievePlan
 from pipeline.query.request import Envelope, Query
 from pipeline.ranking.fusion import Contribution, Fused
-from pipeline.records import (
-    ChannelName,
-    ChunkId,
-    Namespace,
-    QueryId,
-    TenantId,
-)
+from pipeline.records import ChannelName, ChunkId, Namespace, QueryId, TenantId
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.complete_scores import with_coverage
 from pipeline.retrieval.journal import Journal

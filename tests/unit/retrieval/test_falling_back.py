@@ -10,12 +10,7 @@ from pipeline.channels.channel import Recalled
 from pipeline.errors import StoreUnavailable
 from pipeline.query.plan import FallbackPlan, Plan
 from pipeline.query.request import Query, Understanding
-from pipeline.records import (
-    ChannelName,
-    Namespace,
-    QueryId,
-    TenantId,
-)
+from pipeline.records import ChannelName, Namespace, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.fall_back import fallen_back

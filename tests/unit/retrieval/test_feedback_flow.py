@@ -7,21 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.query.plan import (
-    ChannelPlan,
-    FusionPlan,
-    Plan,
-    RetrievePlan,
-)
+from pipeline.query.plan import ChannelPlan, FusionPlan, Plan, RetrievePlan
 from pipeline.query.request import Envelope, Query
 from pipeline.ranking.fusion import Contribution, Fused
-from pipeline.records import (
-    ChannelName,
-    ChunkId,
-    Namespace,
-    QueryId,
-    TenantId,
-)
+from pipeline.records import ChannelName, ChunkId, Namespace, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.journal import Journal

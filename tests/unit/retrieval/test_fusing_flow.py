@@ -10,20 +10,9 @@ import pytest
 
 from pipeline.embedding.distance import ORTHOGONAL
 from pipeline.errors import FusionPluginFailed, Misconfigured
-from pipeline.query.plan import (
-    ChannelPlan,
-    FusionPlan,
-    Plan,
-    PlanFlaw,
-    RetrievePlan,
-)
+from pipeline.query.plan import ChannelPlan, FusionPlan, Plan, PlanFlaw, RetrievePlan
 from pipeline.query.request import Envelope, Query
-from pipeline.records import (
-    ChannelName,
-    Namespace,
-    QueryId,
-    TenantId,
-)
+from pipeline.records import ChannelName, Namespace, QueryId, TenantId
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.build_plan import plan_of
 from pipeline.retrieval.fuse import fuse

@@ -13,13 +13,7 @@ from pipeline.channels.channel import Recalled
 from pipeline.errors import ApiSourceTimedOut, Misconfigured, StoreUnavailable
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.request import Query
-from pipeline.records import (
-    ChannelName,
-    ChunkId,
-    Namespace,
-    QueryId,
-    TenantId,
-)
+from pipeline.records import ChannelName, ChunkId, Namespace, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.run_chord import recall
 from pipeline.settings import load

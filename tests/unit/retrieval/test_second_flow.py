@@ -8,19 +8,9 @@ from dataclasses import replace
 import pytest
 
 from pipeline.channels.channel import AbsentChannel
-from pipeline.query.plan import (
-    ChannelPlan,
-    Plan,
-    RetrievePlan,
-    SecondRetrievalPlan,
-)
+from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan, SecondRetrievalPlan
 from pipeline.query.request import Query, Understanding
-from pipeline.records import (
-    ChannelName,
-    Namespace,
-    QueryId,
-    TenantId,
-)
+from pipeline.records import ChannelName, Namespace, QueryId, TenantId
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.retry_poor import RetrievalRound, improved

@@ -12,21 +12,10 @@ import pytest
 
 from pipeline.channels.channel import Recalled
 from pipeline.errors import StoreUnavailable
-from pipeline.query.plan import (
-    ChannelPlan,
-    Plan,
-    RetrievePlan,
-    UnderstandPlan,
-)
+from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan, UnderstandPlan
 from pipeline.query.request import Degradation, Envelope, Query, Understanding
 from pipeline.query.understanding import Made, Understood
-from pipeline.records import (
-    ChannelName,
-    ChunkId,
-    Namespace,
-    QueryId,
-    TenantId,
-)
+from pipeline.records import ChannelName, ChunkId, Namespace, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.ask_other_wordings import asked_otherwise, losses_of
 from pipeline.retrieval.run_chord import recall

@@ -12,41 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.chunking.strategies import (
-    STRATEGIES,
-    Cut,
-    Strategy,
-    register,
-)
+from pipeline.chunking.strategies import STRATEGIES, Cut, Strategy, register
 from pipeline.documents.cut_document import CutDocument, CutRequest, cut_as
-from pipeline.errors import (
-    CuttingMemory,
-    CuttingTooSlow,
-    DocumentTooLarge,
-    EmptyDocument,
-    Rejected,
-)
-from pipeline.parsing import (
-    HTML,
-    MARKDOWN,
-    PLAIN,
-    parse,
-)
-from pipeline.records import (
-    Chunking,
-    Namespace,
-    Passage,
-    Scope,
-    TenantId,
-)
-from pipeline.sandbox.frames import (
-    frame_of_pieces,
-    packed,
-    pieces_of,
-    question_of,
-    read_frame,
-    request_of,
-)
+from pipeline.errors import CuttingMemory, CuttingTooSlow, DocumentTooLarge, EmptyDocument, Rejected
+from pipeline.parsing import HTML, MARKDOWN, PLAIN, parse
+from pipeline.records import Chunking, Namespace, Passage, Scope, TenantId
+from pipeline.sandbox.frames import frame_of_pieces, packed, pieces_of, question_of, read_frame, request_of
 from pipeline.sandbox.parser import Parser
 from tests.support.growth import processor_time
 

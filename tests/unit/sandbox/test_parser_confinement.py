@@ -14,12 +14,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.sandbox.confinement import (
-    FILES,
-    PARSER_UID,
-    SYSTEM_CALLS,
-    USER,
-)
+from pipeline.sandbox.confinement import FILES, PARSER_UID, SYSTEM_CALLS, USER
 from pipeline.sandbox.process import ParserProcess
 
 _SECRET = "cw-secret-of-the-owner"

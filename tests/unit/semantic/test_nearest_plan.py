@@ -7,14 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.semantic.index_plan import list_count
-from pipeline.semantic.search_plan import (
-    LONGEST_SCAN,
-    IndexedRange,
-    Sample,
-    Visited,
-    plan_search,
-    replan,
-)
+from pipeline.semantic.search_plan import LONGEST_SCAN, IndexedRange, Sample, Visited, plan_search, replan
 
 EXACT = 10_000
 

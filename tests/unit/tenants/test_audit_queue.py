@@ -13,19 +13,9 @@ import pytest
 
 from pipeline.query.query_store import Queries
 from pipeline.query.request import Query
-from pipeline.records import (
-    Actor,
-    Namespace,
-    QueryId,
-    TenantId,
-)
+from pipeline.records import Actor, Namespace, QueryId, TenantId
 from pipeline.tenants import audit_queue_store
-from pipeline.tenants.audit_queue_store import (
-    WAITING,
-    AuditQueue,
-    packed,
-    unpacked,
-)
+from pipeline.tenants.audit_queue_store import WAITING, AuditQueue, packed, unpacked
 from pipeline.tenants.audit_store import AuditRow, query_hash
 
 A = TenantId("a")

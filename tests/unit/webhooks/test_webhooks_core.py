@@ -10,14 +10,7 @@ from pipeline.database.sealing import Sealer
 from pipeline.errors import Misconfigured
 from pipeline.outbound.post_client import NotAllowed, checked_url, resolve
 from pipeline.settings import SecretStr, load
-from pipeline.webhooks.signatures import (
-    DELAYS_S,
-    Event,
-    attempts_allowed,
-    judge,
-    secret_text,
-    signatures,
-)
+from pipeline.webhooks.signatures import DELAYS_S, Event, attempts_allowed, judge, secret_text, signatures
 
 
 class DescribeSignatures:
