@@ -42,6 +42,6 @@ PACKED = "application/vnd.chordwise.document"
 
 
 def original_type(media_type: str) -> str:
-    """What a document's own media type is, packed or not, without parameters."""
+    """Return a document's own media type, packed or not, without parameters."""
     base, _, parameter = media_type.partition(";")
     return parameter.removeprefix("of=") if base == PACKED else base

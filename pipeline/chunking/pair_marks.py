@@ -7,5 +7,5 @@ from collections.abc import Mapping
 PAIR_TYPE = "qa"  # the ``chunk_type`` of pairs
 
 QUESTION_KEY, ANSWER_KEY = "user_input", "agent_response"  # of an example's metadata
-# What the vector of a pair has in its metadata, because PostgreSQL knows no ``chunk_type``.
+# The mark of a pair in the metadata of its vector, because PostgreSQL has no ``chunk_type``.
 MARK: Mapping[str, str] = {"chordwise_chunk_type": PAIR_TYPE}

@@ -17,7 +17,7 @@ from pipeline.records import Chunk, ChunkId, Chunking, DocumentFields, Generatio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedChunk:
-    """What the system of record knows of a chunk now. ``shown``: whether its generation is the published one."""
+    """A chunk as MySQL has it now. ``shown``: whether its generation is the published one."""
 
     namespace: str
     document_id: str

@@ -1,4 +1,4 @@
-"""What a condition on metadata means; `filters.sql` says the same in SQL.
+"""Evaluate conditions on metadata in Python; `filters.sql` has the same rules in SQL.
 
 Numbers compare with numbers, texts with texts by code points, truth values with truth values (without order). An absent
 key or another kind fails every operator but ``ne`` and ``nin``, the contraries of ``eq`` and ``in``.

@@ -1,4 +1,4 @@
-"""What the stores say of their own set-up, for `maintenance.doctor`. Read only."""
+"""Read the stores' own configuration for `maintenance.doctor`. Writes nothing."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class Drop:
 
 
 def fields_of(hit: Hydrated) -> dict[str, Any]:
-    """What conditions see of a hit: its metadata as the answer shows it, and where it stands."""
+    """Return the fields that conditions apply to: the hit's metadata as the answer shows it, its title and its ids."""
     return fields_named(
         hit.metadata,
         title=hit.title,

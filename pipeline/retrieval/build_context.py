@@ -1,4 +1,4 @@
-"""What a prompt gets to read: the returned hits with what belongs to them."""
+"""The text for a prompt: the returned hits with their parents, neighbours and entities."""
 
 from __future__ import annotations
 
