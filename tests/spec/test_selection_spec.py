@@ -22,7 +22,7 @@ from pipeline.ranking.selection import balanced, select
 from pipeline.ranking.threshold_ladder import similarity_of, stepped_down
 from pipeline.ranking.validity import flaw, unmet
 from pipeline.records import ChannelName, DocumentFields, Filters
-from tests.support.hits import hit, ids
+from tests.support.corpora.hits import hit, ids
 
 KEYWORD, SEMANTIC = ChannelName.KEYWORD, ChannelName.SEMANTIC
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
