@@ -1,23 +1,17 @@
-"""Servers that refuse what the product needs: every command and endpoint shows one sentence with the server and the
-fix."""
+"""A missing pgvector and an incomplete schema: every command and endpoint shows one sentence with the server and the fix."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import socket
-import ssl
 import subprocess
 import sys
-import threading
-import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import httpx
 import pytest
-from pydantic import SecretStr
-from sqlalchemy import URL, text
+from sqlalchemy import text
 
 from api_gateway.app import create_app
 from api_gateway.doctor import examine
@@ -27,61 +21,10 @@ from pipeline.errors import StoreMisconfigured, Unavailable
 from pipeline.maintenance import migrate_schema
 from pipeline.resources import Resources
 from pipeline.settings import Settings
-from tests.conftest import make_tenant, scratch_databases
-from tests.support.servers import certificates
-from tests.support.servers.administration import as_mysql_root, as_postgres_superuser, mysql_url, postgres_url
-from tests.support.servers.certificates import Certificates
+from tests.conftest import make_tenant
+from tests.support.servers.administration import as_postgres_superuser, postgres_url
 from tests.support.stacks.processes import ROOT
-
-Says = Callable[[str, Settings], str]
-PASSWORD = "geheim42"
-
-
-def moved(settings: Settings, *, mysql: URL | None = None, postgres: URL | None = None) -> Settings:
-    """Return the settings with other URLs."""
-    found = {"mysql_url": mysql, "postgres_url": postgres}
-    urls = {name: SecretStr(url.render_as_string(hide_password=False)) for name, url in found.items() if url}
-    return settings.model_copy(update=urls)
-
-
-@pytest.fixture
-def says(capsys) -> Says:
-    """Return a function that runs the migrate command, requires it to fail with one sentence, and returns that."""
-
-    def run(action: str, use: Settings) -> str:
-        capsys.readouterr()
-        assert migrate_schema.main([action], use) == 1
-        captured = capsys.readouterr()
-        assert captured.out == ""
-        [line] = captured.err.splitlines()
-        assert line.startswith("migrate: ")
-        assert "Traceback" not in line
-        assert PASSWORD not in line
-        return line
-
-    return run
-
-
-@contextmanager
-def bare_postgres(settings: Settings) -> Iterator[Settings]:
-    """The settings with a PostgreSQL database of the user's own that has no pgvector."""
-    name = f"chordwise_{uuid.uuid4().hex[:12]}"
-    as_postgres_superuser(settings, f"CREATE DATABASE {name} TEMPLATE template0 OWNER chordwise")
-    try:
-        yield moved(settings, postgres=postgres_url(settings, database=name))
-    finally:
-        as_postgres_superuser(settings, f"DROP DATABASE {name} WITH (FORCE)")
-
-
-@pytest.fixture
-def small_user(settings: Settings) -> Iterator[str]:
-    """A user of both servers that may log in and nothing else."""
-    name = f"small_{uuid.uuid4().hex[:8]}"
-    as_mysql_root(settings, f"CREATE USER {name}@'127.0.0.1' IDENTIFIED BY '{PASSWORD}'")
-    as_postgres_superuser(settings, f"CREATE ROLE {name} LOGIN PASSWORD '{PASSWORD}'")
-    yield name
-    as_mysql_root(settings, f"DROP USER {name}@'127.0.0.1'")
-    as_postgres_superuser(settings, f"DROP OWNED BY {name}", f"DROP ROLE {name}")
+from tests.support.stacks.refusals import bare_postgres
 
 
 @contextmanager
@@ -192,111 +135,6 @@ def _asked(use: Settings, path: str, key: str = "") -> httpx.Response:
         return answer
 
     return asyncio.run(ask())
-
-
-class DescribeRights:
-    def it_names_what_a_mysql_user_may_not_do(self, settings: Settings, small_user, says):
-        with scratch_databases(settings) as empty:
-            database = mysql_url(empty).database
-            as_mysql_root(empty, f"GRANT SELECT ON {database}.* TO {small_user}@'127.0.0.1'")
-            line = says("upgrade", moved(empty, mysql=mysql_url(empty, username=small_user, password=PASSWORD)))
-        assert f"MySQL at 127.0.0.1:{mysql_url(empty).port}, database {database}: CREATE command denied" in line
-        assert line.endswith(
-            f"as an administrator run: GRANT ALL PRIVILEGES ON `{database}`.* TO '{small_user}'@'127.0.0.1'"
-        )
-
-    def it_names_the_database_that_a_mysql_user_may_not_use(self, settings: Settings, small_user, says):
-        line = says("check", moved(settings, mysql=mysql_url(settings, username=small_user, password=PASSWORD)))
-        assert "Access denied for user" in line
-        assert f"GRANT ALL PRIVILEGES ON `chordwise`.* TO '{small_user}'@'127.0.0.1'" in line
-
-    def it_names_what_a_postgres_role_may_not_read(self, use_alone: Resources, small_user, says):
-        url = postgres_url(use_alone.settings, username=small_user, password=PASSWORD)
-        line = says("check", moved(use_alone.settings, postgres=url))
-        assert "permission denied for table schema_version_postgres" in line
-        assert f'GRANT ALL ON ALL TABLES IN SCHEMA public TO "{small_user}"' in line
-
-    def it_names_the_schema_that_a_postgres_role_may_not_write(self, use_alone: Resources, small_user, says):
-        with bare_postgres(use_alone.settings) as bare:
-            as_postgres_superuser(bare, "CREATE EXTENSION vector")
-            line = says("upgrade", moved(bare, postgres=postgres_url(bare, username=small_user, password=PASSWORD)))
-        assert "permission denied for schema public" in line
-        assert f'GRANT ALL ON SCHEMA public TO "{small_user}"' in line
-
-
-class DescribeAddresses:
-    @pytest.mark.parametrize(
-        ("server", "change", "expected"),
-        [
-            ("mysql", {"password": PASSWORD}, "check CHORDWISE_MYSQL_URL and CHORDWISE_MYSQL_PASSWORD"),
-            (
-                "mysql",
-                {"database": "chordwise_nope"},
-                "there is no such database; check CHORDWISE_MYSQL_URL, or as an admin",
-            ),
-            ("mysql", {"port": 9}, "MySQL at 127.0.0.1:9, database chordwise: it does not answer (Connection refused)"),
-            ("mysql", {"host": "nohost.invalid"}, "it does not answer (Name or service not known)"),
-            (
-                "postgres",
-                {"password": PASSWORD},
-                'password authentication failed for user "chordwise"; check CHORDWISE_POST',
-            ),
-            (
-                "postgres",
-                {"database": "nope"},
-                'database "nope" does not exist; check CHORDWISE_POSTGRES_URL, or as an admin',
-            ),
-            (
-                "postgres",
-                {"port": 9},
-                "PostgreSQL at 127.0.0.1:9, database chordwise: it does not answer (Connection refused",
-            ),
-            ("postgres", {"host": "nohost.invalid"}, "it does not answer"),
-            (
-                "postgres",
-                {"query": {"sslmode": "require"}},
-                "turn TLS on in the server, or remove sslmode from CHORDW",
-            ),
-        ],
-    )
-    def it_says_which_part_of_the_url_is_wrong(self, settings: Settings, says, server, change, expected):
-        make = {"mysql": mysql_url, "postgres": postgres_url}[server]
-        assert expected in says("check", moved(settings, **{server: make(settings, **change)}))
-
-
-class DescribeCertificates:
-    def it_says_that_the_one_of_postgres_is_not_trusted(self, settings: Settings, says, tmp_path):
-        files = certificates.make(tmp_path)
-        with _tls_only(files) as port:
-            query = {"sslmode": "verify-full", "sslrootcert": str(files.stranger)}
-            url = postgres_url(settings, port=port, query=query)
-            line = says("check", moved(settings, postgres=url))
-        assert f"PostgreSQL at 127.0.0.1:{port}" in line
-        assert "certificate verify failed" in line
-        assert "append ?sslrootcert=/path/ca.pem with the CA of this server to CHORDWISE_POSTGRES_URL" in line
-
-
-@contextmanager
-def _tls_only(files: Certificates) -> Iterator[int]:
-    """A PostgreSQL server as far as its TLS handshake: the one of the tests is built without TLS."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(files.server, files.server_key)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-
-        def serve() -> None:
-            with suppress(OSError):
-                while True:
-                    connection, _ = listening.accept()
-                    with connection, suppress(OSError):
-                        connection.recv(8)  # SSLRequest
-                        connection.sendall(b"S")
-                        context.wrap_socket(connection, server_side=True).close()
-
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        yield int(listening.getsockname()[1])
-        listening.shutdown(socket.SHUT_RDWR)
-        thread.join(5)
 
 
 def _execute(use: Resources, server: str, statement: str) -> None:
