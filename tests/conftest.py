@@ -24,7 +24,7 @@ from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.settings import Settings, load
 from pipeline.tenants.tenant_store import Tenants
-from tests.lanes import ALONE_FOLDERS, CALM_FOLDERS
+from tests.lanes import ALONE_FOLDERS, CALM_FOLDERS, kind
 
 # A busy machine is no defect: what a property takes is not what it promises.
 hypothesis.settings.register_profile("chordwise", deadline=None)
@@ -48,12 +48,11 @@ STACK_FOLDERS = ("integration", "acceptance", "faults", "quality", "browser")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark by the folder it is in what needs the servers, and what little or nothing may run beside."""
     for item in items:
-        folders = item.path.parts
-        if any(folder in folders for folder in STACK_FOLDERS):
+        if kind(item.path) in STACK_FOLDERS:
             item.add_marker(pytest.mark.stack)
-        if any(folder in folders for folder in ALONE_FOLDERS) and not item.get_closest_marker("calm"):
+        if kind(item.path) in ALONE_FOLDERS and not item.get_closest_marker("calm"):
             item.add_marker(pytest.mark.alone)
-        if any(folder in folders for folder in CALM_FOLDERS):
+        if kind(item.path) in CALM_FOLDERS:
             item.add_marker(pytest.mark.calm)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from compose.localstack.services import SERVICES as LOCAL_SERVICES
 from pipeline.settings import Settings
-from tests.support.project import (
+from tests.support.repository.project import (
     ROOT,
     SERVICES,
     code_of,

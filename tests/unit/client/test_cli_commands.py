@@ -8,7 +8,7 @@ import pytest
 
 from chordwise.cli import run
 from compose.localstack.places import ROOT, StackFolder
-from tests.support.gateway_stub import KEY, Reply, problem, serve
+from tests.support.servers.gateway_stub import KEY, Reply, problem, serve
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from chordwise import InvalidInput
 from chordwise.cli import run
 from chordwise.judged import read_collection
-from tests.support.gateway_stub import KEY, Reply, problem, serve
+from tests.support.servers.gateway_stub import KEY, Reply, problem, serve
 
 CORPUS = [
     {"doc_id": "both", "title": "", "text": "red fox"},

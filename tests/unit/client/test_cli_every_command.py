@@ -12,8 +12,8 @@ import pytest
 
 from chordwise.cli import run
 from chordwise.commands.completion import Shell
-from tests.support.cli_uses import commands
-from tests.support.project import ROOT
+from tests.support.repository.cli_uses import commands
+from tests.support.repository.project import ROOT
 
 PROMISED = {"ingest", "import-examples", "query", "jobs", "verify", "eval", "doctor", "completion"}
 

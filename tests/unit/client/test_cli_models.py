@@ -7,7 +7,7 @@ import json
 import pytest
 
 from chordwise.cli import run
-from tests.support.gateway_stub import KEY, Reply, problem, serve
+from tests.support.servers.gateway_stub import KEY, Reply, problem, serve
 
 MOVE = {
     "number": 3,

@@ -18,7 +18,7 @@ from chordwise.cli import run
 from chordwise.commands.query import show, summary
 from chordwise.commands.screen import clean, folded
 from chordwise.results import HitSource, Rerank
-from tests.support.gateway_stub import KEY, problem, serve
+from tests.support.servers.gateway_stub import KEY, problem, serve
 
 CHINESE = Hit(
     chunk_id="c2",

@@ -9,7 +9,7 @@ import pytest
 from chordwise.chunks import Chunk
 from chordwise.cli import run
 from chordwise.commands.feedback import joined
-from tests.support.gateway_stub import KEY, Reply, serve
+from tests.support.servers.gateway_stub import KEY, Reply, serve
 
 PLAN = {
     "retrieve": {

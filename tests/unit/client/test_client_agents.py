@@ -22,7 +22,7 @@ from chordwise.passages import passage_metadata
 from chordwise.recall_agent import RecallAgent, recall_request
 from chordwise.results import Hit
 from chordwise.tools import NOTHING_FOUND, KnowledgeTool
-from tests.support.gateway_stub import KEY, GatewayStub, problem, serve
+from tests.support.servers.gateway_stub import KEY, GatewayStub, problem, serve
 
 ROOT = Path(__file__).parents[3]
 

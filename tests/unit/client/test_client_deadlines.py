@@ -13,7 +13,7 @@ import pytest
 
 from chordwise import AsyncChordwise, Chordwise, ConnectionFailed, ProblemError, Timeout
 from chordwise.results import Job
-from tests.support.gateway_stub import KEY, GatewayStub, Reply, serve
+from tests.support.servers.gateway_stub import KEY, GatewayStub, Reply, serve
 
 LATE_S = 10.0  # far beyond every deadline below, far below the client's own timeout of 30 s
 WAYS: dict[str, Callable[[Any], Any]] = {

@@ -20,7 +20,7 @@ from chordwise.cli import run
 from chordwise.following import Follower
 from chordwise.retries import RetryPolicy
 from pipeline.webhooks.signatures import secret_text, signatures
-from tests.support.gateway_stub import KEY, Reply, problem, serve
+from tests.support.servers.gateway_stub import KEY, Reply, problem, serve
 
 
 def event(kind: str, event_id: str, **data: object) -> str:

@@ -12,7 +12,7 @@ from chordwise.cli import run
 from chordwise.commands.explain import show_trace
 from chordwise.decoding import decode
 from chordwise.explaining import Trace
-from tests.support.gateway_stub import KEY, Reply, problem, serve
+from tests.support.servers.gateway_stub import KEY, Reply, problem, serve
 
 TRACE = {
     "query_id": "query-1",

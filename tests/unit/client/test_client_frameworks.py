@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessageChunk, HumanMessage, HumanMessageCh
 from chordwise import Chordwise
 from chordwise.langchain import ChordwiseRetriever
 from chordwise.langgraph import last_words
-from tests.support.gateway_stub import KEY, GatewayStub, serve
+from tests.support.servers.gateway_stub import KEY, GatewayStub, serve
 
 
 @pytest.fixture

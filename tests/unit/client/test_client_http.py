@@ -20,7 +20,7 @@ from chordwise import (
     Timeout,
     UnexpectedAnswer,
 )
-from tests.support.gateway_stub import KEY, Reply, problem, serve
+from tests.support.servers.gateway_stub import KEY, Reply, problem, serve
 
 
 @pytest.fixture

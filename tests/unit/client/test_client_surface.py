@@ -13,8 +13,8 @@ import pytest
 
 from chordwise import AsyncChordwise, Chordwise, ProblemError
 from chordwise.archive import ArchiveWriter
-from tests.support.described_codes import document
-from tests.support.gateway_stub import KEY, GatewayStub, problem, serve
+from tests.support.repository.described_codes import document
+from tests.support.servers.gateway_stub import KEY, GatewayStub, problem, serve
 
 FILE = "FILE"  # stands for the path of a file that is there; the others likewise
 FILES = "FILES"

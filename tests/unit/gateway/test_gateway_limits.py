@@ -14,7 +14,7 @@ from pipeline.records import TenantId
 from pipeline.settings import load
 from pipeline.tenants.request_buckets import BucketReply, Rate
 from pipeline.tenants.tenant_store import Principal
-from tests.support.attacks import code_of
+from tests.support.clients.attacks import code_of
 
 KEY = {"Authorization": "Bearer cw_acme_" + "0" * 48}
 NOWHERE = {

@@ -13,8 +13,8 @@ from api_gateway.openapi_details import operations
 from api_gateway.problem_codes import known
 from api_gateway.problems import MEDIA_TYPE
 from pipeline.settings import load
-from tests.support.described_codes import document
-from tests.support.project import ROOT
+from tests.support.repository.described_codes import document
+from tests.support.repository.project import ROOT
 
 DOCUMENT = document()
 OPERATIONS = [
