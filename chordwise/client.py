@@ -8,11 +8,11 @@ from typing import Any, Self, TypeVar, cast, overload
 
 import httpx
 
+from chordwise.api.job_events import Follower, JobEvent
+from chordwise.api.results import Ingestion, Job
 from chordwise.config import from_environment
-from chordwise.following import Follower, JobEvent
 from chordwise.methods import Methods
 from chordwise.operations import Operations
-from chordwise.results import Ingestion, Job
 from chordwise.retries import PATIENT, RetryPolicy
 from chordwise.transport import Call, Outcome, Pause, Steps, answer, client_arguments, no_answer, request_arguments
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chordwise.documents import FIELDS, MAX_BYTES, grouped
+from chordwise.api.documents import FIELDS, MAX_BYTES, grouped
 from chordwise.errors import InvalidInput
 from chordwise.transport import FilePart
 

@@ -11,30 +11,30 @@ from pathlib import Path
 from typing import Any, TypeVar, Unpack, overload
 from urllib.parse import quote
 
-from chordwise.chunks import ChunkOperations
-from chordwise.configuring import ConfigureOperations
-from chordwise.control import ControlOperations
-from chordwise.decoding import decode
-from chordwise.documents import Document, IngestOptions, document_at, document_batches, is_url
-from chordwise.entities import EntityOperations
+from chordwise.api.api_sources import ConfigureOperations
+from chordwise.api.archives import PortabilityOperations
+from chordwise.api.chunks import ChunkOperations
+from chordwise.api.dead_letters import ControlOperations
+from chordwise.api.documents import Document, IngestOptions, document_at, document_batches, is_url
+from chordwise.api.entities import EntityOperations
+from chordwise.api.examples import ExampleOperations
+from chordwise.api.explanations import ExplainOperations
+from chordwise.api.feedback import FeedbackOperations
+from chordwise.api.migrations import DoctorOperations, MigrationOperations
+from chordwise.api.namespaces import GovernOperations
+from chordwise.api.options import FileKeywords, IngestKeywords, Told
+from chordwise.api.profiles import ProfileOperations
+from chordwise.api.queries import LONGEST_HOLD_S, QueryOperations
+from chordwise.api.results import Alignment, DocumentInfo, Health, Ingestion, Job, NamespaceInfo, together
+from chordwise.api.sources import GenerationOperations, SourceOperations
+from chordwise.api.tenants import Quotas, TenancyOperations
+from chordwise.api.usage import UsageOperations
+from chordwise.api.webhooks import WebhookOperations
 from chordwise.errors import ChordwiseError, InvalidInput, ProblemError, UnexpectedAnswer
-from chordwise.examples import ExampleOperations
-from chordwise.explaining import ExplainOperations
-from chordwise.feedback import FeedbackOperations
 from chordwise.files import FoundFile, file_batches, find_files, read_documents
-from chordwise.governing import GovernOperations
-from chordwise.hooks import WebhookOperations
-from chordwise.installation import DoctorOperations, MigrationOperations
-from chordwise.options import FileKeywords, IngestKeywords, Told
-from chordwise.portability import PortabilityOperations
-from chordwise.profiles import ProfileOperations
-from chordwise.querying import LONGEST_HOLD_S, QueryOperations
-from chordwise.results import Alignment, DocumentInfo, Health, Ingestion, Job, NamespaceInfo, together
+from chordwise.records import decode
 from chordwise.retries import PATIENT, RetryPolicy, exchange
-from chordwise.sources import GenerationOperations, SourceOperations
-from chordwise.tenancy import Quotas, TenancyOperations
 from chordwise.transport import Call, Steps
-from chordwise.usage import UsageOperations
 
 T = TypeVar("T")
 Params = tuple[tuple[str, str], ...]

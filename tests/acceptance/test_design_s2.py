@@ -22,8 +22,8 @@ import pytest
 from sqlalchemy import text
 
 from chordwise import AsyncChordwise, Chordwise, ProblemError
-from chordwise.example_step import EXAMPLE_NAMESPACES, awith_examples, with_examples
-from chordwise.examples import ExamplesImport
+from chordwise.agents.example_prompts import EXAMPLE_NAMESPACES, awith_examples, with_examples
+from chordwise.api.examples import ExamplesImport
 from chordwise.langgraph import RetrievalNode
 from chordwise.prompting import NO_EXAMPLES, format_for_prompt, retrieved_examples
 from pipeline.resources import Resources

@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from chordwise import Chordwise
+from chordwise.agents.knowledge import Knowledge
 from chordwise.errors import InvalidInput
-from chordwise.knowledge import Knowledge
 from chordwise.prompting import format_markdown
 from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant

@@ -11,7 +11,7 @@ import pytest
 
 from chordwise import InvalidInput
 from chordwise.cli import run
-from chordwise.judged import read_collection
+from chordwise.evaluation.collection import read_collection
 from tests.support.gateway_stub import KEY, Reply, problem, serve
 
 CORPUS = [

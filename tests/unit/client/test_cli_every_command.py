@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from chordwise.cli import run
-from chordwise.commands.completion import Shell
+from chordwise.cli.completion_command import Shell
 from tests.support.cli_uses import commands
 from tests.support.project import ROOT
 

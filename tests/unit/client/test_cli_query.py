@@ -14,10 +14,10 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from chordwise import Hit, QueryResult, Stats
+from chordwise.api.results import HitSource, Rerank
 from chordwise.cli import run
-from chordwise.commands.query import show, summary
-from chordwise.commands.screen import clean, folded
-from chordwise.results import HitSource, Rerank
+from chordwise.cli.query_command import show, summary
+from chordwise.cli.screen import clean, folded
 from tests.support.gateway_stub import KEY, problem, serve
 
 CHINESE = Hit(

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from chordwise.chunks import Chunk
+from chordwise.api.chunks import Chunk
 from chordwise.cli import run
-from chordwise.commands.feedback import joined
+from chordwise.cli.feedback_command import joined
 from tests.support.gateway_stub import KEY, Reply, serve
 
 PLAN = {

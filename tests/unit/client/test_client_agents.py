@@ -15,12 +15,12 @@ import pytest
 
 from chordwise import AsyncChordwise, Chordwise, InvalidInput, NotConfigured
 from chordwise.agent_response import intermediate_chunks, retrieval_step, with_retrieval
-from chordwise.asker import Asker
-from chordwise.example_step import LONGEST_QUESTION, awith_examples, question_of, with_examples
-from chordwise.knowledge import Knowledge, tool_schema
-from chordwise.passages import passage_metadata
+from chordwise.agents.asker import Asker
+from chordwise.agents.example_prompts import LONGEST_QUESTION, awith_examples, question_of, with_examples
+from chordwise.agents.knowledge import Knowledge, tool_schema
+from chordwise.agents.passages import passage_metadata
+from chordwise.api.results import Hit
 from chordwise.recall_agent import RecallAgent, recall_request
-from chordwise.results import Hit
 from chordwise.tools import NOTHING_FOUND, KnowledgeTool
 from tests.support.gateway_stub import KEY, GatewayStub, problem, serve
 
@@ -255,7 +255,7 @@ class DescribeExtras:
 _MANY_LOOPS = """
 import asyncio, gc
 from chordwise import AsyncChordwise
-from chordwise.asker import Asker
+from chordwise.agents.asker import Asker
 asker = Asker(url={url!r}, api_key={key!r})
 for _ in range(5):
     asyncio.run(asker.aask("tea", namespace="kb"))

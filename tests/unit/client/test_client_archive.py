@@ -7,7 +7,7 @@ import tarfile
 
 import pytest
 
-from chordwise.archive import ArchiveReader, ArchiveWriter, counts_of, missing
+from chordwise.api.archive_files import ArchiveReader, ArchiveWriter, counts_of, missing
 from chordwise.errors import InvalidInput
 
 PARTS = [b"first part", b"second part", b"third part"]

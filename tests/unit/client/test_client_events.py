@@ -16,8 +16,8 @@ from chordwise import (
     UnexpectedAnswer,
     verify_webhook,
 )
+from chordwise.api.job_events import Follower
 from chordwise.cli import run
-from chordwise.following import Follower
 from chordwise.retries import RetryPolicy
 from pipeline.webhooks.signatures import secret_text, signatures
 from tests.support.gateway_stub import KEY, Reply, problem, serve

@@ -8,10 +8,10 @@ import pytest
 from rich.console import Console
 
 from chordwise import AsyncChordwise, Chordwise, InvalidInput, ProblemError
+from chordwise.api.explanations import Trace
 from chordwise.cli import run
-from chordwise.commands.explain import show_trace
-from chordwise.decoding import decode
-from chordwise.explaining import Trace
+from chordwise.cli.explain_command import show_trace
+from chordwise.records import decode
 from tests.support.gateway_stub import KEY, Reply, problem, serve
 
 TRACE = {

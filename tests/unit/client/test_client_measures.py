@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chordwise.measures import first_occurrences, ndcg, percentile, recall, reciprocal_rank
+from chordwise.evaluation.measures import first_occurrences, ndcg, percentile, recall, reciprocal_rank
 
 GRADES = {"a": 3, "b": 2, "c": 1, "junk": 0, "spam": -1}
 BEST = 3 + 2 / math.log2(3) + 1 / 2  # a b c in this order: log2(4) is 2

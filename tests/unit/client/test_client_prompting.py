@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chordwise.decoding import decode
+from chordwise.api.results import QueryResult
 from chordwise.prompting import (
     NO_EXAMPLES,
     format_examples,
@@ -14,7 +14,7 @@ from chordwise.prompting import (
     format_markdown,
     retrieved_examples,
 )
-from chordwise.results import QueryResult
+from chordwise.records import decode
 
 ANSWER = {
     "query_id": "q",

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from chordwise import AsyncChordwise, Chordwise, ProblemError
-from chordwise.archive import ArchiveWriter
+from chordwise.api.archive_files import ArchiveWriter
 from tests.support.described_codes import document
 from tests.support.gateway_stub import KEY, GatewayStub, problem, serve
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chordwise.commands.evaluate import compare, read_run
+from chordwise.cli.evaluate_command import compare, read_run
 from chordwise.errors import InvalidInput
-from chordwise.significance import paired
+from chordwise.evaluation.significance import paired
 
 values = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=8)
 

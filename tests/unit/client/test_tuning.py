@@ -8,12 +8,12 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from chordwise.asking import Measured, Scores
 from chordwise.errors import InvalidInput
-from chordwise.judged import JudgedQuery
-from chordwise.knobs import Knobs, overrides, read_knobs, split
-from chordwise.significance import Paired
-from chordwise.tuning import choose, tune
+from chordwise.evaluation.ask import Measured, Scores
+from chordwise.evaluation.collection import JudgedQuery
+from chordwise.evaluation.knobs import Knobs, overrides, read_knobs, split
+from chordwise.evaluation.significance import Paired
+from chordwise.evaluation.tune import choose, tune
 
 
 def plan(**fusion):
