@@ -24,7 +24,7 @@ from chordwise.recall_agent import RecallAgent, recall_request
 from chordwise.tools import NOTHING_FOUND, KnowledgeTool
 from tests.support.gateway_stub import KEY, GatewayStub, problem, serve
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture
