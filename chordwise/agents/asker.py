@@ -8,8 +8,7 @@ import weakref
 from collections.abc import Iterable
 from typing import Unpack
 
-from chordwise.api.options import AskKeywords
-from chordwise.api.results import QueryResult
+from chordwise.api.queries import AskKeywords, QueryResult
 from chordwise.async_client import AsyncChordwise
 from chordwise.client import Chordwise
 from chordwise.errors import InvalidInput

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from chordwise.agents.asker import Asker
 from chordwise.agents.prompts import EXAMPLE_CATEGORIES, retrieved_examples
-from chordwise.api.results import QueryResult
+from chordwise.api.queries import QueryResult
 from chordwise.async_client import AsyncChordwise
 from chordwise.client import Chordwise
 from chordwise.errors import ChordwiseError, ProblemError

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, Self
 
 from chordwise.agents.asker import listed
-from chordwise.api.options import AskKeywords
+from chordwise.api.queries import AskKeywords
 from chordwise.errors import InvalidInput
 
 _FOR_A_SEARCH: Final = ("top_k", "method", "score_threshold", "rerank")

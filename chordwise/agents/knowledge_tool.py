@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from chordwise.agents.asker import Asker
 from chordwise.agents.knowledge import Knowledge, tool_schema
 from chordwise.agents.prompts import format_markdown
-from chordwise.api.options import AskKeywords
+from chordwise.api.queries import AskKeywords
 from chordwise.async_client import AsyncChordwise
 from chordwise.client import Chordwise
 from chordwise.errors import ChordwiseError, InvalidInput

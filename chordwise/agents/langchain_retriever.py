@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, SecretStr,
 
 from chordwise.agents.asker import Asker, listed
 from chordwise.agents.passages import passage_metadata
-from chordwise.api.results import QueryResult
+from chordwise.api.queries import QueryResult
 from chordwise.async_client import AsyncChordwise
 from chordwise.client import Chordwise
 from chordwise.extras import missing

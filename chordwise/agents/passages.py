@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from chordwise.api.results import Hit
+from chordwise.api.queries import Hit
 
 # Where a hit is and how it was found. Of use to programs; in the prompt of a language model they are noise.
 TECHNICAL: Final = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from chordwise.api.results import QueryResult
+from chordwise.api.queries import QueryResult
 
 NO_EXAMPLES = "（没有检索到相关示例，请按通用规则回答。）"
 

@@ -15,8 +15,7 @@ from typing import Any, Final, Unpack, cast
 
 from chordwise.agents.asker import Asker, listed
 from chordwise.agents.passages import passage_metadata
-from chordwise.api.options import AskKeywords, BoundKeywords
-from chordwise.api.results import Hit, QueryResult
+from chordwise.api.queries import AskKeywords, BoundKeywords, Hit, QueryResult
 from chordwise.async_client import AsyncChordwise
 from chordwise.client import Chordwise
 from chordwise.errors import InvalidInput

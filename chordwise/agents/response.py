@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from chordwise.api.results import QueryResult
+from chordwise.api.queries import QueryResult
 
 STEP: Final = "retrieval"
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from chordwise.api.archive_files import ArchiveReader, ArchiveWriter, Manifest, PartEntry, counts_of, missing
-from chordwise.api.options import Told
-from chordwise.api.results import Ingestion, Job, together
+from chordwise.api.ingestion import Told
+from chordwise.api.jobs import Ingestion, Job, together
 from chordwise.errors import ChordwiseError, InvalidInput, ProblemError, UnexpectedAnswer
 from chordwise.records import decode
-from chordwise.resource import Requesting, segment
+from chordwise.resource import Resource, operation, segment
 from chordwise.transport import Answer, Steps
 
 PART = "application/vnd.chordwise.part"
@@ -31,9 +31,10 @@ class Imported:
     vectors_kept: bool
 
 
-class PortabilityOperations(Requesting):
+class ArchiveOperations(Resource):
     """What ``Operations`` can do with archives. Every call may be sent twice."""
 
+    @operation
     def export(
         self, namespace: str, path: str | Path, *, on_progress: Callable[[Manifest], None] | None = None
     ) -> Steps[Manifest]:
@@ -54,6 +55,7 @@ class PortabilityOperations(Requesting):
         archive.finish()
         return archive.manifest
 
+    @operation
     def import_archive(
         self,
         path: str | Path,

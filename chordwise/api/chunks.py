@@ -13,7 +13,7 @@ from chordwise.api.documents import Document, document_json
 from chordwise.errors import InvalidInput, UnexpectedAnswer
 from chordwise.files import find_files
 from chordwise.records import Result, decode
-from chordwise.resource import Requesting
+from chordwise.resource import Resource, operation
 from chordwise.transport import Steps
 
 
@@ -110,13 +110,15 @@ class ChunkFilters(TypedDict, total=False):
     offset: int | None
 
 
-class ChunkOperations(Requesting):
+class ChunkOperations(Resource):
     """What ``Operations`` can do with chunks."""
 
+    @operation
     def chunks(self, *, namespace: str, limit: int | None = 100, **chosen: Unpack[ChunkFilters]) -> Steps[list[Chunk]]:
         """Chunks and parents of what is published, switched off ones too; ``limit`` None for every one."""
         return self._pages(Chunk, "/v1/chunks", {"namespace": namespace, **chosen}, limit=limit)
 
+    @operation
     def edit_chunks(self, edits: Iterable[Mapping[str, Any]]) -> Steps[list[ChunkResult]]:
         """Change chunks: each edit has a ``chunk_id`` and ``text``, ``enabled`` or both, and may have an ``etag``.
 
@@ -125,11 +127,13 @@ class ChunkOperations(Requesting):
         """
         return self._in_parts("PUT", "chunks", [dict(edit) for edit in edits])
 
+    @operation
     def delete_chunks(self, chunk_ids: Iterable[str]) -> Steps[list[ChunkResult]]:
         """Delete exactly these chunks; a parent goes with its children, a document with its last chunk."""
         ids = [chunk_ids] if isinstance(chunk_ids, str) else list(chunk_ids)
         return self._in_parts("DELETE", "chunk_ids", ids)
 
+    @operation
     def preview(
         self,
         what: Document | Mapping[str, Any] | str | Path,

@@ -1,17 +1,17 @@
-"""Steering jobs, and dead letters: documents that failed for good."""
+"""Dead letters: documents that failed for good."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Unpack
+from typing import TypedDict, Unpack
 
-from chordwise.api.options import DeadLetterFilters
-from chordwise.api.results import Job
 from chordwise.errors import InvalidInput, UnexpectedAnswer
 from chordwise.records import Result
-from chordwise.resource import Requesting, segment
+from chordwise.resource import Resource, operation, segment
 from chordwise.transport import Answer, Steps
+
+_LETTERS = "/v1/dead-letters"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,40 +44,34 @@ class DeadLetter(Result):
     payload: PayloadReference = PayloadReference()
 
 
-_LETTERS = "/v1/dead-letters"
+class DeadLetterFilters(TypedDict, total=False):
+    """Which dead letters: those that fit every filter given. ``reason``: rejected, gave_up or bug."""
+
+    job_id: str | None
+    namespace: str | None
+    code: str | None
+    reason: str | None
 
 
-class ControlOperations(Requesting):
-    """What ``Operations`` can do to jobs and dead letters. Every call may be sent twice."""
+class DeadLetterOperations(Resource):
+    """Operations on dead letters. Every call may be sent twice."""
 
-    def cancel_job(self, job_id: str) -> Steps[Job]:
-        """Call back every document of a job that is not done. ProblemError with status 409 if it ended by itself."""
-        return self._one(Job, "POST", f"/v1/jobs/{segment(job_id)}/cancel")
-
-    def retry_job(self, job_id: str) -> Steps[Job]:
-        """Queue what failed or was cancelled again. ProblemError with status 409 if there is nothing to try."""
-        return self._one(Job, "POST", f"/v1/jobs/{segment(job_id)}/retry")
-
-    def pause_job(self, job_id: str) -> Steps[Job]:
-        """Let workers take nothing more of a job until it is resumed."""
-        return self._one(Job, "POST", f"/v1/jobs/{segment(job_id)}/pause")
-
-    def resume_job(self, job_id: str) -> Steps[Job]:
-        """Let workers go on with a paused job."""
-        return self._one(Job, "POST", f"/v1/jobs/{segment(job_id)}/resume")
-
+    @operation
     def dead_letters(self, *, limit: int | None = 100, **chosen: Unpack[DeadLetterFilters]) -> Steps[list[DeadLetter]]:
         """Documents that failed for good, the latest first: those that fit every filter given."""
         return self._pages(DeadLetter, _LETTERS, chosen, limit=limit)
 
+    @operation
     def dead_letter(self, letter_id: str) -> Steps[DeadLetter]:
         """One dead letter."""
         return self._one(DeadLetter, "GET", f"{_LETTERS}/{segment(letter_id)}")
 
+    @operation
     def replay_dead_letter(self, letter_id: str) -> Steps[int]:
         """Try one again; gives 1."""
         return _replayed((yield from self._request("POST", f"{_LETTERS}/{segment(letter_id)}/replay")))
 
+    @operation
     def replay_dead_letters(self, *, everything: bool = False, **chosen: Unpack[DeadLetterFilters]) -> Steps[int]:
         """Try again those that fit every filter given, or, with no filter, ``everything``. Gives how many."""
         body = {name: value for name, value in chosen.items() if value is not None}
@@ -86,6 +80,7 @@ class ControlOperations(Requesting):
         answer = yield from self._request("POST", f"{_LETTERS}/replay", body={"all": True} if everything else body)
         return _replayed(answer)
 
+    @operation
     def drop_dead_letter(self, letter_id: str) -> Steps[None]:
         """Give one up: its bytes are deleted, in its job it stays failed."""
         yield from self._request("DELETE", f"{_LETTERS}/{segment(letter_id)}")

@@ -1,20 +1,17 @@
-"""Documents on their way to the server: their JSON, and their grouping into requests of a sensible size."""
+"""Documents and their generations."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime
-from typing import Any, TypeVar
+from datetime import datetime
+from typing import Any
 
+from chordwise.api.jobs import Job
 from chordwise.errors import InvalidInput
-from chordwise.transport import encode
-
-T = TypeVar("T")
-
-MAX_DOCUMENTS = 1_000  # per request: few enough that one refused request is cheap to send again
-MAX_BYTES = 16_000_000  # per request, of JSON or of file contents
+from chordwise.records import Result
+from chordwise.resource import Resource, operation, segment
+from chordwise.transport import Steps, plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +39,111 @@ class Document:
 FIELDS = frozenset(field.name for field in fields(Document))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentInfo(Result):
+    """A document as the server lists it; what else it says is in ``raw``. ``status`` is that of its latest upload: queued,
+    running, succeeded, failed or cancelled. ``generation``: the upload that searches see. ``chunking``: the strategy and
+    options it is cut by. ``duplicate_of``: the oldest document of the namespace with the same bytes. ``source``: where it
+    came from, with ``source_id``, ``kind``, ``uri``, ``media_type``, ``encoding``, ``page_start`` and ``page_end`` among
+    others."""
+
+    document_id: str
+    namespace: str = ""
+    status: str = ""
+    generation: int | None = None
+    chunks: int = 0
+    title: str | None = None
+    author: str | None = None
+    type: str | None = None
+    tags: tuple[str, ...] = ()
+    published_at: datetime | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    chunking: Mapping[str, Any] = field(default_factory=dict)
+    duplicate_of: str | None = None
+    source: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationInfo(Result):
+    """One ingestion of a document. ``state``: shown, previous (can be gone back to until ``kept_until``), pending,
+    failed, cancelled or retired. ``bytes``: the size of what was sent."""
+
+    generation: int
+    state: str = ""
+    title: str | None = None
+    created_at: datetime | None = None
+    kept_until: datetime | None = None
+    chunks: int | None = None
+    content_hash: str = ""
+    bytes: int = 0
+    job_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentGenerations(Result):
+    """What is left of a document's generations, the newest first. ``etag`` names this state."""
+
+    namespace: str = ""
+    document_id: str = ""
+    etag: str = ""
+    data: tuple[GenerationInfo, ...] = ()
+
+
+class DocumentOperations(Resource):
+    """Operations on documents and their generations."""
+
+    @operation
+    def documents(
+        self,
+        *,
+        namespace: str | None = None,
+        status: str | None = None,
+        source_id: str | None = None,
+        limit: int | None = 100,
+    ) -> Steps[list[DocumentInfo]]:
+        """Documents of a namespace, or of all, that are searchable or on their way; ``limit`` None for every one.
+
+        With ``status`` (queued, running, succeeded, failed or cancelled), those whose latest upload is in that state;
+        with ``source_id`` those of one source.
+        """
+        asked = {"namespace": namespace or None, "status": status or None, "source_id": source_id or None}
+        return self._pages(DocumentInfo, "/v1/documents", asked, limit=limit)
+
+    @operation
+    def document(self, document_id: str, *, namespace: str) -> Steps[DocumentInfo]:
+        """A document as it is listed; one that is not there raises ProblemError with status 404."""
+        path = f"/v1/documents/{segment(document_id)}"
+        return self._one(DocumentInfo, "GET", path, params={"namespace": namespace})
+
+    @operation
+    def delete_document(self, document_id: str, *, namespace: str) -> Steps[None]:
+        """Remove a document and its chunks; one that is not there raises ProblemError with status 404."""
+        path = f"/v1/documents/{segment(document_id)}"
+        yield from self._request("DELETE", path, params={"namespace": namespace})
+
+    @operation
+    def generations(self, document_id: str, *, namespace: str) -> Steps[DocumentGenerations]:
+        """What is left of a document's generations, the newest first."""
+        path = f"/v1/documents/{segment(document_id)}/generations"
+        return self._one(DocumentGenerations, "GET", path, params={"namespace": namespace})
+
+    @operation
+    def rollback(
+        self, document_id: str, *, namespace: str, generation: int | None = None, if_match: str | None = None
+    ) -> Steps[Job]:
+        """Go back to the generation before, or to another that is kept: what was sent then is ingested once more.
+
+        ``if_match``: only if the generations still have this etag, else ProblemError with status 412. ProblemError with
+        status 409 if nothing is kept.
+        """
+        body: dict[str, Any] = {"namespace": namespace}
+        if generation is not None:
+            body["generation"] = generation
+        headers = {} if if_match is None else {"If-Match": if_match}
+        path = f"/v1/documents/{segment(document_id)}/rollback"
+        return self._one(Job, "POST", path, body=body, headers=headers, safe=False)
+
+
 def document_json(document: Document | Mapping[str, Any]) -> dict[str, Any]:
     """The document as the server takes it: what is not set is left out, times are RFC 3339. Raises InvalidInput."""
     if isinstance(document, Document):
@@ -51,121 +153,6 @@ def document_json(document: Document | Mapping[str, Any]) -> dict[str, Any]:
     else:
         raise InvalidInput(f"a document must be a Document or a mapping, not {type(document).__name__}")
     return {name: plain(value) for name, value in pairs if value is not None and value != () and value != {}}
-
-
-def plain(value: Any) -> Any:
-    """A value in JSON's terms: times as RFC 3339, without time zone taken as UTC; collections as arrays."""
-    if isinstance(value, datetime):
-        return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
-    if isinstance(value, tuple | set | frozenset):
-        return list(value)
-    return value
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IngestOptions:
-    """What holds for everything sent in one go. ``type``, ``tags`` and ``metadata`` add to what a document says itself;
-    ``parser_hint`` and ``charset`` are for files only. None leaves the choice to the server."""
-
-    namespace: str
-    on_conflict: str | None = None
-    chunking: Mapping[str, Any] | None = None
-    type: str | None = None
-    tags: Sequence[str] = ()
-    metadata: Mapping[str, Any] | None = None
-    parser_hint: str | None = None
-    charset: str | None = None
-    priority: str | None = None
-
-    def body(self) -> dict[str, Any]:
-        """The fields beside ``documents`` in the body of a request."""
-        options: dict[str, Any] = {
-            "namespace": self.namespace,
-            "on_conflict": self.on_conflict,
-            "chunking": self.chunking,
-        }
-        options["priority"] = self.priority
-        return {name: value for name, value in options.items() if value is not None}
-
-    def form(self) -> dict[str, str]:
-        """The fields beside the files of an upload: text as it is, everything else as JSON."""
-        labels = {
-            "type": self.type,
-            "tags": self.tags,
-            "metadata": self.metadata,
-            "parser_hint": self.parser_hint,
-            "charset": self.charset,
-        }
-        options = {**self.body(), **{name: value for name, value in labels.items() if value}}
-        return {
-            name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            for name, value in options.items()
-        }
-
-    def labelled(self, document: dict[str, Any]) -> dict[str, Any]:
-        """The document with these labels added; its own type and metadata win. Fields of a wrong type stay as they
-        are, for the server to refuse."""
-        labelled = dict(document)
-        if self.type:
-            labelled.setdefault("type", self.type)
-        tags, metadata = document.get("tags", []), document.get("metadata", {})
-        if self.tags and isinstance(tags, list):
-            labelled["tags"] = [*tags, *(tag for tag in self.tags if tag not in tags)]
-        if self.metadata and isinstance(metadata, Mapping):
-            labelled["metadata"] = {**self.metadata, **metadata}
-        return labelled
-
-
-def grouped(things: Iterable[T], size: Callable[[T], int], *, at_most: int, max_bytes: int) -> Iterator[list[T]]:
-    """Cut into runs, in order, of up to ``at_most`` things and ``max_bytes``; a larger thing travels alone."""
-    group: list[T] = []
-    filled = 0
-    for thing in things:
-        room = size(thing)
-        if group and (len(group) == at_most or filled + room > max_bytes):
-            yield group
-            group, filled = [], 0
-        group.append(thing)
-        filled += room
-    if group:
-        yield group
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentBatch:
-    """The body of one request. ``repeatable``: every document has an id and replaces itself, so twice is as once."""
-
-    content: bytes
-    documents: int
-    repeatable: bool
-
-
-def document_batches(
-    documents: Iterable[Document | Mapping[str, Any]], options: IngestOptions
-) -> Iterator[DocumentBatch]:
-    """The requests that carry ``documents``. Raises InvalidInput."""
-    head = encode(options.body())[:-1]
-    replaces = options.on_conflict in (None, "replace", "new")
-    encoded = (_encoded(options.labelled(document_json(document))) for document in documents)
-    for group in grouped(encoded, lambda pair: len(pair[0]) + 1, at_most=MAX_DOCUMENTS, max_bytes=MAX_BYTES):
-        bodies = b",".join(body for body, _ in group)
-        yield DocumentBatch(
-            content=head + b',"documents":[' + bodies + b"]}",
-            documents=len(group),
-            repeatable=replaces and all(named for _, named in group),
-        )
-
-
-def _encoded(document: dict[str, Any]) -> tuple[bytes, bool]:
-    try:
-        return encode(document), "document_id" in document or _is_named_by_address(document)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"document {document.get('document_id', '')!r} is not JSON: {error}") from error
-
-
-def _is_named_by_address(document: Mapping[str, Any]) -> bool:
-    source = document.get("source")
-    return "text" not in document and isinstance(source, Mapping) and not {"text", "bytes"} & set(source)
 
 
 def is_url(thing: object) -> bool:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from chordwise.records import Result
-from chordwise.resource import Requesting
+from chordwise.resource import Resource, operation
 from chordwise.transport import Steps
 
 _PATH = "/v1/entities"
@@ -28,9 +28,10 @@ class EntityState(Result):
     updated_at: datetime | None = None
 
 
-class EntityOperations(Requesting):
+class EntityOperations(Resource):
     """What ``Operations`` can do to entities. Every call may be sent twice."""
 
+    @operation
     def put_entities(self, entities: Iterable[Mapping[str, Any]], *, namespace: str) -> Steps[int]:
         """Write what entities of a story are like, each a mapping with ``entity_id``, ``name`` and, if there are any,
         ``type``, ``story_time`` and ``state``. Gives how many states were written."""
@@ -41,6 +42,7 @@ class EntityOperations(Requesting):
             written += said.get("written", 0) if isinstance(said, dict) else 0
         return written
 
+    @operation
     def entities(
         self, namespace: str, *, as_of: int | None = None, name: str | None = None
     ) -> Steps[list[EntityState]]:
@@ -48,6 +50,7 @@ class EntityOperations(Requesting):
         asked = {"namespace": namespace, "as_of": as_of, "name": name}
         return self._pages(EntityState, _PATH, asked, at_most=200)
 
+    @operation
     def delete_entities(self, entity_ids: Iterable[str], *, namespace: str) -> Steps[int]:
         """Delete entities with all their states; gives how many states went."""
         body = {"namespace": namespace, "entity_ids": list(entity_ids)}

@@ -9,7 +9,7 @@ from typing import Any
 
 from chordwise.errors import InvalidInput
 from chordwise.records import Result, decode
-from chordwise.resource import Requesting
+from chordwise.resource import Resource, operation
 from chordwise.retries import problem
 from chordwise.transport import FilePart, Steps
 
@@ -113,9 +113,10 @@ class ExampleStatistics(Result):
     duplicates: Mapping[str, Any] = field(default_factory=dict)
 
 
-class ExampleOperations(Requesting):
+class ExampleOperations(Resource):
     """What ``Operations`` can do with the example library."""
 
+    @operation
     def import_examples(
         self,
         book: str | Path,
@@ -159,14 +160,17 @@ class ExampleOperations(Requesting):
             said = {**said, "status": "refused", "refused_because": said.get("detail")}
         return decode(ExamplesImport, said)
 
+    @operation
     def examples_template(self) -> Steps[bytes]:
         """An Excel workbook to fill in with examples."""
         return (yield from self._request("GET", "/v1/examples/template.xlsx")).content
 
+    @operation
     def example_statistics(self, *, namespace: str) -> Steps[ExampleStatistics]:
         """How many examples a namespace holds, by category, grade and tag; ProblemError with 404 if there is none."""
         return self._one(ExampleStatistics, "GET", "/v1/examples/statistics", params={"namespace": namespace})
 
+    @operation
     def verify_examples(self, job_id: str, *, sample: int = 10) -> Steps[ExamplesVerification]:
         """Whether searches find every accepted row of an import; ``sample`` of those they find are named."""
         params = {"job_id": job_id, "sample": sample}

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from chordwise.api.results import QueryResult
+from chordwise.api.queries import QueryResult
 from chordwise.records import Result
-from chordwise.resource import Requesting, as_content, segment
+from chordwise.resource import Resource, as_content, operation, segment
 from chordwise.transport import Steps
 
 
@@ -88,18 +88,21 @@ class Replay(Result):
     answer: QueryResult
 
 
-class ExplainOperations(Requesting):
+class ExplanationOperations(Resource):
     """The part of ``Operations`` that asks why."""
 
+    @operation
     def trace(self, query: QueryResult | str) -> Steps[Trace]:
         """How an answer came about, of a query asked with ``trace=True``; of any other, ProblemError with status 404."""
         return self._one(Trace, "GET", _path(query, "trace"))
 
+    @operation
     def why_not(self, query: QueryResult | str, chunk_id: str) -> Steps[WhyNot]:
         """Where a chunk was lost on its way to the answer. ProblemError with status 404 for a query that is forgotten,
         or a chunk that is not there, and with 409 before the answer."""
         return self._one(WhyNot, "POST", _path(query, "why-not"), body={"chunk_id": chunk_id})
 
+    @operation
     def replay(self, query: QueryResult | str, plan: Mapping[str, Any]) -> Steps[Replay]:
         """Ask the same again with parts of the plan changed, on the documents as they are now, and compare."""
         return self._one(Replay, "POST", _path(query, "replay"), content=as_content({"plan": plan}, "plan"))

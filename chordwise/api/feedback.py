@@ -1,4 +1,4 @@
-"""What people thought of hits, and the judgments that makes."""
+"""Users' ratings of hits, and the judgments made of them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypedDict, Unpack
 
-from chordwise.api.results import QueryResult
-from chordwise.errors import InvalidInput, UnexpectedAnswer
-from chordwise.records import Result, decode
-from chordwise.resource import Requesting, segment
+from chordwise.api.queries import QueryResult
+from chordwise.errors import InvalidInput
+from chordwise.records import Result
+from chordwise.resource import Resource, operation, segment
 from chordwise.transport import Steps
 
 _PER_PAGE = 200
@@ -51,19 +51,6 @@ class JudgedText(Result):
     relevant: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArmResult(Result):
-    """What people thought of the answers of one arm of an experiment."""
-
-    bucket: str
-    good: int = 0
-    bad: int = 0
-    clicks: int = 0
-    queries: int = 0
-    sessions: int = 0
-    mean_click_place: float | None = None
-
-
 class FeedbackKeywords(TypedDict, total=False):
     """What feedback is about: a chunk or a document, the namespace of the latter where several hold it; who says it, and
     why."""
@@ -75,9 +62,10 @@ class FeedbackKeywords(TypedDict, total=False):
     session_id: str | None
 
 
-class FeedbackOperations(Requesting):
-    """The part of ``Operations`` for feedback. Every call may be sent twice."""
+class FeedbackOperations(Resource):
+    """Operations on feedback. Every call may be sent twice."""
 
+    @operation
     def feedback(self, query: QueryResult | str, rating: str, **said: Unpack[FeedbackKeywords]) -> Steps[Feedback]:
         """Say what a hit of a query was worth: ``good``, ``bad``, or ``click`` for having opened it.
 
@@ -92,6 +80,7 @@ class FeedbackOperations(Requesting):
             Feedback, "POST", f"/v1/queries/{segment(query_id)}/feedback", body={"rating": rating, **given}
         )
 
+    @operation
     def feedback_given(
         self,
         *,
@@ -104,23 +93,17 @@ class FeedbackOperations(Requesting):
         asked = {"since": since, "namespace": namespace, "rating": rating}
         return self._pages(Feedback, "/v1/feedback", asked, limit=limit, at_most=_PER_PAGE)
 
-    def judgments(self, *, namespace: str, min_votes: float | None = None) -> Steps[list[JudgedText]]:
-        """The questions that people judged answers to, with the grades of their documents."""
-        asked = {"namespace": namespace, "min_votes": min_votes}
-        return self._pages(JudgedText, "/v1/feedback/judgments", asked, at_most=_PER_PAGE)
-
+    @operation
     def take_back(self, feedback: Feedback | str) -> Steps[None]:
         """Forget a rating; one that is not there raises ProblemError with status 404."""
         feedback_id = _id(feedback)
         yield from self._request("DELETE", f"/v1/feedback/{segment(feedback_id)}")
 
-    def experiment_results(self, experiment_id: str) -> Steps[list[ArmResult]]:
-        """What people thought of each arm's answers; the first is what the others are compared with."""
-        path = f"/v1/experiments/{segment(experiment_id)}/results"
-        said = (yield from self._request("GET", path)).json()
-        if not isinstance(said, dict) or not isinstance(said.get("buckets"), list):
-            raise UnexpectedAnswer("the results of an experiment come without buckets")
-        return [decode(ArmResult, entry) for entry in said["buckets"]]
+    @operation
+    def judgments(self, *, namespace: str, min_votes: float | None = None) -> Steps[list[JudgedText]]:
+        """The questions that people judged answers to, with the grades of their documents."""
+        asked = {"namespace": namespace, "min_votes": min_votes}
+        return self._pages(JudgedText, "/v1/feedback/judgments", asked, at_most=_PER_PAGE)
 
 
 def _id(feedback: Feedback | str) -> str:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import httpx
 
-from chordwise.api.results import Job, JobError
+from chordwise.api.jobs import Job, JobError
 from chordwise.errors import ChordwiseError, ConnectionFailed, UnexpectedAnswer
 from chordwise.records import Result, decode
 from chordwise.retries import RetryPolicy, problem

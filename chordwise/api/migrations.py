@@ -1,4 +1,4 @@
-"""An installation, for its operator: moving it to another embedding model, and what is wrong with it."""
+"""Migrations of the installation to another embedding model."""
 
 from __future__ import annotations
 
@@ -8,37 +8,8 @@ from typing import Any
 
 from chordwise.errors import InvalidInput
 from chordwise.records import Result
-from chordwise.resource import Requesting
+from chordwise.resource import Resource, operation
 from chordwise.transport import Steps
-
-_HOLD_S = 15.0  # the server gives every worker two seconds, and each store its own
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding(Result):
-    """One thing that was looked at. ``severity`` is ok, warning or failed; ``advice`` is what to do unless it is ok."""
-
-    check: str
-    severity: str
-    detail: str = ""
-    advice: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnosis(Result):
-    """Everything that was looked at; ``ok`` unless something failed."""
-
-    ok: bool
-    findings: tuple[Finding, ...] = ()
-
-
-class DoctorOperations(Requesting):
-    """The part of ``Operations`` that examines the installation."""
-
-    def doctor(self) -> Steps[Diagnosis]:
-        """What is wrong with the installation, and what to do about it. Takes the operator's key, and some seconds."""
-        return self._one(Diagnosis, "GET", "/v1/doctor", hold_s=_HOLD_S)
-
 
 _ROOT = "/v1/admin/embedding-migrations"
 _STEERED = frozenset({"compare", "switch", "rollback", "finish", "abort"})
@@ -99,9 +70,10 @@ class EmbeddingMigration(Result):
     ended_at: datetime | None = None
 
 
-class MigrationOperations(Requesting):
-    """What ``Operations`` can do to the installation's embedding model. Every call may be sent twice."""
+class MigrationOperations(Resource):
+    """Operations on embedding migrations. Every call may be sent twice."""
 
+    @operation
     def start_migration(
         self, *, provider: str, model: str, dimension: int, service: str = "default"
     ) -> Steps[EmbeddingMigration]:
@@ -109,10 +81,12 @@ class MigrationOperations(Requesting):
         body = {"provider": provider, "model": model, "dimension": dimension, "service": service}
         return self._one(EmbeddingMigration, "POST", _ROOT, body=body)
 
+    @operation
     def migrations(self) -> Steps[list[EmbeddingMigration]]:
         """Every move to another embedding model, the latest first."""
         return self._list(EmbeddingMigration, _ROOT)
 
+    @operation
     def steer_migration(self, /, number: int, what: str, **options: Any) -> Steps[EmbeddingMigration]:
         """Compare, switch, rollback, finish or abort; ``options`` are the fields of that request."""
         if what not in _STEERED:

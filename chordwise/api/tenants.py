@@ -1,14 +1,15 @@
-"""Tenants, their quotas, API keys and the audit, as an administrator handles them."""
+"""Tenants with their quotas, usage and audit."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
-from chordwise.records import Result
-from chordwise.resource import Requesting, segment
+from chordwise.errors import UnexpectedAnswer
+from chordwise.records import Result, decode
+from chordwise.resource import Resource, operation, segment
 from chordwise.transport import Steps
 
 
@@ -52,29 +53,41 @@ class TenantQuotas(Result):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApiKey(Result):
-    """A key. ``api_key`` itself is there only right after it was made. ``state``: active, expired or revoked."""
+class TenantErasure(Result):
+    """What went from which store and table, and what a recount found: nothing, if all is well."""
 
-    key_id: str
-    name: str = ""
-    scopes: tuple[str, ...] = ()
-    state: str = ""
-    api_key: str | None = field(default=None, repr=False)
-    created_at: datetime | None = None
-    expires_at: datetime | None = None
-    revoked_at: datetime | None = None
-    last_used_at: datetime | None = None
-    replaced_by: str | None = None
+    tenant_id: str
+    erased: Mapping[str, int] = field(default_factory=dict)
+    remaining: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CurrentKey(Result):
-    """Whose key the client uses, and what it may do."""
+class UsageCounts(Result):
+    """``texts`` were sent in ``requests`` and counted as ``tokens`` by whoever embedded them. ``cached`` texts were known
+    already and would have been about ``saved_tokens``. ``cost`` is in the operator's currency."""
 
-    tenant_id: str
-    key_id: str = ""
-    name: str = ""
-    scopes: tuple[str, ...] = ()
+    tokens: int = 0
+    requests: int = 0
+    texts: int = 0
+    cached: int = 0
+    saved_tokens: int = 0
+    cost: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageRow(UsageCounts):
+    """The counts of one day, job, model or purpose; ``key`` says which."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageReport(Result):
+    """What embedding cost between two days, both included."""
+
+    by: str
+    total: UsageCounts
+    data: tuple[UsageRow, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,94 +117,79 @@ class AuditEntry(Result):
     detail: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TenantErasure(Result):
-    """What went from which store and table, and what a recount found: nothing, if all is well."""
+class TenantOperations(Resource):
+    """Operations on tenants. Quotas, usage and audit are those of the tenant whose key the client has."""
 
-    tenant_id: str
-    erased: Mapping[str, int] = field(default_factory=dict)
-    remaining: Mapping[str, int] = field(default_factory=dict)
-
-
-class TenancyOperations(Requesting):
-    """What ``Operations`` can do to tenants and keys. Without ``tenant_id``, keys are those of the client's own
-    tenant."""
-
+    @operation
     def tenants(self) -> Steps[list[Tenant]]:
         """Every tenant of the installation."""
         return self._pages(Tenant, "/v1/tenants")
 
+    @operation
     def tenant(self, tenant_id: str) -> Steps[Tenant]:
         """One tenant; ProblemError with status 404 if there is none."""
-        return self._one(Tenant, "GET", _tenant(tenant_id))
+        return self._one(Tenant, "GET", tenant_path(tenant_id))
 
+    @operation
     def create_tenant(self, tenant_id: str, *, name: str | None = None) -> Steps[Tenant]:
         """Make a tenant, which has no key yet; ProblemError with status 409 if there is one of this id."""
         name = name or tenant_id
         body = {"tenant_id": tenant_id, "name": name}
         return self._one(Tenant, "POST", "/v1/tenants", body=body, safe=False)
 
+    @operation
+    def disable_tenant(self, tenant_id: str) -> Steps[Tenant]:
+        """Let no key of the tenant work, from within three seconds on; nothing is deleted."""
+        return self._one(Tenant, "POST", f"{tenant_path(tenant_id)}/disable")
+
+    @operation
+    def enable_tenant(self, tenant_id: str) -> Steps[Tenant]:
+        """Let the tenant's keys work again."""
+        return self._one(Tenant, "POST", f"{tenant_path(tenant_id)}/enable")
+
+    @operation
+    def erase_tenant(self, tenant_id: str) -> Steps[TenantErasure]:
+        """Delete everything the tenant has, in every store. It cannot be brought back."""
+        return self._one(TenantErasure, "DELETE", tenant_path(tenant_id))
+
+    @operation
     def tenant_quotas(self, tenant_id: str) -> Steps[TenantQuotas]:
         """Return the tenant's own quotas; None where the installation's setting applies."""
-        return self._one(TenantQuotas, "GET", f"{_tenant(tenant_id)}/quotas")
+        return self._one(TenantQuotas, "GET", f"{tenant_path(tenant_id)}/quotas")
 
+    @operation
     def set_tenant_quotas(self, /, tenant_id: str, **quotas: int | None) -> Steps[TenantQuotas]:
         """Replace the tenant's own quotas: ``documents``, ``chunks``, ``queued``, ``tokens``, ``requests_per_minute``.
         An omitted quota takes the installation's setting again, 0 means no limit."""
-        path = f"{_tenant(tenant_id)}/quotas"
+        path = f"{tenant_path(tenant_id)}/quotas"
         return self._one(TenantQuotas, "PUT", path, body=dict(quotas))
 
-    def disable_tenant(self, tenant_id: str) -> Steps[Tenant]:
-        """Let no key of the tenant work, from within three seconds on; nothing is deleted."""
-        return self._one(Tenant, "POST", f"{_tenant(tenant_id)}/disable")
+    @operation
+    def quotas(self) -> Steps[Quotas]:
+        """What the tenant may store and queue, and how much of it is used."""
+        return self._one(Quotas, "GET", "/v1/quotas")
 
-    def enable_tenant(self, tenant_id: str) -> Steps[Tenant]:
-        """Let the tenant's keys work again."""
-        return self._one(Tenant, "POST", f"{_tenant(tenant_id)}/enable")
+    @operation
+    def usage(
+        self, *, start: date | str | None = None, end: date | str | None = None, by: str = "day"
+    ) -> Steps[UsageReport]:
+        """What embedding cost between two days (UTC, both included; default: this month), ``by`` day, job, model or
+        purpose."""
+        asked = {"from": start, "to": end, "by": by, "limit": 200}
+        report: UsageReport | None = None
+        rows: tuple[UsageRow, ...] = ()
+        cursor: str | None = None
+        while True:
+            page = (yield from self._request("GET", "/v1/usage", params={**asked, "cursor": cursor})).json()
+            if not isinstance(page, dict):
+                raise UnexpectedAnswer("/v1/usage does not answer with an object")
+            found = decode(UsageReport, page)
+            report, rows = report or found, rows + found.data
+            cursor = page.get("next_cursor")
+            if not cursor:
+                return UsageReport(by=report.by, total=report.total, data=rows, raw=report.raw)
 
-    def erase_tenant(self, tenant_id: str) -> Steps[TenantErasure]:
-        """Delete everything the tenant has, in every store. It cannot be brought back."""
-        return self._one(TenantErasure, "DELETE", _tenant(tenant_id))
-
-    def current_key(self) -> Steps[CurrentKey]:
-        """Whose key this client uses, and what it may do."""
-        return self._one(CurrentKey, "GET", "/v1/keys/current")
-
-    def keys(self, *, tenant_id: str | None = None) -> Steps[list[ApiKey]]:
-        """Every key, the newest first, those that have ended included."""
-        return self._pages(ApiKey, _keys(tenant_id))
-
-    def key(self, key_id: str, *, tenant_id: str | None = None) -> Steps[ApiKey]:
-        """One key; ProblemError with status 404 if there is none."""
-        path = f"{_keys(tenant_id)}/{segment(key_id)}"
-        return self._one(ApiKey, "GET", path)
-
-    def create_key(
-        self,
-        name: str,
-        *,
-        scopes: Sequence[str] = ("read",),
-        expires_at: datetime | None = None,
-        tenant_id: str | None = None,
-    ) -> Steps[ApiKey]:
-        """Make a key with some of the scopes read, write and admin. Its ``api_key`` is shown this once."""
-        body: dict[str, Any] = {"name": name, "scopes": list(scopes)}
-        if expires_at is not None:
-            body["expires_at"] = expires_at.astimezone().isoformat()
-        return self._one(ApiKey, "POST", _keys(tenant_id), body=body, safe=False)
-
-    def rotate_key(
-        self, key_id: str, *, overlap_seconds: int | None = None, tenant_id: str | None = None
-    ) -> Steps[ApiKey]:
-        """A key in the place of another, which works for ``overlap_seconds`` more, by default a day."""
-        path = f"{_keys(tenant_id)}/{segment(key_id)}/rotate"
-        body = {} if overlap_seconds is None else {"overlap_seconds": overlap_seconds}
-        return self._one(ApiKey, "POST", path, body=body, safe=False)
-
-    def revoke_key(self, key_id: str, *, tenant_id: str | None = None) -> Steps[None]:
-        """End a key: every gateway refuses it within three seconds."""
-        yield from self._request("DELETE", f"{_keys(tenant_id)}/{segment(key_id)}")
-
+    @operation
     def audit(
         self,
         *,
@@ -205,9 +203,5 @@ class TenancyOperations(Requesting):
         return self._pages(AuditEntry, "/v1/audit", asked, limit=limit)
 
 
-def _tenant(tenant_id: str) -> str:
+def tenant_path(tenant_id: str) -> str:
     return f"/v1/tenants/{segment(tenant_id)}"
-
-
-def _keys(tenant_id: str | None) -> str:
-    return "/v1/keys" if tenant_id is None else f"{_tenant(tenant_id)}/keys"

@@ -1,4 +1,4 @@
-"""Webhooks as the server answers them, and the check that a receiver makes."""
+"""Webhooks, their deliveries, and the check that a receiver makes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from chordwise.errors import ChordwiseError
 from chordwise.records import Result
-from chordwise.resource import Requesting, entries, segment
+from chordwise.resource import Resource, entries, operation, segment
 from chordwise.transport import Steps
 
 TOLERANCE_S = 300
@@ -56,6 +56,68 @@ class NotGenuine(ChordwiseError):
     """A webhook that was not signed with this secret, or too long ago."""
 
 
+class WebhookOperations(Resource):
+    """Operations on webhooks."""
+
+    @operation
+    def webhooks(self) -> Steps[list[Webhook]]:
+        """Every endpoint that is told how jobs end."""
+        return self._list(Webhook, _PATH)
+
+    @operation
+    def webhook(self, webhook_id: str) -> Steps[Webhook]:
+        """One endpoint that is told how jobs end."""
+        return self._one(Webhook, "GET", f"/v1/webhooks/{segment(webhook_id)}")
+
+    @operation
+    def add_webhook(self, url: str, *, events: Iterable[str] | None = None) -> Steps[Webhook]:
+        """Have an endpoint told, by default of every end of a job. Its ``secret``, for ``verify_webhook``, is shown once."""
+        body: dict[str, Any] = {"url": url} if events is None else {"url": url, "events": list(events)}
+        return self._one(Webhook, "POST", _PATH, body=body, safe=False)
+
+    @operation
+    def remove_webhook(self, webhook_id: str) -> Steps[None]:
+        """Tell an endpoint nothing more."""
+        yield from self._request("DELETE", f"{_PATH}/{segment(webhook_id)}")
+
+    @operation
+    def rotate_webhook(self, webhook_id: str, *, overlap_seconds: int | None = None) -> Steps[Webhook]:
+        """Give an endpoint a new ``secret``; for ``overlap_seconds``, a day by default, the old one signs too."""
+        body = {} if overlap_seconds is None else {"overlap_seconds": overlap_seconds}
+        return self._one(Webhook, "POST", f"{_PATH}/{segment(webhook_id)}/rotate", body=body, safe=False)
+
+    @operation
+    def enable_webhook(self, webhook_id: str) -> Steps[Webhook]:
+        """Call an endpoint again that was given up."""
+        return self._one(Webhook, "POST", f"{_PATH}/{segment(webhook_id)}/enable")
+
+    @operation
+    def test_webhook(self, webhook_id: str) -> Steps[str]:
+        """Have a test message sent; gives the id of its delivery."""
+        path = f"{_PATH}/{segment(webhook_id)}/test"
+        return (yield from self._one(Delivery, "POST", path, safe=False)).delivery_id
+
+    @operation
+    def webhook_deliveries(
+        self, webhook_id: str, *, state: str | None = None, limit: int = 100
+    ) -> Steps[list[Delivery]]:
+        """The latest messages to an endpoint; ``state``: pending, delivered or dead."""
+        params = {"limit": min(limit, 200), "state": state or None}
+        path = f"{_PATH}/{segment(webhook_id)}/deliveries"
+        return entries(Delivery, (yield from self._request("GET", path, params=params)).json(), path)
+
+    @operation
+    def webhook_delivery(self, webhook_id: str, delivery_id: str) -> Steps[Delivery]:
+        """One message to an endpoint."""
+        return self._one(Delivery, "GET", f"{_PATH}/{segment(webhook_id)}/deliveries/{segment(delivery_id)}")
+
+    @operation
+    def redeliver(self, webhook_id: str, delivery_id: str) -> Steps[None]:
+        """Send a message again that has ended, under the same id."""
+        path = f"{_PATH}/{segment(webhook_id)}/deliveries/{segment(delivery_id)}/redeliver"
+        yield from self._request("POST", path)
+
+
 def verify_webhook(
     headers: Mapping[str, str], body: bytes, secret: str, *, tolerance_s: float = TOLERANCE_S, now: float | None = None
 ) -> dict[str, Any]:
@@ -81,51 +143,3 @@ def verify_webhook(
         raise NotGenuine("no signature of the webhook was made with this secret")
     message: dict[str, Any] = json.loads(body)
     return message
-
-
-class WebhookOperations(Requesting):
-    """What ``Operations`` can do to webhooks."""
-
-    def webhooks(self) -> Steps[list[Webhook]]:
-        """Every endpoint that is told how jobs end."""
-        return self._list(Webhook, _PATH)
-
-    def add_webhook(self, url: str, *, events: Iterable[str] | None = None) -> Steps[Webhook]:
-        """Have an endpoint told, by default of every end of a job. Its ``secret``, for ``verify_webhook``, is shown once."""
-        body: dict[str, Any] = {"url": url} if events is None else {"url": url, "events": list(events)}
-        return self._one(Webhook, "POST", _PATH, body=body, safe=False)
-
-    def remove_webhook(self, webhook_id: str) -> Steps[None]:
-        """Tell an endpoint nothing more."""
-        yield from self._request("DELETE", f"{_PATH}/{segment(webhook_id)}")
-
-    def rotate_webhook(self, webhook_id: str, *, overlap_seconds: int | None = None) -> Steps[Webhook]:
-        """Give an endpoint a new ``secret``; for ``overlap_seconds``, a day by default, the old one signs too."""
-        body = {} if overlap_seconds is None else {"overlap_seconds": overlap_seconds}
-        return self._one(Webhook, "POST", f"{_PATH}/{segment(webhook_id)}/rotate", body=body, safe=False)
-
-    def enable_webhook(self, webhook_id: str) -> Steps[Webhook]:
-        """Call an endpoint again that was given up."""
-        return self._one(Webhook, "POST", f"{_PATH}/{segment(webhook_id)}/enable")
-
-    def test_webhook(self, webhook_id: str) -> Steps[str]:
-        """Have a test message sent; gives the id of its delivery."""
-        path = f"{_PATH}/{segment(webhook_id)}/test"
-        return (yield from self._one(Delivery, "POST", path, safe=False)).delivery_id
-
-    def webhook_deliveries(
-        self, webhook_id: str, *, state: str | None = None, limit: int = 100
-    ) -> Steps[list[Delivery]]:
-        """The latest messages to an endpoint; ``state``: pending, delivered or dead."""
-        params = {"limit": min(limit, 200), "state": state or None}
-        path = f"{_PATH}/{segment(webhook_id)}/deliveries"
-        return entries(Delivery, (yield from self._request("GET", path, params=params)).json(), path)
-
-    def webhook_delivery(self, webhook_id: str, delivery_id: str) -> Steps[Delivery]:
-        """One message to an endpoint."""
-        return self._one(Delivery, "GET", f"{_PATH}/{segment(webhook_id)}/deliveries/{segment(delivery_id)}")
-
-    def redeliver(self, webhook_id: str, delivery_id: str) -> Steps[None]:
-        """Send a message again that has ended, under the same id."""
-        path = f"{_PATH}/{segment(webhook_id)}/deliveries/{segment(delivery_id)}/redeliver"
-        yield from self._request("POST", path)

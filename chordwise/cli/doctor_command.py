@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from chordwise.api.migrations import Finding
-from chordwise.api.results import Dependency
+from chordwise.api.installation import Dependency, Finding
 from chordwise.cli import screen
 from chordwise.client import Chordwise
 from chordwise.config import Connection, as_operator

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from chordwise.api.results import failures
-from chordwise.api.sources import DocumentGenerations
+from chordwise.api.documents import DocumentGenerations
+from chordwise.api.jobs import failures
 from chordwise.cli import screen
 from chordwise.errors import ChordwiseError
 

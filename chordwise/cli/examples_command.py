@@ -22,8 +22,8 @@ from chordwise.api.examples import (
     ImportedRow,
     StoredExamples,
 )
-from chordwise.api.options import ON_CONFLICT
-from chordwise.api.results import Job
+from chordwise.api.ingestion import ON_CONFLICT
+from chordwise.api.jobs import Job
 from chordwise.cli import screen
 from chordwise.client import Chordwise
 from chordwise.errors import ChordwiseError

@@ -13,9 +13,8 @@ from typing import Annotated, Any
 import typer
 
 from chordwise.api.documents import is_url
-from chordwise.api.namespaces import JobItem
-from chordwise.api.options import ON_CONFLICT, FileKeywords
-from chordwise.api.results import Ingestion, failures, together
+from chordwise.api.ingestion import ON_CONFLICT, FileKeywords
+from chordwise.api.jobs import Ingestion, JobItem, failures, together
 from chordwise.cli import screen
 from chordwise.client import Chordwise
 from chordwise.errors import ChordwiseError

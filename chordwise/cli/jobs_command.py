@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from chordwise.api.results import Job, failures
+from chordwise.api.jobs import Job, failures
 from chordwise.cli import screen
 from chordwise.client import Chordwise
 from chordwise.errors import ChordwiseError, ConnectionFailed, ProblemError, UnexpectedAnswer

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from chordwise.api.tenants import ApiKey
+from chordwise.api.keys import ApiKey
 from chordwise.cli import screen
 from chordwise.client import Chordwise
 

@@ -10,8 +10,8 @@ import typer
 
 from chordwise.api.archive_files import Manifest
 from chordwise.api.archives import Imported
-from chordwise.api.options import ON_CONFLICT
-from chordwise.api.results import Ingestion, failures
+from chordwise.api.ingestion import ON_CONFLICT
+from chordwise.api.jobs import Ingestion, failures
 from chordwise.cli import screen
 from chordwise.cli.ingest_command import tell_indexed
 from chordwise.errors import ChordwiseError

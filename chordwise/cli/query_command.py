@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from chordwise.api.results import Hit, QueryResult, Stats
+from chordwise.api.queries import Hit, QueryResult, Stats
 from chordwise.cli import screen
 from chordwise.cli.explain_command import show_trace
 

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from chordwise.api.tenants import Tenant, TenantQuotas
-from chordwise.api.usage import UsageCounts
+from chordwise.api.tenants import Tenant, TenantQuotas, UsageCounts
 from chordwise.cli import screen
 from chordwise.errors import ChordwiseError
 

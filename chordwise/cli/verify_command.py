@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from chordwise.api.results import Alignment
+from chordwise.api.namespaces import Alignment
 from chordwise.cli import screen
 from chordwise.errors import ChordwiseError
 

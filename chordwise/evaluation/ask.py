@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from chordwise.api.options import QueryKeywords
+from chordwise.api.queries import QueryKeywords
 from chordwise.async_client import AsyncChordwise
 from chordwise.errors import ProblemError, QueryFailed, Timeout
 from chordwise.evaluation.collection import JudgedQuery

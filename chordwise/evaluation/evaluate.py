@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chordwise.api.options import QueryKeywords
-from chordwise.api.results import Ingestion, failures
+from chordwise.api.jobs import Ingestion, failures
+from chordwise.api.queries import QueryKeywords
 from chordwise.async_client import AsyncChordwise
 from chordwise.client import Chordwise
 from chordwise.errors import ChordwiseError, InvalidInput

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from chordwise import AsyncChordwise, Chordwise, ConnectionFailed, ProblemError, Timeout
-from chordwise.api.results import Job
+from chordwise.api.jobs import Job
 from tests.support.gateway_stub import KEY, GatewayStub, Reply, serve
 
 LATE_S = 10.0  # far beyond every deadline below, far below the client's own timeout of 30 s

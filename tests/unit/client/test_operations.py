@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from chordwise import ConnectionFailed, InvalidInput, ProblemError, QueryFailed, Timeout, UnexpectedAnswer
-from chordwise.operations import Operations, with_urls
+from chordwise.api.ingestion import with_urls
+from chordwise.operations import Operations
 from chordwise.retries import RetryPolicy, exchange
 from chordwise.transport import Answer, Call, NoAnswer, Pause
 
@@ -167,30 +168,30 @@ def job(status: str, **more: Any) -> Answer:
 class DescribeWait:
     def it_asks_the_server_to_hold_the_answer(self):
         drive = Drive(job("queued"), job("running"), job("succeeded", succeeded=2), seconds_per_call=9.0)
-        done = drive.run(drive.operations().wait("j", timeout=None, on_progress=None))
+        done = drive.run(drive.operations()._wait("j", timeout=None, on_progress=None))
         assert (done.status, done.succeeded) == ("succeeded", 2)
         assert [dict(call.params).get("wait") for call in drive.calls] == [None, "10", "10"]
         assert drive.pauses == []
 
     def it_does_not_spin_when_the_server_answers_at_once(self):
         drive = Drive(job("running"), job("running"), job("failed"))
-        drive.run(drive.operations().wait("j", timeout=None, on_progress=None))
+        drive.run(drive.operations()._wait("j", timeout=None, on_progress=None))
         assert drive.pauses == [0.25]
 
     def it_gives_up_in_time_and_says_what_was_last_known(self):
         drive = Drive(*[job("running")] * 9, seconds_per_call=2.0)
         with pytest.raises(Timeout, match="job j is still running"):
-            drive.run(drive.operations().wait("j", timeout=5, on_progress=None))
+            drive.run(drive.operations()._wait("j", timeout=5, on_progress=None))
         assert [dict(call.params).get("wait") for call in drive.calls] == [None, "3", "1"]
 
     def it_outlives_a_restart_of_the_server(self):
         drive = Drive(job("running"), *[REFUSED] * 8, job("succeeded"))
-        assert drive.run(drive.operations().wait("j", timeout=None, on_progress=None)).done
+        assert drive.run(drive.operations()._wait("j", timeout=None, on_progress=None)).done
 
     def it_tells_of_progress(self):
         drive = Drive(job("running"), job("running", succeeded=1), job("succeeded", succeeded=2), seconds_per_call=1.0)
         seen: list[int] = []
-        drive.run(drive.operations().wait("j", timeout=None, on_progress=lambda state: seen.append(state.succeeded)))
+        drive.run(drive.operations()._wait("j", timeout=None, on_progress=lambda state: seen.append(state.succeeded)))
         assert seen == [1, 2]
 
 

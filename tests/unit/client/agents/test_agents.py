@@ -19,7 +19,7 @@ from chordwise.agents.asker import Asker
 from chordwise.agents.example_prompts import LONGEST_QUESTION, awith_examples, question_of, with_examples
 from chordwise.agents.knowledge import Knowledge, tool_schema
 from chordwise.agents.passages import passage_metadata
-from chordwise.api.results import Hit
+from chordwise.api.queries import Hit
 from chordwise.recall_agent import RecallAgent, recall_request
 from chordwise.tools import NOTHING_FOUND, KnowledgeTool
 from tests.support.gateway_stub import KEY, GatewayStub, problem, serve

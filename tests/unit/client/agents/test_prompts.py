@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chordwise.api.results import QueryResult
+from chordwise.api.queries import QueryResult
 from chordwise.prompting import (
     NO_EXAMPLES,
     format_examples,

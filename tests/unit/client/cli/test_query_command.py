@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from chordwise import Hit, QueryResult, Stats
-from chordwise.api.results import HitSource, Rerank
+from chordwise.api.queries import HitSource, Rerank
 from chordwise.cli import run
 from chordwise.cli.query_command import show, summary
 from chordwise.cli.screen import clean, folded
