@@ -94,9 +94,10 @@ _LONG = {
     "integration/test_understanding_flow.py": 12,
     "integration/test_webhooks.py": 16,
     "quality/test_floors.py": 68,
-    "/test_guards.py": 6,
-    "unit/test_cli_tune.py": 9,
-    "unit/test_client_deadlines.py": 6,
+    "test_guards.py": 6,
+    "unit/client/cli/test_tune_command.py": 9,
+    "unit/client/evaluation/test_tune.py": 6,
+    "unit/client/test_deadlines.py": 6,
     "unit/test_cutting_sandbox.py": 12,
     "unit/test_demo.py": 8,
     "unit/test_gateway_app.py": 6,
@@ -106,7 +107,6 @@ _LONG = {
     "unit/test_parsing_markup.py": 7,
     "unit/test_pattern_growth.py": 8,
     "unit/test_traceparent.py": 13,
-    "unit/test_tuning.py": 6,
 }
 
 

@@ -99,7 +99,7 @@ _ELSEWHERE = {
     Use(("keys", "rotate"), frozenset({"--overlap"})): "tests/acceptance/docs/test_tenancy_docs.py",
 }
 _OURS_NOT_RUN = {
-    "chordwise tune …/scifact ": "needs a fetched collection and minutes; tests/unit/client/test_cli_tune.py has --limit",
+    "chordwise tune …/scifact ": "takes a fetched collection and minutes; see tests/unit/client/cli/test_tune_command.py",
 }
 
 

@@ -17,7 +17,7 @@ NOT_RUN = {
     "celery -A workers.app ": "it does not end; tests/unit/test_documented_commands.py parses it and counts the queues",
     "python -m workers.indexer": "it does not end; every stack runs it: tests/integration/workers/test_process_environments.py",
     "docker compose ": "no daemon of containers on a bare machine; tests/test_compose.py reads the file",
-    'eval "$(chordwise completion zsh)"': "no zsh on a bare machine; tests/unit/client/test_cli_every_command.py asks for it",
+    'eval "$(chordwise completion zsh)"': "no zsh on a bare machine; tests/unit/client/cli/test_every_command.py asks for it",
     "mariadb-dump ": "not part of the servers that the stack unpacks; tried by hand, as docs/operations.md says",
     "pg_dump ": "makes half a backup without the other; tried by hand, as docs/operations.md says",
     "pip install ": "needs a package registry; tests/unit/test_documented_commands.py looks up the extra",
