@@ -12,12 +12,12 @@ from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
 from api_gateway.gateway import gateway_of
-from api_gateway.problems import Problem, instance_of
-from api_gateway.wire.answers import json_response
+from api_gateway.http.problems import Problem, instance_of
+from api_gateway.http.responses import json_response
 
 router = APIRouter(include_in_schema=False)
 
-FOLDER = Path(__file__).parent.parent / "console"
+FOLDER = Path(__file__).parent
 
 # Nothing but our own files, no inline script or style, no markup from strings, no frame around it.
 POLICY = "; ".join(

@@ -10,14 +10,14 @@ from pydantic import ValidationError
 from starlette.responses import Response
 from starlette.types import Scope
 
-from api_gateway.asking import answer_of, asked_query, retrieved
-from api_gateway.auth import Reader
-from api_gateway.bodies import Decoded, decode_json, read_json_body, refuse_flaws
-from api_gateway.facades.dify_wire import DifyError, DifyRecords, DifyRequest, record, to_conditions
+from api_gateway.dialects.dify_shapes import DifyError, DifyRecords, DifyRequest, record, to_conditions
 from api_gateway.gateway import gateway_of
-from api_gateway.problems import Problem, invalid, places
-from api_gateway.routes.documenting import json_body
-from api_gateway.wire.answers import json_response
+from api_gateway.http.auth import Reader
+from api_gateway.http.bodies import Decoded, decode_json, read_json_body, refuse_flaws
+from api_gateway.http.descriptions import json_body
+from api_gateway.http.problems import Problem, invalid, places
+from api_gateway.http.responses import json_response
+from api_gateway.live.ask import answer_of, asked_query, retrieved
 from pipeline.filters.hit_conditions import LOOKED_AT, HitConditions, narrowing
 from pipeline.query.request import Query
 from pipeline.tenants.tenant_store import Principal

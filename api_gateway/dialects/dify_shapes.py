@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.json_schema import WithJsonSchema
 
-from api_gateway.problems import invalid
-from api_gateway.wire.fields import QueryText
+from api_gateway.http.fields import QueryText
+from api_gateway.http.problems import invalid
 from pipeline.filters.hit_conditions import (
     HitCondition,
     HitConditions,

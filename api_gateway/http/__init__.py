@@ -1,1 +1,1 @@
-"""Request and response shapes and their conversion to records: the JSON names of the interface live only here."""
+"""HTTP for every route: bodies, keys, limits, conditional requests, idempotency, problems, the OpenAPI document."""

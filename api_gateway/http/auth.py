@@ -11,9 +11,9 @@ import structlog
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from api_gateway.parameters import refuse_unknown
-from api_gateway.problems import Problem
-from api_gateway.remembering import Remembered
+from api_gateway.http.parameters import refuse_unknown
+from api_gateway.http.problems import Problem
+from api_gateway.live.refreshing_cache import Remembered
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import Actor
 from pipeline.resources import Resources

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import Request
 from fastapi.dependencies.models import Dependant
 
-from api_gateway.auth import Requires, require_operator
+from api_gateway.http.auth import Requires, require_operator
 from pipeline.records import TenantId
 from pipeline.tenants.tenant_store import Principal
 

@@ -14,7 +14,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import Message, Receive
 
-from api_gateway.problems import MOST_ERRORS, Problem, invalid, pointer
+from api_gateway.http.problems import MOST_ERRORS, Problem, invalid, pointer
 from pipeline.filters import lenient_json
 from pipeline.outbound import json_limits
 

@@ -21,11 +21,11 @@ from fastapi import Request
 from redis.exceptions import RedisError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api_gateway.authority import owner_of
-from api_gateway.capturing import Capture, Captured
-from api_gateway.methods import methods_in
-from api_gateway.parameters import LENIENT
-from api_gateway.problems import Problem
+from api_gateway.http.authority import owner_of
+from api_gateway.http.capture import Capture, Captured
+from api_gateway.http.methods import methods_in
+from api_gateway.http.parameters import LENIENT
+from api_gateway.http.problems import Problem
 from pipeline.errors import PreconditionFailed, StoreUnavailable
 from pipeline.records import TenantId
 

@@ -11,8 +11,8 @@ import structlog
 from httptools import HttpParserError, parse_url
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from api_gateway.metrics import REQUESTS
-from api_gateway.problems import Problem
+from api_gateway.http.metrics import REQUESTS
+from api_gateway.http.problems import Problem
 
 log = structlog.get_logger(__name__)
 

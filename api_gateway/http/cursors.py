@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from api_gateway.problems import Problem
+from api_gateway.http.problems import Problem
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any, get_args
 from fastapi import Query as Parameter
 from pydantic import BaseModel
 
-from api_gateway.prefer import LONGEST_WAIT_S
-from api_gateway.problems import MEDIA_TYPE
+from api_gateway.http.prefer import LONGEST_WAIT_S
+from api_gateway.http.problems import MEDIA_TYPE
 
 Limit = Annotated[int, Parameter(ge=1, le=200, description="Entries per page.")]
 Wait = Annotated[

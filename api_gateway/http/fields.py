@@ -21,7 +21,7 @@ from pydantic import (
 )
 from pydantic.json_schema import WithJsonSchema
 
-from api_gateway.problems import Problem
+from api_gateway.http.problems import Problem
 from pipeline.keyword.normal_form import normal_form
 from pipeline.records import Namespace
 

@@ -24,12 +24,12 @@ from pydantic import SecretStr
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api_gateway.authority import owner_of
-from api_gateway.bodies import limited
-from api_gateway.capturing import Capture, Captured
-from api_gateway.fingerprints import FingerprintingReceive
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.problems import Problem
+from api_gateway.http.authority import owner_of
+from api_gateway.http.bodies import limited
+from api_gateway.http.capture import Capture, Captured
+from api_gateway.http.fingerprints import FingerprintingReceive
+from api_gateway.http.problems import Problem
 from pipeline.database.engines import Conflict
 from pipeline.database.sealing import Sealer
 from pipeline.database.unit_of_work import unit_of_work

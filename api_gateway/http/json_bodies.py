@@ -7,10 +7,10 @@ from typing import Final, TypeVar
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
-from api_gateway.auth import require_same_tenant
-from api_gateway.bodies import decode_json, read_json_body, refuse_flaws
 from api_gateway.gateway import gateway_of
-from api_gateway.problems import invalid, places
+from api_gateway.http.auth import require_same_tenant
+from api_gateway.http.bodies import decode_json, read_json_body, refuse_flaws
+from api_gateway.http.problems import invalid, places
 from pipeline.tenants.tenant_store import Principal
 
 MOST_SHAPE_BYTES: Final = 64 * 1024 * 1024  # of a body that is not an upload; a dictionary of 10,000 groups fits

@@ -10,32 +10,32 @@ from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 from starlette.responses import HTMLResponse, Response
 
-from api_gateway.facades.dify_wire import DifyRequest
-from api_gateway.facades.openai import asked as openai_asked
-from api_gateway.openapi_details import complete
-from api_gateway.readiness import installed_version
-from api_gateway.routes.upkeep import VerifyRequest
-from api_gateway.wire.answers import json_response
-from api_gateway.wire.api_sources import ApiSourceRequest
-from api_gateway.wire.chunks import ChunksDeleteRequest, ChunksEditRequest
-from api_gateway.wire.dead_letters import ReplayRequest
-from api_gateway.wire.dictionaries import DictionaryIn
-from api_gateway.wire.documents import DocumentsRequest
-from api_gateway.wire.embedding_migrations import CompareRequest, StartRequest, SwitchRequest
-from api_gateway.wire.entities import EntitiesDeleteRequest, EntitiesRequest
-from api_gateway.wire.events import ChannelAnswered, ItemFailed, JobProgress, QueryStep
-from api_gateway.wire.examples import ExamplesForm, ExamplesRequest
-from api_gateway.wire.explaining import QueryReplayRequest, WhyNotRequest
-from api_gateway.wire.feedback import FeedbackRequest
-from api_gateway.wire.files import FilesForm
-from api_gateway.wire.generations import RollbackRequest
-from api_gateway.wire.preview import PreviewForm, PreviewRequest
-from api_gateway.wire.profiles import ActivateRequest, ExperimentRequest, ProfileRequest
-from api_gateway.wire.queries import QueryRequest
-from api_gateway.wire.recall import RecallRequest
-from api_gateway.wire.shapes import ProblemBody
-from api_gateway.wire.tenancy import KeyRequest, KeyRotateRequest, QuotasIn, TenantRequest
-from api_gateway.wire.webhooks import RotateRequest, WebhookRequest
+from api_gateway.dialects.dify_shapes import DifyRequest
+from api_gateway.dialects.openai import requests as openai_asked
+from api_gateway.http.openapi_details import complete
+from api_gateway.http.responses import json_response
+from api_gateway.live.readiness import installed_version
+from api_gateway.resources.alignment import VerifyRequest
+from api_gateway.resources.api_source_shapes import ApiSourceRequest
+from api_gateway.resources.dead_letter_shapes import ReplayRequest
+from api_gateway.resources.dictionary_shapes import DictionaryIn
+from api_gateway.resources.documents.chunk_shapes import ChunksDeleteRequest, ChunksEditRequest
+from api_gateway.resources.documents.example_book import ExamplesForm, ExamplesRequest
+from api_gateway.resources.documents.file_shapes import FilesForm
+from api_gateway.resources.documents.generations import RollbackRequest
+from api_gateway.resources.documents.preview_shapes import PreviewForm, PreviewRequest
+from api_gateway.resources.documents.uploads import DocumentsRequest
+from api_gateway.resources.embedding_migration_shapes import CompareRequest, StartRequest, SwitchRequest
+from api_gateway.resources.entity_shapes import EntitiesDeleteRequest, EntitiesRequest
+from api_gateway.resources.event_shapes import ChannelAnswered, ItemFailed, JobProgress, QueryStep
+from api_gateway.resources.queries.explanation_shapes import QueryReplayRequest, WhyNotRequest
+from api_gateway.resources.queries.feedback_shapes import FeedbackRequest
+from api_gateway.resources.queries.profile_shapes import ActivateRequest, ExperimentRequest, ProfileRequest
+from api_gateway.resources.queries.query_body import QueryRequest
+from api_gateway.resources.queries.recall_shapes import RecallRequest
+from api_gateway.resources.shapes import ProblemBody
+from api_gateway.resources.tenant_shapes import KeyRequest, KeyRotateRequest, QuotasIn, TenantRequest
+from api_gateway.resources.webhook_shapes import RotateRequest, WebhookRequest
 
 router = APIRouter(include_in_schema=False)
 

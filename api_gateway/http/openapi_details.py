@@ -7,9 +7,9 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from api_gateway.problem_codes import codes_of
-from api_gateway.problems import MEDIA_TYPE, TITLES
-from api_gateway.routes.documenting import meaning_of
+from api_gateway.http.descriptions import meaning_of
+from api_gateway.http.problem_codes import codes_of
+from api_gateway.http.problems import MEDIA_TYPE, TITLES
 
 Schema = Mapping[str, Any]
 

@@ -6,7 +6,7 @@ from fastapi import Request, params
 from fastapi.dependencies.utils import get_flat_params
 from fastapi.routing import APIRoute
 
-from api_gateway.problems import MOST_ERRORS, invalid, pointer
+from api_gateway.http.problems import MOST_ERRORS, invalid, pointer
 
 # Clients of other dialects send parameters of versions to come, which their protocols let a server ignore.
 _OWN = ("/v1/", "/internal/")

@@ -14,10 +14,10 @@ import structlog
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api_gateway.auth import api_key_of, is_admin_key
 from api_gateway.gateway import Gateway
-from api_gateway.metrics import LIMITED
-from api_gateway.problems import Problem
+from api_gateway.http.auth import api_key_of, is_admin_key
+from api_gateway.http.metrics import LIMITED
+from api_gateway.http.problems import Problem
 from pipeline.errors import Unavailable
 from pipeline.records import TenantId
 from pipeline.tenants.request_buckets import BucketReply, Rate

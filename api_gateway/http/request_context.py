@@ -11,8 +11,8 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api_gateway.metrics import LATENCY, REQUESTS
-from api_gateway.problems import Problem, internal
+from api_gateway.http.metrics import LATENCY, REQUESTS
+from api_gateway.http.problems import Problem, internal
 from pipeline.telemetry import tracing
 from pipeline.telemetry.traceparent import TRACEPARENT, TRACESTATE
 

@@ -9,8 +9,19 @@ from typing import Any
 import orjson
 from starlette.responses import Response
 
-from api_gateway.wire.chunking import chunking_json
-from api_gateway.wire.shapes import Document, Item, Job, JobError, Namespace, Renamed, Source, SourceInfo, Usage, shown
+from api_gateway.resources.documents.chunking_options import chunking_json
+from api_gateway.resources.shapes import (
+    Document,
+    Item,
+    Job,
+    JobError,
+    Namespace,
+    Renamed,
+    Source,
+    SourceInfo,
+    Usage,
+    shown,
+)
 from pipeline.document_sources import original_type
 from pipeline.documents.document_view_store import DocumentView
 from pipeline.documents.source_view_store import SourceView

@@ -17,8 +17,8 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from api_gateway.metrics import WRONG_KEYS
-from api_gateway.problems import Problem
+from api_gateway.http.metrics import WRONG_KEYS
+from api_gateway.http.problems import Problem
 from pipeline.errors import Unavailable
 from pipeline.outbound.addresses import Network, is_within
 from pipeline.tenants.request_buckets import BucketReply, LocalBuckets, Rate

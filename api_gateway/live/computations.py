@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 from starlette.types import Receive
 
-from api_gateway.problems import Problem, internal
+from api_gateway.http.problems import Problem, internal
 from pipeline.errors import ComputationTimeout, PipelineError, WorkerUnavailable
 from pipeline.jobs.computation import LIMITS, Computation, ComputationId, ComputationKind, Done, Failed
 from pipeline.jobs.computation_store import MOST_IN_REDIS, ComputationProgress, Computations

@@ -17,8 +17,8 @@ import structlog
 from celery import Celery
 from kombu.exceptions import KombuError
 
-from api_gateway.lane import LaneFacts
-from api_gateway.readiness import facts_of, own_versions
+from api_gateway.live.lane import LaneFacts
+from api_gateway.live.readiness import facts_of, own_versions
 from pipeline.database.expiring_record_store import WorkerHeartbeat, WorkerHeartbeats, broker_address
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents import reconcile_store

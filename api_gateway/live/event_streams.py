@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from api_gateway.waiting import disconnected
+from api_gateway.live.wakes import disconnected
 
 HEARTBEAT_S = 15.0
 _STUCK_S = 60.0  # a client that takes nothing for so long is let go

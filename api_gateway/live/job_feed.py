@@ -15,8 +15,8 @@ from typing import Any, Protocol, TypeVar
 
 import structlog
 
-from api_gateway.problems import Problem
-from api_gateway.waiting import Wakes
+from api_gateway.http.problems import Problem
+from api_gateway.live.wakes import Wakes
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import Unavailable
 from pipeline.jobs.bell_store import progress_name

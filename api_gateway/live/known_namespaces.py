@@ -8,8 +8,8 @@ from typing import Any
 
 import structlog
 
-from api_gateway.problems import Problem
-from api_gateway.remembering import Remembered
+from api_gateway.http.problems import Problem
+from api_gateway.live.refreshing_cache import Remembered
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import Unavailable
 from pipeline.records import Namespace, TenantId

@@ -10,7 +10,7 @@ from fastapi import Request
 from starlette.requests import ClientDisconnect
 
 from api_gateway.gateway import Gateway
-from api_gateway.waiting import disconnected
+from api_gateway.live.wakes import disconnected
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 import structlog
 
-from api_gateway.waiting import Bell, Wakes
+from api_gateway.live.wakes import Bell, Wakes
 from pipeline.errors import Unavailable
 from pipeline.query.query_store import wake_name
 from pipeline.query.request import Query

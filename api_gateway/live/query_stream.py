@@ -14,9 +14,9 @@ from contextlib import ExitStack, suppress
 
 from starlette.types import Receive, Scope, Send
 
-from api_gateway.event_streams import HEARTBEAT_S, PING, EventStream, Write, event, raw_event
 from api_gateway.gateway import Gateway
-from api_gateway.wire import events as wire
+from api_gateway.live.event_streams import HEARTBEAT_S, PING, EventStream, Write, event, raw_event
+from api_gateway.resources import event_shapes as wire
 from pipeline.errors import Unavailable
 from pipeline.query.query_store import QueryState, step_name, wake_name
 from pipeline.records import CHANNEL_NAME, QueryId, TenantId

@@ -18,7 +18,7 @@ from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
 from sqlalchemy import text
 
-from api_gateway.lane import LaneFacts
+from api_gateway.live.lane import LaneFacts
 from pipeline.database.engines import mysql_errors, postgres_errors, redis_errors
 from pipeline.database.expiring_record_store import WorkerHeartbeat, WorkerHeartbeats, broker_address
 from pipeline.errors import Misconfigured, PipelineError, Unavailable, WrongInstallation

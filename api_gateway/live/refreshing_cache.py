@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar
 
 import structlog
 
-from api_gateway.problems import Problem
+from api_gateway.http.problems import Problem
 from pipeline.errors import StoreUnavailable, Unavailable
 
 log = structlog.get_logger(__name__)

@@ -15,7 +15,7 @@ from redis.exceptions import RedisError
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
-from api_gateway.problems import Problem
+from api_gateway.http.problems import Problem
 from pipeline.query.query_store import WAKE_CHANNEL
 
 log = structlog.get_logger(__name__)

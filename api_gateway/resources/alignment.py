@@ -9,15 +9,15 @@ from fastapi import Query as Parameter
 from pydantic import Field
 from starlette.responses import Response
 
-from api_gateway import cursors
-from api_gateway.auth import Reader, require_scope
-from api_gateway.computing import compute
 from api_gateway.gateway import gateway_of
-from api_gateway.routes.documenting import Cursor, Limit, answers, json_body
-from api_gateway.routes.reading import read_shape
-from api_gateway.wire import answers as wire
-from api_gateway.wire.fields import NamespaceName, Wire
-from api_gateway.wire.shapes import Alignment, NamespacePage
+from api_gateway.http import cursors
+from api_gateway.http import responses as wire
+from api_gateway.http.auth import Reader, require_scope
+from api_gateway.http.descriptions import Cursor, Limit, answers, json_body
+from api_gateway.http.fields import NamespaceName, Wire
+from api_gateway.http.json_bodies import read_shape
+from api_gateway.live.computations import compute
+from api_gateway.resources.shapes import Alignment, NamespacePage
 from pipeline.jobs.computation import ComputationKind
 from pipeline.records import Namespace
 from pipeline.tenants.namespace_store import Namespaces

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import Field, ValidationError
 
-from api_gateway.problems import invalid, places
-from api_gateway.wire.fields import Wire
-from api_gateway.wire.shapes import Shape
+from api_gateway.http.fields import Wire
+from api_gateway.http.problems import invalid, places
+from api_gateway.resources.shapes import Shape
 from pipeline.administration.edit_api_sources import Tried
 from pipeline.api_sources.api_source import ApiMapping, ApiSource, header_value, read_source, source_as_json
 from pipeline.api_sources.api_source_store import StoredSource

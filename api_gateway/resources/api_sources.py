@@ -7,14 +7,14 @@ import re
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from api_gateway.auth import Writer, require_same_tenant
-from api_gateway.bodies import Decoded, decode_json, read_json_body, refuse_flaws
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.problems import Problem, invalid
-from api_gateway.routes.documenting import answers, json_body
-from api_gateway.wire import answers as wire
-from api_gateway.wire import api_sources as shapes
-from api_gateway.wire.queries import QueryRequest, to_query
+from api_gateway.http import responses as wire
+from api_gateway.http.auth import Writer, require_same_tenant
+from api_gateway.http.bodies import Decoded, decode_json, read_json_body, refuse_flaws
+from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.problems import Problem, invalid
+from api_gateway.resources import api_source_shapes as shapes
+from api_gateway.resources.queries.query_body import QueryRequest, to_query
 from pipeline.administration import edit_api_sources as flow
 from pipeline.api_sources.api_source_store import ApiSources, StoredSource
 from pipeline.database.unit_of_work import unit_of_work

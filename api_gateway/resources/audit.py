@@ -12,13 +12,13 @@ from fastapi import Query as Parameter
 from pydantic import Field
 from starlette.responses import Response, StreamingResponse
 
-from api_gateway import cursors
-from api_gateway.auth import Admin
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.problems import invalid
-from api_gateway.routes.documenting import PRINTABLE, Cursor, Limit, answers
-from api_gateway.wire.answers import page_response
-from api_gateway.wire.shapes import Shape, shown
+from api_gateway.http import cursors
+from api_gateway.http.auth import Admin
+from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, answers
+from api_gateway.http.problems import invalid
+from api_gateway.http.responses import page_response
+from api_gateway.resources.shapes import Shape, shown
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import TenantId
 from pipeline.tenants.audit_store import Audit, AuditFilter, AuditRow

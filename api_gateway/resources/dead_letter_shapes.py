@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from api_gateway.wire.fields import NamespaceName, Wire
-from api_gateway.wire.shapes import Shape, shown
+from api_gateway.http.fields import NamespaceName, Wire
+from api_gateway.resources.shapes import Shape, shown
 from pipeline.jobs import dead_letter_store as store
 
 Reason = Literal["rejected", "gave_up", "bug"]

@@ -10,15 +10,15 @@ from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
-from api_gateway import cursors
-from api_gateway.auth import Reader, Writer
 from api_gateway.gateway import gateway_of
-from api_gateway.problems import Problem, invalid
-from api_gateway.routes.documenting import Cursor, Limit, answers, json_body
-from api_gateway.routes.reading import read_shape
-from api_gateway.wire import answers as wire
-from api_gateway.wire import dead_letters as shapes
-from api_gateway.wire.fields import namespace_parameter
+from api_gateway.http import cursors
+from api_gateway.http import responses as wire
+from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.descriptions import Cursor, Limit, answers, json_body
+from api_gateway.http.fields import namespace_parameter
+from api_gateway.http.json_bodies import read_shape
+from api_gateway.http.problems import Problem, invalid
+from api_gateway.resources import dead_letter_shapes as shapes
 from pipeline.administration import steer_jobs
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.jobs.dead_letter_store import DeadLetter, DeadLetters, LedgerPosition, Selection

@@ -8,14 +8,14 @@ from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
-from api_gateway.auth import Reader, Writer
 from api_gateway.gateway import gateway_of
-from api_gateway.problems import Problem, invalid
-from api_gateway.routes.documenting import answers, json_body
-from api_gateway.routes.reading import read_shape
-from api_gateway.wire import dictionaries as wire
-from api_gateway.wire.answers import json_response
-from api_gateway.wire.fields import namespace_parameter
+from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.fields import namespace_parameter
+from api_gateway.http.json_bodies import read_shape
+from api_gateway.http.problems import Problem, invalid
+from api_gateway.http.responses import json_response
+from api_gateway.resources import dictionary_shapes as wire
 from pipeline.keyword.dictionary import Dictionary
 from pipeline.keyword.dictionary_store import EVERY_NAMESPACE, Dictionaries
 from pipeline.records import Namespace

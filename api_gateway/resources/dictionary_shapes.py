@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from api_gateway.wire.fields import DocumentIdText, NamespaceName, Wire
-from api_gateway.wire.shapes import Shape, shown
+from api_gateway.http.fields import DocumentIdText, NamespaceName, Wire
+from api_gateway.resources.shapes import Shape, shown
 from pipeline.keyword.dictionary import Dictionary, Rule
 from pipeline.keyword.terms import holds_words
 from pipeline.records import Namespace

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from api_gateway.wire.fields import NamespaceName, Wire
-from api_gateway.wire.shapes import Shape, shown
+from api_gateway.http.fields import NamespaceName, Wire
+from api_gateway.resources.shapes import Shape, shown
 from pipeline.embedding.model_comparison import Gate
 from pipeline.local_models import flaw_of, local_model
 from pipeline.maintenance.compare_models import GoldenQuery

@@ -8,13 +8,13 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Request
 from starlette.responses import Response
 
-from api_gateway.auth import require_operator
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.problems import Problem, invalid
-from api_gateway.routes.documenting import answers, json_body
-from api_gateway.routes.reading import read_shape
-from api_gateway.wire.answers import json_response
-from api_gateway.wire.embedding_migrations import (
+from api_gateway.http.auth import require_operator
+from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.json_bodies import read_shape
+from api_gateway.http.problems import Problem, invalid
+from api_gateway.http.responses import json_response
+from api_gateway.resources.embedding_migration_shapes import (
     CompareRequest,
     EmbeddingMigration,
     EmbeddingMigrationList,

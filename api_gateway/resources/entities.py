@@ -8,14 +8,15 @@ from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
-from api_gateway import cursors
-from api_gateway.auth import Reader, Writer
 from api_gateway.gateway import gateway_of
-from api_gateway.problems import invalid
-from api_gateway.routes.documenting import Cursor, Limit, answers, json_body
-from api_gateway.routes.reading import read_shape
-from api_gateway.wire.answers import json_response, page_response
-from api_gateway.wire.entities import (
+from api_gateway.http import cursors
+from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.descriptions import Cursor, Limit, answers, json_body
+from api_gateway.http.fields import INT64, namespace_parameter
+from api_gateway.http.json_bodies import read_shape
+from api_gateway.http.problems import invalid
+from api_gateway.http.responses import json_response, page_response
+from api_gateway.resources.entity_shapes import (
     EntitiesDeleted,
     EntitiesDeleteRequest,
     EntitiesRequest,
@@ -24,7 +25,6 @@ from api_gateway.wire.entities import (
     entity,
     to_states,
 )
-from api_gateway.wire.fields import INT64, namespace_parameter
 from pipeline.administration.edit_entities import delete_entities, list_states, put_states
 from pipeline.records import Namespace
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from api_gateway.wire.fields import DocumentIdText, Integer64, Metadata, NamespaceName, TypeName, Wire
-from api_gateway.wire.shapes import Shape, shown
+from api_gateway.http.fields import DocumentIdText, Integer64, Metadata, NamespaceName, TypeName, Wire
+from api_gateway.resources.shapes import Shape, shown
 from pipeline.entities.entity import EntityState
 
 MOST_STATES = 500

@@ -7,12 +7,12 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Request
 from starlette.responses import Response
 
-from api_gateway.auth import require_operator
 from api_gateway.gateway import gateway_of
-from api_gateway.problems import Problem
-from api_gateway.routes.documenting import answers
-from api_gateway.wire.answers import json_response
-from api_gateway.wire.shapes import TenantErased
+from api_gateway.http.auth import require_operator
+from api_gateway.http.descriptions import answers
+from api_gateway.http.problems import Problem
+from api_gateway.http.responses import json_response
+from api_gateway.resources.shapes import TenantErased
 from pipeline.maintenance.erase import erase_tenant
 from pipeline.records import TenantId
 from pipeline.tenants.tenant_store import TENANT_ID

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from api_gateway.following import View
-from api_gateway.wire.shapes import Shape, shown
+from api_gateway.live.job_feed import View
+from api_gateway.resources.shapes import Shape, shown
 from pipeline.jobs.signal_store import Failure
 from pipeline.query.request import Envelope
 from pipeline.records import ItemState

@@ -11,18 +11,18 @@ from fastapi import APIRouter, Header, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from api_gateway.asking import current_state
-from api_gateway.asking import not_found as query_not_found
-from api_gateway.auth import Reader, api_key_of
-from api_gateway.event_streams import HEARTBEAT_S, PING, EventStream, Write, event
-from api_gateway.following import FAILURES_AT_ONCE, Followed, Following, View
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.problems import Problem
-from api_gateway.query_stream import QueryStream
-from api_gateway.routes.documenting import answers
-from api_gateway.routes.jobs import known_id, not_found
-from api_gateway.routes.queries import known_id as known_query
-from api_gateway.wire import events as wire
+from api_gateway.http.auth import Reader, api_key_of
+from api_gateway.http.descriptions import answers
+from api_gateway.http.problems import Problem
+from api_gateway.live.ask import current_state
+from api_gateway.live.ask import not_found as query_not_found
+from api_gateway.live.event_streams import HEARTBEAT_S, PING, EventStream, Write, event
+from api_gateway.live.job_feed import FAILURES_AT_ONCE, Followed, Following, View
+from api_gateway.live.query_stream import QueryStream
+from api_gateway.resources import event_shapes as wire
+from api_gateway.resources.jobs import known_id, not_found
+from api_gateway.resources.queries.queries import known_id as known_query
 from pipeline.errors import Unavailable
 from pipeline.jobs.signal_store import Position
 from pipeline.query.query_store import QueryState

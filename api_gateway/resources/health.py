@@ -9,13 +9,13 @@ from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 from starlette.responses import Response
 
-from api_gateway.fleet_metrics import FLEET
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.metrics import ALIGNMENT, BACKLOG, LANE_PROCESSES, LANE_QUERIES, STORES_MATCH, STREAMS, WAITERS
-from api_gateway.readiness import readiness
-from api_gateway.routes.documenting import answers
-from api_gateway.wire.answers import json_response
-from api_gateway.wire.shapes import Alive, Readiness
+from api_gateway.http.descriptions import answers
+from api_gateway.http.fleet_metrics import FLEET
+from api_gateway.http.metrics import ALIGNMENT, BACKLOG, LANE_PROCESSES, LANE_QUERIES, STORES_MATCH, STREAMS, WAITERS
+from api_gateway.http.responses import json_response
+from api_gateway.live.readiness import readiness
+from api_gateway.resources.shapes import Alive, Readiness
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents import reconcile_store
 from pipeline.errors import PipelineError, WrongInstallation

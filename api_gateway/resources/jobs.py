@@ -12,14 +12,14 @@ from fastapi import Query as Parameter
 from starlette.responses import Response
 from starlette.types import Receive
 
-from api_gateway import cursors
-from api_gateway.auth import Reader, Writer
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.prefer import LONGEST_WAIT_S
-from api_gateway.problems import Problem
-from api_gateway.routes.documenting import Cursor, Limit, answers
-from api_gateway.wire import answers as wire
-from api_gateway.wire.shapes import ItemPage, Job, JobPage
+from api_gateway.http import cursors
+from api_gateway.http import responses as wire
+from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.descriptions import Cursor, Limit, answers
+from api_gateway.http.prefer import LONGEST_WAIT_S
+from api_gateway.http.problems import Problem
+from api_gateway.resources.shapes import ItemPage, Job, JobPage
 from pipeline.administration import steer_jobs
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.jobs.job_view_store import ItemView, JobStatus, JobView, JobViews

@@ -7,13 +7,13 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
-from api_gateway.auth import Writer
 from api_gateway.gateway import gateway_of
-from api_gateway.problems import Problem
-from api_gateway.routes.documenting import answers
-from api_gateway.wire.answers import json_response
-from api_gateway.wire.fields import tidy_namespace
-from api_gateway.wire.shapes import NamespaceDeleted
+from api_gateway.http.auth import Writer
+from api_gateway.http.descriptions import answers
+from api_gateway.http.fields import tidy_namespace
+from api_gateway.http.problems import Problem
+from api_gateway.http.responses import json_response
+from api_gateway.resources.shapes import NamespaceDeleted
 from pipeline.maintenance.erase import delete_namespace
 from pipeline.records import Namespace
 

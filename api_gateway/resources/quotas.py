@@ -5,11 +5,11 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from api_gateway.auth import Reader
 from api_gateway.gateway import gateway_of
-from api_gateway.routes.documenting import answers
-from api_gateway.wire.answers import json_response
-from api_gateway.wire.shapes import QuotaUse
+from api_gateway.http.auth import Reader
+from api_gateway.http.descriptions import answers
+from api_gateway.http.responses import json_response
+from api_gateway.resources.shapes import QuotaUse
 from pipeline.ingestion.accept import quota_use
 
 router = APIRouter(tags=["operation"])

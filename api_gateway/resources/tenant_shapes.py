@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from api_gateway.wire.fields import Label, Moment, Wire
-from api_gateway.wire.shapes import Shape, shown
+from api_gateway.http.fields import Label, Moment, Wire
+from api_gateway.resources.shapes import Shape, shown
 from pipeline.tenants.api_key_store import ApiKey as StoredKey
 from pipeline.tenants.quota_store import OwnQuotas
 from pipeline.tenants.tenant_store import RESERVED, TENANT_ID

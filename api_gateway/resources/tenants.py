@@ -8,15 +8,15 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Request
 from starlette.responses import Response
 
-from api_gateway import cursors
-from api_gateway.auth import require_operator
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.problems import Problem, invalid
-from api_gateway.routes import keys
-from api_gateway.routes.documenting import Cursor, Limit, answers, json_body
-from api_gateway.routes.reading import read_shape
-from api_gateway.wire import tenancy as shapes
-from api_gateway.wire.answers import json_response, page_response
+from api_gateway.http import cursors
+from api_gateway.http.auth import require_operator
+from api_gateway.http.descriptions import Cursor, Limit, answers, json_body
+from api_gateway.http.json_bodies import read_shape
+from api_gateway.http.problems import Problem, invalid
+from api_gateway.http.responses import json_response, page_response
+from api_gateway.resources import keys
+from api_gateway.resources import tenant_shapes as shapes
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import TenantId
 from pipeline.tenants.audit_store import Audit

@@ -9,13 +9,13 @@ from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
-from api_gateway import cursors
-from api_gateway.auth import Reader
 from api_gateway.gateway import gateway_of
-from api_gateway.problems import Problem
-from api_gateway.routes.documenting import Cursor, Limit, answers
-from api_gateway.wire import answers as wire
-from api_gateway.wire.shapes import UsagePage
+from api_gateway.http import cursors
+from api_gateway.http import responses as wire
+from api_gateway.http.auth import Reader
+from api_gateway.http.descriptions import Cursor, Limit, answers
+from api_gateway.http.problems import Problem
+from api_gateway.resources.shapes import UsagePage
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.tenants.usage_store import Usage, UsageKey, UsageRow
 

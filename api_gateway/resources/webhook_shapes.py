@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from api_gateway.wire.fields import Wire
-from api_gateway.wire.shapes import Shape, shown
+from api_gateway.http.fields import Wire
+from api_gateway.resources.shapes import Shape, shown
 from pipeline.webhooks.delivery_store import Delivery as StoredDelivery
 from pipeline.webhooks.endpoint_store import Webhook as StoredWebhook
 

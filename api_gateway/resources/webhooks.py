@@ -9,14 +9,15 @@ from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
-from api_gateway import cursors, polling
-from api_gateway.auth import Writer
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.problems import Problem, invalid
-from api_gateway.routes.documenting import Cursor, Limit, Wait, answers, json_body
-from api_gateway.routes.reading import read_shape
-from api_gateway.wire import answers as wire
-from api_gateway.wire import webhooks as shapes
+from api_gateway.http import cursors
+from api_gateway.http import responses as wire
+from api_gateway.http.auth import Writer
+from api_gateway.http.descriptions import Cursor, Limit, Wait, answers, json_body
+from api_gateway.http.json_bodies import read_shape
+from api_gateway.http.problems import Problem, invalid
+from api_gateway.live import poll as polling
+from api_gateway.resources import webhook_shapes as shapes
 from pipeline.administration import edit_webhooks as flow
 from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
 from pipeline.jobs.outbox_store import Outbox

@@ -9,12 +9,12 @@ from starlette.datastructures import MutableHeaders
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from api_gateway.auth import Reader
-from api_gateway.bodies import read_json_body, require_bounded
-from api_gateway.facades.mcp_opening import McpOpening
+from api_gateway.dialects.mcp.lazy_server import McpOpening
 from api_gateway.gateway import gateway_of
-from api_gateway.problems import Problem
-from api_gateway.routes.documenting import answers
+from api_gateway.http.auth import Reader
+from api_gateway.http.bodies import read_json_body, require_bounded
+from api_gateway.http.descriptions import answers
+from api_gateway.http.problems import Problem
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager

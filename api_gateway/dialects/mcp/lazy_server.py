@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from anyio import to_thread
 
 from api_gateway.gateway import Gateway
-from api_gateway.problems import Problem
+from api_gateway.http.problems import Problem
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -41,7 +41,7 @@ class McpOpening:
 
     async def _serve(self, ready: asyncio.Future[StreamableHTTPSessionManager]) -> None:
         try:
-            module = await to_thread.run_sync(importlib.import_module, "api_gateway.facades.mcp_server")
+            module = await to_thread.run_sync(importlib.import_module, "api_gateway.dialects.mcp.server")
             async with module.serving(self._gateway) as manager:
                 ready.set_result(manager)
                 await self._ended.wait()

@@ -22,16 +22,16 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
-from api_gateway.auth import require_scope
-from api_gateway.bodies import Decoded, refuse_flaws
-from api_gateway.facades import mcp_calls as calls
-from api_gateway.facades import mcp_reading as reading
-from api_gateway.facades import mcp_shapes as shapes
-from api_gateway.facades.mcp_calls import Caller
-from api_gateway.facades.mcp_door import MOST_BODY_BYTES
+from api_gateway.dialects.mcp import tool_calls as calls
+from api_gateway.dialects.mcp import tool_results as reading
+from api_gateway.dialects.mcp import tool_shapes as shapes
+from api_gateway.dialects.mcp.endpoint import MOST_BODY_BYTES
+from api_gateway.dialects.mcp.tool_calls import Caller
 from api_gateway.gateway import Gateway
-from api_gateway.problems import Problem, from_error, internal, places
-from api_gateway.readiness import installed_version
+from api_gateway.http.auth import require_scope
+from api_gateway.http.bodies import Decoded, refuse_flaws
+from api_gateway.http.problems import Problem, from_error, internal, places
+from api_gateway.live.readiness import installed_version
 from pipeline.errors import PipelineError
 
 

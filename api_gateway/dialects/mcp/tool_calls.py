@@ -10,17 +10,17 @@ from typing import Any
 import orjson
 from starlette.types import Message
 
-from api_gateway.asking import answer_of, asked_query, current_state, retrieved, store_lost
-from api_gateway.bodies import Decoded
-from api_gateway.facades import mcp_reading as reading
-from api_gateway.facades import mcp_shapes as shapes
+from api_gateway.dialects.mcp import tool_results as reading
+from api_gateway.dialects.mcp import tool_shapes as shapes
 from api_gateway.gateway import Gateway
-from api_gateway.problems import Problem
-from api_gateway.routes.documents import accept_body
-from api_gateway.routes.explaining import explanation, known_chunk_id
-from api_gateway.routes.jobs import known_id, until_finished
-from api_gateway.routes.queries import known_id as known_query_id
-from api_gateway.wire.answers import renamed
+from api_gateway.http.bodies import Decoded
+from api_gateway.http.problems import Problem
+from api_gateway.http.responses import renamed
+from api_gateway.live.ask import answer_of, asked_query, current_state, retrieved, store_lost
+from api_gateway.resources.documents.documents import accept_body
+from api_gateway.resources.jobs import known_id, until_finished
+from api_gateway.resources.queries.explanations import explanation, known_chunk_id
+from api_gateway.resources.queries.queries import known_id as known_query_id
 from pipeline.errors import Unavailable
 from pipeline.records import Namespace
 from pipeline.tenants.tenant_store import Principal

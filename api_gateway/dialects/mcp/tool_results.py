@@ -7,12 +7,12 @@ from collections.abc import Collection
 from typing import Any
 from urllib.parse import quote
 
-from api_gateway.facades.mcp_shapes import FetchIn
+from api_gateway.dialects.mcp.tool_shapes import FetchIn
 from api_gateway.gateway import Gateway
-from api_gateway.problems import Problem
-from api_gateway.routes.jobs import known_id, view_of
-from api_gateway.wire import answers as wire
-from api_gateway.wire.fields import tidy_document_id, tidy_namespace
+from api_gateway.http import responses as wire
+from api_gateway.http.fields import tidy_document_id, tidy_namespace
+from api_gateway.http.problems import Problem
+from api_gateway.resources.jobs import known_id, view_of
 from pipeline.answer.mask_answers import masked_value
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits, OwnedChunk, Position

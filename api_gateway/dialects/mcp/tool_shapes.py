@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from api_gateway.wire.documents import DocumentIn
-from api_gateway.wire.explaining import WhyNot
-from api_gateway.wire.fields import NamespaceName, QueryText, Wire
-from api_gateway.wire.filters import FiltersIn
-from api_gateway.wire.results import Degradation, HitSource
-from api_gateway.wire.shapes import Renamed, Shape
+from api_gateway.http.fields import NamespaceName, QueryText, Wire
+from api_gateway.resources.documents.uploads import DocumentIn
+from api_gateway.resources.queries.explanation_shapes import WhyNot
+from api_gateway.resources.queries.filters import FiltersIn
+from api_gateway.resources.queries.result_shapes import Degradation, HitSource
+from api_gateway.resources.shapes import Renamed, Shape
 from pipeline.ingestion.accept import OnConflict
 
 LONGEST_WAIT_S = 30  # shorter than what proxies and agents allow a silent answer

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from api_gateway import problems
-from api_gateway.facades.openai import batches, errors, files, search, store_files, stores
+from api_gateway.dialects.openai import error_bodies as errors
+from api_gateway.dialects.openai import file_batches as batches
+from api_gateway.dialects.openai import search
+from api_gateway.dialects.openai import stored_files as files
+from api_gateway.dialects.openai import vector_store_files as store_files
+from api_gateway.dialects.openai import vector_stores as stores
+from api_gateway.http import problems
 
 PREFIX = "/openai/v1"
 MODULES = (files, stores, search, store_files, batches)

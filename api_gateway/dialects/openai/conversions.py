@@ -9,7 +9,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from api_gateway.wire.answers import json_response
+from api_gateway.http.responses import json_response
 from pipeline.administration.edit_vector_stores import shown_attributes
 from pipeline.chunking.strategies.whole_sentences import SENTENCES
 from pipeline.records import Chunking, FailureReason, JobId

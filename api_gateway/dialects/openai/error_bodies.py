@@ -9,8 +9,8 @@ from pydantic import BaseModel
 from starlette.responses import Response
 from starlette.types import Scope
 
-from api_gateway.problems import Problem
-from api_gateway.routes.documenting import answers
+from api_gateway.http.descriptions import answers
+from api_gateway.http.problems import Problem
 
 # Its clients know 400 for a request that is wrong, whatever is wrong with it.
 _STATUS: Final = {415: 400, 422: 400, 412: 409}

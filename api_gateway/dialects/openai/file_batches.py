@@ -9,11 +9,10 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from api_gateway.auth import Reader, Writer
-from api_gateway.facades.openai import shapes, shown
-from api_gateway.facades.openai.asked import FileBatchRequest, to_chunking
-from api_gateway.facades.openai.errors import answered, no_batch, wrong
-from api_gateway.facades.openai.found import (
+from api_gateway.dialects.openai import conversions as shown
+from api_gateway.dialects.openai import objects as shapes
+from api_gateway.dialects.openai.error_bodies import answered, no_batch, wrong
+from api_gateway.dialects.openai.lookups import (
     After,
     Before,
     Filter,
@@ -24,9 +23,11 @@ from api_gateway.facades.openai.found import (
     put,
     store_of,
 )
+from api_gateway.dialects.openai.requests import FileBatchRequest, to_chunking
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.routes.documenting import json_body
-from api_gateway.routes.reading import read_shape
+from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.descriptions import json_body
+from api_gateway.http.json_bodies import read_shape
 from pipeline.administration import steer_jobs
 from pipeline.administration.edit_vector_stores import Put
 from pipeline.database.unit_of_work import unit_of_work

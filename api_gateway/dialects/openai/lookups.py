@@ -9,11 +9,11 @@ from typing import Annotated, Literal, TypeVar
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
-from api_gateway.facades.openai import shown
-from api_gateway.facades.openai.errors import no_file, no_store, wrong
+from api_gateway.dialects.openai import conversions as shown
+from api_gateway.dialects.openai.error_bodies import no_file, no_store, wrong
 from api_gateway.gateway import Gateway
-from api_gateway.problems import Problem
-from api_gateway.wire.fields import tidy_namespace
+from api_gateway.http.fields import tidy_namespace
+from api_gateway.http.problems import Problem
 from pipeline.administration.edit_vector_stores import NoSuchFile, Put, put_files
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.ingestion.accept import AcceptedJob

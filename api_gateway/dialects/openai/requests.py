@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from api_gateway.wire.fields import Wire
+from api_gateway.http.fields import Wire
 from pipeline.chunking.strategies import complete
 from pipeline.records import Chunking, Comparison, Compound, Condition
 from pipeline.settings import Settings

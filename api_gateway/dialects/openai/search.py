@@ -11,18 +11,18 @@ from fastapi import APIRouter, Request
 from pydantic import ValidationError
 from starlette.responses import Response
 
-from api_gateway.asking import answer_of, asked_query, read_by, retrieved
-from api_gateway.auth import Reader
-from api_gateway.bodies import Decoded
-from api_gateway.facades.openai import shapes
-from api_gateway.facades.openai.asked import SearchRequest, to_condition
-from api_gateway.facades.openai.errors import answered
-from api_gateway.facades.openai.found import namespace_of, store_of
+from api_gateway.dialects.openai import objects as shapes
+from api_gateway.dialects.openai.error_bodies import answered
+from api_gateway.dialects.openai.lookups import namespace_of, store_of
+from api_gateway.dialects.openai.requests import SearchRequest, to_condition
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.problems import invalid, places
-from api_gateway.routes.documenting import json_body
-from api_gateway.routes.reading import read_shape
-from api_gateway.wire.answers import json_response
+from api_gateway.http.auth import Reader
+from api_gateway.http.bodies import Decoded
+from api_gateway.http.descriptions import json_body
+from api_gateway.http.json_bodies import read_shape
+from api_gateway.http.problems import invalid, places
+from api_gateway.http.responses import json_response
+from api_gateway.live.ask import answer_of, asked_query, read_by, retrieved
 from pipeline.administration.edit_vector_stores import shown_attributes
 from pipeline.answer.mask_answers import masked_value
 from pipeline.database.unit_of_work import unit_of_work

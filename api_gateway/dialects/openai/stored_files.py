@@ -9,15 +9,16 @@ from fastapi import Query as Parameter
 from starlette.datastructures import FormData, UploadFile
 from starlette.responses import Response
 
-from api_gateway.auth import Reader, Writer
-from api_gateway.facades.openai import shapes, shown
-from api_gateway.facades.openai.errors import answered, no_file, wrong
-from api_gateway.facades.openai.found import Order, cut
+from api_gateway.dialects.openai import conversions as shown
+from api_gateway.dialects.openai import objects as shapes
+from api_gateway.dialects.openai.error_bodies import answered, no_file, wrong
+from api_gateway.dialects.openai.lookups import Order, cut
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.problems import Problem
-from api_gateway.routes.files import read_form
-from api_gateway.wire.answers import json_response
-from api_gateway.wire.fields import holds_control_characters
+from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.fields import holds_control_characters
+from api_gateway.http.problems import Problem
+from api_gateway.http.responses import json_response
+from api_gateway.resources.documents.files import read_form
 from pipeline.administration.keep_files import ID_PREFIX, forget_file, keep_file
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.tenants.tenant_store import Principal

@@ -7,11 +7,10 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from api_gateway.auth import Reader, Writer
-from api_gateway.facades.openai import shapes, shown
-from api_gateway.facades.openai.asked import StoreFileChange, StoreFileRequest, to_chunking
-from api_gateway.facades.openai.errors import answered, no_file
-from api_gateway.facades.openai.found import (
+from api_gateway.dialects.openai import conversions as shown
+from api_gateway.dialects.openai import objects as shapes
+from api_gateway.dialects.openai.error_bodies import answered, no_file
+from api_gateway.dialects.openai.lookups import (
     After,
     Before,
     Filter,
@@ -23,11 +22,13 @@ from api_gateway.facades.openai.found import (
     put,
     store_of,
 )
+from api_gateway.dialects.openai.requests import StoreFileChange, StoreFileRequest, to_chunking
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.routes.documenting import json_body
-from api_gateway.routes.jobs import until_finished
-from api_gateway.routes.reading import read_shape
-from api_gateway.wire.answers import json_response
+from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.descriptions import json_body
+from api_gateway.http.json_bodies import read_shape
+from api_gateway.http.responses import json_response
+from api_gateway.resources.jobs import until_finished
 from pipeline.administration.edit_vector_stores import NoSuchFile, Put, describe_file, take_out
 from pipeline.administration.list_chunks import list_chunks
 from pipeline.records import DocumentId, JobId

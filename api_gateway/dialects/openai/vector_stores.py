@@ -9,15 +9,16 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from api_gateway.auth import Reader, Writer
-from api_gateway.facades.openai import shapes, shown
-from api_gateway.facades.openai.asked import VectorStoreChange, VectorStoreRequest, to_chunking
-from api_gateway.facades.openai.errors import answered, no_store
-from api_gateway.facades.openai.found import After, Before, Limit, Order, cut, namespace_of, place_of, put, store_of
+from api_gateway.dialects.openai import conversions as shown
+from api_gateway.dialects.openai import objects as shapes
+from api_gateway.dialects.openai.error_bodies import answered, no_store
+from api_gateway.dialects.openai.lookups import After, Before, Limit, Order, cut, namespace_of, place_of, put, store_of
+from api_gateway.dialects.openai.requests import VectorStoreChange, VectorStoreRequest, to_chunking
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.routes.documenting import json_body
-from api_gateway.routes.reading import read_shape
-from api_gateway.wire.answers import json_response
+from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.descriptions import json_body
+from api_gateway.http.json_bodies import read_shape
+from api_gateway.http.responses import json_response
 from pipeline.administration.edit_vector_stores import Put, change_store, open_store
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.maintenance.erase import delete_namespace

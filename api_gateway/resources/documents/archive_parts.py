@@ -13,10 +13,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from api_gateway.bodies import flaws_in
-from api_gateway.problems import Problem, invalid, places, pointer
-from api_gateway.wire.documents import nameable
-from api_gateway.wire.fields import (
+from api_gateway.http.bodies import flaws_in
+from api_gateway.http.fields import (
     Author,
     DocumentIdText,
     Integer64,
@@ -27,7 +25,9 @@ from api_gateway.wire.fields import (
     Title,
     TypeName,
 )
-from api_gateway.wire.shapes import Shape
+from api_gateway.http.problems import Problem, invalid, places, pointer
+from api_gateway.resources.documents.uploads import nameable
+from api_gateway.resources.shapes import Shape
 from pipeline.archives.archive import Enclosed, Part, packed_type, write_part
 from pipeline.archives.import_store import PartView
 from pipeline.document_sources import SourceKind, SourceRef

@@ -8,16 +8,15 @@ from fastapi import APIRouter, Path, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
-from api_gateway import cursors
-from api_gateway.auth import Reader, Writer
-from api_gateway.bodies import limited, require_identity
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.problems import Problem, invalid
-from api_gateway.routes.documenting import Cursor, answers
-from api_gateway.submitting import require_few_enough
-from api_gateway.wire.answers import json_response
-from api_gateway.wire.fields import namespace_parameter
-from api_gateway.wire.parts import (
+from api_gateway.http import cursors
+from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.bodies import limited, require_identity
+from api_gateway.http.descriptions import Cursor, answers
+from api_gateway.http.fields import namespace_parameter
+from api_gateway.http.problems import Problem, invalid
+from api_gateway.http.responses import json_response
+from api_gateway.resources.documents.archive_parts import (
     Import,
     PartAnswer,
     checked,
@@ -27,6 +26,7 @@ from api_gateway.wire.parts import (
     known_import_id,
     part_answer,
 )
+from api_gateway.resources.documents.submit import require_few_enough
 from pipeline.archives.archive import PART, read_part
 from pipeline.archives.import_store import NewPart
 from pipeline.ingestion.accept import Batch, OnConflict

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from api_gateway.wire.fields import Wire
-from api_gateway.wire.shapes import Chunk, Shape, shown
+from api_gateway.http.fields import Wire
+from api_gateway.resources.shapes import Chunk, Shape, shown
 from pipeline.administration.apply_edits import Edit, Edited
 from pipeline.answer.passage_json import passage_as_json
 from pipeline.documents.chunk_edit_store import OwnedChunk

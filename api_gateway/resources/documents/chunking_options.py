@@ -9,8 +9,8 @@ from pydantic import ConfigDict, GetJsonSchemaHandler, ValidationError, model_va
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
-from api_gateway.problems import MOST_ERRORS
-from api_gateway.wire.fields import Wire
+from api_gateway.http.fields import Wire
+from api_gateway.http.problems import MOST_ERRORS
 from pipeline.chunking.strategies import STRATEGIES, Option, flaws_in_options, options_of
 from pipeline.records import Chunking
 

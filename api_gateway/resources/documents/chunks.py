@@ -10,18 +10,23 @@ from fastapi import APIRouter, Header, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
-from api_gateway import cursors
-from api_gateway.auth import Reader, Writer
-from api_gateway.computing import compute
 from api_gateway.gateway import gateway_of
-from api_gateway.problems import MOST_ERRORS, Problem, invalid
-from api_gateway.routes.documenting import PRINTABLE, Cursor, Limit, answers, json_body
-from api_gateway.routes.reading import read_shape
-from api_gateway.wire import chunks as wire
-from api_gateway.wire.answers import json_response, page_response
-from api_gateway.wire.chunks import ChunkResults, ChunksDeleteRequest, ChunksEditRequest, OwnedChunkPage
-from api_gateway.wire.fields import namespace_parameter
-from api_gateway.wire.filters import filters_parameter
+from api_gateway.http import cursors
+from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, answers, json_body
+from api_gateway.http.fields import namespace_parameter
+from api_gateway.http.json_bodies import read_shape
+from api_gateway.http.problems import MOST_ERRORS, Problem, invalid
+from api_gateway.http.responses import json_response, page_response
+from api_gateway.live.computations import compute
+from api_gateway.resources.documents import chunk_shapes as wire
+from api_gateway.resources.documents.chunk_shapes import (
+    ChunkResults,
+    ChunksDeleteRequest,
+    ChunksEditRequest,
+    OwnedChunkPage,
+)
+from api_gateway.resources.queries.filters import filters_parameter
 from pipeline.administration import list_chunks as listing
 from pipeline.administration.apply_edits import Edited
 from pipeline.administration.edit_chunks import delete_chunks

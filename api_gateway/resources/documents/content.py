@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 from pydantic.json_schema import WithJsonSchema
 
-from api_gateway.wire.fields import TEXT_MEDIA_TYPES, Metadata, SourceIdText, Tags, Wire
+from api_gateway.http.fields import TEXT_MEDIA_TYPES, Metadata, SourceIdText, Tags, Wire
 from pipeline.document_sources import SourceKind
 from pipeline.documents.derived_ids import LONGEST_ID, with_hash
 from pipeline.errors import FetchRefused, UnsupportedMediaType

@@ -10,22 +10,23 @@ from fastapi import APIRouter, Header, Path, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
-from api_gateway import cursors, polling
-from api_gateway.auth import Reader, Writer
-from api_gateway.bodies import MAX_BODY_BYTES, read_json_body
-from api_gateway.context import SLASH
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.idempotency import work_id
-from api_gateway.problems import Problem
-from api_gateway.routes.documenting import Cursor, Limit, Wait, answers, json_body
-from api_gateway.routes.reading import read_shape
-from api_gateway.submitting import batch_of
-from api_gateway.wire import answers as wire
-from api_gateway.wire.chunks import of_document
-from api_gateway.wire.documents import DocumentsRequest
-from api_gateway.wire.fields import namespace_parameter, tidy_document_id
-from api_gateway.wire.generations import GenerationList, RollbackRequest, history
-from api_gateway.wire.shapes import ChunkPage, Document, DocumentPage, JobAccepted
+from api_gateway.http import cursors
+from api_gateway.http import responses as wire
+from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.bodies import MAX_BODY_BYTES, read_json_body
+from api_gateway.http.descriptions import Cursor, Limit, Wait, answers, json_body
+from api_gateway.http.fields import namespace_parameter, tidy_document_id
+from api_gateway.http.idempotency import work_id
+from api_gateway.http.json_bodies import read_shape
+from api_gateway.http.problems import Problem
+from api_gateway.http.request_context import SLASH
+from api_gateway.live import poll as polling
+from api_gateway.resources.documents.chunk_shapes import of_document
+from api_gateway.resources.documents.generations import GenerationList, RollbackRequest, history
+from api_gateway.resources.documents.submit import batch_of
+from api_gateway.resources.documents.uploads import DocumentsRequest
+from api_gateway.resources.shapes import ChunkPage, Document, DocumentPage, JobAccepted
 from pipeline.administration import list_chunks as listing
 from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.rollback import roll_back

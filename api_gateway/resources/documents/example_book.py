@@ -8,10 +8,10 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError
 from pydantic.json_schema import WithJsonSchema
 
-from api_gateway.problems import invalid, places, pointer
-from api_gateway.wire.example_shapes import ExamplesVerification, MissingExample, SampledExample
-from api_gateway.wire.fields import NamespaceName, Wire
-from api_gateway.wire.shapes import shown
+from api_gateway.http.fields import NamespaceName, Wire
+from api_gateway.http.problems import invalid, places, pointer
+from api_gateway.resources.documents.example_shapes import ExamplesVerification, MissingExample, SampledExample
+from api_gateway.resources.shapes import shown
 from pipeline.examples.example import Category
 from pipeline.examples.example_store import LENGTHS, Examples, Spread, Stored, Verified
 from pipeline.examples.report import ordered

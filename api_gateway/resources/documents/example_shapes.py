@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from api_gateway.wire.shapes import Shape
+from api_gateway.resources.shapes import Shape
 
 
 class ExampleFlaw(Shape):

@@ -12,19 +12,19 @@ from pydantic import ValidationError
 from starlette.datastructures import UploadFile
 from starlette.responses import Response
 
-from api_gateway.auth import Reader, Requires, Writer, require_same_tenant
-from api_gateway.bodies import MAX_BODY_BYTES, decode_json, read_json_body
-from api_gateway.computing import compute
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.idempotency import work_id
-from api_gateway.problems import Problem, invalid, places, pointer, printable
-from api_gateway.routes.documenting import answers, json_body
-from api_gateway.routes.files import read_form
-from api_gateway.routes.jobs import known_id
-from api_gateway.wire import examples as wire
-from api_gateway.wire.answers import json_response
-from api_gateway.wire.example_shapes import ExamplesReport, ExampleStatistics, ExamplesVerification
-from api_gateway.wire.fields import namespace_parameter
+from api_gateway.http.auth import Reader, Requires, Writer, require_same_tenant
+from api_gateway.http.bodies import MAX_BODY_BYTES, decode_json, read_json_body
+from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.fields import namespace_parameter
+from api_gateway.http.idempotency import work_id
+from api_gateway.http.problems import Problem, invalid, places, pointer, printable
+from api_gateway.http.responses import json_response
+from api_gateway.live.computations import compute
+from api_gateway.resources.documents import example_book as wire
+from api_gateway.resources.documents.example_shapes import ExamplesReport, ExampleStatistics, ExamplesVerification
+from api_gateway.resources.documents.files import read_form
+from api_gateway.resources.jobs import known_id
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import UnsupportedMediaType
 from pipeline.examples.example_store import Examples

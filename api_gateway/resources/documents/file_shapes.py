@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from api_gateway.bodies import flaws_in, json_field
-from api_gateway.problems import invalid, places, pointer
-from api_gateway.wire.chunking import ChunkingIn
-from api_gateway.wire.documents import DocumentIn, Intake
-from api_gateway.wire.fields import MOST_TAGS, Metadata, NamespaceName, Tags, TypeName, Wire
-from api_gateway.wire.sources import Charset, ParserHint, document_id_of, media_type_as, storable
+from api_gateway.http.bodies import flaws_in, json_field
+from api_gateway.http.fields import MOST_TAGS, Metadata, NamespaceName, Tags, TypeName, Wire
+from api_gateway.http.problems import invalid, places, pointer
+from api_gateway.resources.documents.chunking_options import ChunkingIn
+from api_gateway.resources.documents.content import Charset, ParserHint, document_id_of, media_type_as, storable
+from api_gateway.resources.documents.uploads import DocumentIn, Intake
 from pipeline.document_sources import SourceKind, SourceRef
 from pipeline.documents.derived_ids import with_hash
 from pipeline.errors import MalformedDocument, Rejected, UnsupportedMediaType

@@ -13,17 +13,17 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.responses import Response
 
-from api_gateway.auth import Writer, require_same_tenant
-from api_gateway.bodies import MAX_BODY_BYTES, limited, require_identity
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.idempotency import work_id
-from api_gateway.problems import Problem, invalid, pointer
-from api_gateway.routes.documenting import answers
-from api_gateway.submitting import require_few_enough, require_one
-from api_gateway.wire import answers as wire
-from api_gateway.wire.documents import Intake, to_chunking
-from api_gateway.wire.files import FilesForm, SentFile, entries_of, to_form
-from api_gateway.wire.shapes import JobAccepted
+from api_gateway.http import responses as wire
+from api_gateway.http.auth import Writer, require_same_tenant
+from api_gateway.http.bodies import MAX_BODY_BYTES, limited, require_identity
+from api_gateway.http.descriptions import answers
+from api_gateway.http.idempotency import work_id
+from api_gateway.http.problems import Problem, invalid, pointer
+from api_gateway.resources.documents.file_shapes import FilesForm, SentFile, entries_of, to_form
+from api_gateway.resources.documents.submit import require_few_enough, require_one
+from api_gateway.resources.documents.uploads import Intake, to_chunking
+from api_gateway.resources.shapes import JobAccepted
 from pipeline.ingestion.accept import AcceptedJob, Batch, accept
 from pipeline.records import Namespace, Priority
 from pipeline.tenants.tenant_store import Principal

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from api_gateway.wire.fields import NamespaceName, Wire
-from api_gateway.wire.shapes import Shape, shown
+from api_gateway.http.fields import NamespaceName, Wire
+from api_gateway.resources.shapes import Shape, shown
 from pipeline.documents.generation_store import History
 
 

@@ -10,16 +10,16 @@ from pydantic import BaseModel, ValidationError
 from starlette.datastructures import FormData, UploadFile
 from starlette.responses import Response
 
-from api_gateway.auth import Writer, require_same_tenant
-from api_gateway.bodies import Decoded, decode_json, flaws_in, json_field, read_json_body, refuse_flaws
-from api_gateway.computing import compute
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.problems import invalid, places, pointer
-from api_gateway.routes.documenting import answers, json_body
-from api_gateway.routes.files import read_form
-from api_gateway.wire.documents import to_chunking
-from api_gateway.wire.preview import PreviewAnswer, PreviewForm, PreviewRequest
-from api_gateway.wire.sources import BadSource, content_of, media_type_as
+from api_gateway.http.auth import Writer, require_same_tenant
+from api_gateway.http.bodies import Decoded, decode_json, flaws_in, json_field, read_json_body, refuse_flaws
+from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.problems import invalid, places, pointer
+from api_gateway.live.computations import compute
+from api_gateway.resources.documents.content import BadSource, content_of, media_type_as
+from api_gateway.resources.documents.files import read_form
+from api_gateway.resources.documents.preview_shapes import PreviewAnswer, PreviewForm, PreviewRequest
+from api_gateway.resources.documents.uploads import to_chunking
 from pipeline.errors import DocumentTooLarge, EmptyDocument
 from pipeline.jobs.computation import ComputationKind
 from pipeline.records import Chunking

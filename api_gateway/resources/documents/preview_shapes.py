@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from api_gateway.wire.chunking import ChunkingIn
-from api_gateway.wire.documents import DocumentIn
-from api_gateway.wire.fields import Title, Wire
-from api_gateway.wire.shapes import Shape
-from api_gateway.wire.sources import Charset, ParserHint
+from api_gateway.http.fields import Title, Wire
+from api_gateway.resources.documents.chunking_options import ChunkingIn
+from api_gateway.resources.documents.content import Charset, ParserHint
+from api_gateway.resources.documents.uploads import DocumentIn
+from api_gateway.resources.shapes import Shape
 
 
 class PreviewRequest(Wire):

@@ -8,15 +8,15 @@ from fastapi import APIRouter, Path, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
-from api_gateway import cursors
-from api_gateway.auth import Reader, Writer
-from api_gateway.context import SLASH
 from api_gateway.gateway import gateway_of
-from api_gateway.problems import Problem
-from api_gateway.routes.documenting import Cursor, Limit, answers
-from api_gateway.wire import answers as wire
-from api_gateway.wire.fields import namespace_parameter, tidy_document_id
-from api_gateway.wire.shapes import SourceDeleted, SourceInfo, SourcePage
+from api_gateway.http import cursors
+from api_gateway.http import responses as wire
+from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.descriptions import Cursor, Limit, answers
+from api_gateway.http.fields import namespace_parameter, tidy_document_id
+from api_gateway.http.problems import Problem
+from api_gateway.http.request_context import SLASH
+from api_gateway.resources.shapes import SourceDeleted, SourceInfo, SourcePage
 from pipeline.administration.delete_source import delete_source
 from pipeline.document_sources import SourceKind
 from pipeline.documents.source_view_store import SourceViews

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
-from api_gateway.auth import require_same_tenant
-from api_gateway.bodies import Decoded, Flaw, decode_json, flaws_in
-from api_gateway.problems import MOST_ERRORS, Problem, invalid, places, pointer
-from api_gateway.wire.documents import Envelope, Intake, to_chunking
+from api_gateway.http.auth import require_same_tenant
+from api_gateway.http.bodies import Decoded, Flaw, decode_json, flaws_in
+from api_gateway.http.problems import MOST_ERRORS, Problem, invalid, places, pointer
+from api_gateway.resources.documents.uploads import Envelope, Intake, to_chunking
 from pipeline.ingestion.accept import Batch, Refusal
 from pipeline.records import Namespace, Priority, Upload
 from pipeline.settings import Settings

@@ -8,10 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from api_gateway.bodies import flaws_in
-from api_gateway.problems import LONGEST_POINTER, MOST_ERRORS, places, pointer
-from api_gateway.wire.chunking import ChunkingIn
-from api_gateway.wire.fields import (
+from api_gateway.http.bodies import flaws_in
+from api_gateway.http.fields import (
     Author,
     DocumentIdText,
     Integer64,
@@ -24,7 +22,9 @@ from api_gateway.wire.fields import (
     Wire,
     tidy_document_id,
 )
-from api_gateway.wire.sources import BadSource, Content, SourceIn, content_of, document_id_of
+from api_gateway.http.problems import LONGEST_POINTER, MOST_ERRORS, places, pointer
+from api_gateway.resources.documents.chunking_options import ChunkingIn
+from api_gateway.resources.documents.content import BadSource, Content, SourceIn, content_of, document_id_of
 from pipeline.chunking.strategies import complete
 from pipeline.document_sources import SourceRef
 from pipeline.ingestion.accept import OnConflict, Refusal

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from api_gateway.wire.fields import DescribedBy, Wire
-from api_gateway.wire.results import Answer
-from api_gateway.wire.shapes import Shape
+from api_gateway.http.fields import DescribedBy, Wire
+from api_gateway.resources.queries.result_shapes import Answer
+from api_gateway.resources.shapes import Shape
 from pipeline.query.plan import Lane, Plan
 
 

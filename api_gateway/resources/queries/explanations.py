@@ -12,19 +12,26 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 from starlette.types import Receive
 
-from api_gateway.asking import answer_of, current_state, retrieved
-from api_gateway.auth import Reader
-from api_gateway.computing import compute
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.problems import Problem, invalid
-from api_gateway.routes.documenting import answers, json_body
-from api_gateway.routes.queries import EXAMPLE, body_of, known_id, query_from, query_of
-from api_gateway.routes.reading import read_shape
-from api_gateway.wire import explaining as shapes
-from api_gateway.wire.answers import json_response
-from api_gateway.wire.queries import QueryRequest, flaws
-from api_gateway.wire.recall import EXAMPLE as RECALL_EXAMPLE
-from api_gateway.wire.recall import RecallRequest, RecallResult, as_query, is_recall, recall_of, result_of
+from api_gateway.http.auth import Reader
+from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.json_bodies import read_shape
+from api_gateway.http.problems import Problem, invalid
+from api_gateway.http.responses import json_response
+from api_gateway.live.ask import answer_of, current_state, retrieved
+from api_gateway.live.computations import compute
+from api_gateway.resources.queries import explanation_shapes as shapes
+from api_gateway.resources.queries.queries import EXAMPLE, body_of, known_id, query_from, query_of
+from api_gateway.resources.queries.query_body import QueryRequest, flaws
+from api_gateway.resources.queries.recall_shapes import EXAMPLE as RECALL_EXAMPLE
+from api_gateway.resources.queries.recall_shapes import (
+    RecallRequest,
+    RecallResult,
+    as_query,
+    is_recall,
+    recall_of,
+    result_of,
+)
 from pipeline.answer.diff import difference, plan_difference
 from pipeline.errors import ComputationTimeout, WorkerUnavailable
 from pipeline.jobs.computation import ComputationKind

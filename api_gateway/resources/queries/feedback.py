@@ -11,16 +11,16 @@ from fastapi import Query as Parameter
 from pydantic import TypeAdapter, ValidationError
 from starlette.responses import Response
 
-from api_gateway import cursors
-from api_gateway.asking import current_state
-from api_gateway.auth import Reader, Writer
 from api_gateway.gateway import gateway_of
-from api_gateway.problems import Problem
-from api_gateway.routes.documenting import Cursor, Limit, answers, json_body
-from api_gateway.routes.reading import read_shape
-from api_gateway.wire import answers as wire
-from api_gateway.wire import feedback as shapes
-from api_gateway.wire.fields import Moment, namespace_parameter
+from api_gateway.http import cursors
+from api_gateway.http import responses as wire
+from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.descriptions import Cursor, Limit, answers, json_body
+from api_gateway.http.fields import Moment, namespace_parameter
+from api_gateway.http.json_bodies import read_shape
+from api_gateway.http.problems import Problem
+from api_gateway.live.ask import current_state
+from api_gateway.resources.queries import feedback_shapes as shapes
 from pipeline.administration import rate as flow
 from pipeline.database.unit_of_work import reading
 from pipeline.feedback.judgments import DEFAULT_MIN_VOTES, Feedback, Rating

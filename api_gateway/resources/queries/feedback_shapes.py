@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from api_gateway.wire.fields import Label, NamespaceName, Wire
-from api_gateway.wire.shapes import Shape, shown
+from api_gateway.http.fields import Label, NamespaceName, Wire
+from api_gateway.resources.shapes import Shape, shown
 from pipeline.administration import rate as flow
 from pipeline.feedback import judgments as core
 from pipeline.records import TenantId

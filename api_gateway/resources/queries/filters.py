@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from api_gateway.bodies import decode_json, refuse_flaws
-from api_gateway.problems import Problem, invalid, places
-from api_gateway.wire.fields import Author, Metadata, Moment, Tags, TypeName, Wire
+from api_gateway.http.bodies import decode_json, refuse_flaws
+from api_gateway.http.fields import Author, Metadata, Moment, Tags, TypeName, Wire
+from api_gateway.http.problems import Problem, invalid, places
 from pipeline.records import Filters
 
 

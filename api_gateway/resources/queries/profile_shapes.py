@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from api_gateway.wire.fields import DescribedBy, Label, Wire
-from api_gateway.wire.shapes import Shape, shown
+from api_gateway.http.fields import DescribedBy, Label, Wire
+from api_gateway.resources.shapes import Shape, shown
 from pipeline.query.experiments import Experiment
 from pipeline.query.plan import Plan, plan_as_json
 from pipeline.query.profiles import BUILT_IN, ProfileHead, ProfileVersion

@@ -7,14 +7,14 @@ import re
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from api_gateway.auth import Reader, Writer
 from api_gateway.gateway import gateway_of
-from api_gateway.problems import Problem, invalid
-from api_gateway.routes.documenting import answers, json_body
-from api_gateway.routes.reading import read_shape
-from api_gateway.wire import answers as wire
-from api_gateway.wire import profiles as shapes
-from api_gateway.wire.queries import flaws
+from api_gateway.http import responses as wire
+from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.json_bodies import read_shape
+from api_gateway.http.problems import Problem, invalid
+from api_gateway.resources.queries import profile_shapes as shapes
+from api_gateway.resources.queries.query_body import flaws
 from pipeline.administration import edit_profiles as flow
 from pipeline.database.unit_of_work import reading, unit_of_work
 from pipeline.query.plan import PlanFlaw

@@ -10,16 +10,16 @@ from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
-from api_gateway.asking import asked_query, await_answer, not_found, send, state_in_time
-from api_gateway.auth import Reader, require_same_tenant
-from api_gateway.bodies import Decoded, decode_json, read_json_body
 from api_gateway.gateway import gateway_of
-from api_gateway.prefer import LONGEST_WAIT_S, Preference, parse_prefer
-from api_gateway.routes.documenting import answers, json_body
-from api_gateway.wire.answers import json_response
-from api_gateway.wire.queries import QueryRequest
-from api_gateway.wire.results import Answer
-from api_gateway.wire.shapes import QueryAccepted
+from api_gateway.http.auth import Reader, require_same_tenant
+from api_gateway.http.bodies import Decoded, decode_json, read_json_body
+from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.prefer import LONGEST_WAIT_S, Preference, parse_prefer
+from api_gateway.http.responses import json_response
+from api_gateway.live.ask import asked_query, await_answer, not_found, send, state_in_time
+from api_gateway.resources.queries.query_body import QueryRequest
+from api_gateway.resources.queries.result_shapes import Answer
+from api_gateway.resources.shapes import QueryAccepted
 from pipeline.query.query_store import wake_name
 from pipeline.query.request import Query
 from pipeline.records import QueryId

@@ -9,10 +9,10 @@ from typing import Annotated, Any, Final
 import orjson
 from pydantic import AfterValidator, Field, ValidationError
 
-from api_gateway.bodies import Decoded, refuse_flaws
-from api_gateway.problems import Problem, invalid, places
-from api_gateway.wire.fields import DescribedBy, Integer64, Label, NamespaceName, Wire
-from api_gateway.wire.filters import FiltersIn, to_filters
+from api_gateway.http.bodies import Decoded, refuse_flaws
+from api_gateway.http.fields import DescribedBy, Integer64, Label, NamespaceName, Wire
+from api_gateway.http.problems import Problem, invalid, places
+from api_gateway.resources.queries.filters import FiltersIn, to_filters
 from pipeline.query.background import background_of
 from pipeline.query.comparability import comparable
 from pipeline.query.configuration import (

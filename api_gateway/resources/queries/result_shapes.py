@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from api_gateway.wire.shapes import ProblemBody, Shape
+from api_gateway.resources.shapes import ProblemBody, Shape
 
 _RECALL = (
     "How each channel searched, where it has several ways: `method` is `exact`, `ivfflat`, or "

@@ -12,7 +12,7 @@ import pytest
 from fastapi import FastAPI
 
 from api_gateway.app import create_app
-from api_gateway.routes.console import FOLDER, POLICY, files
+from api_gateway.console.page import FOLDER, POLICY, files
 from pipeline.errors import Misconfigured
 from pipeline.settings import load
 from tests.support.project import PROJECT

@@ -13,10 +13,11 @@ import structlog
 from fastapi import FastAPI
 
 from api_gateway.app import create_app
-from api_gateway.auth import Keys
-from api_gateway.openapi import docs_page
-from api_gateway.waiting import Wakes
-from api_gateway.wire import results, shapes
+from api_gateway.http.auth import Keys
+from api_gateway.http.openapi import docs_page
+from api_gateway.live.wakes import Wakes
+from api_gateway.resources import shapes
+from api_gateway.resources.queries import result_shapes as results
 from pipeline.answer import result as records
 from pipeline.errors import StoreUnavailable
 from pipeline.maintenance.verify import NamespaceReport, Report

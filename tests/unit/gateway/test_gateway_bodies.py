@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
-from api_gateway.bodies import decode_json, flaws_in, limited, refuse_flaws
-from api_gateway.problems import Problem
+from api_gateway.http.bodies import decode_json, flaws_in, limited, refuse_flaws
+from api_gateway.http.problems import Problem
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=8),

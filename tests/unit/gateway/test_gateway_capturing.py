@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from api_gateway.capturing import Capture
+from api_gateway.http.capture import Capture
 
 
 class Sent(list):

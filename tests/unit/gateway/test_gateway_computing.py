@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import structlog
 
-from api_gateway.computing import MOST_WAITING, Turns, await_outcome
-from api_gateway.problems import Problem, from_error
+from api_gateway.http.problems import Problem, from_error
+from api_gateway.live.computations import MOST_WAITING, Turns, await_outcome
 from pipeline.errors import ComputationTimeout, WorkerUnavailable
 from pipeline.jobs.computation import LIMITS, ComputationKind, Done, Failed
 from pipeline.jobs.computation_store import ComputationProgress

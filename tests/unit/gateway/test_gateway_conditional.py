@@ -12,8 +12,8 @@ import httpx
 import pytest
 from fastapi import Depends, FastAPI, Request, Response
 
-from api_gateway.auth import Keys, Requires
-from api_gateway.conditional import ConditionalRequests, check_preconditions
+from api_gateway.http.auth import Keys, Requires
+from api_gateway.http.conditional_requests import ConditionalRequests, check_preconditions
 from pipeline.records import TenantId
 from pipeline.tenants.tenant_store import Principal
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api_gateway import cursors
-from api_gateway.problems import Problem
+from api_gateway.http import cursors
+from api_gateway.http.problems import Problem
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 

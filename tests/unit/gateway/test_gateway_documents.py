@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from api_gateway.problems import Problem
-from api_gateway.submitting import batch_of
-from api_gateway.wire.fields import Moment, NamespaceName, tidy_document_id
+from api_gateway.http.fields import Moment, NamespaceName, tidy_document_id
+from api_gateway.http.problems import Problem
+from api_gateway.resources.documents.submit import batch_of
 from pipeline.ingestion.accept import Refusal
 from pipeline.records import Chunking, DocumentFields, TenantId, Upload
 from pipeline.settings import load

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api_gateway.problems import Problem
-from api_gateway.wire.documents import Intake, to_chunking
-from api_gateway.wire.fields import holds_control_characters, tidy_document_id
-from api_gateway.wire.files import SentFile, document_id_of, entries_of, to_form
+from api_gateway.http.fields import holds_control_characters, tidy_document_id
+from api_gateway.http.problems import Problem
+from api_gateway.resources.documents.file_shapes import SentFile, document_id_of, entries_of, to_form
+from api_gateway.resources.documents.uploads import Intake, to_chunking
 from pipeline.ingestion.accept import Refusal
 from pipeline.records import Upload
 from pipeline.settings import load

@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 import pytest
 import redis
 
-from api_gateway import following as module
-from api_gateway.following import FAILURES_AT_ONCE, Following
-from api_gateway.problems import Problem
-from api_gateway.routes import events
-from api_gateway.routes.events import JobStream, id_of, position_of
-from api_gateway.waiting import Wakes
+from api_gateway.http.problems import Problem
+from api_gateway.live import job_feed as module
+from api_gateway.live.job_feed import FAILURES_AT_ONCE, Following
+from api_gateway.live.wakes import Wakes
+from api_gateway.resources import events
+from api_gateway.resources.events import JobStream, id_of, position_of
 from pipeline.errors import StoreUnavailable
 from pipeline.jobs.bell_store import JobBells, progress_name
 from pipeline.jobs.signal_store import Failure, Position, Snapshot

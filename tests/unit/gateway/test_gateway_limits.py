@@ -7,8 +7,8 @@ import pytest
 import structlog
 
 from api_gateway.app import create_app
-from api_gateway.auth import Keys
-from api_gateway.rate_limits import headers_of
+from api_gateway.http.auth import Keys
+from api_gateway.http.rate_limits import headers_of
 from pipeline.errors import StoreUnavailable
 from pipeline.records import TenantId
 from pipeline.settings import load

@@ -6,7 +6,7 @@ import pytest
 from starlette.datastructures import Headers
 from starlette.formparsers import MultiPartException
 
-from api_gateway.routes.files import WholeFormParser
+from api_gateway.resources.documents.files import WholeFormParser
 
 HEAD = b"--x\r\nContent-Disposition: form-data; name="
 FILES = b'\r\n%s"file"; filename="a"\r\n\r\nfirst\r\n%s"file"; filename="b"\r\n\r\nsecond' % (HEAD, HEAD)

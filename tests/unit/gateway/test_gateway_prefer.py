@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api_gateway.prefer import LONGEST_WAIT_S, parse_prefer
+from api_gateway.http.prefer import LONGEST_WAIT_S, parse_prefer
 
 
 class DescribePrefer:

@@ -7,8 +7,8 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from api_gateway.problems import MOST_ERRORS, Problem, from_error, invalid, places, pointer, printable
-from api_gateway.wire.queries import QueryRequest
+from api_gateway.http.problems import MOST_ERRORS, Problem, from_error, invalid, places, pointer, printable
+from api_gateway.resources.queries.query_body import QueryRequest
 from pipeline import errors
 from pipeline.database.engines import Conflict
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from api_gateway.bodies import Decoded
-from api_gateway.problems import Problem
-from api_gateway.wire.queries import to_query
+from api_gateway.http.bodies import Decoded
+from api_gateway.http.problems import Problem
+from api_gateway.resources.queries.query_body import to_query
 from pipeline.query.plan import ContextOptions, DecayPlan
 from pipeline.records import ChannelName, Filters, TenantId
 from pipeline.settings import load

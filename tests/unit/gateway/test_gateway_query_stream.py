@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from api_gateway.query_stream import seen_of
-from api_gateway.routes.events import LastStep
+from api_gateway.live.query_stream import seen_of
+from api_gateway.resources.events import LastStep
 from pipeline.records import CHANNEL_NAME, ChannelName
 
 NAMES = st.sampled_from([*ChannelName, "x"]) | st.from_regex(CHANNEL_NAME, fullmatch=True)

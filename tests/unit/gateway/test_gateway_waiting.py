@@ -8,9 +8,9 @@ import fakeredis
 import pytest
 from starlette.requests import ClientDisconnect
 
-from api_gateway import waiting
-from api_gateway.problems import Problem
-from api_gateway.waiting import Wakes
+from api_gateway.http.problems import Problem
+from api_gateway.live import wakes as waiting
+from api_gateway.live.wakes import Wakes
 from pipeline.query.query_store import WAKE_CHANNEL
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jsonschema
 import pytest
 
-from api_gateway.facades.mcp_server import TOOLS, listed
+from api_gateway.dialects.mcp.server import TOOLS, listed
 from pipeline.errors import Misconfigured
 from pipeline.settings import load
 

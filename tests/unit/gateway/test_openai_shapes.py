@@ -8,8 +8,10 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
-from api_gateway.facades.openai import shown
-from api_gateway.facades.openai.asked import (
+from api_gateway.dialects.openai import conversions as shown
+from api_gateway.dialects.openai.error_bodies import told
+from api_gateway.dialects.openai.lookups import cut
+from api_gateway.dialects.openai.requests import (
     FileBatchRequest,
     SearchRequest,
     StoreFileRequest,
@@ -17,9 +19,7 @@ from api_gateway.facades.openai.asked import (
     to_chunking,
     to_condition,
 )
-from api_gateway.facades.openai.errors import told
-from api_gateway.facades.openai.found import cut
-from api_gateway.problems import Problem
+from api_gateway.http.problems import Problem
 from pipeline.records import Chunking, Comparison, Compound, JobId
 from pipeline.settings import Settings
 from pipeline.vector_stores.attachment_store import Attached, ListPosition, Tally

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from api_gateway.lane import Lane, LaneFacts, _environment, _Process
+from api_gateway.live.lane import Lane, LaneFacts, _environment, _Process
 from pipeline.errors import Misconfigured
 from pipeline.maintenance import doctor
 from pipeline.maintenance.doctor import Severity
@@ -131,7 +131,7 @@ class DescribeTheLane:
 
     async def it_sends_a_query_again_once_and_then_by_the_chord(self, monkeypatch):
         told, by_chord = Told(), []
-        monkeypatch.setattr("api_gateway.lane.dispatch.ask", by_chord.append)
+        monkeypatch.setattr("api_gateway.live.lane.dispatch.ask", by_chord.append)
         made = lane(told, _Process(pid=1, writer=told))
         made._send_again(query(1), 1)
         made._send_again(query(2), 2)
