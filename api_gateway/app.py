@@ -48,10 +48,10 @@ from api_gateway.resources import (
     usage,
     webhooks,
 )
-from api_gateway.resources.documents import archives as portability
-from api_gateway.resources.documents import chunks, documents, examples, files, preview, sources
-from api_gateway.resources.queries import experiments, feedback, profiles, queries
-from api_gateway.resources.queries import explanations as explaining
+from api_gateway.resources.ingestion import archives as portability
+from api_gateway.resources.ingestion import chunks, documents, examples, files, preview, sources
+from api_gateway.resources.retrieval import experiments, feedback, profiles, queries
+from api_gateway.resources.retrieval import explanations as explaining
 from pipeline.channels.installed_channels import installed_channels
 from pipeline.errors import PipelineError, Unavailable
 from pipeline.maintenance import migrate_schema

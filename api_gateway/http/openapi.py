@@ -19,20 +19,20 @@ from api_gateway.resources.alignment import VerifyRequest
 from api_gateway.resources.api_source_shapes import ApiSourceRequest
 from api_gateway.resources.dead_letter_shapes import ReplayRequest
 from api_gateway.resources.dictionary_shapes import DictionaryIn
-from api_gateway.resources.documents.chunk_shapes import ChunksDeleteRequest, ChunksEditRequest
-from api_gateway.resources.documents.example_book import ExamplesForm, ExamplesRequest
-from api_gateway.resources.documents.file_shapes import FilesForm
-from api_gateway.resources.documents.generations import RollbackRequest
-from api_gateway.resources.documents.preview_shapes import PreviewForm, PreviewRequest
-from api_gateway.resources.documents.uploads import DocumentsRequest
 from api_gateway.resources.embedding_migration_shapes import CompareRequest, StartRequest, SwitchRequest
 from api_gateway.resources.entity_shapes import EntitiesDeleteRequest, EntitiesRequest
 from api_gateway.resources.event_shapes import ChannelAnswered, ItemFailed, JobProgress, QueryStep
-from api_gateway.resources.queries.explanation_shapes import QueryReplayRequest, WhyNotRequest
-from api_gateway.resources.queries.feedback_shapes import FeedbackRequest
-from api_gateway.resources.queries.profile_shapes import ActivateRequest, ExperimentRequest, ProfileRequest
-from api_gateway.resources.queries.query_body import QueryRequest
-from api_gateway.resources.queries.recall_shapes import RecallRequest
+from api_gateway.resources.ingestion.chunk_shapes import ChunksDeleteRequest, ChunksEditRequest
+from api_gateway.resources.ingestion.example_book import ExamplesForm, ExamplesRequest
+from api_gateway.resources.ingestion.file_shapes import FilesForm
+from api_gateway.resources.ingestion.generations import RollbackRequest
+from api_gateway.resources.ingestion.preview_shapes import PreviewForm, PreviewRequest
+from api_gateway.resources.ingestion.uploads import DocumentsRequest
+from api_gateway.resources.retrieval.explanation_shapes import QueryReplayRequest, WhyNotRequest
+from api_gateway.resources.retrieval.feedback_shapes import FeedbackRequest
+from api_gateway.resources.retrieval.profile_shapes import ActivateRequest, ExperimentRequest, ProfileRequest
+from api_gateway.resources.retrieval.query_body import QueryRequest
+from api_gateway.resources.retrieval.recall_shapes import RecallRequest
 from api_gateway.resources.shapes import ProblemBody
 from api_gateway.resources.tenant_shapes import KeyRequest, KeyRotateRequest, QuotasIn, TenantRequest
 from api_gateway.resources.webhook_shapes import RotateRequest, WebhookRequest

@@ -1,6 +1,6 @@
 """Which `code`s an operation's problems can have: what holds for every route, and what each adds to it.
 
-`tests/unit/gateway/test_gateway_openapi.py` fails for a code of the gateway's that stands nowhere here.
+`tests/unit/gateway/http/test_openapi.py` fails for a code of the gateway's that stands nowhere here.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from starlette.responses import Response
 
-from api_gateway.resources.documents.chunking_options import chunking_json
+from api_gateway.resources.ingestion.chunking_options import chunking_json
 from api_gateway.resources.shapes import (
     Document,
     Item,

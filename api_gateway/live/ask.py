@@ -19,7 +19,7 @@ from api_gateway.http.bodies import Decoded
 from api_gateway.http.problems import Problem
 from api_gateway.live.query_deadlines import LAST_S
 from api_gateway.live.wakes import Waiter
-from api_gateway.resources.queries.query_body import to_query
+from api_gateway.resources.retrieval.query_body import to_query
 from pipeline.answer.outcome import RETRIEVAL_UNAVAILABLE, sent_problem
 from pipeline.errors import Unavailable
 from pipeline.query.query_store import QueryState, wake_name

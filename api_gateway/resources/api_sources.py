@@ -14,7 +14,7 @@ from api_gateway.http.bodies import Decoded, decode_json, read_json_body, refuse
 from api_gateway.http.descriptions import answers, json_body
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.resources import api_source_shapes as shapes
-from api_gateway.resources.queries.query_body import QueryRequest, to_query
+from api_gateway.resources.retrieval.query_body import QueryRequest, to_query
 from pipeline.administration import edit_api_sources as flow
 from pipeline.api_sources.api_source_store import ApiSources, StoredSource
 from pipeline.database.unit_of_work import unit_of_work

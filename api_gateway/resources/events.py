@@ -22,7 +22,7 @@ from api_gateway.live.job_feed import FAILURES_AT_ONCE, Followed, Following, Vie
 from api_gateway.live.query_stream import QueryStream
 from api_gateway.resources import event_shapes as wire
 from api_gateway.resources.jobs import known_id, not_found
-from api_gateway.resources.queries.queries import known_id as known_query
+from api_gateway.resources.retrieval.queries import known_id as known_query
 from pipeline.errors import Unavailable
 from pipeline.jobs.signal_store import Position
 from pipeline.query.query_store import QueryState

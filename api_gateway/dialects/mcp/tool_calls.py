@@ -17,10 +17,10 @@ from api_gateway.http.bodies import Decoded
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import renamed
 from api_gateway.live.ask import answer_of, asked_query, current_state, retrieved, store_lost
-from api_gateway.resources.documents.documents import accept_body
+from api_gateway.resources.ingestion.documents import accept_body
 from api_gateway.resources.jobs import known_id, until_finished
-from api_gateway.resources.queries.explanations import explanation, known_chunk_id
-from api_gateway.resources.queries.queries import known_id as known_query_id
+from api_gateway.resources.retrieval.explanations import explanation, known_chunk_id
+from api_gateway.resources.retrieval.queries import known_id as known_query_id
 from pipeline.errors import Unavailable
 from pipeline.records import Namespace
 from pipeline.tenants.tenant_store import Principal

@@ -18,7 +18,7 @@ from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.fields import holds_control_characters
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
-from api_gateway.resources.documents.files import read_form
+from api_gateway.resources.ingestion.files import read_form
 from pipeline.administration.keep_files import ID_PREFIX, forget_file, keep_file
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.tenants.tenant_store import Principal
