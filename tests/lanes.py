@@ -100,7 +100,7 @@ _LONG = {
     "unit/client/test_deadlines.py": 6,
     "unit/test_cutting_sandbox.py": 12,
     "unit/test_demo.py": 8,
-    "unit/test_gateway_app.py": 6,
+    "unit/gateway/test_app.py": 6,
     "unit/test_input_growth.py": 15,
     "unit/test_parser_plugins.py": 10,
     "unit/test_parsing_formats_sandbox.py": 20,

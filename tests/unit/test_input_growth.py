@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from api_gateway.prefer import parse_prefer
+from api_gateway.http.prefer import parse_prefer
 from pipeline.answer.highlights import spans
 from pipeline.chunking.strategies import STRATEGIES
 from pipeline.chunking.strategies.question_answer import pair_of

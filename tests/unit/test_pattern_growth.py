@@ -40,7 +40,7 @@ class DescribeEveryPattern:
         places = {each.where for each in _FOUND}
         assert {
             "pipeline.chunking.sentences._MAY_END",
-            "api_gateway.prefer._PREFERENCE",
+            "api_gateway.http.prefer._PREFERENCE",
             "pipeline.privacy.redaction._RULES",  # in the fields of objects
             "pipeline.parsing.html._RAW_TEXT",  # in a dict
             "pipeline.models.service_pace: \\d{1,15}(\\.\\d{1,9})?",  # in a call

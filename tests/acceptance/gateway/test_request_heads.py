@@ -9,8 +9,8 @@ from contextlib import suppress
 
 import pytest
 
-from api_gateway.connections import MOST_HEAD_BYTES, MOST_HEADERS
-from api_gateway.context import MOST_PARAMETERS
+from api_gateway.http.connections import MOST_HEAD_BYTES, MOST_HEADERS
+from api_gateway.http.request_context import MOST_PARAMETERS
 from tests.conftest import make_tenant
 from tests.support.clients.gateway_figures import resident_bytes
 from tests.support.clients.raw_http import answer, connected, exchange, head

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import pytest
 
-from api_gateway.auth import FRESH_S
+from api_gateway.http.auth import FRESH_S
 from chordwise import AsyncChordwise, Chordwise, ProblemError
 from chordwise.cli import run
 from pipeline.database.unit_of_work import unit_of_work

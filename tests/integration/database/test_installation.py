@@ -14,8 +14,8 @@ import sqlalchemy
 from pydantic import SecretStr
 from sqlalchemy import make_url, text
 
-from api_gateway import doctor
-from api_gateway.readiness import Probes
+from api_gateway.live import doctor_facts as doctor
+from api_gateway.live.readiness import Probes
 from pipeline.administration.drop_retired import drop_retired
 from pipeline.database import installation
 from pipeline.database.unit_of_work import unit_of_work

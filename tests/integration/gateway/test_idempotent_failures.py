@@ -12,8 +12,8 @@ import pytest
 from fastapi import Depends, FastAPI, Request
 from starlette.responses import Response
 
-from api_gateway.auth import Keys, Requires
-from api_gateway.idempotency import IdempotentPosts, claim_key, work_id
+from api_gateway.http.auth import Keys, Requires
+from api_gateway.http.idempotency import IdempotentPosts, claim_key, work_id
 from pipeline.tenants.tenant_store import Principal
 
 Writer = Annotated[Principal, Depends(Requires("write"))]

@@ -15,7 +15,7 @@ import redis
 from celery import Celery
 from sqlalchemy import text
 
-from api_gateway.doctor import examine, flower_facts, models
+from api_gateway.live.doctor_facts import examine, flower_facts, models
 from compose.localstack import programs
 from pipeline.maintenance import doctor as diagnosis
 from pipeline.maintenance import doctor_store
@@ -203,7 +203,7 @@ class DescribeFlower:
 
 
 def test_the_command_has_one_name() -> None:
-    from api_gateway import doctor
+    from api_gateway.live import doctor_facts as doctor
     from workers import heartbeat
 
     assert doctor._COMMAND == heartbeat.COMMAND

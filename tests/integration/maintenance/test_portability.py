@@ -10,7 +10,7 @@ import orjson
 import pytest
 from sqlalchemy import text
 
-from api_gateway.wire.parts import entries_of
+from api_gateway.resources.ingestion.archive_parts import entries_of
 from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
 from pipeline.archives.archive import read_part

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
-from api_gateway import doctor
-from api_gateway.metrics import AlignmentMetrics
+from api_gateway.http.metrics import AlignmentMetrics
+from api_gateway.live import doctor_facts as doctor
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents import reconcile_store
 from pipeline.maintenance.deletion_limit import DELETED_FREELY, DeletionLimit

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 
 from api_gateway.app import create_app
-from api_gateway.openapi_details import operations
-from api_gateway.problems import MEDIA_TYPE
+from api_gateway.http.openapi_details import operations
+from api_gateway.http.problems import MEDIA_TYPE
 from pipeline.settings import load
 
 
