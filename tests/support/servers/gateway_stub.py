@@ -162,7 +162,7 @@ class GatewayStub:
                 kind = {"Content-Type": "application/json"}
                 return Reply(status=200 if ready else 503, body=body, headers=kind)
             case ["GET", "openapi.json"]:
-                return Reply(body={"openapi": "3.1.0", "info": {"title": "Chordwise", "version": "0.1.0"}})
+                return Reply(body={"openapi": "3.1.0", "info": {"title": "Chordwise", "version": "0.2.0"}})
         return problem(404, "not_found", f"there is no {request.path}")
 
     def _accept(self, namespace: str, documents: list[dict[str, Any]]) -> Reply:

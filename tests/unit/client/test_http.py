@@ -128,7 +128,7 @@ class DescribeChordwise:
         health = client.health()
         assert (health.ready, health.dependencies["redis"].detail) == (False, "connection refused")
         assert health.dependencies["mysql"].ok
-        assert client.server_version() == "0.1.0"
+        assert client.server_version() == "0.2.0"
 
     def it_raises_problems_with_all_their_facts(self, stub, client):
         stub.next.append(problem(422, "validation_failed", "no", errors=[{"pointer": "/a", "detail": "b"}]))
