@@ -19,7 +19,7 @@ from api_gateway.console import page as console
 from api_gateway.dialects import dify
 from api_gateway.dialects import openai as openai_facade
 from api_gateway.dialects.mcp import endpoint as mcp_door
-from api_gateway.dialects.mcp.lazy_server import McpOpening
+from api_gateway.dialects.mcp.endpoint import McpOpening
 from api_gateway.gateway import Gateway
 from api_gateway.http import openapi, problems
 from api_gateway.http.conditional_requests import ConditionalRequests, check_preconditions

@@ -10,32 +10,32 @@ from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 from starlette.responses import HTMLResponse, Response
 
-from api_gateway.dialects.dify_shapes import DifyRequest
+from api_gateway.dialects.dify import DifyRequest
 from api_gateway.dialects.openai import requests as openai_asked
 from api_gateway.http.openapi_details import complete
 from api_gateway.http.responses import json_response
 from api_gateway.live.readiness import installed_version
 from api_gateway.resources.alignment import VerifyRequest
-from api_gateway.resources.api_source_shapes import ApiSourceRequest
-from api_gateway.resources.dead_letter_shapes import ReplayRequest
-from api_gateway.resources.dictionary_shapes import DictionaryIn
-from api_gateway.resources.embedding_migration_shapes import CompareRequest, StartRequest, SwitchRequest
-from api_gateway.resources.entity_shapes import EntitiesDeleteRequest, EntitiesRequest
+from api_gateway.resources.api_sources import ApiSourceRequest
+from api_gateway.resources.dead_letters import ReplayRequest
+from api_gateway.resources.dictionaries import DictionaryIn
+from api_gateway.resources.embedding_migrations import CompareRequest, StartRequest, SwitchRequest
+from api_gateway.resources.entities import EntitiesDeleteRequest, EntitiesRequest
 from api_gateway.resources.event_shapes import ChannelAnswered, ItemFailed, JobProgress, QueryStep
-from api_gateway.resources.ingestion.chunk_shapes import ChunksDeleteRequest, ChunksEditRequest
+from api_gateway.resources.ingestion.chunks import ChunksDeleteRequest, ChunksEditRequest
+from api_gateway.resources.ingestion.documents import RollbackRequest
 from api_gateway.resources.ingestion.example_book import ExamplesForm, ExamplesRequest
-from api_gateway.resources.ingestion.file_shapes import FilesForm
-from api_gateway.resources.ingestion.generations import RollbackRequest
-from api_gateway.resources.ingestion.preview_shapes import PreviewForm, PreviewRequest
+from api_gateway.resources.ingestion.files import FilesForm
+from api_gateway.resources.ingestion.preview import PreviewForm, PreviewRequest
 from api_gateway.resources.ingestion.uploads import DocumentsRequest
-from api_gateway.resources.retrieval.explanation_shapes import QueryReplayRequest, WhyNotRequest
-from api_gateway.resources.retrieval.feedback_shapes import FeedbackRequest
+from api_gateway.resources.retrieval.explanations import QueryReplayRequest, WhyNotRequest
+from api_gateway.resources.retrieval.feedback import FeedbackRequest
 from api_gateway.resources.retrieval.profile_shapes import ActivateRequest, ExperimentRequest, ProfileRequest
 from api_gateway.resources.retrieval.query_body import QueryRequest
 from api_gateway.resources.retrieval.recall_shapes import RecallRequest
 from api_gateway.resources.shapes import ProblemBody
 from api_gateway.resources.tenant_shapes import KeyRequest, KeyRotateRequest, QuotasIn, TenantRequest
-from api_gateway.resources.webhook_shapes import RotateRequest, WebhookRequest
+from api_gateway.resources.webhooks import RotateRequest, WebhookRequest
 
 router = APIRouter(include_in_schema=False)
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from api_gateway.http.fields import NamespaceName, QueryText, Wire
 from api_gateway.resources.ingestion.uploads import DocumentIn
-from api_gateway.resources.retrieval.explanation_shapes import WhyNot
+from api_gateway.resources.retrieval.explanations import WhyNot
 from api_gateway.resources.retrieval.filters import FiltersIn
 from api_gateway.resources.retrieval.result_shapes import Degradation, HitSource
 from api_gateway.resources.shapes import Renamed, Shape

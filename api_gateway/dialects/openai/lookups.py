@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeVar
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
-from api_gateway.dialects.openai import conversions as shown
+from api_gateway.dialects.openai import objects as shown
 from api_gateway.dialects.openai.error_bodies import no_file, no_store, wrong
 from api_gateway.gateway import Gateway
 from api_gateway.http.fields import tidy_namespace

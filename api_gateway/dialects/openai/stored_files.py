@@ -9,8 +9,8 @@ from fastapi import Query as Parameter
 from starlette.datastructures import FormData, UploadFile
 from starlette.responses import Response
 
-from api_gateway.dialects.openai import conversions as shown
 from api_gateway.dialects.openai import objects as shapes
+from api_gateway.dialects.openai import objects as shown
 from api_gateway.dialects.openai.error_bodies import answered, no_file, wrong
 from api_gateway.dialects.openai.lookups import Order, cut
 from api_gateway.gateway import Gateway, gateway_of

@@ -9,8 +9,8 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from api_gateway.dialects.openai import conversions as shown
 from api_gateway.dialects.openai import objects as shapes
+from api_gateway.dialects.openai import objects as shown
 from api_gateway.dialects.openai.error_bodies import answered, no_store
 from api_gateway.dialects.openai.lookups import After, Before, Limit, Order, cut, namespace_of, place_of, put, store_of
 from api_gateway.dialects.openai.requests import VectorStoreChange, VectorStoreRequest, to_chunking

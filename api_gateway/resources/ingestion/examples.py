@@ -22,7 +22,7 @@ from api_gateway.http.problems import Problem, invalid, places, pointer, printab
 from api_gateway.http.responses import json_response
 from api_gateway.live.computations import compute
 from api_gateway.resources.ingestion import example_book as wire
-from api_gateway.resources.ingestion.example_shapes import ExamplesReport, ExampleStatistics, ExamplesVerification
+from api_gateway.resources.ingestion.example_book import ExamplesReport, ExampleStatistics, ExamplesVerification
 from api_gateway.resources.ingestion.files import read_form
 from api_gateway.resources.jobs import known_id
 from pipeline.database.unit_of_work import unit_of_work

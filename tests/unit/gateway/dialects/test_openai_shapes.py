@@ -8,7 +8,7 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
-from api_gateway.dialects.openai import conversions as shown
+from api_gateway.dialects.openai import objects as shown
 from api_gateway.dialects.openai.error_bodies import told
 from api_gateway.dialects.openai.lookups import cut
 from api_gateway.dialects.openai.requests import (

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from api_gateway.http.fields import Moment, NamespaceName, tidy_document_id
 from api_gateway.http.problems import Problem
-from api_gateway.resources.ingestion.submit import batch_of
+from api_gateway.resources.ingestion.uploads import batch_of
 from pipeline.ingestion.accept import Refusal
 from pipeline.records import Chunking, DocumentFields, TenantId, Upload
 from pipeline.settings import load
