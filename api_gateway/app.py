@@ -28,7 +28,6 @@ from api_gateway.http.methods import methods_of
 from api_gateway.http.problems import Problem
 from api_gateway.http.rate_limits import RateLimits
 from api_gateway.http.request_context import RequestContext
-from api_gateway.resources import alignment as upkeep
 from api_gateway.resources import (
     api_sources,
     audit,
@@ -37,13 +36,11 @@ from api_gateway.resources import (
     doctor,
     embedding_migrations,
     entities,
-    erasure,
     events,
     health,
     jobs,
     keys,
     namespaces,
-    quotas,
     tenants,
     usage,
     webhooks,
@@ -76,7 +73,6 @@ _ROUTERS = (
     feedback,
     profiles,
     experiments,
-    upkeep,
     sources,
     chunks,
     dictionaries,
@@ -85,9 +81,7 @@ _ROUTERS = (
     namespaces,
     portability,
     tenants,
-    erasure,
     keys,
-    quotas,
     usage,
     audit,
     embedding_migrations,

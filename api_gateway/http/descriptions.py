@@ -3,13 +3,48 @@
 from __future__ import annotations
 
 from types import UnionType
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from fastapi import Query as Parameter
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
+from api_gateway.http.fields import Shape
 from api_gateway.http.prefer import LONGEST_WAIT_S
 from api_gateway.http.problems import MEDIA_TYPE
+
+
+class ErrorPlace(Shape):
+    """A place at fault: a JSON Pointer into the body, or the name of a parameter when `in` says where it stands."""
+
+    model_config = ConfigDict(extra="allow")
+
+    pointer: str
+    detail: str
+
+
+class UsedUp(Shape):
+    """A quota that a request would go beyond."""
+
+    name: Literal["documents", "chunks", "queued"]
+    limit: int
+    used: int
+
+
+class ProblemBody(Shape):
+    """An error (RFC 9457). `code` is stable and meant for programs. Some have further members, as the RFC provides."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    code: str
+    request_id: str
+    errors: list[ErrorPlace] | None = None
+    quota: UsedUp | None = None
+
 
 Limit = Annotated[int, Parameter(ge=1, le=200, description="Entries per page.")]
 Wait = Annotated[

@@ -12,29 +12,32 @@ from starlette.responses import HTMLResponse, Response
 
 from api_gateway.dialects.dify import DifyRequest
 from api_gateway.dialects.openai import requests as openai_asked
+from api_gateway.http.descriptions import ProblemBody
 from api_gateway.http.openapi_details import complete
 from api_gateway.http.responses import json_response
+from api_gateway.live.query_stream import ChannelAnswered, QueryStep
 from api_gateway.live.readiness import installed_version
-from api_gateway.resources.alignment import VerifyRequest
 from api_gateway.resources.api_sources import ApiSourceRequest
 from api_gateway.resources.dead_letters import ReplayRequest
 from api_gateway.resources.dictionaries import DictionaryIn
 from api_gateway.resources.embedding_migrations import CompareRequest, StartRequest, SwitchRequest
 from api_gateway.resources.entities import EntitiesDeleteRequest, EntitiesRequest
-from api_gateway.resources.event_shapes import ChannelAnswered, ItemFailed, JobProgress, QueryStep
+from api_gateway.resources.events import ItemFailed, JobProgress
 from api_gateway.resources.ingestion.chunks import ChunksDeleteRequest, ChunksEditRequest
 from api_gateway.resources.ingestion.documents import RollbackRequest
 from api_gateway.resources.ingestion.example_book import ExamplesForm, ExamplesRequest
 from api_gateway.resources.ingestion.files import FilesForm
 from api_gateway.resources.ingestion.preview import PreviewForm, PreviewRequest
 from api_gateway.resources.ingestion.uploads import DocumentsRequest
+from api_gateway.resources.keys import KeyRequest, KeyRotateRequest
+from api_gateway.resources.namespaces import VerifyRequest
+from api_gateway.resources.retrieval.experiments import ExperimentRequest
 from api_gateway.resources.retrieval.explanations import QueryReplayRequest, WhyNotRequest
 from api_gateway.resources.retrieval.feedback import FeedbackRequest
-from api_gateway.resources.retrieval.profile_shapes import ActivateRequest, ExperimentRequest, ProfileRequest
+from api_gateway.resources.retrieval.profiles import ActivateRequest, ProfileRequest
 from api_gateway.resources.retrieval.query_body import QueryRequest
 from api_gateway.resources.retrieval.recall_shapes import RecallRequest
-from api_gateway.resources.shapes import ProblemBody
-from api_gateway.resources.tenant_shapes import KeyRequest, KeyRotateRequest, QuotasIn, TenantRequest
+from api_gateway.resources.tenants import QuotasIn, TenantRequest
 from api_gateway.resources.webhooks import RotateRequest, WebhookRequest
 
 router = APIRouter(include_in_schema=False)

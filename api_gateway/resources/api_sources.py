@@ -14,14 +14,13 @@ from pydantic import Field, ValidationError
 from starlette.responses import Response
 
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.http import responses as wire
 from api_gateway.http.auth import Writer, require_same_tenant
 from api_gateway.http.bodies import Decoded, decode_json, read_json_body, refuse_flaws
 from api_gateway.http.descriptions import answers, json_body
-from api_gateway.http.fields import Wire
+from api_gateway.http.fields import Shape, Wire
 from api_gateway.http.problems import Problem, invalid, places
+from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import QueryRequest, to_query
-from api_gateway.resources.shapes import Shape
 from pipeline.administration import edit_api_sources as flow
 from pipeline.administration.edit_api_sources import Tried
 from pipeline.api_sources.api_source import ApiMapping, ApiSource, header_value, read_source, source_as_json
@@ -224,7 +223,7 @@ async def list_api_sources(request: Request, principal: Writer) -> Response:
     """There are twenty at most."""
     gateway = gateway_of(request)
 
-    return wire.page_response(
+    return page_response(
         [api_source(found) for found in await gateway.ask(ApiSources, principal, lambda store: store.all())],
         None,
     )
@@ -238,7 +237,7 @@ async def list_api_sources(request: Request, principal: Writer) -> Response:
 async def look(request: Request, principal: Writer, name: str) -> Response:
     """What is answered may be changed and put back: headers that say `kept` keep their value."""
     gateway = gateway_of(request)
-    return wire.json_response(api_source(await gateway.run(_found, principal, name, gateway)))
+    return json_response(api_source(await gateway.run(_found, principal, name, gateway)))
 
 
 @router.put(
@@ -274,7 +273,7 @@ async def put(request: Request, principal: Writer, name: str) -> Response:
     except flow.TooManySources as error:
         raise Problem(409, "too_many_api_sources", str(error)) from None
     headers = {"Location": f"/v1/api-sources/{name}"} if new else None
-    return wire.json_response(api_source(stored), status=201 if new else 200, headers=headers)
+    return json_response(api_source(stored), status=201 if new else 200, headers=headers)
 
 
 @router.delete(
@@ -311,7 +310,7 @@ async def test(request: Request, principal: Writer, name: str) -> Response:
     )
     stored = await gateway.run(_found, principal, name, gateway)
     found = await gateway.run_calling(flow.try_out, principal.tenant_id, stored, query, gateway.resources)
-    return wire.json_response(tried(found))
+    return json_response(tried(found))
 
 
 async def _body(request: Request, principal: Principal) -> Decoded:

@@ -16,9 +16,9 @@ from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http import cursors
 from api_gateway.http.auth import Admin
 from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, answers
+from api_gateway.http.fields import Shape, shown
 from api_gateway.http.problems import invalid
 from api_gateway.http.responses import page_response
-from api_gateway.resources.shapes import Shape, shown
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import TenantId
 from pipeline.tenants.audit_store import Audit, AuditFilter, AuditRow

@@ -13,13 +13,12 @@ from starlette.responses import Response
 
 from api_gateway.gateway import gateway_of
 from api_gateway.http import cursors
-from api_gateway.http import responses as wire
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, answers, json_body
-from api_gateway.http.fields import NamespaceName, Wire, namespace_parameter
+from api_gateway.http.fields import NamespaceName, Shape, Wire, namespace_parameter, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
-from api_gateway.resources.shapes import Shape, shown
+from api_gateway.http.responses import json_response, page_response
 from pipeline.administration import steer_jobs
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.jobs.dead_letter_store import DeadLetter as StoredDeadLetter
@@ -130,7 +129,7 @@ async def list_dead_letters(
         limit,
         _cursor_after,
     )
-    return wire.page_response([dead_letter(letter) for letter in found], following)
+    return page_response([dead_letter(letter) for letter in found], following)
 
 
 @router.get(
@@ -146,7 +145,7 @@ async def look(request: Request, principal: Reader, letter_id: str) -> Response:
     letter = await gateway.ask(DeadLetters, principal, lambda store: store.one(place))
     if letter is None:
         raise _not_found()
-    return wire.json_response(dead_letter(letter))
+    return json_response(dead_letter(letter))
 
 
 @router.post(
@@ -163,7 +162,7 @@ async def replay_selected(request: Request, principal: Writer) -> Response:
     chosen = _selection(asked.job_id, asked.namespace, asked.code, asked.reason)
     tenant_id, use = principal.tenant_id, gateway.resources
     replayed = await gateway.run_heavy(steer_jobs.replay_selected, tenant_id, chosen, use, ring=ring_for)
-    return wire.json_response({"replayed": replayed}, status=202)
+    return json_response({"replayed": replayed}, status=202)
 
 
 @router.post(
@@ -178,7 +177,7 @@ async def replay(request: Request, principal: Writer, letter_id: str) -> Respons
     place = _place(letter_id)
     if not await gateway.run(steer_jobs.replay, principal.tenant_id, place, gateway.resources, ring=ring_for):
         raise _not_found()
-    return wire.json_response({"replayed": 1}, status=202)
+    return json_response({"replayed": 1}, status=202)
 
 
 @router.delete(

@@ -12,11 +12,10 @@ from starlette.responses import Response
 from api_gateway.gateway import gateway_of
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import answers, json_body
-from api_gateway.http.fields import DocumentIdText, NamespaceName, Wire, namespace_parameter
+from api_gateway.http.fields import DocumentIdText, NamespaceName, Shape, Wire, namespace_parameter, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
-from api_gateway.resources.shapes import Shape, shown
 from pipeline.keyword.dictionary import Dictionary, Rule
 from pipeline.keyword.dictionary_store import EVERY_NAMESPACE, Dictionaries
 from pipeline.keyword.terms import holds_words

@@ -13,11 +13,10 @@ from starlette.responses import Response
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http.auth import require_operator
 from api_gateway.http.descriptions import answers, json_body
-from api_gateway.http.fields import NamespaceName, Wire
+from api_gateway.http.fields import NamespaceName, Shape, Wire, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
-from api_gateway.resources.shapes import Shape, shown
 from pipeline.embedding.model_comparison import Gate
 from pipeline.errors import Misconfigured
 from pipeline.local_models import flaw_of, local_model

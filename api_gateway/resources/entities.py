@@ -20,14 +20,15 @@ from api_gateway.http.fields import (
     Integer64,
     Metadata,
     NamespaceName,
+    Shape,
     TypeName,
     Wire,
     namespace_parameter,
+    shown,
 )
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import invalid
 from api_gateway.http.responses import json_response, page_response
-from api_gateway.resources.shapes import Shape, shown
 from pipeline.administration.edit_entities import delete_entities, list_states, put_states
 from pipeline.entities.entity import EntityState
 from pipeline.records import Namespace

@@ -13,14 +13,13 @@ from starlette.responses import Response
 
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http import cursors
-from api_gateway.http import responses as wire
 from api_gateway.http.auth import Writer
 from api_gateway.http.descriptions import Cursor, Limit, Wait, answers, json_body
-from api_gateway.http.fields import Wire
+from api_gateway.http.fields import Shape, Wire, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
+from api_gateway.http.responses import json_response, page_response
 from api_gateway.live import poll as polling
-from api_gateway.resources.shapes import Shape, shown
 from pipeline.administration import edit_webhooks as flow
 from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
 from pipeline.jobs.outbox_store import Outbox
@@ -151,7 +150,7 @@ async def add(request: Request, principal: Writer) -> Response:
     except flow.TooMany as error:
         raise Problem(409, "too_many_webhooks", str(error)) from None
     location = {"Location": f"/v1/webhooks/{made.webhook_id}"}
-    return wire.json_response(webhook(made, secret=secret), status=201, headers=location)
+    return json_response(webhook(made, secret=secret), status=201, headers=location)
 
 
 @router.get(
@@ -163,7 +162,7 @@ async def list_webhooks(request: Request, principal: Writer) -> Response:
     """There are twenty at most."""
     gateway = gateway_of(request)
 
-    return wire.page_response(
+    return page_response(
         [webhook(found) for found in await gateway.ask(Webhooks, principal, lambda store: store.all())], None
     )
 
@@ -177,7 +176,7 @@ async def look(request: Request, principal: Writer, webhook_id: str) -> Response
     """Whether it is called, and since when calls fail."""
     gateway = gateway_of(request)
     found = await gateway.run(_found, principal, _known(webhook_id), gateway)
-    return wire.json_response(webhook(found))
+    return json_response(webhook(found))
 
 
 @router.delete(
@@ -219,7 +218,7 @@ async def rotate(request: Request, principal: Writer, webhook_id: str) -> Respon
     rotated = await gateway.run(flow.rotate, principal.tenant_id, known, gateway.resources, overlap_s=overlap_s)
     if rotated is None:
         raise _not_found()
-    return wire.json_response(webhook(rotated[0], secret=rotated[1]))
+    return json_response(webhook(rotated[0], secret=rotated[1]))
 
 
 @router.post(
@@ -239,7 +238,7 @@ async def enable(request: Request, principal: Writer, webhook_id: str) -> Respon
             Audit(work.connection, principal.tenant_id).wrote("webhook_enable", ids=[known])
 
     await gateway.run(do)
-    return wire.json_response(webhook(await gateway.run(_found, principal, known, gateway)))
+    return json_response(webhook(await gateway.run(_found, principal, known, gateway)))
 
 
 @router.post(
@@ -259,7 +258,7 @@ async def test(request: Request, principal: Writer, webhook_id: str) -> Response
             _send_soon(work, gateway)
             return Outbox(work.connection, principal.tenant_id).test(known)
 
-    return wire.json_response({"delivery_id": await gateway.run(write)}, status=202)
+    return json_response({"delivery_id": await gateway.run(write)}, status=202)
 
 
 @router.get(
@@ -292,7 +291,7 @@ async def list_deliveries(
         limit,
         lambda last: cursors.encode("deliveries", last.created_at.isoformat(), last.delivery_id),
     )
-    return wire.page_response([delivery(one) for one in found], following)
+    return page_response([delivery(one) for one in found], following)
 
 
 @router.get(
@@ -315,7 +314,7 @@ async def look_at_delivery(
     found = await polling.until(request, gateway, name, read, lambda one: one is None or one.ended_at is not None, wait)
     if found is None:
         raise _no_delivery()
-    return wire.json_response(delivery(found))
+    return json_response(delivery(found))
 
 
 @router.post(
@@ -340,7 +339,7 @@ async def redeliver(request: Request, principal: Writer, webhook_id: str, delive
             _send_soon(work, gateway)
 
     await gateway.run(again)
-    return wire.json_response({"delivery_id": delivery_id}, status=202)
+    return json_response({"delivery_id": delivery_id}, status=202)
 
 
 def _send_soon(work: UnitOfWork, gateway: Gateway) -> None:

@@ -15,12 +15,12 @@ from api_gateway.dialects.mcp import tool_shapes as shapes
 from api_gateway.gateway import Gateway
 from api_gateway.http.bodies import Decoded
 from api_gateway.http.problems import Problem
-from api_gateway.http.responses import renamed
 from api_gateway.live.ask import answer_of, asked_query, current_state, retrieved, store_lost
 from api_gateway.resources.ingestion.documents import accept_body
 from api_gateway.resources.jobs import known_id, until_finished
 from api_gateway.resources.retrieval.explanations import explanation, known_chunk_id
 from api_gateway.resources.retrieval.queries import known_id as known_query_id
+from api_gateway.resources.shapes import renamed_json
 from pipeline.errors import Unavailable
 from pipeline.records import Namespace
 from pipeline.tenants.tenant_store import Principal
@@ -127,7 +127,7 @@ async def ingest(caller: Caller, asked: shapes.IngestIn) -> dict[str, Any]:
     body = orjson.dumps(asked.model_dump(mode="json", exclude_none=True))
     ticket = await caller.gateway.run_heavy(accept_body, body, caller.principal, caller.request_id, caller.gateway)
     caller.gateway.namespaces.forget(caller.principal.tenant_id, Namespace(asked.namespace))
-    return {"job_id": ticket.job_id, "status": "queued", "total": ticket.total, "renamed": renamed(ticket)}
+    return {"job_id": ticket.job_id, "status": "queued", "total": ticket.total, "renamed": renamed_json(ticket)}
 
 
 async def job_status(caller: Caller, asked: shapes.JobIn) -> dict[str, Any]:

@@ -17,13 +17,13 @@ from api_gateway.gateway import gateway_of
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, answers, json_body
-from api_gateway.http.fields import Wire, namespace_parameter
+from api_gateway.http.fields import Shape, Wire, namespace_parameter, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import MOST_ERRORS, Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live.computations import compute
 from api_gateway.resources.retrieval.filters import filters_parameter
-from api_gateway.resources.shapes import Chunk, Shape, shown
+from api_gateway.resources.shapes import Chunk
 from pipeline.administration import list_chunks as listing
 from pipeline.administration.apply_edits import Edit, Edited
 from pipeline.administration.edit_chunks import delete_chunks

@@ -14,19 +14,26 @@ from starlette.responses import Response
 
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http import cursors
-from api_gateway.http import responses as wire
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.bodies import MAX_BODY_BYTES, read_json_body
 from api_gateway.http.descriptions import Cursor, Limit, Wait, answers, json_body
-from api_gateway.http.fields import NamespaceName, Wire, namespace_parameter, tidy_document_id
+from api_gateway.http.fields import NamespaceName, Shape, Wire, namespace_parameter, shown, tidy_document_id
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem
 from api_gateway.http.request_context import SLASH
+from api_gateway.http.responses import json_response, page_response
 from api_gateway.live import poll as polling
 from api_gateway.resources.ingestion.chunks import of_document
 from api_gateway.resources.ingestion.uploads import DocumentsRequest, batch_of
-from api_gateway.resources.shapes import ChunkPage, Document, DocumentPage, JobAccepted, Shape, shown
+from api_gateway.resources.shapes import (
+    ChunkPage,
+    Document,
+    DocumentPage,
+    JobAccepted,
+    accepted_response,
+    document_json,
+)
 from pipeline.administration import list_chunks as listing
 from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.rollback import roll_back
@@ -122,7 +129,7 @@ async def submit(request: Request, principal: Writer) -> Response:
     body = await read_json_body(request, gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES)
     job_id = work_id(request)
     ticket = await gateway.run_heavy(accept_body, body, principal, request.state.request_id, gateway, job_id)
-    return wire.accepted_response(ticket)
+    return accepted_response(ticket)
 
 
 def accept_body(
@@ -165,7 +172,7 @@ async def list_documents(
     found, following = cursors.page(
         await gateway.run(read), limit, lambda last: cursors.encode("documents", last.namespace, last.document_id)
     )
-    return wire.page_response([wire.document(view) for view in found], following)
+    return page_response([document_json(view) for view in found], following)
 
 
 @router.get(
@@ -189,7 +196,7 @@ async def look(
         return view.generation is not None or view.status in ("failed", "cancelled")
 
     found = await polling.until(request, gateway, name, read, is_settled, wait)
-    return wire.json_response(wire.document(found))
+    return json_response(document_json(found))
 
 
 @router.delete(
@@ -234,7 +241,7 @@ async def list_chunks(
     found, following = cursors.page(
         await gateway.run(read), limit, lambda last: cursors.encode("chunks", *last[0].place[1:])
     )
-    return wire.page_response([of_document(chunk, window) for chunk, window in found], following)
+    return page_response([of_document(chunk, window) for chunk, window in found], following)
 
 
 def _view(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, gateway: Gateway) -> DocumentView:
@@ -282,7 +289,7 @@ async def list_generations(request: Request, principal: Reader, document_id: Id,
     found = await gateway.ask(Generations, principal, lambda store: store.history(within, known))
     if found is None:
         raise not_found(known)
-    return wire.json_response(history(within, known, found), headers={"ETag": found.etag})
+    return json_response(history(within, known, found), headers={"ETag": found.etag})
 
 
 @router.post(
@@ -328,4 +335,4 @@ async def rollback(
     ticket = await gateway.run(run)
     if ticket is None:
         raise not_found(known)
-    return wire.accepted_response(ticket)
+    return accepted_response(ticket)

@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 from pydantic.json_schema import WithJsonSchema
 
-from api_gateway.http.fields import NamespaceName, Wire
+from api_gateway.http.fields import NamespaceName, Shape, Wire, shown
 from api_gateway.http.problems import invalid, places, pointer
-from api_gateway.resources.shapes import Shape, shown
 from pipeline.examples.example import Category
 from pipeline.examples.example_store import LENGTHS, Examples, Spread, Stored, Verified
 from pipeline.examples.report import ordered

@@ -17,7 +17,6 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.responses import Response
 
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.http import responses as wire
 from api_gateway.http.auth import Writer, require_same_tenant
 from api_gateway.http.bodies import MAX_BODY_BYTES, flaws_in, json_field, limited, require_identity
 from api_gateway.http.descriptions import answers
@@ -27,7 +26,7 @@ from api_gateway.http.problems import Problem, invalid, places, pointer
 from api_gateway.resources.ingestion.chunking_options import ChunkingIn
 from api_gateway.resources.ingestion.content import Charset, ParserHint, document_id_of, media_type_as, storable
 from api_gateway.resources.ingestion.uploads import DocumentIn, Intake, require_few_enough, require_one, to_chunking
-from api_gateway.resources.shapes import JobAccepted
+from api_gateway.resources.shapes import JobAccepted, accepted_response
 from pipeline.document_sources import SourceKind, SourceRef
 from pipeline.documents.derived_ids import with_hash
 from pipeline.errors import MalformedDocument, Rejected, UnsupportedMediaType
@@ -253,7 +252,7 @@ async def submit(request: Request, principal: Writer) -> Response:
         ticket = await gateway.run_heavy(_accept, sent, principal, request, gateway)
     finally:
         await sent.close()
-    return wire.accepted_response(ticket)
+    return accepted_response(ticket)
 
 
 async def read_form(request: Request, gateway: Gateway, limit: int, *, setting: str | None = None) -> FormData:

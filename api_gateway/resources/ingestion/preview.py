@@ -14,14 +14,13 @@ from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http.auth import Writer, require_same_tenant
 from api_gateway.http.bodies import Decoded, decode_json, flaws_in, json_field, read_json_body, refuse_flaws
 from api_gateway.http.descriptions import answers, json_body
-from api_gateway.http.fields import Title, Wire
+from api_gateway.http.fields import Shape, Title, Wire
 from api_gateway.http.problems import invalid, places, pointer
 from api_gateway.live.computations import compute
 from api_gateway.resources.ingestion.chunking_options import ChunkingIn
 from api_gateway.resources.ingestion.content import BadSource, Charset, ParserHint, content_of, media_type_as
 from api_gateway.resources.ingestion.files import read_form
 from api_gateway.resources.ingestion.uploads import DocumentIn, to_chunking
-from api_gateway.resources.shapes import Shape
 from pipeline.errors import DocumentTooLarge, EmptyDocument
 from pipeline.jobs.computation import ComputationKind
 from pipeline.records import Chunking

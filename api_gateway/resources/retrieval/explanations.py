@@ -16,7 +16,7 @@ from starlette.types import Receive
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http.auth import Reader
 from api_gateway.http.descriptions import answers, json_body
-from api_gateway.http.fields import DescribedBy, Wire
+from api_gateway.http.fields import DescribedBy, Shape, Wire
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
@@ -34,7 +34,6 @@ from api_gateway.resources.retrieval.recall_shapes import (
     result_of,
 )
 from api_gateway.resources.retrieval.result_shapes import Answer
-from api_gateway.resources.shapes import Shape
 from pipeline.answer.diff import difference, plan_difference
 from pipeline.errors import ComputationTimeout, WorkerUnavailable
 from pipeline.jobs.computation import ComputationKind

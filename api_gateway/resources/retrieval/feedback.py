@@ -14,14 +14,13 @@ from starlette.responses import Response
 
 from api_gateway.gateway import gateway_of
 from api_gateway.http import cursors
-from api_gateway.http import responses as wire
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, answers, json_body
-from api_gateway.http.fields import Label, Moment, NamespaceName, Wire, namespace_parameter
+from api_gateway.http.fields import Label, Moment, NamespaceName, Shape, Wire, namespace_parameter, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem
+from api_gateway.http.responses import json_response, page_response
 from api_gateway.live.ask import current_state
-from api_gateway.resources.shapes import Shape, shown
 from pipeline.administration import rate as flow
 from pipeline.database.unit_of_work import reading
 from pipeline.feedback import judgments as core
@@ -211,7 +210,7 @@ async def give(request: Request, principal: Reader, query_id: str) -> Response:
         return flow.rate(principal.tenant_id, state, said, request_id=request_id, use=gateway.resources)
 
     given, new = await gateway.run(rate)
-    return wire.json_response(feedback(given), status=201 if new else 200)
+    return json_response(feedback(given), status=201 if new else 200)
 
 
 @router.get(
@@ -248,7 +247,7 @@ async def list_feedback(
         limit,
         lambda last: cursors.encode("feedback", last.created_at.isoformat(), last.feedback_id),
     )
-    return wire.page_response([feedback(each) for each in found], following)
+    return page_response([feedback(each) for each in found], following)
 
 
 @router.delete(
@@ -301,7 +300,7 @@ async def judgments(
         use=gateway.resources,
     )
     following = None if last is None else cursors.encode("judgments", last.hex())
-    return wire.page_response([judged_query(principal.tenant_id, chosen, each) for each in found], following)
+    return page_response([judged_query(principal.tenant_id, chosen, each) for each in found], following)
 
 
 @router.get(
@@ -316,7 +315,7 @@ async def results(request: Request, principal: Reader, experiment_id: str) -> Re
     found = await gateway.run(flow.experiment_results, principal.tenant_id, experiment_id, gateway.resources)
     if found is None:
         raise Problem(404, "experiment_not_found", "There is no such experiment, and nothing is known of one.")
-    return wire.json_response({"experiment_id": experiment_id, "buckets": [arm(each) for each in found]})
+    return json_response({"experiment_id": experiment_id, "buckets": [arm(each) for each in found]})
 
 
 def _known(identifier: str, code: str, detail: str) -> str:

@@ -8,10 +8,9 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, field_validator
 
 from api_gateway.http.bodies import Decoded, refuse_flaws
-from api_gateway.http.fields import Label, NamespaceName, Wire
+from api_gateway.http.fields import Label, NamespaceName, Shape, Wire
 from api_gateway.http.problems import invalid, places
 from api_gateway.resources.retrieval.query_body import Conversation, UserProfile
-from api_gateway.resources.shapes import Shape
 
 EXAMPLE = {
     "query": "And how long does it take?",

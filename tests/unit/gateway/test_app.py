@@ -16,7 +16,7 @@ from api_gateway.app import create_app
 from api_gateway.http.auth import Keys
 from api_gateway.http.openapi import docs_page
 from api_gateway.live.wakes import Wakes
-from api_gateway.resources import shapes
+from api_gateway.resources.namespaces import Alignment, NamespaceAlignment
 from api_gateway.resources.retrieval import result_shapes as results
 from pipeline.answer import result as records
 from pipeline.errors import StoreUnavailable
@@ -241,8 +241,8 @@ class DescribeTheDescription:
             (results.Stats, records.Stats),
             (results.UnderstoodQuery, records.UnderstoodQuery),
             (results.Degradation, records.Degradation),
-            (shapes.Alignment, Report),
-            (shapes.NamespaceAlignment, NamespaceReport),
+            (Alignment, Report),
+            (NamespaceAlignment, NamespaceReport),
         ],
     )
     def it_keeps_to_the_records_that_are_sent_as_they_are(self, shape, record):
