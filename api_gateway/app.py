@@ -15,10 +15,10 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from api_gateway.console import page as console
+from api_gateway.console import page
 from api_gateway.dialects import dify
-from api_gateway.dialects import openai as openai_facade
-from api_gateway.dialects.mcp import endpoint as mcp_door
+from api_gateway.dialects import openai as openai_dialect
+from api_gateway.dialects.mcp import endpoint as mcp_endpoint
 from api_gateway.dialects.mcp.endpoint import McpOpening
 from api_gateway.gateway import Gateway
 from api_gateway.http import openapi, problems
@@ -45,10 +45,8 @@ from api_gateway.resources import (
     usage,
     webhooks,
 )
-from api_gateway.resources.ingestion import archives as portability
-from api_gateway.resources.ingestion import chunks, documents, examples, files, preview, sources
-from api_gateway.resources.retrieval import experiments, feedback, profiles, queries
-from api_gateway.resources.retrieval import explanations as explaining
+from api_gateway.resources.ingestion import archives, chunks, documents, examples, files, preview, sources
+from api_gateway.resources.retrieval import experiments, explanations, feedback, profiles, queries, recall
 from pipeline.channels.installed_channels import installed_channels
 from pipeline.errors import PipelineError, Unavailable
 from pipeline.maintenance import migrate_schema
@@ -69,7 +67,8 @@ _ROUTERS = (
     dead_letters,
     webhooks,
     api_sources,
-    explaining,
+    explanations,
+    recall,
     feedback,
     profiles,
     experiments,
@@ -79,7 +78,7 @@ _ROUTERS = (
     entities,
     preview,
     namespaces,
-    portability,
+    archives,
     tenants,
     keys,
     usage,
@@ -87,10 +86,10 @@ _ROUTERS = (
     embedding_migrations,
     doctor,
     health,
-    console,
+    page,
     openapi,
     dify,
-    mcp_door,
+    mcp_endpoint,
 )
 
 
@@ -109,7 +108,7 @@ def create_app(settings: Settings, resources: Resources | None = None) -> FastAP
     app.state.gateway = Gateway(settings, resources or Resources(settings))
     for module in _ROUTERS:
         app.include_router(module.router)
-    for router in openai_facade.routers():
+    for router in openai_dialect.routers():
         app.include_router(router)
     problems.DIALECTS["/dify/"] = dify.told
     for middleware in (ConditionalRequests, IdempotentPosts, RateLimits, RequestContext):  # the last is the outermost
@@ -121,7 +120,7 @@ def create_app(settings: Settings, resources: Resources | None = None) -> FastAP
     app.add_exception_handler(HTTPException, _http_exception)
     app.state.methods = methods_of(
         [("", module.router) for module in _ROUTERS]
-        + [(openai_facade.PREFIX, module.router) for module in openai_facade.MODULES]
+        + [(openai_dialect.PREFIX, module.router) for module in openai_dialect.MODULES]
     )
     app.openapi = functools.partial(openapi.describe, app)  # type: ignore[method-assign]
     return app

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from fastapi import Query as Parameter
 from pydantic import BaseModel, ConfigDict
+from pydantic.json_schema import JsonSchemaMode
 
 from api_gateway.http.fields import Shape
 from api_gateway.http.prefer import LONGEST_WAIT_S
@@ -72,7 +73,18 @@ _MEANINGS = {
     503: "A dependency does not answer; `Retry-After` says when to come back.",
 }
 
-_PROBLEM = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemBody"}}}
+# Shapes that FastAPI does not find by itself, as routes read bodies and write events and problems: "validation" for what is
+# read, "serialization" for what is sent.
+DESCRIBED: dict[type[BaseModel], JsonSchemaMode] = {}
+
+
+def reference(shape: type[BaseModel], mode: JsonSchemaMode = "validation") -> dict[str, str]:
+    """Return a reference to the schema of ``shape``, which the OpenAPI document will hold."""
+    DESCRIBED[shape] = mode
+    return {"$ref": f"#/components/schemas/{shape.__name__}"}
+
+
+PROBLEM = {MEDIA_TYPE: {"schema": reference(ProblemBody, "serialization")}}
 
 
 def meaning_of(status: int) -> str:
@@ -97,12 +109,12 @@ def answers(
         }
     found: dict[int | str, dict[str, Any]] = {status: success}
     for problem in (*problems, 500):
-        found[problem] = {"description": _MEANINGS[problem], "content": _PROBLEM}
+        found[problem] = {"description": _MEANINGS[problem], "content": PROBLEM}
     return found
 
 
 def json_body(shape: type[BaseModel] | UnionType, example: dict[str, Any]) -> dict[str, Any]:
     """The ``openapi_extra`` of a route that reads a JSON body itself."""
-    references = [{"$ref": f"#/components/schemas/{each.__name__}"} for each in get_args(shape) or (shape,)]
+    references = [reference(each) for each in get_args(shape) or (shape,)]
     schema = references[0] if len(references) == 1 else {"oneOf": references}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema, "example": example}}}}

@@ -10,35 +10,10 @@ from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 from starlette.responses import HTMLResponse, Response
 
-from api_gateway.dialects.dify import DifyRequest
-from api_gateway.dialects.openai import requests as openai_asked
-from api_gateway.http.descriptions import ProblemBody
+from api_gateway.http.descriptions import DESCRIBED
 from api_gateway.http.openapi_details import complete
 from api_gateway.http.responses import json_response
-from api_gateway.live.query_stream import ChannelAnswered, QueryStep
 from api_gateway.live.readiness import installed_version
-from api_gateway.resources.api_sources import ApiSourceRequest
-from api_gateway.resources.dead_letters import ReplayRequest
-from api_gateway.resources.dictionaries import DictionaryIn
-from api_gateway.resources.embedding_migrations import CompareRequest, StartRequest, SwitchRequest
-from api_gateway.resources.entities import EntitiesDeleteRequest, EntitiesRequest
-from api_gateway.resources.events import ItemFailed, JobProgress
-from api_gateway.resources.ingestion.chunks import ChunksDeleteRequest, ChunksEditRequest
-from api_gateway.resources.ingestion.documents import RollbackRequest
-from api_gateway.resources.ingestion.example_book import ExamplesForm, ExamplesRequest
-from api_gateway.resources.ingestion.files import FilesForm
-from api_gateway.resources.ingestion.preview import PreviewForm, PreviewRequest
-from api_gateway.resources.ingestion.uploads import DocumentsRequest
-from api_gateway.resources.keys import KeyRequest, KeyRotateRequest
-from api_gateway.resources.namespaces import VerifyRequest
-from api_gateway.resources.retrieval.experiments import ExperimentRequest
-from api_gateway.resources.retrieval.explanations import QueryReplayRequest, WhyNotRequest
-from api_gateway.resources.retrieval.feedback import FeedbackRequest
-from api_gateway.resources.retrieval.profiles import ActivateRequest, ProfileRequest
-from api_gateway.resources.retrieval.query_body import QueryRequest
-from api_gateway.resources.retrieval.recall_shapes import RecallRequest
-from api_gateway.resources.tenants import QuotasIn, TenantRequest
-from api_gateway.resources.webhooks import RotateRequest, WebhookRequest
 
 router = APIRouter(include_in_schema=False)
 
@@ -46,8 +21,6 @@ _DESCRIPTION = (
     "Hand in documents, follow the job that ingests them, and ask questions over what was ingested. "
     "The API key decides the tenant. Every error is `application/problem+json` with a stable `code`."
 )
-_ANSWERS = (ProblemBody, JobProgress, ItemFailed, QueryStep, ChannelAnswered)
-_REFERENCE = "#/components/schemas/{model}"
 
 
 def describe(app: FastAPI) -> dict[str, Any]:
@@ -57,54 +30,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
             title="Chordwise", version=installed_version(), description=_DESCRIPTION, routes=app.routes
         )
         schemas = document.setdefault("components", {}).setdefault("schemas", {})
-        requests = [
-            (model, "validation")
-            for model in (
-                DocumentsRequest,
-                FilesForm,
-                ExamplesForm,
-                ExamplesRequest,
-                QueryRequest,
-                RecallRequest,
-                FeedbackRequest,
-                VerifyRequest,
-                ReplayRequest,
-                ChunksEditRequest,
-                ChunksDeleteRequest,
-                DictionaryIn,
-                EntitiesRequest,
-                EntitiesDeleteRequest,
-                RollbackRequest,
-                WebhookRequest,
-                ApiSourceRequest,
-                RotateRequest,
-                StartRequest,
-                CompareRequest,
-                SwitchRequest,
-                PreviewRequest,
-                PreviewForm,
-                ProfileRequest,
-                ActivateRequest,
-                ExperimentRequest,
-                WhyNotRequest,
-                QueryReplayRequest,
-                DifyRequest,
-                openai_asked.VectorStoreRequest,
-                openai_asked.VectorStoreChange,
-                openai_asked.StoreFileRequest,
-                openai_asked.StoreFileChange,
-                openai_asked.FileBatchRequest,
-                openai_asked.SearchRequest,
-                KeyRequest,
-                KeyRotateRequest,
-                TenantRequest,
-                QuotasIn,
-            )
-        ]
-        _, found = models_json_schema(
-            [*requests, *((model, "serialization") for model in _ANSWERS)],  # type: ignore[list-item]
-            ref_template=_REFERENCE,
-        )
+        _, found = models_json_schema(list(DESCRIBED.items()), ref_template="#/components/schemas/{model}")
         schemas.update(found["$defs"])
         flatten_forms(document)
         complete(document, ttl_s=app.state.gateway.settings.idempotency_ttl_s)

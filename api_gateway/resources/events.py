@@ -14,14 +14,14 @@ from starlette.types import Receive, Scope, Send
 
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http.auth import Reader, api_key_of
-from api_gateway.http.descriptions import answers
+from api_gateway.http.descriptions import answers, reference
 from api_gateway.http.fields import Shape, shown
 from api_gateway.http.problems import Problem
 from api_gateway.live.ask import current_state
 from api_gateway.live.ask import not_found as query_not_found
 from api_gateway.live.event_streams import HEARTBEAT_S, PING, EventStream, Write, event
 from api_gateway.live.job_feed import FAILURES_AT_ONCE, Followed, Following, View
-from api_gateway.live.query_stream import QueryStream
+from api_gateway.live.query_stream import ChannelAnswered, QueryStep, QueryStream
 from api_gateway.resources.jobs import known_id, not_found
 from api_gateway.resources.retrieval.queries import known_id as known_query
 from pipeline.errors import Unavailable
@@ -207,6 +207,8 @@ _SUCCESS[204] = {"description": "The job has ended, and the client has seen its 
 _OF_QUERY = answers(200, None, "Events until the query is answered.", 401, 403, 404, 422, 429, 503)
 _OF_QUERY[200]["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
 _OF_QUERY[204] = {"description": "The query is answered, and the client has seen its answer."}
+for _shape in (JobProgress, ItemFailed, QueryStep, ChannelAnswered):
+    reference(_shape, "serialization")  # the data of events, which FastAPI does not see
 
 
 @router.get("/v1/jobs/{job_id}/events", responses=_SUCCESS, summary="Follow a job")

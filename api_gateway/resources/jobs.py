@@ -53,7 +53,7 @@ class Item(Shape):
     detail: str | None
     pointer: str | None
     updated_at: datetime
-    encoding_json: str | None
+    encoding: str | None
     encoding_probability: float | None
     encoding_warning: str | None
 

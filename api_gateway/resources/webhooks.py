@@ -19,7 +19,7 @@ from api_gateway.http.fields import Shape, Wire, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
-from api_gateway.live import poll as polling
+from api_gateway.live import poll
 from pipeline.administration import edit_webhooks as flow
 from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
 from pipeline.jobs.outbox_store import Outbox
@@ -311,7 +311,7 @@ async def look_at_delivery(
             return Deliveries(work.connection, principal.tenant_id).one(known, delivery_id)
 
     name = f"{principal.tenant_id}:delivery:{known}:{delivery_id}"
-    found = await polling.until(request, gateway, name, read, lambda one: one is None or one.ended_at is not None, wait)
+    found = await poll.until(request, gateway, name, read, lambda one: one is None or one.ended_at is not None, wait)
     if found is None:
         raise _no_delivery()
     return json_response(delivery(found))

@@ -23,7 +23,7 @@ from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem
 from api_gateway.http.request_context import SLASH
 from api_gateway.http.responses import json_response, page_response
-from api_gateway.live import poll as polling
+from api_gateway.live import poll
 from api_gateway.resources.ingestion.chunks import of_document
 from api_gateway.resources.ingestion.uploads import DocumentsRequest, batch_of
 from api_gateway.resources.shapes import (
@@ -195,7 +195,7 @@ async def look(
     def is_settled(view: DocumentView) -> bool:
         return view.generation is not None or view.status in ("failed", "cancelled")
 
-    found = await polling.until(request, gateway, name, read, is_settled, wait)
+    found = await poll.until(request, gateway, name, read, is_settled, wait)
     return json_response(document_json(found))
 
 

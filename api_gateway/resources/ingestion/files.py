@@ -19,7 +19,7 @@ from starlette.responses import Response
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http.auth import Writer, require_same_tenant
 from api_gateway.http.bodies import MAX_BODY_BYTES, flaws_in, json_field, limited, require_identity
-from api_gateway.http.descriptions import answers
+from api_gateway.http.descriptions import answers, reference
 from api_gateway.http.fields import MOST_TAGS, Metadata, NamespaceName, Tags, TypeName, Wire
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem, invalid, places, pointer
@@ -217,7 +217,7 @@ _FORM: dict[str, Any] = {
             "multipart/form-data": {
                 "schema": {
                     "allOf": [
-                        {"$ref": "#/components/schemas/FilesForm"},
+                        reference(FilesForm),
                         {
                             "type": "object",
                             "required": ["file"],

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http.auth import Writer, require_same_tenant
 from api_gateway.http.bodies import Decoded, decode_json, flaws_in, json_field, read_json_body, refuse_flaws
-from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.descriptions import answers, json_body, reference
 from api_gateway.http.fields import Shape, Title, Wire
 from api_gateway.http.problems import invalid, places, pointer
 from api_gateway.live.computations import compute
@@ -101,7 +101,7 @@ _BODY = json_body(PreviewRequest, _EXAMPLE)
 _BODY["requestBody"]["content"]["multipart/form-data"] = {
     "schema": {
         "allOf": [
-            {"$ref": "#/components/schemas/PreviewForm"},
+            reference(PreviewForm),
             {
                 "type": "object",
                 "required": ["file"],

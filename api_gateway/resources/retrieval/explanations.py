@@ -20,19 +20,10 @@ from api_gateway.http.fields import DescribedBy, Shape, Wire
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
-from api_gateway.live.ask import answer_of, current_state, retrieved
+from api_gateway.live.ask import answer_of, current_state
 from api_gateway.live.computations import compute
-from api_gateway.resources.retrieval.queries import EXAMPLE, body_of, known_id, query_from, query_of
-from api_gateway.resources.retrieval.query_body import QueryRequest, flaws
-from api_gateway.resources.retrieval.recall_shapes import EXAMPLE as RECALL_EXAMPLE
-from api_gateway.resources.retrieval.recall_shapes import (
-    RecallRequest,
-    RecallResult,
-    as_query,
-    is_recall,
-    recall_of,
-    result_of,
-)
+from api_gateway.resources.retrieval.queries import known_id
+from api_gateway.resources.retrieval.query_body import flaws
 from api_gateway.resources.retrieval.result_shapes import Answer
 from pipeline.answer.diff import difference, plan_difference
 from pipeline.errors import ComputationTimeout, WorkerUnavailable
@@ -91,12 +82,6 @@ class Trace(Shape):
     remarks: list[str]
 
 
-class Debugged(Answer):
-    """An answer with its trace."""
-
-    trace: Trace | None
-
-
 class WhyNot(Shape):
     """The first stage at which the chunk was lost, and the number that decided it. `replayed`: the query had kept no
     trace and was run again to find out. `channels`: its score and rank in each, and the last score that was recalled."""
@@ -137,56 +122,6 @@ router = APIRouter(tags=["retrieval"])
 _MAX_BODY_BYTES = 64 * 1024
 _PROBLEMS = (401, 403, 404, 409, 422, 503)
 _BODY_PROBLEMS = (400, 401, 403, 404, 409, 413, 415, 422, 429, 503)
-_DEBUGGED = answers(200, Debugged, "The answer and its trace.", 400, 401, 403, 404, 413, 415, 422, 503)
-
-
-@router.post(
-    "/internal/recall/test",
-    responses=answers(
-        200,
-        RecallResult | Debugged,
-        "The hits; to a QueryRequest, its answer and trace.",
-        400,
-        401,
-        403,
-        404,
-        413,
-        415,
-        422,
-        503,
-    ),
-    openapi_extra=json_body(RecallRequest | QueryRequest, RECALL_EXAMPLE),
-    summary="Recall as a main agent does",
-)
-async def recall(request: Request, principal: Reader) -> Response:
-    """A RecallRequest is answered with a RecallResult; the body of a query as `/v1/rag/debug` answers it."""
-    decoded = await body_of(request, principal)
-    if not is_recall(decoded):
-        return await _debugged(await query_from(decoded, request, principal), request)
-    gateway, asked = gateway_of(request), recall_of(decoded)
-    query = await query_from(as_query(asked), request, principal, request_id=asked.trace_id)
-    said = await answer_of(query, gateway, receive=request.receive)
-    found = result_of(retrieved(said), trace_id=query.request_id, experiment_id=asked.experiment_id)
-    return json_response(found.model_dump())
-
-
-@router.post(
-    "/v1/rag/debug",
-    responses=_DEBUGGED,
-    openapi_extra=json_body(QueryRequest, EXAMPLE),
-    summary="Ask, and see how the answer comes about",
-)
-async def debug(request: Request, principal: Reader) -> Response:
-    """The same body and the same pipeline as a query, with `trace: true`; the trace comes with the answer."""
-    return await _debugged(await query_of(request, principal), request)
-
-
-async def _debugged(query: Query, request: Request) -> Response:
-    gateway = gateway_of(request)
-    said = await answer_of(replace(query, trace=True), gateway, receive=request.receive, cache_control="no-cache")
-    answer: dict[str, Any] = orjson.loads(said)
-    found = await gateway.run(trace_of_query, query.tenant_id, query.query_id, gateway.resources)
-    return json_response({**answer, "trace": found})
 
 
 @router.get(
