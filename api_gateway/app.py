@@ -24,7 +24,7 @@ from api_gateway.gateway import Gateway
 from api_gateway.http import openapi, problems
 from api_gateway.http.conditional_requests import ConditionalRequests, check_preconditions
 from api_gateway.http.idempotency import IdempotentPosts, Replay, claim_key
-from api_gateway.http.methods import methods_of
+from api_gateway.http.operations import methods_of
 from api_gateway.http.problems import Problem
 from api_gateway.http.rate_limits import RateLimits
 from api_gateway.http.request_context import RequestContext

@@ -12,9 +12,9 @@ from fastapi import Depends, Request
 from fastapi.dependencies.models import Dependant
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from api_gateway.http.parameters import refuse_unknown
+from api_gateway.http.operations import refuse_unknown
 from api_gateway.http.problems import Problem
-from api_gateway.live.refreshing_cache import Remembered
+from api_gateway.live.stale_cache import Remembered
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import Actor, TenantId
 from pipeline.resources import Resources

@@ -14,8 +14,16 @@ from starlette.responses import Response
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http.descriptions import answers
 from api_gateway.http.fields import Shape
-from api_gateway.http.fleet_metrics import FLEET
-from api_gateway.http.metrics import ALIGNMENT, BACKLOG, LANE_PROCESSES, LANE_QUERIES, STORES_MATCH, STREAMS, WAITERS
+from api_gateway.http.metrics import (
+    ALIGNMENT,
+    BACKLOG,
+    FLEET,
+    LANE_PROCESSES,
+    LANE_QUERIES,
+    STORES_MATCH,
+    STREAMS,
+    WAITERS,
+)
 from api_gateway.http.responses import json_response
 from api_gateway.live.readiness import readiness
 from pipeline.database.unit_of_work import unit_of_work

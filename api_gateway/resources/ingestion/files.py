@@ -23,8 +23,8 @@ from api_gateway.http.descriptions import answers, reference
 from api_gateway.http.fields import MOST_TAGS, Metadata, NamespaceName, Tags, TypeName, Wire
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem, invalid, places, pointer
-from api_gateway.resources.ingestion.chunking_options import ChunkingIn
 from api_gateway.resources.ingestion.content import Charset, ParserHint, document_id_of, media_type_as, storable
+from api_gateway.resources.ingestion.strategy_options import ChunkingIn
 from api_gateway.resources.ingestion.uploads import DocumentIn, Intake, require_few_enough, require_one, to_chunking
 from api_gateway.resources.shapes import JobAccepted, accepted_response
 from pipeline.document_sources import SourceKind, SourceRef

@@ -17,9 +17,9 @@ from api_gateway.http.descriptions import answers, json_body, reference
 from api_gateway.http.fields import Shape, Title, Wire
 from api_gateway.http.problems import invalid, places, pointer
 from api_gateway.live.computations import compute
-from api_gateway.resources.ingestion.chunking_options import ChunkingIn
 from api_gateway.resources.ingestion.content import BadSource, Charset, ParserHint, content_of, media_type_as
 from api_gateway.resources.ingestion.files import read_form
+from api_gateway.resources.ingestion.strategy_options import ChunkingIn
 from api_gateway.resources.ingestion.uploads import DocumentIn, to_chunking
 from pipeline.errors import DocumentTooLarge, EmptyDocument
 from pipeline.jobs.computation import ComputationKind

@@ -25,8 +25,8 @@ from api_gateway.http.fields import (
     tidy_document_id,
 )
 from api_gateway.http.problems import LONGEST_POINTER, MOST_ERRORS, Problem, invalid, places, pointer
-from api_gateway.resources.ingestion.chunking_options import ChunkingIn
 from api_gateway.resources.ingestion.content import BadSource, Content, SourceIn, content_of, document_id_of
+from api_gateway.resources.ingestion.strategy_options import ChunkingIn
 from pipeline.chunking.strategies import complete
 from pipeline.document_sources import SourceRef
 from pipeline.ingestion.accept import Batch, OnConflict, Refusal
