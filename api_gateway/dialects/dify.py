@@ -31,7 +31,7 @@ from pipeline.filters.hit_conditions import (
     spelled,
 )
 from pipeline.query.request import Query
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 
 MOST_CONDITIONS = 64
 MOST_VALUES = 256

@@ -19,8 +19,9 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import Actor, TenantId
 from pipeline.resources import Resources
 from pipeline.settings import Settings
+from pipeline.tenants.accounts import OPERATOR, Principal, hashed, tenant_of
 from pipeline.tenants.audit_store import act_as
-from pipeline.tenants.tenant_store import OPERATOR, Principal, Tenants, hashed, tenant_of
+from pipeline.tenants.tenant_store import Tenants
 
 # No tenant can be called so; what the operator does with the installation's own key belongs to it.
 INSTALLATION = TenantId("*")

@@ -28,7 +28,7 @@ from pipeline.api_sources.api_source_store import ApiSources, StoredSource
 from pipeline.channel_time import ChannelTime
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.query.channel_options import SOURCE_NAME
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 
 # What an answer has beside the source; whoever sends one back need not take it out.
 _NOT_OF_THE_SOURCE = frozenset({"tenant_id", "name", "created_at", "updated_at"})

@@ -24,7 +24,7 @@ from pipeline.maintenance import migrate_model
 from pipeline.maintenance.compare_models import GoldenQuery, compare_models
 from pipeline.maintenance.migrate_model import Status
 from pipeline.records import Namespace, TenantId
-from pipeline.tenants.tenant_store import TENANT_ID
+from pipeline.tenants.accounts import TENANT_ID
 
 MigrationState = Literal[
     "backfilling", "verifying", "ready", "switched", "finishing", "finished", "aborting", "aborted"

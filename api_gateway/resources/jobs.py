@@ -28,7 +28,7 @@ from pipeline.jobs.job_view_store import ItemView, JobStatus, JobView, JobViews
 from pipeline.query.query_store import wake_name
 from pipeline.records import JobId, TenantId
 from pipeline.resources import Resources
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 from workers.dispatch import ring_for
 
 

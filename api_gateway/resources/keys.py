@@ -19,11 +19,9 @@ from api_gateway.http.fields import Label, Moment, Shape, Wire
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response, page_response
-from pipeline.database.unit_of_work import unit_of_work
+from pipeline.administration import manage_tenants
 from pipeline.records import TenantId
-from pipeline.tenants.api_key_store import ApiKey, ApiKeys, Issued, TooManyKeys
-from pipeline.tenants.api_key_store import ApiKey as StoredKey
-from pipeline.tenants.tenant_store import OPERATOR, Principal
+from pipeline.tenants.accounts import OPERATOR, ApiKey, Issued, Principal, TooManyKeys
 
 LONGEST_OVERLAP_S = 30 * 86_400
 
@@ -90,7 +88,7 @@ class CurrentKey(Shape):
     scopes: list[Literal["read", "write", "admin", "operator"]]
 
 
-def key_json(stored: StoredKey, *, secret: str | None = None) -> dict[str, Any]:
+def key_json(stored: ApiKey, *, secret: str | None = None) -> dict[str, Any]:
     """A key as it is sent; with its secret only when it was just made."""
     sent: dict[str, Any] = {name: getattr(stored, name) for name in Key.model_fields if name not in ("state", "scopes")}
     sent |= {"scopes": list(stored.scopes), "state": stored.state(datetime.now(UTC))}
@@ -186,24 +184,17 @@ async def issue_key(gateway: Gateway, tenant_id: TenantId, asked: KeyRequest, *,
     """Make a key for a tenant that is there. Raises Problem 409."""
 
     def make_it() -> Issued:
-        with unit_of_work(gateway.resources.mysql) as work:
-            return ApiKeys(work.connection, tenant_id).issue(
-                asked.name, tuple(asked.scopes), expires_at=asked.expires_at
-            )
+        scopes = tuple(asked.scopes)
+        return manage_tenants.issue_key(tenant_id, asked.name, scopes, asked.expires_at, gateway.resources)
 
     return _made(await _within_bounds(gateway, make_it), under)
 
 
 async def keys_page(gateway: Gateway, tenant_id: TenantId, limit: int, cursor: str | None) -> Response:
     """One page of a tenant's keys. Raises Problem 422."""
-    after = _after(cursor)
-
-    def read() -> list[ApiKey]:
-        with unit_of_work(gateway.resources.mysql) as work:
-            return ApiKeys(work.connection, tenant_id).page(after=after, limit=limit + 1)
-
+    rows = await gateway.run(manage_tenants.list_keys, tenant_id, _after(cursor), limit + 1, gateway.resources)
     found, following = cursors.page(
-        await gateway.run(read),
+        rows,
         limit,
         lambda last: cursors.encode("keys", last.created_at.isoformat(), last.key_id),
     )
@@ -217,9 +208,8 @@ async def rotate_key(
 
     def rotate_it() -> Issued:
         key_of(gateway, tenant_id, key_id)
-        with unit_of_work(gateway.resources.mysql) as work:
-            overlap = timedelta(seconds=asked.overlap_seconds)
-            made = ApiKeys(work.connection, tenant_id).rotate(key_id, overlap=overlap)
+        overlap = timedelta(seconds=asked.overlap_seconds)
+        made = manage_tenants.rotate_key(tenant_id, key_id, overlap, gateway.resources)
         if made is None:
             raise Problem(409, "key_not_rotatable", "The key has ended, or it was rotated before.")
         return made
@@ -229,12 +219,8 @@ async def rotate_key(
 
 async def revoke_key(gateway: Gateway, tenant_id: TenantId, key_id: str) -> Response:
     """Revoke a key. Raises Problem 404."""
-
-    def end() -> bool:
-        with unit_of_work(gateway.resources.mysql) as work:
-            return ApiKeys(work.connection, tenant_id).revoke(key_id)
-
-    if not _KEY_ID.fullmatch(key_id) or not await gateway.run(end):
+    is_id = _KEY_ID.fullmatch(key_id) is not None
+    if not is_id or not await gateway.run(manage_tenants.revoke_key, tenant_id, key_id, gateway.resources):
         raise _not_found()
     return Response(status_code=204)
 
@@ -243,8 +229,7 @@ def key_of(gateway: Gateway, tenant_id: TenantId, key_id: str) -> ApiKey:
     """The key. Blocking. Raises Problem 404."""
     found = None
     if _KEY_ID.fullmatch(key_id):
-        with unit_of_work(gateway.resources.mysql) as work:
-            found = ApiKeys(work.connection, tenant_id).one(key_id)
+        found = manage_tenants.find_key(tenant_id, key_id, gateway.resources)
     if found is None:
         raise _not_found()
     return found

@@ -20,13 +20,10 @@ from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources import keys
 from api_gateway.resources.keys import Key, KeyPage, KeyRequest, KeyRotateRequest, KeyWithSecret, key_json
-from pipeline.database.unit_of_work import unit_of_work
+from pipeline.administration import manage_tenants
 from pipeline.maintenance.erase import erase_tenant
 from pipeline.records import TenantId
-from pipeline.tenants.audit_store import Audit
-from pipeline.tenants.quota_store import OwnQuotas, own_quotas, set_own_quotas
-from pipeline.tenants.tenant_store import RESERVED, TENANT_ID, Tenant, Tenants, tenants_page
-from pipeline.tenants.tenant_store import Tenant as StoredTenant
+from pipeline.tenants.accounts import RESERVED, TENANT_ID, OwnQuotas, Tenant
 
 
 def _not_reserved(tenant_id: str) -> str:
@@ -92,7 +89,7 @@ def own_quotas_json(stored: OwnQuotas) -> dict[str, Any]:
     return asdict(stored)
 
 
-def tenant_json(stored: StoredTenant) -> dict[str, Any]:
+def tenant_json(stored: Tenant) -> dict[str, Any]:
     """A tenant as it is sent."""
     return shown(TenantView, stored)
 
@@ -122,18 +119,8 @@ async def make(request: Request) -> Response:
     gateway = gateway_of(request)
     asked = await read_shape(request, None, TenantRequest, limit=keys.MAX_BODY_BYTES)
     tenant_id = TenantId(asked.tenant_id)
-
-    def make_it() -> Tenant | None:
-        with unit_of_work(gateway.resources.mysql) as work:
-            tenants = Tenants(work.connection, tenant_id)
-            if not tenants.create(asked.name):
-                return None
-            Audit(work.connection, tenant_id).wrote("tenant_create", ids=[tenant_id])
-            if asked.quotas is not None:
-                set_own_quotas(work.connection, tenant_id, asked.quotas.own())
-            return tenants.find()
-
-    made = await gateway.run(make_it)
+    quotas = None if asked.quotas is None else asked.quotas.own()
+    made = await gateway.run(manage_tenants.create_tenant, tenant_id, asked.name, quotas, gateway.resources)
     if made is None:
         raise Problem(409, "tenant_exists", f"There is a tenant {tenant_id!r} already.")
     return json_response(tenant_json(made), status=201, headers={"Location": f"/v1/tenants/{tenant_id}"})
@@ -150,14 +137,9 @@ async def list_tenants(request: Request, limit: Limit = 50, cursor: Cursor = Non
     position = cursors.decode(cursor, "tenants", str)
     if position is not None and not TENANT_ID.fullmatch(position[0]):
         raise cursors.foreign()
-
-    def read() -> list[Tenant]:
-        with unit_of_work(gateway.resources.mysql) as work:
-            return tenants_page(work.connection, after=None if position is None else position[0], limit=limit + 1)
-
-    found, following = cursors.page(
-        await gateway.run(read), limit, lambda last: cursors.encode("tenants", last.tenant_id)
-    )
+    after = None if position is None else position[0]
+    rows = await gateway.run(manage_tenants.list_tenants, after, limit + 1, gateway.resources)
+    found, following = cursors.page(rows, limit, lambda last: cursors.encode("tenants", last.tenant_id))
     return page_response([tenant_json(one) for one in found], following)
 
 
@@ -182,9 +164,7 @@ async def look_at_quotas(request: Request, tenant_id: Id) -> Response:
     gateway = gateway_of(request)
 
     def read() -> OwnQuotas:
-        known = _found(gateway, tenant_id).tenant_id
-        with unit_of_work(gateway.resources.mysql) as work:
-            return own_quotas(work.connection, known)
+        return manage_tenants.own_quotas(_found(gateway, tenant_id).tenant_id, gateway.resources)
 
     return json_response(own_quotas_json(await gateway.run(read)))
 
@@ -207,10 +187,7 @@ async def set_quotas(request: Request, tenant_id: Id) -> Response:
     asked = (await read_shape(request, None, QuotasIn, limit=keys.MAX_BODY_BYTES)).own()
 
     def change() -> None:
-        known = _found(gateway, tenant_id).tenant_id
-        with unit_of_work(gateway.resources.mysql) as work:
-            set_own_quotas(work.connection, known, asked)
-            Audit(work.connection, known).wrote("tenant_quotas", ids=[known], **asdict(asked))
+        manage_tenants.set_own_quotas(_found(gateway, tenant_id).tenant_id, asked, gateway.resources)
 
     await gateway.run(change)
     return json_response(own_quotas_json(asked))
@@ -310,9 +287,7 @@ async def _admit(request: Request, tenant_id: str, *, admitted: bool) -> Respons
     gateway = gateway_of(request)
 
     def change() -> Tenant:
-        known = _found(gateway, tenant_id).tenant_id
-        with unit_of_work(gateway.resources.mysql) as work:
-            Tenants(work.connection, known).admit(admitted)
+        manage_tenants.admit_tenant(_found(gateway, tenant_id).tenant_id, admitted, gateway.resources)
         return _found(gateway, tenant_id)
 
     return json_response(tenant_json(await gateway.run(change)))
@@ -322,8 +297,7 @@ def _found(gateway: Gateway, tenant_id: str) -> Tenant:
     """The tenant. Blocking. Raises Problem 404."""
     found = None
     if TENANT_ID.fullmatch(tenant_id):
-        with unit_of_work(gateway.resources.mysql) as work:
-            found = Tenants(work.connection, TenantId(tenant_id)).find()
+        found = manage_tenants.find_tenant(TenantId(tenant_id), gateway.resources)
     if found is None:
         raise Problem(404, "tenant_not_found", f"There is no tenant {tenant_id[:63]!r}.")
     return found

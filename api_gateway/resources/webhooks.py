@@ -24,8 +24,8 @@ from pipeline.administration import edit_webhooks as flow
 from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
 from pipeline.jobs.outbox_store import Outbox
 from pipeline.outbound.post_client import NotAllowed
+from pipeline.tenants.accounts import Principal
 from pipeline.tenants.audit_store import Audit
-from pipeline.tenants.tenant_store import Principal
 from pipeline.webhooks.delivery_store import Deliveries
 from pipeline.webhooks.delivery_store import Delivery as StoredDelivery
 from pipeline.webhooks.endpoint_store import Webhook as StoredWebhook

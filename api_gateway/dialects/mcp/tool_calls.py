@@ -22,7 +22,7 @@ from api_gateway.resources.retrieval.queries import known_id as known_query_id
 from api_gateway.resources.shapes import renamed_json
 from pipeline.errors import Unavailable
 from pipeline.records import Namespace
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 
 _MOST_NAMESPACES = 32  # as many as one query takes
 

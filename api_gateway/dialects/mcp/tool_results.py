@@ -20,8 +20,8 @@ from pipeline.documents.document_view_store import DocumentView, DocumentViews
 from pipeline.documents.text import joined
 from pipeline.privacy.redaction import MaskedKind
 from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
+from pipeline.tenants.accounts import Principal
 from pipeline.tenants.namespace_store import Namespaces
-from pipeline.tenants.tenant_store import Principal
 
 _PAGE = 500  # chunks read at a time
 NAMESPACES_PER_PAGE = 100

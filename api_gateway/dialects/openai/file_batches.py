@@ -32,7 +32,7 @@ from pipeline.administration.edit_vector_stores import Put
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import JobId
 from pipeline.settings import Settings
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 from pipeline.vector_stores.attachment_store import Attachments, Tally
 
 router = APIRouter()

@@ -18,7 +18,7 @@ from pipeline.administration.edit_vector_stores import NoSuchFile, Put, put_file
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.ingestion.accept import AcceptedJob
 from pipeline.records import JobId, Namespace
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 from pipeline.vector_stores.attachment_store import Attached, Attachments, ListPosition, Status
 from pipeline.vector_stores.collection_store import VectorStore, VectorStores
 from workers import dispatch

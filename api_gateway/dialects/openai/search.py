@@ -29,7 +29,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.privacy.redaction import MaskedKind
 from pipeline.query.request import Query
 from pipeline.records import Condition, Filters, Namespace, TenantId
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 from pipeline.vector_stores.attachment_store import Attached, Attachments
 
 router = APIRouter()

@@ -20,7 +20,7 @@ from api_gateway.http.responses import json_response
 from api_gateway.resources.ingestion.files import read_form
 from pipeline.administration.keep_files import ID_PREFIX, forget_file, keep_file
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 from pipeline.vector_stores.file_store import StoredFile, StoredFiles, made_at
 
 router = APIRouter()

@@ -31,7 +31,7 @@ from api_gateway.resources.jobs import until_finished
 from pipeline.administration.edit_vector_stores import NoSuchFile, Put, describe_file, take_out
 from pipeline.administration.list_chunks import list_chunks
 from pipeline.records import DocumentId, JobId
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 from pipeline.vector_stores.attachment_store import Attached
 from workers import dispatch
 

@@ -22,7 +22,7 @@ from pipeline.administration.edit_vector_stores import Put, change_store, open_s
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.maintenance.erase import delete_namespace
 from pipeline.records import Namespace
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 from pipeline.vector_stores.attachment_store import Attachments, ListPosition, Tally
 from pipeline.vector_stores.collection_store import VectorStore, VectorStores
 from pipeline.vector_stores.file_store import made_at, new_id

@@ -44,7 +44,7 @@ from pipeline.documents.generation_store import Generations, History
 from pipeline.documents.outcome_store import DocumentStatus
 from pipeline.ingestion.accept import AcceptedJob, accept
 from pipeline.records import DocumentId, JobId, Namespace, TenantId
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 from workers import dispatch
 
 

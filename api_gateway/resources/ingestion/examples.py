@@ -31,8 +31,8 @@ from pipeline.examples.example_store import Examples
 from pipeline.examples.template import template
 from pipeline.jobs.computation import BookForm, ComputationKind
 from pipeline.parsing import JSON, XLSX, media_type_of
+from pipeline.tenants.accounts import Principal
 from pipeline.tenants.namespace_store import Namespaces
-from pipeline.tenants.tenant_store import Principal
 
 router = APIRouter(tags=["examples"])
 

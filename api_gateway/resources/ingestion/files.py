@@ -33,7 +33,7 @@ from pipeline.errors import MalformedDocument, Rejected, UnsupportedMediaType
 from pipeline.ingestion.accept import AcceptedJob, Batch, OnConflict, Refusal, accept
 from pipeline.parsing import JSONL, charset_of, split_jsonl
 from pipeline.records import DocumentFields, Namespace, Priority, Upload
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 from workers import dispatch
 
 _ID_NAMES = ("document_id", "doc_id", "id", "_id")

@@ -24,7 +24,7 @@ from api_gateway.resources.ingestion.uploads import DocumentIn, to_chunking
 from pipeline.errors import DocumentTooLarge, EmptyDocument
 from pipeline.jobs.computation import ComputationKind
 from pipeline.records import Chunking
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 
 
 class PreviewRequest(Wire):

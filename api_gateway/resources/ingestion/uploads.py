@@ -32,7 +32,7 @@ from pipeline.document_sources import SourceRef
 from pipeline.ingestion.accept import Batch, OnConflict, Refusal
 from pipeline.records import Chunking, DocumentFields, DocumentId, Namespace, Priority, Upload
 from pipeline.settings import Settings
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 
 
 def batch_of(body: bytes, principal: Principal, request_id: str, use: Settings) -> Batch:

@@ -24,7 +24,7 @@ from pipeline.query.plan import Plan, PlanFlaw, plan_as_json
 from pipeline.query.profile_store import Profiles
 from pipeline.query.profiles import BUILT_IN, ProfileHead, ProfileVersion
 from pipeline.retrieval.build_plan import plan_of
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 
 Share = Annotated[float, Field(ge=0, le=1)]
 

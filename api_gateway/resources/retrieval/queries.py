@@ -23,7 +23,7 @@ from api_gateway.resources.retrieval.result_shapes import Answer
 from pipeline.query.query_store import wake_name
 from pipeline.query.request import Query
 from pipeline.records import QueryId
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 
 
 class QueryAccepted(Shape):

@@ -23,7 +23,7 @@ from pipeline.errors import StoreUnavailable
 from pipeline.maintenance.verify import NamespaceReport, Report
 from pipeline.records import TenantId
 from pipeline.settings import load
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 from tests.support import described_codes
 
 KEYS = {f"cw_acme_{scope:0>48}": frozenset({scope}) for scope in ("read", "write")}

@@ -14,7 +14,7 @@ from pipeline.metrics import meter_store
 from pipeline.query import query_store
 from pipeline.records import TenantId
 from pipeline.tenants import audit_queue_store, bootstrap, erasure_store
-from pipeline.tenants.tenant_store import RESERVED
+from pipeline.tenants.accounts import RESERVED
 
 OWN_KEYS = [
     audit_queue_store.WAITING,
